@@ -31,13 +31,13 @@ __all__ = ["Cassandra"]
 
 _MAX_NODES = 3
 _FRONT_ADDRESS_OFFSET = 100
-"""Added to the last number of a node's address for the address of the process in front of it."""
+"""Added to the last number of a node's address to get the address of the simulator in front."""
 _POLL_S = 0.1
 _MAX_ROUNDS = 20
-"""The limit on checks of all nodes, until two consecutive checks find nothing missing."""
+"""The limit on rounds of checks of all nodes. Two consecutive rounds must find nothing missing."""
 _HEAP_ALONE_MB, _HEAP_AMONG_OTHERS_MB = 1024, 640
-# The first node waits for no other node, so its delay is short. The other nodes must hear from the
-# first node within their delay.
+# The first node waits for no other node, so its delay is short. Each of the others must hear from
+# the first node within its delay.
 _RING_DELAY_FIRST_MS, _RING_DELAY_OTHERS_MS = 100, 5000
 # Read at consistency ALL. The coordinator refuses the read while it sees a replica as down.
 _READ_AT_ALL = (

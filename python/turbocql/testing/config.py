@@ -63,7 +63,7 @@ def cassandra_yaml(
         "memtable_allocation_type": "heap_buffers",
         "concurrent_reads": 8,
         "concurrent_writes": 8,
-        # Long timeouts, because a test machine may be slow while it runs three nodes and a test.
+        # The timeouts are long, because a machine that runs three nodes and a test may be slow.
         "read_request_timeout": "10s",
         "range_request_timeout": "20s",
         "write_request_timeout": "10s",

@@ -1,4 +1,4 @@
-"""Frames of the native protocol, versions 3 and 4: their notations, read and written."""
+"""Reads and writes frames of the native protocol, versions 3 and 4, and their notations."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class FrameReader:
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that `data` completes.
 
-        Raises: `FrameError` for a body longer than `MAX_BODY_BYTES`; whatever `check` raises.
+        Raises: `FrameError` for a body longer than `MAX_BODY_BYTES`; any error of `check`.
         """
         if self._incomplete:
             self._incomplete += data
@@ -148,11 +148,11 @@ class Reader:
         return self.take(len(self.body) - self.at)
 
     def byte(self) -> int:
-        """[byte]."""
+        """Reads a [byte]."""
         return self.take(1)[0]
 
     def short(self) -> int:
-        """[short]."""
+        """Reads a [short]."""
         at = self.at
         try:
             (number,) = _SHORT.unpack_from(self.body, at)
@@ -162,7 +162,7 @@ class Reader:
         return int(number)
 
     def int32(self) -> int:
-        """[int]."""
+        """Reads an [int]."""
         at = self.at
         try:
             (number,) = _INT.unpack_from(self.body, at)
@@ -172,34 +172,34 @@ class Reader:
         return int(number)
 
     def string(self) -> str:
-        """[string]."""
+        """Reads a [string]."""
         return self.take(self.short()).decode("utf-8", "replace")
 
     def long_string(self) -> str:
-        """[long string]."""
+        """Reads a [long string]."""
         return self.take(self.int32()).decode("utf-8", "replace")
 
     def short_bytes(self) -> bytes:
-        """[short bytes]."""
+        """Reads [short bytes]."""
         return self.take(self.short())
 
     def value(self) -> bytes | None:
-        """[bytes] or [value]. Null and unset are both `None`."""
+        """Reads [bytes] or a [value]. Null and unset are both `None`."""
         size = self.int32()
         return None if size < 0 else self.take(size)
 
     def string_map(self) -> dict[str, str]:
-        """[string map]."""
+        """Reads a [string map]."""
         return {self.string(): self.string() for _ in range(self.short())}
 
     def string_multimap(self) -> dict[str, list[str]]:
-        """[string multimap]."""
+        """Reads a [string multimap]."""
         return {
             self.string(): [self.string() for _ in range(self.short())] for _ in range(self.short())
         }
 
     def skip_type(self) -> None:
-        """[option] that describes a type."""
+        """Skips an [option] that describes a type."""
         kind = self.short()
         if kind == 0x00:  # custom: the name of a Java class
             self.short_bytes()
@@ -220,39 +220,39 @@ class Reader:
 
 
 def int32(number: int) -> bytes:
-    """[int]."""
+    """Encodes an [int]."""
     return _INT.pack(number)
 
 
 def string(text: str) -> bytes:
-    """[string]."""
+    """Encodes a [string]."""
     return short_bytes(text.encode())
 
 
 def short_bytes(data: bytes) -> bytes:
-    """[short bytes]."""
+    """Encodes [short bytes]."""
     return _SHORT.pack(len(data)) + data
 
 
 def long_string(text: str) -> bytes:
-    """[long string]."""
+    """Encodes a [long string]."""
     data = text.encode()
     return _INT.pack(len(data)) + data
 
 
 def value_bytes(data: bytes | None) -> bytes:
-    """[bytes], with a length of -1 for null."""
+    """Encodes [bytes], with a length of -1 for null."""
     return _INT.pack(-1) if data is None else _INT.pack(len(data)) + data
 
 
 def string_map(options: Mapping[str, str]) -> bytes:
-    """[string map]."""
+    """Encodes a [string map]."""
     pairs = [string(key) + string(text) for key, text in options.items()]
     return _SHORT.pack(len(pairs)) + b"".join(pairs)
 
 
 def string_multimap(options: Mapping[str, Sequence[str]]) -> bytes:
-    """[string multimap]."""
+    """Encodes a [string multimap]."""
     parts = [_SHORT.pack(len(options))]
     for key, texts in options.items():
         parts += [string(key), _SHORT.pack(len(texts)), *map(string, texts)]

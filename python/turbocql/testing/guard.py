@@ -1,4 +1,4 @@
-r"""Runs one node and kills it when the node's starter ends. A script, which is not imported.
+r"""Runs one node and kills it when the node's starter ends. It is run as a script, not imported.
 
 The starter is the process that started the cluster. It holds the other end of this script's
 standard input, and requests signals there, one number per line. Only the parent of a process knows

@@ -47,7 +47,7 @@ class NodeFiles:
 
 
 class Node:
-    """One node of a `Cassandra` cluster, which makes and starts it.
+    """One node of a `Cassandra` cluster. The cluster creates and starts it.
 
     `stop`, `kill` and `start` keep the address and the data. A paused node keeps its connections
     and does not answer.
@@ -65,7 +65,7 @@ class Node:
     ) -> None:
         self.address = address
         self.upstream_address = address
-        """The address of the node itself, if `address` is that of a process in front of it."""
+        """The node's own address. `address` is the simulator's if there is one in front of it."""
         self.contact_point = f"{address}:{CQL_PORT}"
         self.log = files.log
         self.pid: int | None = None
@@ -139,7 +139,7 @@ class Node:
         self.is_paused = False
 
     def stand_behind(self, address: str) -> None:
-        """Gives the node the address of a process that stands in front of it."""
+        """Makes clients connect to the address of the simulator in front of the node."""
         self.address, self.contact_point = address, f"{address}:{CQL_PORT}"
 
     def probe(self, *, timeout_s: float = 10.0) -> Connection:

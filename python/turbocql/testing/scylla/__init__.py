@@ -1,4 +1,4 @@
-"""What ScyllaDB adds to the protocol, simulated in front of the nodes of a real Cassandra."""
+"""Simulates ScyllaDB's additions to the protocol, in front of the nodes of a real Cassandra."""
 
 from __future__ import annotations
 

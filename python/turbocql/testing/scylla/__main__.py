@@ -1,4 +1,4 @@
-"""The process of a `Scylla`: `python -m turbocql.testing.scylla`, with its orders as JSON lines."""
+"""Runs the process of a `Scylla`. Its commands arrive as JSON lines on standard input."""
 
 from .server import main
 

@@ -51,15 +51,15 @@ _ON_TABLES = ("select", "insert", "update", "delete", "begin")
 
 
 class Connection(Link):
-    """Changes messages to those of ScyllaDB, by the extensions that are in force.
+    """Rewrites messages, so that the client sees a ScyllaDB with the extensions that it enabled.
 
-    A request sets a handler for its stream, through which the response goes. Requests that are
-    answered here never reach the node.
+    A request may set a handler for its stream, which rewrites the response. Requests that the
+    simulator answers itself never reach the node.
     """
 
     def _request(self, frame: Frame) -> None:
         if frame.flags & frames.PAYLOAD or frame.flags & frames.COMPRESSED:
-            # Nothing here sends a payload, and compression is not offered.
+            # The tests' clients send no custom payload, and SUPPORTED offers no compression.
             raise FrameError("a request with a custom payload or compression is not understood")
         handle = {
             frames.OPTIONS: self._options,
@@ -113,7 +113,7 @@ class Connection(Link):
         return _is_system(keyspace) or analysis.verb not in _ON_TABLES
 
     def _is_limited(self, frame: Frame, text: str | None, is_write: bool) -> int | None:
-        """Answers a request above the rate limit, and returns the error's code."""
+        """Answers a limited request with an error and returns the error's code, else `None`."""
         if not self.state.is_limited(self.node, text):
             return None
         message = f"Per-partition rate limit reached for {'writes' if is_write else 'reads'}"
@@ -178,7 +178,10 @@ class Connection(Link):
             self.state.maps.pop((keyspace or self._keyspace or "", table), None)
 
     def _paged(self, parameters: bytes) -> tuple[bytes, bytes | None]:
-        """The parameters for the node, and the paging state of an empty page that answers them."""
+        """Returns the parameters for the node, and the paging state of the empty page, if any.
+
+        With a paging state, the client gets the node's result without its rows.
+        """
         if not self.state.faults.empty_pages:
             return parameters, None
         paging = paging_of(parameters)
@@ -252,7 +255,7 @@ class Connection(Link):
         statement.bind_names = [column.name for column in prepared.bound()]
         earlier = self.state.statements.get(prepared.id)
         if earlier is not None and not statement.key_indexes:
-            statement.key_indexes = earlier.key_indexes  # prepared in version 3 again
+            statement.key_indexes = earlier.key_indexes  # protocol version 3 has no key indexes
         self.state.remember(prepared.id, statement)
         new_id = None
         if has_id:
@@ -323,7 +326,7 @@ class Connection(Link):
         self._send(frame._replace(body=body), result)
 
     def _described(self, rows: Rows, execute: Execute) -> bytes:
-        """A result, with metadata if the client does not have it."""
+        """The body of a result. With metadata ids, leaves out metadata that the client has."""
         if METADATA_ID not in self.extensions:
             return rows.encoded()
         current = metadata_id(rows.count, rows.columns, self.state.salt)

@@ -24,10 +24,10 @@ __all__ = ["Scylla"]
 
 
 class Scylla:
-    """What ScyllaDB adds to the protocol, in front of the nodes of a `Cassandra` cluster.
+    """Simulates ScyllaDB's additions to the protocol, in front of the nodes of a `Cassandra`.
 
-    `requests` and `connections` say what arrived. The other methods change how it is answered, from
-    the next request on. Nodes are indexes in `Cassandra.nodes`.
+    `requests` and `connections` return what clients sent and opened. The methods that change how
+    requests are answered apply from the next request on. A node is an index in `Cassandra.nodes`.
 
     Raises: every method raises `CassandraError` if the process has ended or refuses the command.
     """
@@ -54,7 +54,7 @@ class Scylla:
         self._ask({"nodes": order, "starter": os.getpid()})
 
     def requests(self, since: int = 0) -> list[Request]:
-        """The requests that arrived, from number `since` on; of the last 200,000."""
+        """The requests that arrived, from number `since` on. The log holds the last 200,000."""
         return [
             Request(
                 **{
@@ -76,11 +76,11 @@ class Scylla:
         ]
 
     def reset(self) -> None:
-        """Removes all requests from the log. Their numbers go on."""
+        """Removes all requests from the log. The next request still gets the next number."""
         self._do("reset")
 
     def failures(self) -> list[str]:
-        """Errors that have ended connections here: defects, or frames that cannot be read."""
+        """The errors that ended connections in the simulator: its defects and unreadable frames."""
         return [str(line) for line in self._do("failures")]
 
     def tablets(self, keyspace: str, table: str) -> list[Tablet]:
@@ -112,11 +112,12 @@ class Scylla:
     def limit(self, *, marked: str | None = None, per_second: float | None = None) -> None:
         """Refuses statements whose text contains `marked`, and those above a rate for each node.
 
-        Without arguments, no request is refused. Statements on system tables never are, nor those
-        at a node that announces no extension. A client that has not put SCYLLA_RATE_LIMIT_ERROR in
-        force gets the error 0x2300 instead.
+        Without arguments, no request is refused. Statements on system tables are never refused. A
+        node without `Shards` refuses none. A client that has not enabled SCYLLA_RATE_LIMIT_ERROR in
+        STARTUP gets the error 0x2300 instead.
 
-        Raises: `ValueError` for a `marked` that is no text or empty, and a negative rate.
+        Raises: `ValueError` for a `marked` that is not a str or is empty, and for a `per_second`
+            that is not a number or is negative.
         """
         if marked is not None and (not isinstance(marked, str) or not marked):
             raise ValueError(f"marked: expected a part of a statement's text, got {marked!r}")
@@ -126,17 +127,17 @@ class Scylla:
         self._do("limit", marked=marked, per_second=per_second)
 
     def empty_pages(self, count: int) -> None:
-        """Answers each paged SELECT with `count` pages without rows first; 0 ends it."""
+        """Sends `count` pages without rows before the first page of a paged SELECT; 0 ends it."""
         if not isinstance(count, int) or count < 0:
             raise ValueError(f"empty_pages: expected a number of pages, got {count!r}")
         self._do("faults", empty_pages=count)
 
     def translate_ports(self, is_on: bool = True) -> None:
-        """Ignores source ports, as behind a router that rewrites them: shards are dealt in turn."""
+        """Ignores source ports, as if a NAT rewrote them: connections get the shards in turn."""
         self._do("faults", is_nat=is_on)
 
     def close_shard_aware_port(self, node: int) -> None:
-        """Ends listening on a node's shard-aware port, which is still announced."""
+        """Closes a node's shard-aware port. SUPPORTED still announces the port."""
         self._do("close_aware", number=self._checked(node))
 
     def open_shard_aware_port(self, node: int) -> None:
@@ -188,7 +189,7 @@ class Scylla:
             try:
                 self._process.stdin.write(json.dumps({**line, "number": number}) + "\n")
                 self._process.stdin.flush()
-                # Answers to calls that a signal has interrupted come first, perhaps in part.
+                # If a signal interrupted an earlier call, its answer comes first, perhaps in part.
                 while outcome is None and (answer := self._process.stdout.readline()):
                     outcome = _answer(answer, number)
             except (OSError, ValueError):

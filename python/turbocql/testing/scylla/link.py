@@ -23,14 +23,14 @@ Handler = Callable[[Frame], Frame]
 
 
 class _Refused(Exception):
-    """A frame of a version that ScyllaDB does not speak."""
+    """The client sent a frame of a protocol version that ScyllaDB does not speak."""
 
 
 class Link(ABC):
-    """Passes frames on in both directions, and changes them to those of ScyllaDB.
+    """Passes frames on in both directions. A subclass handles the requests.
 
-    A request sets a handler for its stream, through which the response goes. Requests that are
-    answered here never reach the node.
+    A request may set a handler for its stream, which rewrites the response. Requests that the
+    subclass answers itself never reach the node.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Link(ABC):
                 task.result()
         except (OSError, _Refused):
             pass
-        except Exception as error:  # a fault of this connection must not end the others
+        except Exception as error:  # an error of this connection must not end the others
             self.state.failures.append(f"{self.address}:{self.port}: {error!r}")
         finally:
             for task in tasks:

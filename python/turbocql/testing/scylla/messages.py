@@ -16,7 +16,7 @@ _SHORT_BYTES = 256
 
 
 class Execute(NamedTuple):
-    """An EXECUTE. `parameters` begin with two bytes of consistency and the byte of flags."""
+    """The fields of an EXECUTE. `parameters` begin with two bytes of consistency and the flags."""
 
     id: bytes
     metadata_id: bytes | None
@@ -25,7 +25,10 @@ class Execute(NamedTuple):
 
     @classmethod
     def parse(cls, body: bytes, *, has_metadata_id: bool, has_block: bool) -> Execute:
-        """Reads a body whose layout has a metadata id, and the byte of a tablet's version."""
+        """Reads a body. Its layout may have a metadata id, and the byte of a tablet's version.
+
+        Raises: `FrameError` if the parameters or that byte are missing.
+        """
         reader = Reader(body)
         statement_id = reader.short_bytes()
         metadata_id = reader.short_bytes() if has_metadata_id else None
@@ -109,7 +112,7 @@ def paging_of(parameters: bytes) -> Paging:
 
 
 def wrap(remaining: int, state: bytes | None) -> bytes:
-    """A paging state that stands for `remaining` empty pages before the page of `state`."""
+    """A paging state for `remaining` empty pages before the page of `state`."""
     return _MAGIC + int32(remaining) + value_bytes(state)
 
 

@@ -15,15 +15,15 @@ class Request:
     """One request of a client, as it arrived.
 
     `number` counts the requests of the cluster from 0. `node` is an index in `Cassandra.nodes`.
-    `opcode` is a name of the protocol, such as `EXECUTE`. `text` is the statement, for EXECUTE the
-    prepared one's; the statements of a BATCH are joined by `; `. `routing_key` is the partition key
-    of an EXECUTE in the bytes that are hashed, `None` if the key is not known. `values` are the
-    bound values of an EXECUTE, null and unset ones as `None`; it is `None` for other requests, and
-    for values of more than 256 bytes. `is_misrouted` is
+    `opcode` is a name of the protocol, such as `EXECUTE`. `text` is the statement's CQL. For an
+    EXECUTE it is that of the prepared statement; the statements of a BATCH are joined by `; `.
+    `routing_key` is the partition key of an EXECUTE as the bytes that are hashed, `None` if the key
+    is not known. `values` are the bound values of an EXECUTE; null and unset ones are `None`.
+    `values` is `None` for other requests, and for values of more than 256 bytes. `is_misrouted` is
     whether the table's tablet has no replica at this node and shard; it is `None` for a table
     without tablets. `skips_metadata` is whether the client asked to leave the metadata out.
-    `metadata_id` is the id that an EXECUTE has, `None` where its layout has none. `error` is the
-    code of the error that the request was answered with here, not by Cassandra.
+    `metadata_id` is the id that an EXECUTE has, `None` if its layout has none. `error` is the code
+    of the error with which the simulator, not Cassandra, answered the request.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""RESULT messages: rows and prepared statements, read and rewritten."""
+"""Reads and rewrites RESULT messages: rows and prepared statements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAP_OF_TEXT = b"\x00\x21" + TEXT + TEXT
 
 
 class Column(NamedTuple):
-    """One column of a result: where it is from, its name, and its type as in the protocol."""
+    """One column of a result: its keyspace, table, name, and type as encoded in the protocol."""
 
     keyspace: str
     table: str
@@ -86,7 +86,7 @@ def encode_columns(columns: Sequence[Column]) -> tuple[int, bytes]:
 
 @dataclass(frozen=True)
 class Rows:
-    """A RESULT of rows, cut at its seams. `columns` and `rows` stay as they are encoded.
+    """The parts of a RESULT that contains rows. `columns` and `rows` are encoded bytes.
 
     `rows` begins with the number of rows.
     """
@@ -101,15 +101,16 @@ class Rows:
     def parse(cls, message: bytes, earlier: Rows | None = None) -> Rows:
         """Reads a message for which `is_rows` is true.
 
-        `earlier` is a result of the same statement. Its columns are probably the same, and then
-        bytes are compared instead of parsed.
+        `earlier` is a result of the same statement. If the columns are the same, their bytes are
+        only compared, not parsed.
         """
         _, flags, count = _HEAD.unpack_from(message)
         reader = Reader(message, _HEAD.size)
         paging_state = reader.value() if flags & MORE_PAGES else None
         start = reader.at
         if not flags & NO_METADATA:
-            # Columns that were added follow the others, so equal bytes alone prove nothing.
+            # An added column follows the others, so equal bytes prove nothing unless the flags
+            # and the number of columns are equal too.
             is_alike = earlier is not None and (
                 (earlier.flags & _SHAPE, earlier.count) == (flags & _SHAPE, count)
             )
@@ -120,7 +121,7 @@ class Rows:
         return cls(flags, count, paging_state, message[start : reader.at], message[reader.at :])
 
     def encoded(self, *, new_id: bytes | None = None, is_bare: bool = False) -> bytes:
-        """The message: with `new_id` as changed metadata, or `is_bare` without metadata."""
+        """The message. `new_id` is the id of changed metadata; `is_bare` leaves metadata out."""
         flags = self.flags & ~(MORE_PAGES | METADATA_CHANGED)
         parts = [b""]
         if self.paging_state is not None:
@@ -148,7 +149,7 @@ class Rows:
         return [[reader.value() for _ in range(self.count)] for _ in range(count)]
 
     def decoded_columns(self) -> list[Column]:
-        """The columns. Not for a result without metadata."""
+        """The columns. The result must contain metadata."""
         return decode_columns(self.columns, bool(self.flags & GLOBAL_TABLE), self.count)
 
 
@@ -167,10 +168,10 @@ def rows_of(
 
 @dataclass(frozen=True)
 class Prepared:
-    """A RESULT of PREPARE. `bind_columns` and `columns` stay as they are encoded.
+    """The RESULT of a PREPARE. `bind_columns` and `columns` are encoded bytes.
 
-    `key_indexes` are the bind markers that make up the partition key, in its order; version 4 of
-    the protocol has them, version 3 does not.
+    `key_indexes` are the indexes of the partition key's bind markers, in the order of the key.
+    Version 3 of the protocol lacks them.
     """
 
     id: bytes
@@ -227,12 +228,12 @@ class Prepared:
         return decode_columns(self.bind_columns, is_global, self.bind_count)
 
     def decoded_columns(self) -> list[Column]:
-        """The columns of the result, none for a statement without rows."""
+        """The columns of the result; empty for a statement without rows."""
         if self.flags & NO_METADATA:
             return []
         return decode_columns(self.columns, bool(self.flags & GLOBAL_TABLE), self.count)
 
     def with_columns(self, columns: Sequence[Column]) -> Prepared:
-        """The same with other columns of the result."""
+        """A copy with other columns of the result."""
         flag, described = encode_columns(columns)
         return replace(self, flags=flag, count=len(columns), columns=described)

@@ -1,4 +1,4 @@
-"""The simulator's process in front of the nodes: listeners, and commands of the parent."""
+"""The simulator's process: listens in front of the nodes, and executes the parent's commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CONNECT_S = 5.0
 
 
 class Server:
-    """Listens for all nodes of one cluster, and does what the parent commands."""
+    """Listens for all nodes of one cluster, and executes the parent's commands."""
 
     def __init__(self, order: Mapping[str, Any]) -> None:
         nodes = [
@@ -57,7 +57,7 @@ class Server:
         }
 
     async def listen(self) -> None:
-        """Begins to listen on the plain port of each node, and on its shard-aware port."""
+        """Begins to listen on each node's plain port, and on its shard-aware port if announced."""
         for node in self.state.nodes:
             await asyncio.start_server(partial(self._accept, node, False), node.address, CQL_PORT)
             await self.open_aware(node.index)
@@ -70,7 +70,7 @@ class Server:
             self._aware[number] = await asyncio.start_server(accept, node.address, SHARD_AWARE_PORT)
 
     async def close_aware(self, number: int) -> None:
-        """Ends listening on a shard-aware port, which SUPPORTED still announces."""
+        """Stops listening on a shard-aware port. SUPPORTED still announces the port."""
         server = self._aware.pop(number, None)
         if server is not None:
             server.close()
@@ -104,7 +104,7 @@ class Server:
             self.connections.discard(connection)
 
     async def command(self, line: Mapping[str, Any]) -> dict[str, Any]:
-        """Does one command of the parent, and returns the answer."""
+        """Executes one command of the parent, and returns the answer."""
         try:
             name, arguments = line["do"], line.get("with", {})
             if name in ("open_aware", "close_aware"):
@@ -171,7 +171,7 @@ class Server:
 
 
 def shards_from(settings: Mapping[str, Any] | None) -> Shards | None:
-    """The settings of a node from a line of JSON."""
+    """The shards of a node, from a decoded JSON object."""
     return None if settings is None else Shards(**settings)
 
 
@@ -202,7 +202,7 @@ async def _serve() -> None:
 
 
 async def _print(answer: dict[str, Any]) -> None:
-    """Prints an answer on a thread: the parent may not read it."""
+    """Prints an answer on a thread, because printing blocks while the parent does not read."""
     text = json.dumps(answer, default=_as_json)
     await asyncio.get_running_loop().run_in_executor(None, partial(print, text, flush=True))
 
@@ -218,5 +218,5 @@ def main() -> None:
     """Serves until the standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     asyncio.new_event_loop().run_until_complete(_serve())
-    # At once: connections need no orderly end.
+    # Exits without cleanup: connections need no clean close.
     os._exit(0)

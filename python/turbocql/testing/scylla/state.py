@@ -52,7 +52,7 @@ class Statement:
 
 @dataclass
 class NodeState:
-    """One node: its addresses, its shards, and the shard for the next connection in turn."""
+    """One node: its addresses and shards, the connections dealt to shards, and its rate limit."""
 
     index: int
     address: str
@@ -65,7 +65,7 @@ class NodeState:
 
     @property
     def count(self) -> int:
-        """The number of shards. A node that announces no extension has one."""
+        """The number of shards. A node without `shards` has one."""
         return self.shards.count if self.shards else 1
 
     def next_shard(self) -> int:
@@ -113,14 +113,14 @@ class State:
             packed_address(node.upstream_address): packed_address(node.address)
             for node in self.nodes
         }
-        """The nodes' own addresses, and the addresses that clients see in place of them."""
+        """Maps the nodes' own addresses to the addresses that clients see."""
         self.upstream_addresses: Mapping[str, str] = {
             node.address: node.upstream_address for node in self.nodes
         }
-        """The addresses that clients see, and the nodes' own."""
+        """Maps the addresses that clients see to the nodes' own."""
 
     def remember(self, statement_id: bytes, statement: Statement) -> None:
-        """Keeps a prepared statement. At 100,000 statements, the oldest is removed."""
+        """Keeps a prepared statement. If 100,000 are kept already, the oldest is removed."""
         if len(self.statements) >= _MAX_STATEMENTS and statement_id not in self.statements:
             del self.statements[next(iter(self.statements))]
         self.statements[statement_id] = statement
@@ -130,7 +130,7 @@ class State:
         self.salt = os.urandom(8)
 
     def change_keyspace(self, change: KeyspaceChange) -> None:
-        """Applies a change of a keyspace in Cassandra to the state."""
+        """Updates the state after Cassandra has created, altered or dropped a keyspace."""
         if change.action == "drop":
             self.keyspaces.pop(change.keyspace, None)
         elif change.action == "create":
@@ -166,7 +166,10 @@ class State:
         return [(node.host_id, node.count) for node in self.nodes]
 
     def is_limited(self, node: NodeState, text: str | None) -> bool:
-        """Whether a request on tables of users is over the rate limit now."""
+        """Whether a request on a user table is refused: it is marked, or above the node's rate.
+
+        A request that is not refused counts toward the rate.
+        """
         faults = self.faults
         if node.shards is None:
             return False
@@ -190,7 +193,7 @@ class State:
             node.allowance, node.refilled_at = max(per_second or 0.0, 1.0), time.monotonic()
 
     def stored_rows(self, node: NodeState, table: str) -> list[dict[str, bytes | None]]:
-        """The rows of a table that is answered here."""
+        """The rows of a system table that the simulator answers itself."""
         if table == "versions":
             version = node.shards.version if node.shards else "5.1.0"
             return [

@@ -20,12 +20,12 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _LONGEST_CACHED = 10_000
-"""Longer texts are analysed each time, so that the cache stays small."""
+"""Longer texts are analyzed each time, so that the cache stays small."""
 _WRITES = frozenset({"insert", "update", "delete", "begin"})
 
 
 class Token(NamedTuple):
-    """A part of a statement. `name` is a keyword or an identifier as CQL compares them."""
+    """A token of a statement. `name` is its keyword or identifier in the form that CQL compares."""
 
     kind: str
     text: str
@@ -55,7 +55,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True)
 class KeyspaceChange:
-    """CREATE, ALTER or DROP of a keyspace. `None` stands for an option that is not named."""
+    """CREATE, ALTER or DROP of a keyspace. An option that the statement lacks is `None`."""
 
     action: str
     keyspace: str
@@ -118,7 +118,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def analyse(text: str) -> Analysis:
-    """Reads a statement. A part that it does not understand stays as it is."""
+    """Analyzes a statement. Syntax that it does not recognize stays in the text unchanged."""
     return _analyse_once(text) if len(text) <= _LONGEST_CACHED else _analyse(text)
 
 
@@ -145,9 +145,9 @@ _analyse_once = lru_cache(maxsize=4096)(_analyse)
 def _without_timeouts(text: str, tokens: Sequence[Token]) -> str:
     """The text in which each TIMEOUT of a USING clause is a comment.
 
-    A comment, because Cassandra derives a prepared statement's id from the text: statements that
-    differ for the client get different ids. A timeout that is a bind marker stays, because the
-    statement would need one value less.
+    It becomes a comment because Cassandra derives a prepared statement's id from the text:
+    statements that differ for the client must get different ids. A timeout that is a bind marker
+    stays, because without it the statement would need one value less.
     """
     parts, copied_to = [], 0
     for index, token in enumerate(tokens):
@@ -183,7 +183,7 @@ def _using_clauses(tokens: Sequence[Token], index: int) -> Iterator[tuple[Token,
 
 
 def _has_condition(tokens: Sequence[Token]) -> bool:
-    # IF is reserved: a column of this name is quoted. After `:` and `.` it would be a name.
+    # IF is reserved, so a column named `if` is quoted. After `:` or `.`, `if` is a name.
     return any(
         token.is_word("if") and tokens[index - 1].text not in (":", ".")
         for index, token in enumerate(tokens)

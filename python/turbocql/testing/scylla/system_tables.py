@@ -1,4 +1,4 @@
-"""ScyllaDB's system tables: some are answered here, results of others are rewritten."""
+"""Simulates ScyllaDB's system tables: answers some, and rewrites Cassandra's results of others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _VIRTUAL: dict[tuple[str, str], dict[str, bytes]] = {
         "storage_type": TEXT,
     },
 }
-"""The columns of the tables that are answered here. The first is the partition key."""
+"""The columns of the tables that the simulator answers. The first is the partition key."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Virtual:
-    """A SELECT from a table that is answered here."""
+    """A SELECT from a table that the simulator answers itself."""
 
     keyspace: str
     table: str
@@ -93,7 +93,7 @@ class Rewrite:
         return self._changed(columns, [])[0]
 
     def rows(self, rows: Rows, addresses: Mapping[bytes, bytes]) -> Rows:
-        """The result for the client. `addresses` maps nodes' own addresses to those shown."""
+        """The result for the client. `addresses` maps nodes' own addresses to the clients' ones."""
         columns = rows.decoded_columns()
         cells = [
             [
@@ -122,7 +122,7 @@ class Rewrite:
         else:
             absent = _ABSENT_COLUMNS[self.table]
             for index, column in enumerate(columns):
-                if column.name == "tokens":  # ScyllaDB lists columns by name, too
+                if column.name == "tokens":  # ScyllaDB lists columns by name, as Cassandra does
                     order.append((-1, features, None))
                 if column.name not in absent:
                     order.append((index, column, column.name))
@@ -143,10 +143,10 @@ def _scylla_value(name: str | None, cell: bytes | None) -> bytes | None:
 def plan(
     select: Select, text: str, keyspace: str | None, upstream: Mapping[str, str]
 ) -> Refusal | Virtual | Rewrite | None:
-    """How a SELECT is answered; `None` if Cassandra's own answer is right.
+    """Decides how a SELECT is answered. Returns `None` if Cassandra's own answer is right.
 
-    `keyspace` is the connection's, for names without one. `upstream` maps the addresses that
-    clients see to the nodes' own.
+    `keyspace` is the connection's keyspace, for a table name without one. `upstream` maps the
+    addresses that clients see to the nodes' own.
     """
     qualified_name = (select.keyspace or keyspace or "", select.table)
     if qualified_name[0] in _ABSENT_KEYSPACES:
@@ -193,7 +193,7 @@ def _rewrite(select: Select, text: str, upstream: Mapping[str, str]) -> Refusal 
     for item in select.items:
         if item.column in _ABSENT_COLUMNS[select.table]:
             return Refusal(f"Unrecognized name {item.column}")
-    # From the end to the beginning, so that the offsets stay right.
+    # Replaces from the end to the beginning, so that the offsets stay right.
     for term in reversed(select.terms):
         upstream_address = upstream.get(term.literal)
         if upstream_address is not None:

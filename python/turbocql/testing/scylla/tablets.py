@@ -1,4 +1,4 @@
-"""Tablets: which replicas own which range of tokens of a table."""
+"""Places, moves, splits and merges tablets: the token ranges of a table and their replicas."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ class Tablet:
 
     @property
     def version(self) -> int:
-        """An unsigned number of 64 bits, which follows from the replicas and their order."""
+        """An unsigned number of 64 bits, hashed from the replicas in their order."""
         described = b"".join(
             replica.host_id.bytes + struct.pack(">i", replica.shard) for replica in self.replicas
         )
         return int.from_bytes(hashlib.sha256(described).digest()[:8], "big")
 
     def matches(self, block: int) -> bool:
-        """Whether a byte of EXECUTE agrees with the version.
+        """Whether the tablet byte of an EXECUTE agrees with the version.
 
-        Its high four bits select four bits of the version, counted from the least significant;
-        its low four bits are their value.
+        The byte's high four bits select four bits of the version, counted from the least
+        significant. Its low four bits are the value of those bits.
         """
         return self.version >> 4 * (block >> 4) & 0x0F == block & 0x0F
 
     def routing(self, *, has_version: bool) -> bytes:
-        """The value of the payload: tuple<bigint, bigint, list<tuple<uuid, int>>[, bigint]>."""
+        """The payload's value as tuple<bigint, bigint, list<tuple<uuid, int>>[, bigint]>."""
         listed = [struct.pack(">i", len(self.replicas))]
         for replica in self.replicas:
             pair = value_bytes(replica.host_id.bytes)
@@ -78,8 +78,8 @@ def power_of_two(count: int) -> int:
 def place_tablets(count: int, factor: int, nodes: Sequence[tuple[UUID, int]]) -> list[Tablet]:
     """Makes `count` tablets of equal size with `factor` replicas each.
 
-    `nodes` are the host id and the number of shards of each node. Nodes take turns, and so do the
-    shards of a node.
+    `nodes` are the host id and the number of shards of each node. Replicas go to the nodes in turn,
+    and on a node to its shards in turn.
     """
     factor = max(1, min(factor, len(nodes)))
     size = (1 << 64) // count
@@ -115,8 +115,8 @@ class TabletMap:
     def move(self, token: int | None, nodes: Sequence[tuple[UUID, int]]) -> int:
         """Moves the replicas of the tablet of `token`, or of all tablets.
 
-        Each replica goes to the next node, and there to the shard after its own. A node with one
-        shard has no other, so with one such node nothing changes.
+        Each replica goes to the next node, and there to the shard after its own. In a cluster of
+        one node with one shard, nothing changes.
 
         Returns: how many tablets have other replicas now.
         """
@@ -145,7 +145,7 @@ class TabletMap:
         return len(halves)
 
     def merge(self) -> int:
-        """Joins neighbours in pairs; both get the replicas of the first. Returns the new number.
+        """Joins neighbors in pairs. A pair gets the replicas of its first. Returns the new number.
 
         Raises: `ValueError` if there is only one tablet.
         """
