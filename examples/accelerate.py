@@ -1,7 +1,8 @@
-"""The accelerator's demo: an unchanged cassandra-driver program, plain and accelerated.
+"""Demonstrates the accelerator: runs one cassandra-driver program without and with it.
 
 Starts a Cassandra, runs `plain_cassandra_driver.py` twice in an environment that has
-cassandra-driver, and prints the two side by side. Run it with `make demo-accelerate`.
+cassandra-driver, and prints the times of both runs side by side. Run it with
+`make demo-accelerate`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ PROGRAM = HERE / "plain_cassandra_driver.py"
 
 
 def run(python: str, how: list[str], contact_point: str) -> dict[str, float]:
-    """Microseconds of processor time per row of each part."""
+    """Runs the program, and returns the microseconds of processor time per row, by part."""
     host, _, port = contact_point.rpartition(":")
     done = subprocess.run(
         [python, *how, str(PROGRAM), host, port],
@@ -32,7 +33,7 @@ def run(python: str, how: list[str], contact_point: str) -> dict[str, float]:
 
 
 def main(python: str) -> None:
-    """Both runs, and the table."""
+    """Runs the program plain and accelerated, and prints a table of both."""
     with Cassandra() as cluster:
         plain = run(python, [], cluster.contact_points[0])
         accelerated = run(python, ["-m", "turbocql.accel"], cluster.contact_points[0])

@@ -1,8 +1,8 @@
-"""The columns demo: share prices from DataFrames into a real Cassandra, and out of it into duckdb.
+"""Writes share prices from DataFrames to a real Cassandra, and reads them from there into duckdb.
 
-Takes two data sets that come with matplotlib: the days of Google's shares from 2004 to 2008, and
-the months of eight companies and two indices from 1990 to 2022. Writes them with `Session.load`,
-has duckdb aggregate the results while they are read, and draws both aggregates.
+Uses two data sets that come with matplotlib: daily prices of Google's shares from 2004 to 2008, and
+monthly prices of eight companies and two indices from 1990 to 2022. Writes them with
+`Session.load`, has duckdb aggregate the results while they are read, and draws both aggregates.
 
 Run it with `make demo-columns`.
 """
@@ -57,7 +57,7 @@ RETURNS = """
 
 
 def days() -> pl.DataFrame:
-    """Google's shares: the prices of each day, and how many were sold."""
+    """Returns the prices of Google's shares on each day, and the number of shares sold."""
     found: Any = cbook.get_sample_data("goog.npz")
     prices = found["price_data"]
     columns = {name: prices[name] for name in ("open", "high", "low", "close", "volume")}
@@ -65,13 +65,13 @@ def days() -> pl.DataFrame:
 
 
 def months() -> pl.DataFrame:
-    """A column per share. A month without a price is null."""
+    """Returns monthly prices, with one column per share. A month without a price is null."""
     path: Any = cbook.get_sample_data("Stocks.csv", asfileobj=False)
     return pl.read_csv(path, comment_prefix="#", try_parse_dates=True, infer_schema_length=None)
 
 
 def write(session: turbocql.Session) -> None:
-    """Writes both sets."""
+    """Writes both data sets."""
     frame = days()
     report = session.load("demo.days", frame)
     print(f"wrote {report.succeeded} days of Google's shares: {_types(frame)}")
@@ -87,14 +87,14 @@ def _types(frame: pl.DataFrame) -> str:
 
 
 def candles_of(rows: turbocql.Rows[Any]) -> dict[str, Any]:
-    """Months of Google's shares. duckdb finds `rows` by its name, and reads its pages."""
+    """Aggregates days to months. duckdb finds the variable `rows` by its name in the SQL."""
     candles: dict[str, Any] = duckdb.sql(CANDLES).fetchnumpy()
     print(f"duckdb made {len(candles['month'])} months of the days")
     return candles
 
 
 def returns_of(rows: turbocql.Rows[Any]) -> pl.DataFrame:
-    """The yearly gains of every share."""
+    """Computes the yearly gain of every share from `rows`, and prints the largest gains."""
     returns = duckdb.sql(RETURNS).pl().drop_nulls()
     print(f"duckdb made {len(returns)} yearly gains of the prices; the largest:")
     for symbol, year, percent in returns.top_k(3, by="percent").iter_rows():
@@ -103,7 +103,7 @@ def returns_of(rows: turbocql.Rows[Any]) -> pl.DataFrame:
 
 
 def draw(candles: dict[str, Any], returns: pl.DataFrame) -> None:
-    """The months of Google's shares as candles, and the yearly gains as a heat map."""
+    """Draws the months of Google's shares as candles, and the yearly gains as a heat map."""
     mpl.use("Agg")
     from matplotlib import pyplot
 
@@ -148,7 +148,7 @@ def draw(candles: dict[str, Any], returns: pl.DataFrame) -> None:
 
 
 def main() -> None:
-    """Starts a Cassandra, does it all, and stops the Cassandra."""
+    """Starts a Cassandra, writes, reads and draws the prices, and stops the Cassandra."""
     print("starting Cassandra ...")
     with (
         Cassandra() as cluster,
@@ -157,7 +157,7 @@ def main() -> None:
         for statement in SCHEMA:
             session.execute(statement)
         write(session)
-        # These results are read by duckdb, page by page.
+        # duckdb reads these results page by page.
         candles = candles_of(session.execute("SELECT * FROM demo.days WHERE symbol = 'GOOG'"))
         returns = returns_of(session.execute("SELECT symbol, month, close FROM demo.months"))
     draw(candles, returns)

@@ -1,8 +1,8 @@
-"""The digits demo: vectors into a real Cassandra, and their nearest neighbours out of it.
+"""Writes vectors to a real Cassandra, and searches for their nearest neighbors there.
 
-Takes the 1,797 handwritten digits that come with scikit-learn, writes four fifths of them as
-`vector<float, 64>`, has Cassandra's storage-attached index find the five nearest neighbours of
-each of the others, and lets those five vote on which digit it is.
+Takes the 1,797 handwritten digits that come with scikit-learn, and writes four fifths of them as
+`vector<float, 64>`. Cassandra's storage-attached index finds the five nearest neighbors of each of
+the others. Those five vote on which digit it is.
 
 Run it with `make demo`.
 """
@@ -46,7 +46,7 @@ SEARCH = """SELECT id, label FROM demo.digits
 
 
 class Meter:
-    """Wall-clock and client CPU seconds of a block."""
+    """Measures the wall-clock time and the client's CPU time of a `with` block, in seconds."""
 
     def __enter__(self) -> Meter:
         self._start = time.perf_counter(), _cpu()
@@ -57,7 +57,7 @@ class Meter:
         self.wall_s, self.cpu_s = time.perf_counter() - wall, _cpu() - cpu
 
     def per(self, count: int, one: str, many: str) -> str:
-        """The figures for `count` of something."""
+        """Formats the rate and the CPU time for `count` items. `one` and `many` name an item."""
         rate, cpu_us = count / self.wall_s, self.cpu_s / count * 1e6
         return f"{rate:,.0f} {many} per second, {cpu_us:.1f} us of client CPU per {one}"
 
@@ -68,8 +68,8 @@ def _cpu() -> float:
 
 
 def write(session: turbocql.Session, digits: Any, kept: Any) -> None:
-    """Writes the kept digits, and checks by reading back that they are what was written."""
-    # As many floats as there are pixels; the NumPy rows go to the driver as they are.
+    """Writes the kept digits, reads them back, and checks that they are equal."""
+    # Each pixel is one float. The NumPy rows are passed to the driver without conversion.
     embeddings = digits.data.astype(np.float32)
     pixels = digits.data.astype(np.uint8)
     rows = ((int(i), int(digits.target[i]), pixels[i], embeddings[i]) for i in kept)
@@ -88,7 +88,7 @@ def write(session: turbocql.Session, digits: Any, kept: Any) -> None:
 
 
 async def search(contact_points: list[str], digits: Any, queries: Any) -> list[list[Any]]:
-    """The nearest neighbours of each query, many queries at a time."""
+    """Returns the nearest neighbors of each query. Runs up to `IN_FLIGHT` queries at a time."""
     async with turbocql.aio.connect(contact_points, consistency="ONE") as session:
         prepared = await session.prepare(SEARCH)
         slots = asyncio.Semaphore(IN_FLIGHT)
@@ -105,7 +105,7 @@ async def search(contact_points: list[str], digits: Any, queries: Any) -> list[l
 
 
 def draw(digits: Any, queries: Any, found: list[list[Any]]) -> None:
-    """Some queries, each beside its neighbours."""
+    """Draws some queries, each beside its neighbors."""
     mpl.use("Agg")
     from matplotlib import pyplot
 
@@ -125,7 +125,7 @@ def draw(digits: Any, queries: Any, found: list[list[Any]]) -> None:
 
 
 def main() -> None:
-    """Starts a Cassandra, does it all, and stops the Cassandra."""
+    """Starts a Cassandra, writes and searches, draws the matches, and stops the Cassandra."""
     digits = load_digits()
     kept, queries = train_test_split(
         np.arange(len(digits.target)), test_size=0.2, random_state=0, stratify=digits.target

@@ -1,7 +1,8 @@
-"""The demo of whole tables: a file of embeddings into a real Cassandra, interrupted and resumed.
+"""Loads a file of embeddings into a real Cassandra, with an interruption and a resumption.
 
-Makes a Parquet file of 100,000 embeddings, loads it with a bar, interrupts itself with Ctrl-C's
-signal, goes on from the checkpoint, compares the table with the file, and unloads it to Parquet.
+Makes a Parquet file of 100,000 embeddings, loads it with a progress bar, and interrupts itself with
+SIGINT. Then resumes from the checkpoint, compares the table with the file, and unloads the table to
+Parquet.
 
 Run it with `make demo-load`.
 """
@@ -33,7 +34,7 @@ SCHEMA = [
 
 
 def make(path: Path) -> None:
-    """Writes the file, in groups of 10,000 rows."""
+    """Writes the file, in row groups of 10,000 rows."""
     chosen = np.random.default_rng(7)
     fields = [("id", pa.int32()), ("emb", pa.list_(pa.float32(), DIMENSIONS))]
     with pq.ParquetWriter(path, pa.schema(fields)) as out:
@@ -45,7 +46,7 @@ def make(path: Path) -> None:
 
 
 def interrupt_at(session: turbocql.Session, requests: int) -> threading.Thread:
-    """Interrupts this process, as Ctrl-C does, once the session has sent so many requests."""
+    """Interrupts this process, as Ctrl-C does, after `requests` more requests of the session."""
     until = session.metrics().requests + requests
 
     def wait() -> None:
@@ -59,7 +60,7 @@ def interrupt_at(session: turbocql.Session, requests: int) -> threading.Thread:
 
 
 def main() -> None:
-    """Makes, loads, resumes, compares and unloads."""
+    """Makes the file, loads it, resumes the load, compares, and unloads."""
     with (
         tempfile.TemporaryDirectory() as made,
         Cassandra() as cluster,

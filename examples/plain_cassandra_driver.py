@@ -1,10 +1,10 @@
-"""A program on cassandra-driver (or scylla-driver) that knows nothing of turbocql.
+"""Uses cassandra-driver (or scylla-driver), without any code for turbocql.
 
-Writes rows with embeddings, reads some back by key, and scans them all, as many programs do. Prints
-what each part took, as `name: seconds of processor time per row, rows`.
+Writes rows with embeddings and short rows, reads some back by key, and scans the short ones. Prints
+for each part `name: seconds of processor time per row, rows`.
 
-Run it plain, `python plain_cassandra_driver.py HOST PORT`, or accelerated,
-`python -m turbocql.accel plain_cassandra_driver.py HOST PORT`; `make demo-accelerate` does both.
+Run it plain with `python plain_cassandra_driver.py HOST PORT`, or accelerated with
+`python -m turbocql.accel plain_cassandra_driver.py HOST PORT`. `make demo-accelerate` does both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROWS, READ = 5_000, 2_000
 
 
 def measured(name: str, count: int, call: Any, *arguments: Any, **options: Any) -> Any:
-    """What a call gives; prints what it took."""
+    """Calls `call`, prints its processor time per row, and returns its result."""
     before = time.process_time()
     result = call(*arguments, **options)
     print(f"{name}: {(time.process_time() - before) / count:.9f}, {count}", flush=True)
@@ -31,7 +31,7 @@ def measured(name: str, count: int, call: Any, *arguments: Any, **options: Any) 
 
 
 def main(host: str, port: str) -> None:
-    """All parts."""
+    """Creates the tables, runs and measures all parts, and checks the rows that were read."""
     cluster = Cluster([host], port=int(port))
     session = cluster.connect()
     session.execute("DROP KEYSPACE IF EXISTS plain")

@@ -1,8 +1,8 @@
-"""The demo of Ray: a table of embeddings is read in parallel, a feature of each is computed and
-written back, and the picture is drawn from what the table then has.
+"""Reads a table of embeddings in parallel with Ray, and writes a computed column back.
 
-The embeddings lie in a few clusters in 64 dimensions. The feature is the place of each in the plane
-of the two directions in which they differ most.
+The embeddings form a few clusters in 64 dimensions. The column is the place of each embedding in
+the plane of the two directions in which the embeddings differ most. The places are then read from
+the table and drawn.
 
 Run it with `make demo-ray`. It draws `build/ray.png`.
 """
@@ -49,14 +49,14 @@ def make(session: turbocql.Session) -> None:
 
 
 def plane(sample: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float64], ...]:
-    """The middle of some embeddings, and the two directions in which they differ most."""
+    """Returns the mean of some embeddings, and the two directions in which they differ most."""
     middle = sample.mean(axis=0)
     directions = np.linalg.svd(sample - middle, full_matrices=False)[2][:2]
     return middle, directions
 
 
 def draw(session: turbocql.Session) -> None:
-    """Draws the places that the table has."""
+    """Reads the places from the table, and draws them."""
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 

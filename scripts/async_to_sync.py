@@ -1,14 +1,14 @@
-"""Writes the synchronous half of the package, which is generated from the asynchronous one:
-`make format`. With --check it writes nothing, and fails with a diff if something would change.
+"""Generates the synchronous half of the package from the asynchronous half: `make format`.
 
-Besides `async`, `await` and names, these differ:
+With --check, it writes nothing, and fails with a diff if a file would change. It removes `async`
+and `await`, replaces names, and makes these changes:
 
-- A native operation is not awaited but waited for: `await op` becomes `op.wait()`. `NATIVE` matches
-  native operations: variables `op`, and what methods of the native core or `_start_...` return.
+- `await op` becomes `op.wait()` for a native operation. `NATIVE` matches native operations:
+  variables `op`, and results of methods of the native core or of `_start_...`.
 - `await in_thread(work, argument)` becomes `work(argument)`.
 - A statement whose first line ends with `# async only` is left out, with the comments above it.
 - `# sync: code` becomes `code`.
-- Sentences that are not the same for both are in `TEXTS`.
+- Texts in `TEXTS` are replaced by their synchronous versions.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ FILES = {
     "_session/async_tables.py": "_session/tables.py",
     "_rows/async_pages.py": "_rows/pages.py",
 }
-"""The files that are generated as a whole, by their sources."""
+"""The files that are generated as a whole: source file to generated file."""
 DEFINITIONS = {
     "rows.py": ("rows.py", ["AsyncRows"]),
     "diagnose/__init__.py": ("aio.py", ["diagnosis", "diagnose"]),
 }
-"""The files that have generated classes and functions, with the file and names of their sources."""
+"""Files that contain generated classes and functions, with the file and names of their sources."""
 
 NATIVE = re.compile(r"op\Z|self\._core\.|self\._start_|self\.(_rows\.)?_(advance|trace)\(")
 ONLY_ASYNC = "  # async only"
@@ -55,7 +55,7 @@ WORDS = [
     (r"\bturbocql\.aio\.", "turbocql."),
     (r"`async (?=(for|with)`)", "`"),
 ]
-"""Patterns that are replaced everywhere, also in strings and comments, in this order."""
+"""Patterns that are replaced everywhere, in strings and comments too, in this order."""
 TEXTS = [
     (
         '''"""The asynchronous API: the methods of the synchronous API, to be awaited.
@@ -100,11 +100,11 @@ once. The asynchronous twin is [`turbocql.aio`][turbocql.aio].
 """,
     ),
 ]
-"""Asynchronous texts, each once in the sources, and what replaces them."""
+"""Asynchronous texts, each exactly once in the sources, and the texts that replace them."""
 
 
 def marked(code: str) -> str:
-    """Leaves out what is marked as asynchronous only, and puts in what is marked as synchronous."""
+    """Removes statements marked `# async only`, and uncomments code marked `# sync:`."""
     lines = code.splitlines(keepends=True)
     ends = {
         node.lineno: node.end_lineno or node.lineno
@@ -124,7 +124,7 @@ def marked(code: str) -> str:
 
 
 class Tokens:
-    """The tokens of a code, and replacements of parts of the code between them."""
+    """The tokens of some code, and the replacements to make in it."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -140,12 +140,12 @@ class Tokens:
         return self.tokens[index].string
 
     def begin(self, index: int) -> int:
-        """The offset of a token in the code."""
+        """Returns the offset of a token in the code."""
         line, column = self.tokens[index].start
         return self._lines[line - 1] + column
 
     def end(self, index: int) -> int:
-        """The offset of the end of a token in the code."""
+        """Returns the offset of the end of a token in the code."""
         line, column = self.tokens[index].end
         return self._lines[line - 1] + column
 
@@ -159,7 +159,7 @@ class Tokens:
         return code
 
     def closing(self, opening: int) -> int:
-        """The bracket that closes another one."""
+        """Returns the index of the bracket that closes the bracket at `opening`."""
         depth = 0
         for index in range(opening, len(self.tokens)):
             depth += (self.text(index) in "([{") - (self.text(index) in ")]}")
@@ -168,21 +168,21 @@ class Tokens:
         raise SystemExit(f"a bracket is not closed:\n{self.code}")
 
     def last_of_primary(self, first: int) -> int:
-        """The last token of a name or a group, with its attributes, calls and indexes."""
+        """Returns the last token of a name or a group, with its attributes, calls and indexes."""
         last = self.closing(first) if self.text(first) == "(" else first
         while self.text(last + 1) in (".", "(", "["):
             last = last + 2 if self.text(last + 1) == "." else self.closing(last + 1)
         return last
 
     def is_call(self, opening: int) -> bool:
-        """Whether a parenthesis is that of a call or a definition."""
+        """Whether a parenthesis belongs to a call or a definition."""
         before = self.text(opening - 1) if opening else ""
         is_name = before.isidentifier() and not keyword.iskeyword(before)
         return is_name or before in (")", "]")
 
 
 def without_await(code: str) -> str:
-    """Removes `async` and `await`; waits for native operations, and calls what ran on a thread."""
+    """Removes `async` and `await`. Makes native operations wait, and `in_thread` a direct call."""
     tokens = Tokens(code)
     for index, token in enumerate(tokens.tokens):
         if token.type != tokenize.NAME or token.string not in ("async", "await"):
@@ -215,7 +215,7 @@ def _call_directly(tokens: Tokens, first: int) -> None:
 
 
 def without_await_in_examples(code: str) -> str:
-    """The same for the examples in docstrings."""
+    """Applies `without_await` to the examples in docstrings."""
 
     def example(match: re.Match[str]) -> str:
         lines = match[0].splitlines(keepends=True)
@@ -228,8 +228,8 @@ def without_await_in_examples(code: str) -> str:
 
 
 def synchronous(code: str) -> str:
-    """Asynchronous code as synchronous code, not yet formatted."""
-    # The names that stand for texts are words of no language, so that nothing else changes them.
+    """Returns the synchronous version of asynchronous code, not yet formatted."""
+    # Placeholders protect the texts of `TEXTS` from the other replacements.
     for number, (text, _) in enumerate(TEXTS):
         code = code.replace(text, f"__text_{number}__")
     code = without_await_in_examples(without_await(marked(code)))
@@ -241,7 +241,10 @@ def synchronous(code: str) -> str:
 
 
 def ruff(code: str, path: Path, *arguments: str) -> str:
-    """What ruff makes of code that is to be in a file."""
+    """Runs ruff on the code for a file, and returns ruff's output.
+
+    Raises: SystemExit, if ruff fails.
+    """
     process = subprocess.run(
         [RUFF, *arguments, "--quiet", f"--stdin-filename={path}", "-"],
         input=code,
@@ -255,7 +258,7 @@ def ruff(code: str, path: Path, *arguments: str) -> str:
 
 
 def generated_file(source: str, target: Path) -> str:
-    """The synchronous file for an asynchronous one."""
+    """Returns the synchronous code that is generated from an asynchronous file."""
     code = (PACKAGE / source).read_text(encoding="utf-8")
     header = f"# Generated from {source} by {SCRIPT}: change that file.\n"
     code = ruff(header + synchronous(code), target, "check", "--fix", "--select=F401,I")
@@ -263,14 +266,14 @@ def generated_file(source: str, target: Path) -> str:
 
 
 def definitions(code: str) -> dict[str, tuple[int, int]]:
-    """The first and last line of each class and function of a module, counted from 0."""
+    """Returns the first and last line of each class and function, counted from 0."""
     kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = [node for node in ast.parse(code).body if isinstance(node, kinds)]
     return {node.name: (node.lineno - 1, (node.end_lineno or node.lineno) - 1) for node in nodes}
 
 
 def generated_definitions(target: Path, source: str, names: list[str]) -> str:
-    """A file with classes and functions that are generated from those of a source."""
+    """Returns the code of `target`, with its generated classes and functions made anew."""
     asynchronous = (PACKAGE / source).read_text(encoding="utf-8")
     code = target.read_text(encoding="utf-8")
     for name in names:
@@ -288,7 +291,7 @@ def generated_definitions(target: Path, source: str, names: list[str]) -> str:
 
 
 def generated() -> dict[Path, str]:
-    """All files that this script writes."""
+    """Returns the new code of all files that this script writes."""
     names = {*FILES, *(source for source, _ in DEFINITIONS.values())}
     sources = [(PACKAGE / name).read_text(encoding="utf-8") for name in names]
     for text, _ in TEXTS:
@@ -303,7 +306,7 @@ def generated() -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the files, or checks them."""
+    """Writes the files, or with --check compares them. Returns the exit status."""
     changed = False
     for path, code in generated().items():
         before = path.read_text(encoding="utf-8") if path.exists() else ""

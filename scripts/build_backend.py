@@ -1,7 +1,7 @@
-"""The build backend of PEP 517: maturin's, with the crates edited before anything is compiled.
+"""The build backend of PEP 517: edits the crates, then calls maturin's backend.
 
-In a checkout and in an unpacked sdist alike. See edits/README.md. The version of a wheel that is
-built without edits says so.
+It works in a checkout and in an unpacked sdist. See edits/README.md. A wheel that is built without
+edits has `+unedited` in its version.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def build_wheel(
     config_settings: dict[str, Any] | None = None,
     metadata_directory: str | None = None,
 ) -> str:
-    """Builds a wheel; the name of its file."""
+    """Builds a wheel. Returns the name of its file."""
     edit()
     built: str = maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
     return unedited_wheel.renamed(wheel_directory, built) if is_off() else built
@@ -47,7 +47,7 @@ def build_editable(
     config_settings: dict[str, Any] | None = None,
     metadata_directory: str | None = None,
 ) -> str:
-    """Builds a wheel that refers to this folder; the name of its file."""
+    """Builds a wheel that refers to this folder. Returns the name of its file."""
     edit()
     built: str = maturin.build_editable(wheel_directory, config_settings, metadata_directory)
     return unedited_wheel.renamed(wheel_directory, built) if is_off() else built
@@ -56,7 +56,7 @@ def build_editable(
 def prepare_metadata_for_build_wheel(
     metadata_directory: str, config_settings: dict[str, Any] | None = None
 ) -> str:
-    """Writes the metadata of a wheel; the name of their folder."""
+    """Writes the metadata of a wheel. Returns the name of its folder."""
     name: str = maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
     return unedited_wheel.renamed_metadata(metadata_directory, name) if is_off() else name
 
@@ -65,12 +65,12 @@ prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def is_off() -> bool:
-    """Whether the build is meant to be without edits."""
+    """Whether the environment asks for a build without edits."""
     return os.environ.get("CRATE_EDITS") == "off"
 
 
 def edit() -> None:
-    """Edits the crates, unless the environment has `CRATE_EDITS=off`.
+    """Edits the crates. With `CRATE_EDITS=off` in the environment, removes the edits instead.
 
     Raises: SystemExit, if an edit does not fit.
     """

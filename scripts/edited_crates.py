@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Makes edited copies of crates, and has cargo build with them.
+"""Makes edited copies of crates, and configures cargo to build with them.
 
-Each file `edits/*.patch` changes one crate; edits/README.md describes the form. The sources of a
-crate come from cargo's registry and are copied to `build/crates`. Then `.cargo/config.toml`, which
-git ignores, names the copies in `paths`: cargo takes them in place of the registry's, and
-Cargo.lock stays as it is. An edit that does not fit the sources is an error.
+Each file `edits/*.patch` changes one crate; edits/README.md describes the form. The script copies
+a crate's sources from cargo's registry to `build/crates`. It names the copies in `paths` of
+`.cargo/config.toml`, which git ignores. Cargo then uses the copies in place of the registry's
+sources, and Cargo.lock stays as it is. An edit that does not fit the sources is an error.
 
     scripts/edited_crates.py                      make the copies and the configuration
     CRATE_EDITS=off scripts/edited_crates.py      build without edits from here on
 
-Each copy also gets a constant with the names of the edits, which crates/engine refers to: a build
-that does not take the copies does not compile, unless it says that this is meant.
-It also writes `build/edits`, whose time changes only if what is built changes, for make. Needs
-cargo. Uses the standard library alone, because a build of the sdist runs it.
+Each copy also gets a constant with the names of the edits. crates/engine refers to the constant, so
+a build without the copies does not compile, unless `CRATE_EDITS=off` was set.
+For make, the script writes `build/edits`. The time of that file changes only if the edits change.
+The script needs cargo. It uses only the standard library, because a build of the sdist runs it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COPIES = ROOT / "build" / "crates"
 CONFIG = ROOT / ".cargo" / "config.toml"
 STAMP = ROOT / "build" / "edits"
 OWN = "# Written by scripts/edited_crates.py.\n"
-"""The first line of the configuration. One without it was written by someone else."""
+"""The first line of the configuration. A file without it was not written by this script."""
 CONFIGURATION = f"""{OWN}paths = {{paths}}
 
 [env]
@@ -44,7 +44,7 @@ CRATE_EDITS_MADE = "{{names}}"
 WITHOUT = f"""{OWN}[env]
 CRATE_EDITS_MADE = "off"
 """
-"""The configuration of builds that are meant to be without edits."""
+"""The configuration of builds with `CRATE_EDITS=off`."""
 MARK = """
 /// The names of turbocql's edits of this crate and of those that it is built with.
 #[doc(hidden)]
@@ -52,7 +52,7 @@ pub const EDITS: &str = {value};
 """
 MARKS = {
     "scylla-cql": '"{names}"',
-    # It compiles only beside the edited copy of the other crate.
+    # This copy compiles only with the edited copy of scylla-cql.
     "scylla": "scylla_cql::EDITS",
 }
 """The value of the constant in each crate."""
@@ -78,7 +78,7 @@ class Edit:
 
 
 def edits() -> list[Edit]:
-    """All edits, by name.
+    """Returns all edits, sorted by name.
 
     Raises: Unfit, for a patch that does not have the form.
     """
@@ -99,9 +99,9 @@ def edits() -> list[Edit]:
 
 
 def sides(name: str, hunk: re.Match[str]) -> tuple[str, str]:
-    """The lines of a hunk before and after.
+    """Returns the lines of a hunk before and after the edit.
 
-    Raises: Unfit, if there are not as many as the head of the hunk says.
+    Raises: Unfit, if their numbers differ from those in the head of the hunk.
     """
     # An editor may have removed the space of an empty line.
     lines = [line if line.strip("\n") else " \n" for line in hunk[3].splitlines(keepends=True)]
@@ -114,13 +114,13 @@ def sides(name: str, hunk: re.Match[str]) -> tuple[str, str]:
 
 
 def sources() -> dict[str, tuple[str, Path]]:
-    """The version and the folder of each crate that the workspace is built from.
+    """Returns the version and the folder of each crate that the workspace is built from.
 
     Raises: Unfit, if cargo fails.
     """
     command = ["cargo", "metadata", "--locked", "--format-version", "1", "--manifest-path"]
-    # Cargo reads its configuration from the current folder upwards. From an empty one it does not
-    # find that of this checkout, and so it names the registry's sources.
+    # Cargo reads its configuration from the current folder and its parents. In an empty temporary
+    # folder it does not find this checkout's configuration, so it names the registry's sources.
     with tempfile.TemporaryDirectory() as elsewhere:
         try:
             done = subprocess.run(
@@ -138,9 +138,9 @@ def sources() -> dict[str, tuple[str, Path]]:
 
 
 def edited(source: Path, wanted: list[Edit]) -> dict[str, str]:
-    """The files that change, with their new text.
+    """Returns the new text of each file that changes.
 
-    Raises: Unfit, if the text that an edit replaces does not stand in its file exactly once.
+    Raises: Unfit, if the text that an edit replaces is not in its file exactly once.
     """
     texts: dict[str, str] = {}
     for edit in wanted:
@@ -162,7 +162,7 @@ def edited(source: Path, wanted: list[Edit]) -> dict[str, str]:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes a file. One that is right already keeps its time, so that nothing is built again."""
+    """Writes a file if its content changes. An unchanged file keeps its time, so no build runs."""
     if not path.is_file() or path.read_bytes() != content:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -184,7 +184,7 @@ def copy(source: Path, target: Path, changed: dict[str, str]) -> None:
 
 
 def apply() -> str:
-    """Makes the copies and the configuration; says what was done.
+    """Makes the copies and the configuration. Returns a text that says what was done.
 
     Raises: Unfit, if an edit cannot be applied.
     """
@@ -218,7 +218,7 @@ def apply() -> str:
 
 
 def remove() -> str:
-    """Has cargo build without edits; says what was done."""
+    """Configures cargo to build without edits. Returns a text that says what was done."""
     expect_own()
     write(CONFIG, WITHOUT.encode())
     write(STAMP, b"none")
@@ -236,7 +236,7 @@ def expect_own() -> None:
 
 
 def main() -> int:
-    """Does what the command line says; the exit status."""
+    """Makes or removes the copies, as `CRATE_EDITS` says. Returns the exit status."""
     off = os.environ.get("CRATE_EDITS") == "off"
     try:
         print(remove() if off else apply())

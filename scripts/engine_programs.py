@@ -1,5 +1,7 @@
-"""Runs the programs of examples/engines on a real node, and writes them and what they print into
-docs/engines.md: `make engine-programs`. With --check, only says whether the page is up to date.
+"""Writes the programs of examples/engines and their output into docs/engines.md.
+
+`make engine-programs` runs it. It runs the programs on a real node. With --check, it only reports
+whether the page is up to date.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ ENGINES = ("ray", "spark", "duckdb", "dask")
 
 
 def printed(engine: str, point: str) -> str:
-    """What a program prints in its engine's environment."""
+    """Runs a program in its engine's environment, and returns its output."""
     python = ROOT / f".venv-{engine}" / "bin" / "python"
     assert python.exists(), f"make -C {ROOT} .venv-{engine}/.installed"
     done = subprocess.run(
@@ -40,7 +42,7 @@ def printed(engine: str, point: str) -> str:
 
 
 def written(page: str, engine: str, output: str) -> str:
-    """The page with a program and its output between its marks."""
+    """Returns the page, with a program and its output inserted between the program's marks."""
     name = f"examples/engines/with_{engine}.py"
     program = (ROOT / name).read_text(encoding="utf-8")
     block = (

@@ -1,4 +1,4 @@
-"""Where the interpreters are that wheels are built for and tests run on."""
+"""Finds the interpreters that wheels are built for and that tests run on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import NoReturn
 
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 ABOUT = "import platform as p; print(p.python_implementation(), *p.python_version_tuple()[:2])"
-# Python's own variables would reach into other environments, PYO3_PYTHON over maturin's choice.
+# Without these variables: Python's own would affect other environments, and PYO3_PYTHON would
+# override maturin's choice of an interpreter.
 CLEAN = {
     name: value
     for name, value in os.environ.items()
@@ -20,10 +21,11 @@ CLEAN = {
 
 
 def interpreters(variable: str) -> dict[str, str]:
-    """Executables by version: those that the environment variable names, or one of each version,
-    of pyenv's or on PATH.
+    """Returns executables by version: those in the environment variable, or one per version.
 
-    Raises: SystemExit for one that is not there.
+    Without the variable, they are found with pyenv or on PATH.
+
+    Raises: SystemExit for an interpreter that is missing or does not run.
     """
     named = os.environ.get(variable, "").split()
     found: dict[str, str] = {}
@@ -47,7 +49,7 @@ def interpreters(variable: str) -> dict[str, str]:
 
 
 def candidates(version: str) -> Iterator[str]:
-    """Where an interpreter of this version may be, the latest release first."""
+    """Yields paths where an interpreter of this version may be, the latest release first."""
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     releases = [path for path in root.glob(f"{version}.*") if path.name.split(".")[2].isdigit()]
     for path in sorted(releases, key=lambda path: int(path.name.split(".")[2]), reverse=True):
@@ -58,7 +60,7 @@ def candidates(version: str) -> Iterator[str]:
 
 
 def version_of(python: str) -> str | None:
-    """Such as 3.12; none where it is no CPython, or does not run."""
+    """Returns the version, such as 3.12. `None` if it is not CPython or does not run."""
     try:
         ran = subprocess.run(
             [python, "-I", "-c", ABOUT], capture_output=True, text=True, env=CLEAN, timeout=60
@@ -70,5 +72,5 @@ def version_of(python: str) -> str | None:
 
 
 def fail(reason: str) -> NoReturn:
-    """Ends the program with this on standard error."""
+    """Ends the program and prints the reason on standard error."""
     raise SystemExit(reason)

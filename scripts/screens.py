@@ -1,8 +1,8 @@
-"""Writes docs/screens.md: what the command line shows on a terminal, wide and narrow.
+"""Writes docs/screens.md: the screens of the command line in a wide and a narrow terminal.
 
     make screens
 
-Each screen is that of a real process in a terminal that pyte emulates, with a real Cassandra.
+Each screen comes from a real process with a real Cassandra, in a terminal that pyte emulates.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ pq.write_table(table, path, row_group_size=5000)
 
 
 class Pane:
-    """A process in a terminal of so many columns."""
+    """A process in an emulated terminal with `columns` columns."""
 
     def __init__(self, home: Path, columns: int, *arguments: str) -> None:
         self._screen = pyte.Screen(columns, 40)
@@ -60,7 +60,7 @@ class Pane:
         )
 
     def wait(self, seconds: float) -> None:
-        """Takes what comes for a while, or until the end."""
+        """Reads the process's output for `seconds`, or until the process ends."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             try:
@@ -71,13 +71,13 @@ class Pane:
                 return
 
     def text(self) -> str:
-        """What stands on the screen."""
+        """Returns the text on the screen."""
         lines = [line.rstrip() for line in self._screen.display]
         return "\n".join(lines).strip("\n")
 
 
 def _blocks(point: str, home: Path, columns: int) -> list[tuple[str, str, str]]:
-    """Screens: a title, the command, and the text."""
+    """Returns the screens: a title, the command and the text of each."""
     url = ["--url", point]
     found = []
     load = ["load", "items.parquet", "app.items", "--checkpoint", f"c{columns}"]
@@ -114,7 +114,7 @@ def _blocks(point: str, home: Path, columns: int) -> list[tuple[str, str, str]]:
 
 
 def main() -> None:
-    """Takes all screens and writes the page."""
+    """Takes all screens, and writes the page."""
     lines = [
         "# Screens of the command line",
         "",

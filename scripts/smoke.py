@@ -1,6 +1,7 @@
-"""Is the turbocql that is installed here whole? smoke.py CONTACT_POINT...
+"""Checks that the installed turbocql is complete and works: smoke.py CONTACT_POINT...
 
-Run by scripts/wheels with `python -I`, in an environment that has nothing else. Ends with one line.
+scripts/wheels runs it with `python -I`, in an environment that has nothing else. On success it
+prints one line.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from turbocql.codec import decode, encode
 
 
 def main(points: list[str]) -> str:
-    """Raises: an exception for whatever does not hold."""
+    """Runs all checks, and returns the line to print. Raises an exception if a check fails."""
     package = Path(turbocql.__file__).parent
     expect(package.is_relative_to(sys.prefix), True)
     expect(turbocql.__version__, importlib.metadata.version("turbocql"))
@@ -37,13 +38,13 @@ def main(points: list[str]) -> str:
 
 
 def expect(got: object, expected: object) -> None:
-    """Raises: SystemExit. No `assert`, which `python -O` leaves out."""
+    """Raises SystemExit if the values differ. `python -O` would leave an `assert` out."""
     if got != expected:
         raise SystemExit(f"smoke.py: expected {expected!r}, got {got!r}")
 
 
 def codec() -> None:
-    """Values to bytes and back, without a server."""
+    """Checks encoding and decoding of values, without a server."""
     for cql_type, value, data in (
         ("int", 7, "00000007"),
         ("text", "sieben", "7369656265 6e"),
@@ -60,7 +61,7 @@ def codec() -> None:
 
 
 def accelerator() -> None:
-    """It is loaded, and waits for a driver that is not here."""
+    """Checks that the accelerator can be switched on and off without a driver."""
     turbocql.accelerate()
     expect(turbocql.accel.status().on, True)
     turbocql.accel.uninstall()
@@ -68,7 +69,7 @@ def accelerator() -> None:
 
 
 def synchronous(points: list[str], table: str) -> None:
-    """The synchronous face. Makes the table."""
+    """Checks the synchronous API. Creates the table."""
     with turbocql.connect(points, compression="lz4") as session:
         keyspace = table.partition(".")[0]
         session.execute(
@@ -86,7 +87,7 @@ def synchronous(points: list[str], table: str) -> None:
 
 
 async def asynchronous(points: list[str], table: str) -> None:
-    """The asynchronous face."""
+    """Checks the asynchronous API."""
     async with turbocql.aio.connect(points, compression="snappy", rows="tuple") as session:
         insert = await session.prepare(f"INSERT INTO {table} (k, v) VALUES (?, ?)")
         await asyncio.gather(*(session.execute(insert, (k, "a")) for k in range(1000, 1100)))
@@ -97,7 +98,7 @@ async def asynchronous(points: list[str], table: str) -> None:
 
 
 def settings(points: list[str]) -> None:
-    """A URL, and the programs that come with the package."""
+    """Checks a connection by URL, and `python -m turbocql.diagnose`."""
     with turbocql.connect(f"cql://{','.join(points)}/system?timeout_s=10") as session:
         expect(session.execute("SELECT key FROM local").one().key, "local")
     ran = subprocess.run(

@@ -1,8 +1,8 @@
-"""Says in the version of a wheel that it was built without the edits of the engine's crates.
+"""Marks the version of a wheel that was built without the edits of the engine's crates.
 
-The version gets the local part `unedited`: in the names of the wheel and of its folder of metadata,
-in the metadata and in the record of files. The version in Cargo.toml stays, because Cargo.lock has
-it too. Uses the standard library alone, because a build of the sdist runs it.
+The version gets the local part `unedited`: in the names of the wheel and of its metadata folder, in
+the metadata, and in the record of files. The version in Cargo.toml stays, because Cargo.lock
+contains it too. The module uses only the standard library, because a build of the sdist runs it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ VERSION = re.compile(rb"^(Version: [^+\s]+)$", re.MULTILINE)
 
 
 def with_local(name: str) -> str:
-    """The name of a wheel, of its metadata or of a file in it, with the local part."""
+    """Adds the local part to the name of a wheel, of its metadata folder or of a file in it."""
     return re.sub(r"^(turbocql-[^-+/]+?)(?=-|\.dist-info|\.data)", rf"\1{LOCAL}", name)
 
 
 def renamed(folder: str, wheel: str) -> str:
-    """Writes a wheel anew, with the local part in its version; the name of the new file."""
+    """Replaces a wheel by one with the local part in its version. Returns the new file's name."""
     old, new = Path(folder) / wheel, Path(folder) / with_local(wheel)
     record: list[str] = []
     with zipfile.ZipFile(old) as source, zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as target:
@@ -47,7 +47,7 @@ def renamed(folder: str, wheel: str) -> str:
 
 
 def renamed_metadata(folder: str, name: str) -> str:
-    """The same for a folder of metadata that is not in a wheel yet."""
+    """Does the same for a metadata folder that is not in a wheel. Returns its new name."""
     path = (Path(folder) / name).rename(Path(folder) / with_local(name))
     metadata = path / "METADATA"
     metadata.write_bytes(with_local_version(metadata.read_bytes()))
@@ -55,5 +55,5 @@ def renamed_metadata(folder: str, name: str) -> str:
 
 
 def with_local_version(metadata: bytes) -> bytes:
-    """Metadata whose version has the local part."""
+    """Returns the metadata with the local part in its version."""
     return VERSION.sub(rb"\g<1>" + LOCAL.encode(), metadata, count=1)

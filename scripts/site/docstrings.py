@@ -1,8 +1,7 @@
-"""Docstrings for the site: those of the native core found, all turned into Markdown.
+"""Prepares docstrings for the site: adds those of the native core, and turns all into Markdown.
 
-A docstring of this project is Markdown, but for paragraphs that begin with a word and a colon
-(`Raises: ...`), whose further lines are indented, and for examples, which are as doctest wants
-them.
+A docstring of this project is Markdown, with two exceptions. A paragraph that begins with a word
+and a colon (`Raises: ...`) has its further lines indented. Examples have the form of doctest.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 import griffe
 
 NATIVE = Path(__file__).resolve().parents[2] / "build" / "native_docs.json"
-"""What native_docs.py printed."""
+"""The output of native_docs.py."""
 
 _LABEL = re.compile(r"^([A-Z][a-z]+): +(?=\S)")
 _CODE_OR_POWER = re.compile(r"(`+[^`]*`+)|(?<=\w)\*\*(?=\w)")
@@ -25,10 +24,10 @@ _NAME = re.compile(r"(?<!\[)`([A-Z]\w+)`(?!\])")
 
 
 class Docstrings(griffe.Extension):  # type: ignore[misc]
-    """Changes the docstrings of the package when all of it has been read."""
+    """Changes the docstrings of the package after griffe has read all of it."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """Called by griffe."""
+        """Adds and converts the docstrings. griffe calls this method."""
         for name, text in json.loads(NATIVE.read_text(encoding="utf-8")).items():
             thing = pkg[f"_core.{name}"]
             if thing.docstring is None:
@@ -38,7 +37,7 @@ class Docstrings(griffe.Extension):  # type: ignore[misc]
             if thing.docstring is not None:
                 thing.docstring.value = markdown(thing.docstring.value, errors)
             elif thing.name.startswith("__") and thing.parent.is_class:
-                # What every class has, and `__slots__` and the like, says nothing to users.
+                # Users need no entries for `__slots__` and for methods that every class has.
                 if thing.name != "__init__":
                     del thing.parent.members[thing.name]
             elif thing.name.startswith("_"):
@@ -46,13 +45,13 @@ class Docstrings(griffe.Extension):  # type: ignore[misc]
             elif _is_offered(thing) and thing.path.startswith("turbocql._core."):
                 griffe.logger.warning(f"{thing.path} has no docstring")
         for thing in list(_walk(pkg)):
-            # Nobody makes these by hand: they are below classes that functions give.
+            # Users do not construct instances of these private classes: functions return them.
             if thing.is_class and "._" in thing.path and not _is_offered(thing):
                 thing.members.pop("__init__", None)
 
 
 def markdown(text: str, errors: set[str]) -> str:
-    """A docstring as Markdown; what it raises is linked to `turbocql.errors`."""
+    """Returns a docstring as Markdown. The names after `Raises:` link to `turbocql.errors`."""
     done = []
     for first, *rest in _blocks(text):
         label = _LABEL.match(first)
@@ -73,7 +72,7 @@ def markdown(text: str, errors: set[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Powers, which are no bold text, outside of code."""
+    """Escapes `**` of powers outside of code, because Markdown would read it as bold text."""
     return _CODE_OR_POWER.sub(lambda found: found[1] or r"\*\*", text)
 
 
@@ -82,7 +81,7 @@ def _linked(name: str, errors: set[str]) -> str:
 
 
 def _blocks(text: str) -> Iterator[list[str]]:
-    """Paragraphs; a fenced block and an example stay whole."""
+    """Yields the paragraphs. A fenced block or an example stays whole."""
     block: list[str] = []
     fenced = False
     for line in text.strip().splitlines():
@@ -107,7 +106,7 @@ def _walk(thing: griffe.Object) -> Iterator[griffe.Object]:
 
 
 def _is_offered(thing: griffe.Object) -> bool:
-    """Whether a public module has it, or its class, under a name for users."""
+    """Whether a class, or the class of a member, has a public name in a public module."""
     if not thing.is_class:
         return thing.parent is not None and thing.parent.is_class and _is_offered(thing.parent)
     return "._" not in thing.path or any(

@@ -1,4 +1,4 @@
-"""What MkDocs does for this site beyond its settings: see `hooks` in mkdocs.yml."""
+"""The hooks that MkDocs calls when it builds this site: see `hooks` in mkdocs.yml."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.report import parts
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
-# A warning of this logger is an error, as any is.
+# The site is built in strict mode, so a warning of this logger is an error.
 LOG = logging.getLogger("mkdocs.hooks.turbocql")
 
 _ELSEWHERE = re.compile(
@@ -21,7 +21,7 @@ _ELSEWHERE = re.compile(
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds what is not in the folder of the pages: CHANGELOG.md, DESIGN.md, and the charts."""
+    """Adds files from outside the folder of pages: CHANGELOG.md, DESIGN.md and the charts."""
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     text = text.replace("](docs/", "](")
     files.append(File.generated(config, "changelog.md", content=text))
@@ -36,7 +36,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Puts the figures that `python -m bench report` has written into their places."""
+    """Inserts the figures that `python -m bench report` has written into a page."""
     measured = parts.read()
     for name in parts.names(markdown):
         if name not in measured:
@@ -45,7 +45,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
-    """Refuses a page that makes its readers load something from elsewhere."""
+    """Warns about each script, image or style sheet that a page loads from another site."""
     for found in _ELSEWHERE.findall(output):
         LOG.warning("%s loads something from elsewhere: %s", page.file.src_uri, found)
     return output

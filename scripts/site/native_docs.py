@@ -1,7 +1,7 @@
-"""Prints the docstrings of the native core as JSON: dotted name below `turbocql._core`, text.
+"""Prints the docstrings of the native core as JSON that maps names below `turbocql._core` to them.
 
-They are written in Rust, and only an interpreter that has loaded the core knows them; its stub has
-none. `make docs` runs this with the interpreter that the core was built for.
+The docstrings are written in Rust, and the core's stub has none. So this script loads the core and
+reads them there. `make docs` runs it with the interpreter that the core was built for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from turbocql import _core
 
 
 def docstrings() -> dict[str, str]:
-    """The docstrings of all classes and functions, and of what classes have."""
+    """Returns the docstrings of all classes, functions and members of classes."""
     found = {}
     for name, thing in vars(_core).items():
         if name.startswith("_") or not callable(thing):
