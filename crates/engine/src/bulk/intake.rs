@@ -16,8 +16,8 @@ use crate::statement::seam::Rows;
 /// it.
 const BACKLOG: usize = 2;
 
-/// The bytes of rows that may have been taken and wait for other requests of the session. The rows
-/// of a bulk are encoded before they wait, unlike those of single calls.
+/// No rows are taken while taken rows with this many bytes wait to be admitted by the session. The
+/// rows of a bulk are encoded before they wait, unlike those of single calls.
 const MOST_HELD: usize = 32 << 20;
 
 pub(super) struct Intake {
@@ -35,7 +35,7 @@ pub(super) struct Intake {
 struct Waiting {
     arenas: VecDeque<Arena>,
     current: Option<Arc<Arena>>,
-    /// Of the current arena's requests.
+    /// The number of the next request in the current arena.
     next: usize,
     /// The number of arenas asked for and not yet handed in.
     requested: usize,
@@ -54,12 +54,12 @@ pub(super) struct Arena {
 /// The rows of a request that was taken to be sent next: one, or several of one partition.
 pub(super) struct RequestRows {
     arena: Arc<Arena>,
-    /// In the order in which the arena's rows are sent.
+    /// Positions in the order in which the arena's rows are sent.
     positions: Range<usize>,
     held: Option<Held>,
-    /// How often these rows were sent before.
+    /// The number of times that these rows were sent before.
     attempt: i64,
-    /// The last write time that was chosen for one of their keys.
+    /// The latest write time that was chosen for any of their keys.
     last: Option<Arc<AtomicI64>>,
 }
 
@@ -80,7 +80,7 @@ impl Drop for Held {
 
 pub(super) enum Next {
     Rows(RequestRows),
-    /// No row now, but more may be handed in.
+    /// There is no row now, but more may be handed in.
     Nothing,
     End,
 }
@@ -182,7 +182,7 @@ impl Waiting {
 }
 
 impl Arena {
-    /// The places of the rows of a request.
+    /// The positions of the rows of a request.
     fn request(&self, number: usize) -> Option<Range<usize>> {
         let Some(groups) = &self.groups else {
             return (number < self.rows.len()).then(|| number..number + 1);
@@ -202,12 +202,12 @@ impl Arena {
 }
 
 impl RequestRows {
-    /// Called when the request is admitted. More may be taken then.
+    /// Called when the request is admitted. Its bytes no longer keep further rows from being taken.
     pub(super) fn admitted(&mut self) {
         self.held = None;
     }
 
-    /// The same rows, to be sent once more.
+    /// The same rows, for another attempt.
     pub(super) fn for_retry(&self) -> RequestRows {
         let (arena, attempt) = (Arc::clone(&self.arena), self.attempt + 1);
         RequestRows {
@@ -219,13 +219,13 @@ impl RequestRows {
         }
     }
 
-    /// Notes the last write time of their keys, which later times are put in.
+    /// Sets the cell with the latest write time of their keys. [`Self::time_from`] updates it.
     pub(super) fn with_last(mut self, last: &Arc<AtomicI64>) -> RequestRows {
         self.last = Some(Arc::clone(last));
         self
     }
 
-    /// The write time after the last one of their keys, and not before `least`.
+    /// Chooses a write time after the latest one of their keys, and not before `least`.
     pub(super) fn time_from(&self, least: i64) -> i64 {
         let Some(last) = &self.last else { return least };
         let time = least.max(last.load(Ordering::Relaxed).saturating_add(1));
@@ -233,12 +233,12 @@ impl RequestRows {
         time
     }
 
-    /// How often these rows were sent before.
+    /// The number of times that these rows were sent before.
     pub(super) fn attempt(&self) -> i64 {
         self.attempt
     }
 
-    /// Each row by itself.
+    /// Makes one request for each row.
     pub(super) fn one_by_one(&self) -> impl Iterator<Item = RequestRows> + use<> {
         let (arena, positions) = (Arc::clone(&self.arena), self.positions.clone());
         let attempt = self.attempt + 1;
@@ -251,7 +251,7 @@ impl RequestRows {
         })
     }
 
-    /// Whether the rows of the arena go in batches, even if this one goes by itself.
+    /// Whether the rows of the arena are sent in batches, even if this request has only one row.
     pub(super) fn is_batched(&self) -> bool {
         self.arena.groups.is_some()
     }
@@ -261,13 +261,13 @@ impl RequestRows {
         self.positions.len()
     }
 
-    /// The places of the rows in the arena.
+    /// The indexes of the rows in the arena.
     fn indexes(&self) -> impl Iterator<Item = usize> + '_ {
         let groups = self.arena.groups.as_ref();
         self.positions.clone().map(move |position| index(groups, position))
     }
 
-    /// The place of the first row in the arena.
+    /// The index of the first row in the arena.
     pub(super) fn index(&self) -> usize {
         index(self.arena.groups.as_ref(), self.positions.start)
     }
@@ -277,13 +277,13 @@ impl RequestRows {
         self.arena.rows.row(index(self.arena.groups.as_ref(), position))
     }
 
-    /// The length of the values.
+    /// The bytes of the values.
     pub(super) fn bytes(&self) -> usize {
         let rows = self.indexes().filter_map(|index| self.arena.rows.row(index));
         rows.map(|row| row.bytes().len()).sum()
     }
 
-    /// The number of each row, and the length of its values.
+    /// The number of each row, and the bytes of its values.
     pub(super) fn rows(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
         self.indexes().map(|index| {
             let bytes = self.arena.rows.row(index).map_or(0, |row| row.bytes().len());
@@ -298,7 +298,7 @@ impl Rows for RequestRows {
     }
 }
 
-/// Which row of an arena is sent at this place.
+/// The index in the arena of the row that is sent at `position`.
 fn index(groups: Option<&Groups>, position: usize) -> usize {
     groups.map_or(position, |groups| groups.order[position] as usize)
 }
@@ -328,7 +328,7 @@ mod tests {
             numbers.extend(request.rows().map(|(number, _)| number));
         }
         assert_eq!(numbers, [10, 11, 20, 22]);
-        // Nothing is asked for once the end is announced.
+        // After the end is announced, no arena is asked for.
         assert_eq!((intake.backlog(), intake.arenas_to_request()), (0, 0));
         assert!(matches!(intake.take(), Next::End));
     }

@@ -43,17 +43,17 @@ pub struct BulkPlan {
     pub options: RequestOptions,
     /// The maximum number of requests in flight.
     pub concurrency: usize,
-    /// After more failures than this, no further row is sent.
+    /// When more rows than this have failed, no further row is sent.
     pub max_failures: usize,
     /// The number of failed rows. Rows that failed before they were handed in count too.
     pub failures: Arc<AtomicUsize>,
     /// Whether responses are kept. If so, no response may have a further page.
     pub keep_results: bool,
     pub pace: Pace,
-    /// Whether rows of one partition go in unlogged batches. Not with responses that are kept.
+    /// How rows of one partition are put into unlogged batches. No batches if responses are kept.
     pub batches: Option<Batches>,
-    /// For so long a row that failed with an error that may pass is sent again, if its request is
-    /// declared idempotent or was not carried out. Until then it is neither failed nor succeeded.
+    /// How long a row is sent again after errors that may pass, if its request is declared
+    /// idempotent or was not carried out. Until then the row has neither failed nor succeeded.
     pub patience: Duration,
     pub progress: Option<Arc<Progress>>,
     pub table: WrittenTable,
@@ -87,7 +87,7 @@ pub struct BulkOutcome {
     pub succeeded: u64,
     /// The numbers and errors of failed rows, in the order in which they failed.
     pub failed: Vec<(u64, EngineError)>,
-    /// Whether there were too many failures, so that the remaining rows were not sent.
+    /// Whether remaining rows were not sent, because too many had failed or the bulk was stopped.
     pub stopped: bool,
     /// The greatest number of a row that was sent. Without batches, rows are sent in the order in
     /// which they were handed in.
@@ -121,10 +121,11 @@ impl Bulk {
             let is_repeatable = options.idempotent == Some(true);
             let patience = plan.patience;
             if table.lists.is_some() {
-                // Sent again only here, with another write time.
+                // Only the window sends such a row again, with another write time.
                 options.idempotent = Some(false);
             }
-            // Several nodes may choose one write time for two rows, which then become a mixture.
+            // Two nodes may choose the same write time for two rows with one key. The stored row
+            // would then be a mixture of both.
             let mixes = table.lists.is_some() || session.nodes().len() > 1;
             let claims = (mixes && !table.key.is_empty()).then(Arc::<Claims>::default);
             let request =
@@ -250,8 +251,8 @@ impl Request {
         Some(rows.time_from(first.saturating_add(number as i64)))
     }
 
-    /// A row as it is sent where its lists may have been written with its time before: without the
-    /// lists that are there, or one microsecond later, which replaces them.
+    /// If the program has chosen the write time, reads the stored lists, and returns the row to
+    /// send. The row lacks lists that are stored already. Other lists with its time delay its time.
     async fn adjusted_to_stored_lists(
         &self,
         row: RowRef<'_>,
@@ -293,7 +294,7 @@ impl Request {
                 lists.push(WrittenList { marker, written, stored, times });
             }
         }
-        // An earlier attempt may still be carried out.
+        // An earlier attempt may still be carried out, so each attempt has a later time.
         let mut time_now = first.saturating_add(attempt);
         'times: loop {
             unset.clear();
@@ -328,7 +329,7 @@ impl Request {
         }))
     }
 
-    /// Sends rows of one partition as an unlogged batch: one write, with the retries of one.
+    /// Sends rows of one partition as an unlogged batch, which is retried like a single write.
     async fn send_batch(
         &self,
         rows: RequestRows,
@@ -359,9 +360,9 @@ impl Request {
         answer.map(|_| None).map_err(|error| failed(session, &subject, error, &attempts))
     }
 
-    /// The rows of a batch, of which the first alone has the values of static columns. They are the
-    /// same in all of its rows, and all rows have one write time, so that a list would be written
-    /// several times with it.
+    /// The rows of a batch, with the values of static columns only in the first row. The values are
+    /// the same in all rows. A static list in every row would be written several times with one
+    /// write time.
     fn with_statics_once(&self, rows: &RequestRows) -> RowBuffer {
         let mut once = RowBuffer::with_capacity(rows.bytes(), rows.len());
         for (nth, row) in (0..rows.len()).filter_map(|nth| Some((nth, rows.row(nth)?))) {
@@ -375,20 +376,20 @@ impl Request {
     }
 }
 
-/// A row as it is sent, and its write time, if the row has none.
+/// A row to send, and its write time, unless the row contains it.
 struct Sent {
     row: RowBuffer,
     time: Option<i64>,
 }
 
-/// A consistency of writes that reads have, too.
+/// A consistency for reads: `ANY`, which is only for writes, becomes `ONE`.
 fn readable(consistency: Option<Consistency>) -> Option<Consistency> {
     consistency.map(
         |consistency| if consistency == Consistency::Any { Consistency::One } else { consistency },
     )
 }
 
-/// Tells whose fault an error is.
+/// Decides whether a row itself causes an error.
 struct Judge(Arc<Request>);
 
 impl window::Judge for Judge {
@@ -418,7 +419,7 @@ impl window::Judge for Judge {
         WrittenTable::blame(prepared.markers(), rows.row(0)?, error, session.hides())
     }
 
-    /// An index of vectors refuses some of the rows that overwrite others, and takes them later.
+    /// A vector index refuses some rows that overwrite others, and accepts them later.
     fn tries(&self) -> usize {
         if self.0.table.has_indexes { 8 } else { 3 }
     }

@@ -1,4 +1,4 @@
-//! Times in which no request of a bulk succeeds.
+//! Tracks outages: times in which no request of a bulk succeeds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,9 +9,9 @@ use crate::error::EngineError;
 /// The outages of a bulk.
 #[derive(Debug)]
 pub(super) struct Outages {
-    /// Of all requests.
+    /// The outage of all requests.
     all: Outage,
-    /// Of the rows that a rate limit has refused: others may succeed all the time.
+    /// The outage of rows that a rate limit has refused. Other rows may succeed all the time.
     limited: Outage,
 }
 
@@ -20,7 +20,7 @@ impl Outages {
         Outages { all: Outage::new(), limited: Outage::new() }
     }
 
-    /// A request has succeeded. `was_limited`: a rate limit had refused it before.
+    /// Called when a request has succeeded. `was_limited`: a rate limit had refused it before.
     pub(super) fn end(&self, was_limited: bool) {
         self.all.end();
         if was_limited {
@@ -28,7 +28,7 @@ impl Outages {
         }
     }
 
-    /// The time from which the patience for a row counts that has just failed for the first time.
+    /// Returns the time from which the patience counts for a row that has just failed first.
     pub(super) fn since(&self, error: &EngineError) -> Instant {
         match error {
             _ if error.may_be_of_row() || error.is_unavailable() => Instant::now(),
@@ -38,14 +38,14 @@ impl Outages {
     }
 }
 
-/// Since when no request has succeeded, although some were sent.
+/// The time since which all requests have failed.
 ///
-/// The rows that are sent then do not wait one after another for as long as the first: a load into a
-/// cluster that is gone would take that time for each of them.
+/// The patience for all failing rows counts from this time. If it counted from each row's first
+/// failure, a load into a cluster that is gone would wait once for each window of rows.
 #[derive(Debug)]
 struct Outage {
     began: Instant,
-    /// Milliseconds after `began`, at least 1. 0 if the last request that ended has succeeded.
+    /// The start of the outage in milliseconds after `began`, at least 1. 0 if there is no outage.
     since: AtomicU64,
 }
 
@@ -54,15 +54,15 @@ impl Outage {
         Outage { began: Instant::now(), since: AtomicU64::new(0) }
     }
 
-    /// A request has succeeded.
+    /// Ends the outage: a request has succeeded.
     fn end(&self) {
         if self.since.load(Ordering::Relaxed) != 0 {
             self.since.store(0, Ordering::Relaxed);
         }
     }
 
-    /// A request has failed, and its row is not the reason. Returns the time since when none has
-    /// succeeded.
+    /// Called when a request has failed for another reason than its row. Returns the start of the
+    /// outage.
     fn since(&self) -> Instant {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
         let begins = self.since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! How fast a bulk sends: requests in flight that follow what the cluster bears, and rates.
+//! Paces a bulk: adapts the number of requests in flight to the cluster's load, and limits rates.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,33 +12,33 @@ pub struct Pace {
     /// below the bulk's `concurrency`.
     pub adaptive: bool,
     pub rows_per_s: Option<f64>,
-    /// Of the bytes of values.
+    /// Limits the bytes of values.
     pub bytes_per_s: Option<f64>,
 }
 
-/// The requests in flight at the beginning.
+/// The limit on requests in flight at the beginning.
 const BEGINNING: usize = 32;
-/// A latency of so many times the calm one is borne: a server that is busy, but not overloaded,
-/// answers later the more it is asked at a time, and has no more rows a second for it.
+/// The cluster is busy above this many times the calm latency, and the limit does not grow. A busy
+/// server answers later the more requests it has, without more rows per second.
 const BUSY: f64 = 3.0;
-/// From here on, there are too many.
+/// Above this many times the calm latency, the limit shrinks.
 const TOO_BUSY: f64 = 6.0;
-/// After so many epochs the calm latency is measured again.
+/// After this many epochs the calm latency is measured again.
 const EPOCHS: usize = 100;
-/// There is at least so much time between two reductions after errors.
+/// The minimum time between two reductions after errors.
 const RECOVERY: Duration = Duration::from_millis(200);
 
 /// Decides how many requests may be in flight.
 ///
-/// Successes are looked at in epochs of as many as there are requests in flight. The mean latency of
-/// an epoch is held against the calm latency, which is measured with a quarter of the requests now
-/// and then. The limit grows while the cluster is calm, stays while it is busy, and shrinks when it
-/// is too busy, and faster after errors of an overload.
+/// An epoch consists of as many successes as requests may be in flight, and at least 16. Its mean
+/// latency is compared with the calm latency, which is measured now and then with a quarter of the
+/// requests. The limit grows while the cluster is calm, stays while it is busy, and shrinks when it
+/// is too busy. It shrinks faster after errors of an overload.
 #[derive(Debug)]
 pub(super) struct Control {
     maximum: usize,
     limit: f64,
-    /// In seconds. `None` until the first epoch.
+    /// The calm latency in seconds. `None` until the first epoch has ended.
     calm: Option<f64>,
     latencies: f64,
     answers: usize,
@@ -46,7 +46,8 @@ pub(super) struct Control {
     epochs: usize,
     /// The limit to go back to after a measurement of the calm latency.
     measuring: Option<f64>,
-    /// The answers to requests that were sent under the limit before: they say nothing of this one.
+    /// The number of answers still to be ignored, because their requests were sent under the
+    /// previous limit.
     old: usize,
     reduced: Option<Instant>,
 }
@@ -72,7 +73,7 @@ impl Control {
         (self.limit as usize).clamp(1, self.maximum)
     }
 
-    /// A request that took `latency` has succeeded; `in_flight` were, with it.
+    /// Called when a request has succeeded. `in_flight` is the number in flight, with this one.
     pub(super) fn on_success(&mut self, latency: Duration, in_flight: usize) {
         if self.old > 0 {
             self.old -= 1;
@@ -90,7 +91,7 @@ impl Control {
         if let Some(limit) = self.measuring.take() {
             self.calm = Some(mean);
             self.limit = limit;
-            // More are sent at once now, the first of which find no queue.
+            // More requests are sent at once now, and the first of them find no queue.
             self.old = 2 * self.limit();
             return;
         }
@@ -103,7 +104,7 @@ impl Control {
         } else if mean <= BUSY * calm && was_full {
             self.limit = (self.limit + (self.limit / 4.0).max(1.0)).min(self.maximum as f64);
         }
-        // Where there are few requests, they are calm enough.
+        // With few requests in flight, every epoch measures the calm latency.
         if self.epochs >= EPOCHS && self.limit > 16.0 {
             self.epochs = 0;
             self.measuring = Some(self.limit);
@@ -111,14 +112,14 @@ impl Control {
         }
     }
 
-    /// Requests are of another kind from now on: the latencies so far say nothing of theirs.
+    /// Forgets the measured latencies, because requests are of another kind from now on.
     pub(super) fn forget(&mut self) {
         self.limit = self.measuring.take().unwrap_or(self.limit);
         (self.calm, self.latencies, self.answers, self.was_full) = (None, 0.0, 0, false);
         self.old = 2 * self.limit();
     }
 
-    /// A request failed because the cluster has too much to do, or does not answer.
+    /// Called when a request has failed because the cluster is overloaded or does not answer.
     pub(super) fn on_overload(&mut self, now: Instant) {
         if self.reduced.is_some_and(|before| now < before + RECOVERY) {
             return;
@@ -129,7 +130,7 @@ impl Control {
     }
 }
 
-/// Lets so many rows and bytes a second pass.
+/// Limits the rows and bytes per second.
 #[derive(Debug)]
 pub(super) struct Rates {
     rows: Option<Rate>,
@@ -137,13 +138,13 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// `None` if nothing is limited.
+    /// Returns `None` if nothing is limited.
     pub(super) fn of(pace: &Pace) -> Option<Rates> {
         let (rows, bytes) = (pace.rows_per_s.map(Rate::new), pace.bytes_per_s.map(Rate::new));
         (rows.is_some() || bytes.is_some()).then_some(Rates { rows, bytes })
     }
 
-    /// Waits until so many rows of so many bytes may be sent.
+    /// Waits until `rows` rows with `bytes` bytes in all may be sent.
     pub(super) async fn pass(&self, rows: usize, bytes: usize) {
         for (rate, cost) in [(&self.rows, rows as f64), (&self.bytes, bytes as f64)] {
             let Some(rate) = rate else { continue };
@@ -156,11 +157,11 @@ impl Rates {
 #[derive(Debug)]
 struct Rate {
     seconds_each: f64,
-    /// When the next one may pass.
+    /// When the next row or byte may be sent.
     next: Mutex<Option<Instant>>,
 }
 
-/// What was not used for so long may be used at once.
+/// The unused rate of this much time may be used at once.
 const BURST: Duration = Duration::from_millis(100);
 
 impl Rate {
@@ -172,12 +173,12 @@ impl Rate {
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When a row of this cost may pass.
+    /// Reserves `cost` rows or bytes, and returns when they may be sent.
     fn reserve(&self, cost: f64, now: Instant) -> Instant {
         let mut next = self.lock();
         let earliest = now.checked_sub(BURST).unwrap_or(now);
         let at = next.map_or(earliest, |next| next.max(earliest));
-        // A year is as good as for ever.
+        // The pause is capped at about a year, so that no sum overflows.
         let pause = (cost * self.seconds_each).min(3.2e7);
         *next = Some(at + Duration::from_secs_f64(pause));
         at
@@ -191,8 +192,8 @@ mod tests {
 
     use super::*;
 
-    /// A cluster that works on so many requests at a time, each for so long, and a client that keeps
-    /// as many in flight as it may. Time is simulated.
+    /// A simulated cluster and client. Each worker handles one request at a time, for `service_s`.
+    /// The client keeps as many requests in flight as it may. Time is simulated.
     struct Cluster {
         now: f64,
         /// When each worker is free.
@@ -200,7 +201,7 @@ mod tests {
         /// When each request in flight ends, when it began, and whether it succeeds.
         in_flight: BinaryHeap<Reverse<(u64, u64, bool)>>,
         service_s: f64,
-        /// Answers are lost until then; the client gives up after `LIMIT_S`.
+        /// Until this time, answers are lost. The client gives up after `LIMIT_S`.
         paused_until: f64,
         answered: u64,
         lost: u64,
@@ -238,7 +239,7 @@ mod tests {
             self.in_flight.push(Reverse((end.min(late), now, end <= late)));
         }
 
-        /// Works for so long. Returns the requests that were done each second.
+        /// Runs for `seconds`. Returns the requests answered per second.
         fn run(&mut self, seconds: f64, control: &mut Control, start: Instant) -> f64 {
             let (until, before) = (self.now + seconds, self.answered);
             (self.slowest_s, self.lost) = (0.0, 0);
@@ -266,7 +267,7 @@ mod tests {
     #[test]
     fn the_window_follows_what_the_cluster_bears() {
         let (start, mut control) = (Instant::now(), Control::new(1024));
-        // 64 at a time of 2 ms: 32,000 a second at best.
+        // 64 workers that take 2 ms per request answer at most 32,000 requests per second.
         let mut cluster = Cluster::new(64, 0.002);
         cluster.run(1.0, &mut control, start);
         let steady = cluster.run(10.0, &mut control, start);
@@ -275,7 +276,7 @@ mod tests {
         let wide = control.limit();
         assert!((64..=64 * 6).contains(&wide), "{wide}");
 
-        // A tenth of it is left: the queue must not grow to the client's time limit.
+        // A tenth of the workers is left. The queue must not grow to the client's time limit.
         cluster.workers = std::iter::repeat_n(Reverse((cluster.now * NANO) as u64), 6).collect();
         cluster.run(5.0, &mut control, start);
         let slow = cluster.run(10.0, &mut control, start);
@@ -289,7 +290,7 @@ mod tests {
         assert!(control.limit() <= 16, "{}", control.limit());
         assert!(cluster.lost < 200, "{}", cluster.lost);
 
-        // All is as it was in the beginning.
+        // All workers are back.
         cluster.workers = std::iter::repeat_n(Reverse((cluster.now * NANO) as u64), 64).collect();
         cluster.run(5.0, &mut control, start);
         let recovered = cluster.run(10.0, &mut control, start);
@@ -324,7 +325,7 @@ mod tests {
         let passed: Vec<_> = (0..30).map(|_| rate.reserve(1.0, now)).collect();
         assert_eq!(passed.iter().filter(|&&at| at <= now).count(), 11);
         assert_eq!(passed[29].duration_since(now).as_millis(), 190);
-        // A row larger than the rate is not held back itself, but those after it are.
+        // A row larger than the rate is sent at once, but the rows after it wait.
         let rate = Rate::new(10.0);
         assert!(rate.reserve(1000.0, now) <= now);
         assert!(rate.reserve(1.0, now).duration_since(now) > Duration::from_secs(99));

@@ -1,7 +1,7 @@
-//! Rows of one partition in one request: which rows go together, and whether it pays.
+//! Groups rows of one partition into batches, and measures whether batches are faster.
 //!
 //! An unlogged batch of one partition is one write for the server: it is applied as a whole, and
-//! replicas are asked once. Batches of several partitions would be none of that.
+//! each replica is asked once. A batch of several partitions has neither property.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,26 +13,26 @@ use turbocql_codec::{Cell, RowBuffer, RowRef};
 /// How the rows of a bulk are put into batches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batches {
-    /// The indexes of the bind markers of the whole primary key. Two rows with one key are never in
-    /// one batch, where the order between them would be lost.
+    /// The indexes of the bind markers of the whole primary key. Two rows with the same key are
+    /// never in one batch, because their order would be lost.
     pub key: Vec<usize>,
-    /// The indexes of the bind markers whose values are equal in all rows of a batch: those of
-    /// static columns, which a batch writes once, and those of the rows' write time and TTL.
+    /// The indexes of the bind markers whose values must be equal in all rows of a batch: those of
+    /// static columns, of the write time and of the TTL. A batch writes static columns once.
     pub same: Vec<usize>,
-    /// The greatest size of a batch, in bytes of values. A row above it goes by itself.
+    /// The maximum size of a batch, in bytes of values. A larger row is sent by itself.
     pub most_bytes: usize,
-    /// Whether rows go in batches without a measurement whether it pays.
+    /// Whether rows are always sent in batches, without measuring whether batches are faster.
     pub always: bool,
 }
 
 /// A measurement counts this many answers for each request in flight.
 const COUNTED: usize = 4;
-/// Before them, this many answers for each request in flight are not counted: requests of the other
-/// mode are still being answered.
+/// Before a measurement, this many answers for each request in flight are not counted, because
+/// requests of the other mode are still being answered.
 const UNCOUNTED: usize = 2;
 /// The established mode is measured this often before the other mode is measured again.
 const TURNS: usize = 64;
-/// Rows by themselves have to be faster by this factor: batches cost both sides less work.
+/// Single rows must be faster by this factor to replace batches, which cost both sides less work.
 const MARGIN: f64 = 1.1;
 
 /// Makes the batches of a bulk.
@@ -44,36 +44,36 @@ pub(super) struct Batcher {
     trial: Mutex<Trial>,
 }
 
-/// Measures rows a second with batches, and without them.
+/// Measures rows per second with batches, and without them.
 ///
-/// The time of single requests would not do: while requests of both modes are in flight, they wait
-/// in the same queues.
+/// The latencies of single requests cannot be compared: while requests of both modes are in flight,
+/// they wait in the same queues.
 #[derive(Debug)]
 struct Trial {
     /// Whether batches are the established mode.
     batches_pay: bool,
-    /// Whether the next arena goes in batches: as established, or on trial.
+    /// Whether the next arena is sent in batches, because they are established or on trial.
     batches_next: bool,
-    /// The answers still to come that are not counted.
+    /// The number of further answers that are not counted.
     uncounted: usize,
-    /// The answers still to come that are counted.
+    /// The number of answers to count after those.
     counted: usize,
     since: Option<Instant>,
     rows: usize,
-    /// Rows a second in the established mode.
+    /// Rows per second in the established mode.
     rate: Option<f64>,
-    /// The measurements since the last one of the other mode.
+    /// The number of measurements since the other mode was last measured.
     turns: usize,
 }
 
-/// Whether a request's rows went by themselves or in batches as established, or on trial.
+/// Whether a request was sent in the established mode (single rows or batches), or in the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendMode {
     /// The mode that has been the faster one so far.
     Established,
     /// The other mode, which is being measured.
     OnTrial,
-    /// The other mode: its measurement has just ended, and it is faster.
+    /// The other mode, which has just been measured as faster and is established now.
     Adopted,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Groups {
 }
 
 impl Batcher {
-    /// `None` if no two rows with different keys can be in one partition.
+    /// Returns `None` if no two rows with different keys can be in one partition.
     pub(super) fn new(batches: Batches, partition_key: &[usize]) -> Option<Batcher> {
         let has_more_columns = batches.key.iter().any(|marker| !partition_key.contains(marker));
         if partition_key.is_empty() || !has_more_columns || batches.most_bytes == 0 {
@@ -101,7 +101,7 @@ impl Batcher {
         self.trial.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The requests of the next arena; `None` if its rows go by themselves.
+    /// Groups the rows of the next arena into requests. Returns `None` if each row is a request.
     pub(super) fn group(&self, rows: &RowBuffer) -> Option<Groups> {
         if !self.batches.always && !self.trial().batches_next {
             return None;
@@ -109,8 +109,8 @@ impl Batcher {
         Some(self.by_partition(rows))
     }
 
-    /// Notes that a request of so many rows has succeeded, one of so many in flight, and whether
-    /// its arena went in batches.
+    /// Notes that a request of `rows` rows has succeeded, while `in_flight` were in flight.
+    /// `batched`: its arena was sent in batches.
     pub(super) fn note(
         &self,
         now: Instant,
@@ -235,7 +235,7 @@ impl Trial {
             self.uncounted -= 1;
             return mode;
         }
-        // Counted from an answer to an answer.
+        // Time is measured from one answer to another.
         let since = *self.since.get_or_insert(now);
         if self.counted > 0 {
             self.counted -= 1;
@@ -246,7 +246,7 @@ impl Trial {
         (self.since, self.rows) = (None, 0);
         if batched == self.batches_pay {
             let is_first = self.rate.replace(rate).is_none();
-            // The first trial comes at once.
+            // The first trial follows the first measurement at once.
             if is_first || self.is_due() {
                 self.batches_next = !self.batches_pay;
             }
@@ -275,7 +275,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows of a partition, a place in it, and so many bytes.
+    /// Makes rows of `(partition, clustering key, bytes of another value)`.
     fn arena(rows: &[(u8, u8, usize)]) -> RowBuffer {
         let mut buffer = RowBuffer::new();
         for &(partition, clustering_key, bytes) in rows {
@@ -335,8 +335,8 @@ mod tests {
         assert!(Batcher::new(none, &[0]).is_none());
     }
 
-    /// Has a server of 64 workers take so long for a request with so many rows, with so many in
-    /// flight. Returns the share of the last rows that went in batches.
+    /// Simulates a server of 64 workers that takes `seconds(rows)` for a request. Returns the share
+    /// of the last rows that were sent in batches.
     fn share_of_batches(seconds: impl Fn(usize) -> f64) -> f64 {
         let batcher = batcher(1000, false);
         let rows = arena(&[(1, 0, 5), (1, 1, 5), (1, 2, 5), (1, 3, 5), (1, 4, 5)]);
@@ -370,7 +370,7 @@ mod tests {
         assert!((0.97..0.9999).contains(&share), "{share}");
         let share = share_of_batches(|rows| 0.001 * (rows as f64).powf(1.3));
         assert!((0.001..0.12).contains(&share), "{share}");
-        // As quick either way: batches are less work.
+        // Both modes are equally fast, so batches are used.
         let share = share_of_batches(|rows| 0.001 * rows as f64);
         assert!(share > 0.97, "{share}");
     }

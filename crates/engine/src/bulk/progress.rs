@@ -1,4 +1,4 @@
-//! How far a bulk has come, for whoever looks at it from outside.
+//! Counts the rows of a bulk, so that other threads can show its progress.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -37,14 +37,14 @@ pub struct Snapshot {
     /// The number of requests that may be in flight.
     pub window: usize,
     pub in_flight: usize,
-    /// How often a row was sent again.
+    /// The number of times that a row was sent again.
     pub retried: u64,
     /// The rows that succeeded in a batch with others.
     pub batched: u64,
 }
 
 impl Progress {
-    /// `keeps_ranges`: it also knows which rows were acknowledged.
+    /// If `keeps_ranges`, the progress also records which rows were acknowledged.
     pub fn new(keeps_ranges: bool) -> Progress {
         let acknowledged = keeps_ranges.then(Mutex::default);
         Progress { acknowledged, ..Progress::default() }
@@ -62,14 +62,14 @@ impl Progress {
         }
     }
 
-    /// The numbers of the rows that the server has acknowledged: the first of each range, and the
-    /// one after its last. In order; no range touches the next. Empty if ranges are not kept.
+    /// The numbers of the acknowledged rows as ranges: the first, and the one after the last. The
+    /// ranges are in order and do not touch. Empty if ranges are not kept.
     pub fn acknowledged(&self) -> Vec<(u64, u64)> {
         let Some(ranges) = &self.acknowledged else { return Vec::new() };
         lock(ranges).0.iter().map(|(&first, &end)| (first, end)).collect()
     }
 
-    /// Has the bulk send no further row.
+    /// Stops the bulk: no further row is sent.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -85,20 +85,20 @@ impl Progress {
         (trouble.rows > 0).then(|| (trouble.rows, trouble.reason.clone()))
     }
 
-    /// Rows have failed and will be tried again.
+    /// Called when rows have failed for the first time and will be tried again.
     pub(super) fn trying_again(&self, rows: usize, reason: &str) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         trouble.rows += rows;
         reason.clone_into(&mut trouble.reason);
     }
 
-    /// Such rows have failed again with this reason.
+    /// Called when rows that were tried again have failed for this reason.
     pub(super) fn still_trying(&self, reason: &str) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         reason.clone_into(&mut trouble.reason);
     }
 
-    /// Such rows have succeeded, or failed for good.
+    /// Called when rows that were tried again have succeeded, or failed for good.
     pub(super) fn tried_again(&self, rows: usize) {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).rows -= rows;
     }
@@ -115,7 +115,8 @@ impl Progress {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The rows of a request were acknowledged: their numbers, and the bytes of their values.
+    /// Called when a request was acknowledged. `rows` are the numbers of its rows, and the bytes of
+    /// their values.
     pub(super) fn succeeded(&self, rows: impl Iterator<Item = (u64, usize)>) {
         let mut ranges = self.acknowledged.as_ref().map(lock);
         let (mut count, mut total) = (0, 0);
@@ -146,8 +147,8 @@ fn lock(ranges: &Mutex<Ranges>) -> MutexGuard<'_, Ranges> {
     ranges.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Numbers as ranges: the first of each, and the one after its last. The memory is that of the gaps
-/// between them, of which there are no more than rows in flight and rows that failed.
+/// A set of numbers as ranges: the first number of each, and the one after its last. There is one
+/// range more than gaps, and at most one gap for each row that is in flight or has failed.
 #[derive(Debug, Default)]
 struct Ranges(BTreeMap<u64, u64>);
 
@@ -190,7 +191,7 @@ mod tests {
             let progress = Progress::new(true);
             let mut set = BTreeSet::new();
             for (index, number) in shuffled(200, seed).into_iter().enumerate() {
-                // Every seventh is never acknowledged.
+                // Every seventh row is never acknowledged.
                 if number % 7 == 3 {
                     continue;
                 }

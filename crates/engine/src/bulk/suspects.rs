@@ -1,12 +1,12 @@
-//! Rows that may be at fault themselves, and whether others succeed meanwhile.
+//! Tracks rows that may cause their errors themselves, and whether other rows succeed meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A row whose error may be of its own.
+/// A row that may be the cause of its error.
 #[derive(Debug)]
 pub(super) struct Suspect {
-    /// The nodes that have its partition.
+    /// The replicas of its partition.
     replicas: Vec<[u8; 16]>,
     others_succeeded: AtomicBool,
 }
@@ -14,13 +14,13 @@ pub(super) struct Suspect {
 /// All suspects that are being tried again.
 #[derive(Debug, Default)]
 pub(super) struct Suspects {
-    /// So that requests that succeed cost nothing while there are no suspects.
+    /// Whether there are suspects. Lets successes return at once while there are none.
     any: AtomicBool,
     all: Mutex<Vec<Weak<Suspect>>>,
 }
 
 impl Suspect {
-    /// Whether another row of the same nodes has succeeded since this one has failed first.
+    /// Whether a row with the same replicas has succeeded since this one first failed.
     pub(super) fn others_succeeded(&self) -> bool {
         self.others_succeeded.load(Ordering::Relaxed)
     }
@@ -35,7 +35,7 @@ impl Suspects {
         suspect
     }
 
-    /// Notes that a row has succeeded.
+    /// Notes that a row with these replicas has succeeded.
     pub(super) fn others_succeeded(&self, replicas: impl FnOnce() -> Vec<[u8; 16]>) {
         if !self.any.load(Ordering::Relaxed) {
             return;
@@ -47,7 +47,7 @@ impl Suspects {
             if suspect.replicas == replicas {
                 suspect.others_succeeded.store(true, Ordering::Relaxed);
             }
-            // Nothing more is to be learned about one that others have outdone.
+            // A suspect whose flag is set need not be tracked any longer.
             !suspect.others_succeeded()
         });
         self.any.store(!all.is_empty(), Ordering::Relaxed);

@@ -30,32 +30,32 @@ pub(super) struct Limits {
     /// The number of failed rows. Rows that failed before they were handed in count too.
     pub(super) failures: Arc<AtomicUsize>,
     pub(super) pace: Pace,
-    /// For so long a row is sent again after errors that may pass.
+    /// How long a row is sent again after errors that may pass.
     pub(super) patience: Duration,
     /// Whether rows that may have been written may be sent again at all.
     pub(super) is_repeatable: bool,
     pub(super) progress: Option<Arc<Progress>>,
-    /// Whether the session is being closed: then no row waits to be sent again.
+    /// True when the session is being closed. Then no row waits to be sent again.
     pub(super) draining: Option<watch::Receiver<bool>>,
 }
 
-/// What the window cannot know of rows and errors.
+/// Answers questions about rows and errors that need the session and the statement.
 pub(super) trait Judge: Send + Sync {
-    /// Waits until no other request writes what these rows may write only one after another.
+    /// Waits until no other request writes these rows. `None` if rows need not be claimed.
     fn claim(&self, rows: &RequestRows) -> Option<BoxFuture<'static, Claim>>;
 
-    /// The nodes that have the partition of the first row, in some order that is always the same.
+    /// The replicas of the first row's partition, sorted so that they can be compared.
     fn replicas(&self, rows: &RequestRows) -> Vec<[u8; 16]>;
 
-    /// The error of a row that has something to which the server's error is due, with what that is.
+    /// If a value of the first row explains the server's error, returns an error that names it.
     fn blame(&self, rows: &RequestRows, error: &EngineError) -> Option<EngineError>;
 
-    /// A row is at fault after so many tries, if others of its replicas succeed meanwhile.
+    /// A row fails for good after this many tries, if other rows succeed on its replicas.
     fn tries(&self) -> usize {
         3
     }
 
-    /// Whether the nodes that have the first row answer to a read.
+    /// Whether the replicas of the first row answer a read.
     fn probe(&self, rows: &RequestRows) -> BoxFuture<'static, bool>;
 }
 
@@ -68,12 +68,12 @@ struct Window<S> {
     max_failures: usize,
     failures: Arc<AtomicUsize>,
     outcome: Mutex<BulkOutcome>,
-    /// The number of slots that there may be, and that there are.
+    /// The maximum number of slots. `occupied` is the current number.
     limit: AtomicUsize,
     occupied: AtomicUsize,
-    /// Rows that wait to be tried again without a slot.
+    /// The number of rows that wait, without a slot, to be tried again.
     aside: AtomicUsize,
-    /// `None` if the limit stays as it is.
+    /// Adapts `limit`. `None` if the limit is fixed.
     control: Option<Mutex<Control>>,
     rates: Option<Rates>,
     patience: Duration,
@@ -85,19 +85,19 @@ struct Window<S> {
 
 /// The pauses before a row is sent again: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// A row without others is at fault after so many more tries, if its replicas answer to a read.
+/// A suspect without other rows fails after this many more tries, if its replicas answer a read.
 const MORE_ALONE: usize = 2;
-/// So many rows of a batch are sent at a time, after it has failed.
+/// After a batch has failed, this many of its rows are sent at a time.
 const ONE_BY_ONE_IN_FLIGHT: usize = 16;
-/// So many rows may wait without a slot.
+/// The maximum number of rows that wait without a slot.
 const MOST_ASIDE: usize = 256;
-/// A pause ends within this when the bulk is stopped.
+/// How often a pause checks whether the bulk was stopped.
 const NAP: Duration = Duration::from_millis(200);
 
 /// Keeps slots busy with the requests that `send` makes from rows, until there are no more rows or
 /// too many have failed. There are `concurrency` slots, or as many as the control allows.
 ///
-/// A slot is a task of its own that takes one row after another, while there are any. A single task
+/// A slot is a tokio task that sends one request after another, while there are rows. A single task
 /// for all requests would cost more: it would exhaust tokio's budget for a task, and then poll all
 /// of its requests in vain. Also, it could not spread over several threads.
 pub(super) async fn send_all<S, F>(
@@ -138,7 +138,7 @@ where
         outages: Outages::new(),
     });
     window.tell_limit(limit);
-    // Dropped with this future, which drops every request.
+    // If this future is dropped, the set drops all requests.
     let mut slots = JoinSet::new();
     loop {
         let mut has_rows = true;
@@ -176,7 +176,7 @@ where
             let retry_rows = rows.for_retry();
             let result = self.send_patiently(rows).await;
             match result {
-                // One row may be to blame.
+                // A single row of the batch may be the cause.
                 Err(error)
                     if retry_rows.len() > 1
                         && (!error.may_pass() || self.is_repeatable && error.may_be_of_row()) =>
@@ -196,7 +196,7 @@ where
         self.occupied.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Sends the rows of a batch one by one, a few at a time: some may have to be tried again.
+    /// Sends each row of a batch in a request of its own, a few at a time, with retries.
     async fn send_one_by_one(&self, rows: &RequestRows) {
         let rows_one_by_one = futures::stream::iter(rows.one_by_one());
         let send = |row: RequestRows| async move {
@@ -210,7 +210,7 @@ where
         rows_one_by_one.for_each_concurrent(ONE_BY_ONE_IN_FLIGHT, send).await;
     }
 
-    /// Sends a request, and again after errors that may pass, as long as there is patience.
+    /// Sends a request. After errors that may pass, sends it again until `patience` is over.
     async fn send_patiently(&self, mut rows: RequestRows) -> Result<Option<Response>, EngineError> {
         let (mut since, mut pause, mut tries) = (None, PAUSES.0, 0);
         let mut trying = Trying { progress: self.progress.as_deref(), rows: 0 };
@@ -255,7 +255,7 @@ where
                 return Err(error);
             }
             if error.may_be_of_row() {
-                // Each row of a batch is sent by itself then.
+                // The caller then sends each row of the batch by itself.
                 if count > 1 {
                     return Err(error);
                 }
@@ -265,7 +265,7 @@ where
                 if tries >= self.judge.tries() && suspect.others_succeeded() {
                     return Err(error);
                 }
-                // There may be no others.
+                // There may be no other rows on these replicas, so they are asked.
                 if tries == self.judge.tries() + MORE_ALONE && self.judge.probe(&retry_rows).await {
                     return Err(error);
                 }
@@ -285,7 +285,7 @@ where
             if !goes_on {
                 return Err(error);
             }
-            // Not all at once: rows that failed together would fail together again.
+            // The pauses differ: rows that are sent together again would fail together again.
             pause = (pause * 2 - pause / 4 * (retry_rows.index() % 3) as u32).min(PAUSES.1);
             self.progress.as_ref().inspect(|progress| progress.sent_again(count));
             rows = retry_rows;
@@ -336,7 +336,7 @@ impl<S> Window<S> {
         self.occupied.load(Ordering::Relaxed) < self.limit.load(Ordering::Relaxed)
     }
 
-    /// Gives the slot of a row that waits to other rows, unless many have done so.
+    /// Frees the slot of a waiting row. Returns false if `MOST_ASIDE` rows wait without one.
     fn leave(&self) -> bool {
         if self.aside.fetch_add(1, Ordering::Relaxed) >= MOST_ASIDE {
             self.aside.fetch_sub(1, Ordering::Relaxed);
@@ -347,7 +347,7 @@ impl<S> Window<S> {
         true
     }
 
-    /// Takes a slot again, also beyond their limit: those that have one may wait for this row's claim.
+    /// Takes a slot again, even above the limit: rows in the slots may wait for this row's claim.
     fn come_back(&self) {
         self.occupied.fetch_add(1, Ordering::Relaxed);
         self.aside.fetch_sub(1, Ordering::Relaxed);
@@ -357,7 +357,7 @@ impl<S> Window<S> {
         self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Waits. Returns false if the bulk was stopped meanwhile, or its session is being closed.
+    /// Waits. Returns false early if the bulk is stopped, or its session is being closed.
     async fn nap(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         while let Some(remaining) = until.checked_duration_since(Instant::now()) {
@@ -371,7 +371,7 @@ impl<S> Window<S> {
         true
     }
 
-    /// Learns from an answer what the cluster bears, and what a row costs.
+    /// Measures an answer: adapts the limit, and compares batches with single rows.
     fn learn(
         &self,
         began: Instant,
@@ -413,7 +413,7 @@ impl<S> Window<S> {
     }
 }
 
-/// Rows that are shown as being tried again, until this is dropped.
+/// Counts rows as being tried again in the progress, until it is dropped.
 struct Trying<'a> {
     progress: Option<&'a Progress>,
     rows: usize,

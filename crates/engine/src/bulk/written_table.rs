@@ -1,8 +1,8 @@
-//! What a bulk knows of its table: how it writes nothing twice, and whose fault an error is.
+//! Keeps a bulk from writing list elements twice, and finds the values that cause an error.
 //!
-//! A server gives each element of a list that is not frozen an id of its own, at each INSERT, and an
-//! INSERT deletes elements that are older than itself, not those of the same microsecond. So a list
-//! that is written twice with one write time has its elements twice.
+//! At each INSERT, a server gives each element of a non-frozen list a new id. The INSERT deletes
+//! older elements, but not those written in the same microsecond. So a list that is written twice
+//! with one write time contains its elements twice.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,20 +19,20 @@ use crate::error::EngineError;
 use crate::statement::Prepared;
 use crate::statement::nulls::null_of;
 
-/// What a bulk knows of its table. By default, nothing.
+/// What a bulk knows about its table. The default contains nothing.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenTable {
-    /// The bind markers by which rows write the same cells: those of the primary key, or of the
-    /// partition key if static columns are written.
+    /// The bind markers of the primary key, or of the partition key if static columns are written.
+    /// Rows that are equal in them may write the same cells.
     pub key: Vec<usize>,
     /// The bind markers of static columns.
     pub statics: Vec<usize>,
-    /// Set if lists that are not frozen are among the columns that are written.
+    /// Set if the bulk writes lists that are not frozen.
     pub lists: Option<Lists>,
-    /// Whether vectors are written that have an index.
+    /// Whether the bulk writes vectors that have an index.
     pub has_indexes: bool,
-    /// Reads whether a row is there, to see whether its replicas answer: a statement, and the bind
-    /// markers that have its values.
+    /// A statement that reads one row, to check whether its replicas answer, and the bulk's bind
+    /// markers that have the statement's values.
     pub probe: Option<(Arc<str>, Vec<usize>)>,
 }
 
@@ -47,11 +47,11 @@ pub struct Lists {
 pub enum Times {
     /// Each request gets a time of its own, from the server or from the session's clock.
     Automatic,
-    /// A row's time is this one, in microseconds, plus the number of the row, or later: rows of one
-    /// key and attempts of one row have times of their own.
+    /// A row's time is this one, in microseconds, plus the number of the row, or later. Rows with
+    /// the same key get different times, and so do the attempts of one row.
     Counted(i64),
-    /// The program has chosen the times, so a row may have been written with its time before. What
-    /// is there is read first.
+    /// The program has chosen the times, so a row may have been written with its time before. The
+    /// stored lists are read before each write.
     Chosen { time: Time, reads: Vec<ListRead> },
 }
 
@@ -84,19 +84,19 @@ pub(super) struct WrittenList<'a> {
     pub(super) times: Option<Vec<u8>>,
 }
 
-/// What a list's write times say about a row that is about to be written.
+/// How a stored list relates to the list that is about to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListState {
-    /// Nothing is there with this time.
+    /// No stored element has this time.
     Free,
-    /// The list is there already, with this time or a later one; others may have changed it since.
+    /// The list is stored already, with this time or a later one, perhaps with later changes.
     Same,
-    /// Another list is there with this time.
+    /// Another list is stored with this time.
     Conflict,
 }
 
-/// Compares a list that is to be written at `time`, or null, with the one that is there, and the
-/// write times of its elements. `None` if the bytes are none of lists.
+/// Compares a list to be written at `time` (`None` for null) with the stored list and the write
+/// times of its elements. Returns `None` if the bytes do not encode lists.
 pub(super) fn compare(
     written: Option<&[u8]>,
     time: i64,
@@ -114,7 +114,7 @@ pub(super) fn compare(
     }
     Some(match is_taken {
         _ if are_later && Some(stored) == written => ListState::Same,
-        // It was written before, and another program has changed it since.
+        // The list was written before, and another program has changed it since.
         true if has_later => ListState::Same,
         true => ListState::Conflict,
         false => ListState::Free,
@@ -132,7 +132,7 @@ pub(super) fn time_of(time: Time, row: RowRef<'_>) -> Option<i64> {
     }
 }
 
-/// Some cells of a row, as a row.
+/// Returns a row of the cells at `markers`.
 pub(super) fn part_of(row: RowRef<'_>, markers: &[usize]) -> RowBuffer {
     let cells: Vec<Cell<'_>> = row.cells().collect();
     let mut part = RowBuffer::new();
@@ -143,7 +143,8 @@ pub(super) fn part_of(row: RowRef<'_>, markers: &[usize]) -> RowBuffer {
     part
 }
 
-/// A row without the cells at `unset`, and with another write time where it has one.
+/// Copies a row with the cells at `unset` unset. `time` is the bind marker of the write time, and
+/// the new time.
 pub(super) fn changed(row: RowRef<'_>, unset: &[usize], time: Option<(usize, i64)>) -> RowBuffer {
     let mut changed_row = RowBuffer::with_capacity(row.bytes().len() + 16, 1);
     for (marker_index, cell) in row.cells().enumerate() {
@@ -168,12 +169,13 @@ fn push(rows: &mut RowBuffer, cell: Cell<'_>) {
 }
 
 impl WrittenTable {
-    /// Whether rows of one partition may go in one request.
+    /// Whether rows of one partition may be sent in one request.
     pub(super) fn batches(&self) -> bool {
         !matches!(self.lists, Some(Lists { times: Times::Chosen { .. }, .. }))
     }
 
-    /// What the row itself has that explains a server's error, as an error that says so.
+    /// If a null within a collection of the row explains the server's error, returns an error that
+    /// says so.
     pub(super) fn blame(
         markers: &[Column],
         row: RowRef<'_>,
@@ -185,7 +187,7 @@ impl WrittenTable {
     }
 }
 
-/// The keys whose rows are being written, so that no two requests write one row at a time.
+/// The keys of rows that are being written. Claims keep two requests from writing one row at once.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     held: Mutex<Keys>,
@@ -195,31 +197,31 @@ pub(super) struct Claims {
 #[derive(Debug, Default)]
 struct Keys {
     held: HashMap<u64, Held>,
-    /// Claims that have ended are removed when there are more than this.
+    /// When there are more entries than this, ended claims are removed.
     sweep_at: usize,
 }
 
-/// A key that is claimed, or was.
+/// A key that is or was claimed.
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    /// `None` while its request is in flight.
+    /// When the claim ends. `None` while its request is in flight.
     until: Option<Instant>,
     /// The last write time that was chosen for it.
     last: i64,
 }
 
-/// A claim lasts this much longer than its request: two nodes that write within one millisecond
-/// may choose the same write time.
+/// A claim lasts this much longer than its request, because two nodes that write within one
+/// millisecond may choose the same write time.
 const CLAIM_MARGIN: Duration = Duration::from_millis(2);
-/// For so long the last write time of a key is known, for a row that has waited for it.
+/// How long the last write time of a key is kept at least, for rows that waited for the key.
 const KNOWN: Duration = Duration::from_secs(1);
 const SWEEP_AT: usize = 8192;
 
-/// Claimed keys. They are released when this is dropped.
+/// Claimed keys. They are released when the claim is dropped.
 pub(super) struct Claim {
     claims: Arc<Claims>,
     keys: Vec<u64>,
-    /// The last write time that was chosen for one of the keys.
+    /// The latest write time that was chosen for any of the keys.
     pub(super) last: Arc<AtomicI64>,
 }
 
@@ -231,7 +233,7 @@ impl Claims {
         loop {
             let released = self.released.notified();
             tokio::pin!(released);
-            // Registered before the look, so that no release between them is missed.
+            // Registers before the check, so that no release between the two is missed.
             released.as_mut().enable();
             match self.try_claim(&keys) {
                 Ok(last) => {
@@ -244,8 +246,8 @@ impl Claims {
         }
     }
 
-    /// Claims all keys, and returns the last write time of one of them; or the time at which one that
-    /// is held is free, if it is known.
+    /// Claims all keys, and returns their latest write time. If a key is held, claims none, and
+    /// returns the time at which that key is free, if it is known.
     fn try_claim(&self, keys: &[u64]) -> Result<i64, Option<Instant>> {
         let now = Instant::now();
         let mut all = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -316,7 +318,7 @@ mod tests {
         assert_eq!(state_of(5, &[b"x"], &[4]), ListState::Free);
         assert_eq!(state_of(5, &[b"a", b"b"], &[5, 5]), ListState::Same);
         assert_eq!(state_of(5, &[b"a", b"b"], &[7, 7]), ListState::Same);
-        // An older list must get the new time, so that what was written between them does not win.
+        // An equal but older list must get the new time. A write between the two must not win.
         assert_eq!(state_of(5, &[b"a", b"b"], &[4, 4]), ListState::Free);
         assert_eq!(state_of(5, &[b"x"], &[5]), ListState::Conflict);
         assert_eq!(state_of(5, &[b"a", b"b", b"c"], &[5, 5, 9]), ListState::Same);
@@ -352,7 +354,7 @@ mod tests {
         let waiting = tokio::spawn(async move { first_claims.claim(vec![2, 4]).await });
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!waiting.is_finished());
-        // All keys or none: the one that waits has not taken its other key.
+        // A claim takes all keys or none: the waiting claim has not taken its other key.
         drop(other.claim(vec![4]).await);
         drop(first);
         drop(waiting.await.unwrap());
