@@ -2,9 +2,9 @@
 //! crate.
 //!
 //! Rows go in as a [`RowBuffer`](turbocql_codec::RowBuffer), pages come out as a
-//! [`Page`](turbocql_codec::Page). A value is looked at only to
-//! explain an error, and for lists that a load would write twice. This crate is the only one
-//! that names `scylla` and `tokio`, and it does not depend on Python.
+//! [`Page`](turbocql_codec::Page). The engine reads values only to explain an error, and to compare
+//! lists that a load may write twice. This crate is the only one that names `scylla` and `tokio`,
+//! and it does not depend on Python.
 #![forbid(unsafe_code)]
 
 pub mod bulk;

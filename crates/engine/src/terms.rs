@@ -1,4 +1,4 @@
-//! Plain data that every other room names: consistencies, positions in results, responses.
+//! Plain data that all other modules use: consistencies, positions in results, responses.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -50,7 +50,7 @@ impl PagingState {
     }
 }
 
-/// A name that is not one of an enum's, as a message for the program.
+/// The error for a name that is not one of an enum's names. It contains the message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnknownName(pub String);
 

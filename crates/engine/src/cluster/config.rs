@@ -25,7 +25,7 @@ pub enum Pool {
 pub struct Config {
     /// `host:port` each. An IPv6 address is written in brackets.
     pub contact_points: Vec<String>,
-    /// Case sensitive, and used unchanged.
+    /// The keyspace to use. The name is case-sensitive and used unchanged.
     pub keyspace: Option<String>,
     pub user: Option<String>,
     pub password: Option<String>,
@@ -71,9 +71,9 @@ pub struct Config {
     pub agreement_timeout: Option<Duration>,
     /// The maximum number of requests in flight.
     pub max_in_flight: usize,
-    /// Further requests wait while the values of those in flight have this many bytes.
+    /// Further requests wait while the values of requests in flight have this many bytes.
     pub max_in_flight_bytes: usize,
-    /// Whether messages of errors may have literals of statements, in the words of the server.
+    /// Whether error messages may quote values and literals of statements from the server's text.
     pub values_in_errors: bool,
     /// The number of threads that drive connections, for
     /// [`Runtime::start`](crate::Runtime::start).

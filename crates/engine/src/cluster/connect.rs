@@ -36,7 +36,7 @@ pub(crate) async fn connect(
     config.check()?;
     #[cfg(edited_crates)]
     {
-        // Once in a process.
+        // It is set once per process, so later calls have no effect.
         let _ = scylla::statement::prepared::STILL_FIT.set(crate::statement::fits::still_fit);
     }
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Whether nodes answer, and the addresses at which they are reached.
+//! Checks whether nodes answer, and translates the addresses that they announce.
 
 use std::collections::HashMap;
 use std::io::ErrorKind as ErrorKindIo;
@@ -71,7 +71,7 @@ fn is_hung_up(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKindIo::UnexpectedEof | ErrorKindIo::ConnectionReset)
 }
 
-/// How long a server may take to answer before it is asked in the way of other protocols.
+/// How long to wait for an answer in CQL before the line end of other protocols is sent.
 const CQL_PATIENCE: Duration = Duration::from_secs(1);
 
 async fn ask(
@@ -87,7 +87,7 @@ async fn ask(
     stream.flush().await?;
     let answer = timeout(CQL_PATIENCE, stream.read_u8()).await;
     if answer.is_err() && may_lack_cql {
-        // A server of HTTP, say, waits for the end of a line before it answers.
+        // A server of another protocol, such as HTTP, may wait for the end of a line.
         stream.write_all(b"\r\n\r\n").await?;
         stream.flush().await?;
     }
@@ -128,7 +128,7 @@ pub(crate) struct Endpoints {
 
 #[derive(Clone, Debug)]
 enum ProbeResult {
-    /// The node answered at this time, after so long.
+    /// The node answered at this time, after this duration.
     Answers(Instant, Duration),
     /// The node could not be reached, for this reason.
     Fails(String),
@@ -204,7 +204,7 @@ impl Endpoints {
         Ok(())
     }
 
-    /// The address at which a node is reached that announces the address `announced`.
+    /// The address at which to reach a node that announces the address `announced`.
     pub(crate) fn reached_at(&self, announced: SocketAddr) -> SocketAddr {
         let rules = || self.rules.iter().filter(|(from, _)| from.is(announced));
         let exact = rules().find(|(from, _)| from.port.is_some());
@@ -222,7 +222,7 @@ impl Endpoints {
         }
         let failed = match timeout(self.limit, self.probe(at)).await {
             Ok(Ok(())) => return Ok(()),
-            // The ScyllaDB driver finds any other failure by itself.
+            // The driver still connects to a node that failed otherwise, and reports its own error.
             Ok(Err(error)) => ProbeResult::Fails(error.to_string()),
             Err(_) => ProbeResult::Silent,
         };

@@ -129,7 +129,7 @@ impl Tls {
     }
 }
 
-/// The reason in words. It contains no part of the PEM text, because that may be a private key that
+/// Describes the error without any part of the PEM text, because the text may be a private key that
 /// was set as the wrong option.
 fn why_no_pem(error: &pem::Error) -> &'static str {
     match error {
@@ -190,7 +190,7 @@ impl ServerCertVerifier for NodeVerifier {
             Err(error) if is_about_the_name(&error) => error,
             verified => return verified,
         };
-        // The chain is verified by now. Only the name does not match.
+        // The chain is verified by now, and only the name does not match.
         if self.verify == Verify::Authority {
             return Ok(ServerCertVerified::assertion());
         }

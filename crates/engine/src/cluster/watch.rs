@@ -29,10 +29,10 @@ const PATIENCE: u64 = 2;
 /// The least number of ticks between two such questions to a node that has answered the last one.
 const ASKED: u64 = 10;
 
-/// Without requests, all nodes are asked after this time.
+/// When no requests are sent, all nodes are asked after this time.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// After how many ticks without waiting requests the watch stops counting ticks.
+/// After this many ticks without waiting requests, the watch stops counting ticks.
 const QUIET: u64 = 20;
 
 /// The time limit of a request that the watch sends.
@@ -60,7 +60,7 @@ impl Drop for Asking {
     }
 }
 
-/// What the watch needs of its session.
+/// The parts of a session that the watch needs.
 pub(crate) trait Watched: Send + Sync {
     fn engine(&self) -> &Session;
 }
@@ -123,14 +123,14 @@ impl Watch {
             let is_silent = state.silent.load(Ordering::Relaxed);
             silent += usize::from(is_silent);
             if !node.is_connected() {
-                // The policy leaves it out by itself, and the pool connects again.
+                // The balancing policy leaves such a node out by itself, and its pool reconnects.
                 state.answered();
             }
             let since = state.waiting.load(Ordering::Relaxed);
             waits |= since != 0;
             let unanswered = since != 0 && now.saturating_sub(since) >= PATIENCE;
             let due = now >= state.ask_at.load(Ordering::Relaxed);
-            // A node that is alone cannot be left out, but one that was left out may be alone since.
+            // The only node cannot be left out, but a silent node may have become the only one.
             if due
                 && (is_silent || (several && unanswered))
                 && let Some(asking) = Asking::begin(state)
@@ -153,12 +153,12 @@ impl Watch {
         let limit = self.endpoints.patience(at);
         let began = Instant::now();
         let alive = match timeout(limit, self.endpoints.probe(at)).await {
-            // A refused connection is the pool's business.
+            // The node answers. If it refused the connection, its pool handles that.
             Ok(_) => true,
             Err(_) => began.elapsed() > limit + PAUSED,
         };
         let was_silent = state.silent.load(Ordering::Relaxed);
-        // A node that was silent gets one request first.
+        // A node that was silent must also answer one request.
         let alive =
             alive && (!was_silent || !node.is_connected() || self.request(&node, &*session).await);
         let now = silence.tick.load(Ordering::Relaxed);
@@ -204,7 +204,7 @@ impl Watch {
     async fn ask_all(self: &Arc<Self>, session: &Arc<dyn Watched>) {
         let cluster = session.engine().get_cluster_state();
         let nodes = cluster.get_nodes_info();
-        // A node that is alone cannot be left out.
+        // The only node cannot be left out.
         if nodes.len() < 2 {
             return;
         }

@@ -30,7 +30,7 @@ struct Seen {
     node: Option<SocketAddr>,
     /// One of the attempts that have begun and not ended.
     open: Option<Begun>,
-    /// The others. There are some only if a slow request was sent again.
+    /// The other open attempts. There are some only if a slow request was sent again.
     also_open: Vec<Begun>,
     /// Whether an attempt has succeeded.
     succeeded: bool,
@@ -54,9 +54,9 @@ pub struct Tried {
     pub node: SocketAddr,
     /// What went wrong. `None` if the attempt has not ended.
     pub answer: Option<String>,
-    /// When the attempt began, since the beginning of the request.
+    /// The time from the beginning of the request to the beginning of the attempt.
     pub began: Duration,
-    /// When it ended.
+    /// The time from the beginning of the request to the end of the attempt.
     pub ended: Option<Duration>,
 }
 
@@ -98,7 +98,7 @@ impl Attempts {
         self.effect
     }
 
-    /// Whether an attempt has succeeded. What failed afterwards is a later step of the driver.
+    /// Whether an attempt has succeeded. If so, an error comes from a later step of the driver.
     pub(crate) fn succeeded(&self) -> bool {
         self.seen().succeeded
     }

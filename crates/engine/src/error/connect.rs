@@ -11,7 +11,7 @@ use super::request::{keyspace_error, pool_error, why_broken};
 use super::server::server_error;
 use super::{EngineError, ErrorKind};
 
-/// No contact point answered. `reasons` has each contact point and its reason.
+/// The error if no contact point answered. `reasons` has each contact point and its reason.
 pub(crate) fn unreachable(reasons: &[(String, String)], elapsed: Duration) -> EngineError {
     let reasons: Vec<String> = reasons.iter().map(|(at, why)| format!("{at}: {why}")).collect();
     let message = format!(
@@ -21,9 +21,8 @@ pub(crate) fn unreachable(reasons: &[(String, String)], elapsed: Duration) -> En
     EngineError::new(ErrorKind::Connect, message)
 }
 
-/// The ScyllaDB driver could not open a session. `contact_points` are the contact points that were
-/// passed to it. `silent` are the contact points that had not answered turbocql, with their
-/// reasons.
+/// The error if the ScyllaDB driver could not open a session. `contact_points` are the contact
+/// points that were passed to it. `silent` are those that had not answered turbocql, with reasons.
 pub(crate) fn connecting(
     error: &NewSessionError,
     contact_points: &[String],
@@ -74,7 +73,7 @@ pub(crate) fn metadata_error(doing: &str, error: &MetadataError) -> EngineError 
     }
 }
 
-/// A connection that could not be made, or that broke.
+/// The error for a connection that could not be made, or that broke.
 pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineError {
     let (kind, description) = match error {
         ConnectionError::ConnectTimeout => (ErrorKind::Connect, "no answer in time".to_owned()),
@@ -101,7 +100,7 @@ pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineEr
     EngineError::new(kind, format!("{doing}: {description}"))
 }
 
-/// A connection that was made, but failed at one of the requests that set it up.
+/// The error for a connection that was made, but failed at one of the requests that set it up.
 fn setup_error(doing: &str, request: &str, error: &ConnectionSetupRequestErrorKind) -> EngineError {
     let (kind, description) = match error {
         ConnectionSetupRequestErrorKind::DbError(error, reason) => {

@@ -23,7 +23,7 @@ pub(crate) use shown::{has_secrets, without_literals, without_values};
 use self::attempts::Tried;
 use crate::terms::UnknownName;
 
-/// A failure: a message on which a person can act, and fields by which a program can decide.
+/// An error: a message for people, and fields for decisions of programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineError {
     pub kind: ErrorKind,
@@ -41,11 +41,11 @@ pub struct EngineError {
     pub details: Vec<(&'static str, Detail)>,
     /// The attempts that failed or did not end, in the order of their beginning.
     pub history: Box<[Tried]>,
-    /// The server's own words, which are part of the message.
+    /// The server's own text, which is part of the message.
     pub(crate) reason: Option<Arc<str>>,
 }
 
-/// The kinds of failures. They are divided by who can do something about the failure.
+/// The kinds of errors, divided by who can remedy the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The options contradict each other or are not valid.
@@ -91,12 +91,12 @@ impl From<UnknownName> for EngineError {
 
 impl EngineError {
     /// Whether the same request may succeed a little later: the cluster was too slow, too busy or
-    /// partly out of reach. Whether it may be sent again is another question.
+    /// partly out of reach. This does not mean that the request may safely be sent again.
     pub fn may_pass(&self) -> bool {
         match self.kind {
             ErrorKind::Timeout | ErrorKind::Broken | ErrorKind::Unavailable => true,
-            // An error inside the server, unavailable, overloaded, bootstrapping, and timeouts and
-            // failures of replicas.
+            // Server error, unavailable, overloaded, bootstrapping, and timeouts and failures of
+            // writes and reads.
             ErrorKind::Server => {
                 const CODES: [i32; 8] =
                     [0x0000, 0x1000, 0x1001, 0x1002, 0x1100, 0x1200, 0x1300, 0x1500];
@@ -113,14 +113,14 @@ impl EngineError {
         }
     }
 
-    /// Whether the row itself may be the reason, and not the state of the cluster: an error inside
-    /// the server, or failures of replicas.
+    /// Whether the row itself may be the reason, and not the state of the cluster: a server error,
+    /// or a failure of a read or write on replicas.
     pub fn may_be_of_row(&self) -> bool {
         self.kind == ErrorKind::Server && matches!(self.code, Some(0x0000 | 0x1300 | 0x1500))
     }
 
-    /// Whether requests to the partition are over its rate limit, an error of ScyllaDB. The engine
-    /// does not report its code, which each connection negotiates.
+    /// Whether ScyllaDB refused the request because of the partition's rate limit. The error has no
+    /// `code`, because each connection negotiates it.
     pub fn is_rate_limited(&self) -> bool {
         self.kind == ErrorKind::Server
             && self.code.is_none()
@@ -137,7 +137,7 @@ impl EngineError {
         EngineError { message: format!("{reason}; {}", self.message), ..self }
     }
 
-    /// What has happened, in a few words.
+    /// A short description of the error: a part of its message.
     pub fn brief(&self) -> &str {
         let description =
             self.message.split_once(": ").map_or(&*self.message, |(_, description)| description);
@@ -159,14 +159,14 @@ impl EngineError {
         }
     }
 
-    /// Adds the statement to the message, without its literals. They are also removed from the
-    /// server's words if `hide`, or if the statement has a password.
+    /// Adds the statement to the message, without its literals. The literals are also removed from
+    /// the server's text if `hide` is true, or if the statement has a password.
     pub(crate) fn about(self, text: &str, hide: bool) -> EngineError {
         self.without(text, hide).naming(text)
     }
 
-    /// Removes the literals of a statement from the server's words, if `hide`, or if the statement
-    /// has a password.
+    /// Removes the literals of a statement from the server's text, if `hide` is true, or if the
+    /// statement has a password.
     pub(crate) fn without(mut self, text: &str, hide: bool) -> EngineError {
         if let Some(reason) = self.reason.take_if(|_| hide || has_secrets(text)) {
             let masked = without_values(&reason, self.code, text);

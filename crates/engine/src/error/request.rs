@@ -15,7 +15,7 @@ use super::{EngineError, ErrorKind};
 use crate::error::attempts::Attempts;
 use crate::error::effect::Effect;
 
-/// What is said of a statement whose meaning has changed since it was prepared.
+/// The message for a statement whose meaning has changed since it was prepared.
 pub(crate) const MEANS_OTHERWISE: &str = "the statement had to be prepared again, and its meaning \
     has changed: it has another id, or its values have other types; prepare it anew";
 
@@ -56,11 +56,12 @@ pub(crate) fn attempt_failure(error: &RequestAttemptError) -> String {
     message.strip_prefix(": ").map(str::to_owned).unwrap_or(message)
 }
 
-/// A request that the ScyllaDB driver gave up.
+/// The error for a request that the ScyllaDB driver gave up.
 ///
 /// The driver reports its last failure. If that is about a connection, and a server has answered
-/// an earlier attempt with an error, the server's error says more: it is reported instead. It is not
-/// if the last attempt may have been applied, which the server's error could deny.
+/// an earlier attempt with an error, the server's error is reported instead, because it says more.
+/// But if the last attempt may have been applied, its failure is reported: the server's error could
+/// deny that.
 pub(crate) fn executing(doing: &str, error: &ExecutionError, attempts: &Attempts) -> EngineError {
     let failure = execution_failure(doing, error, attempts);
     let about_connections = matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Broken);
@@ -122,19 +123,19 @@ fn execution_failure(doing: &str, error: &ExecutionError, attempts: &Attempts) -
     }
 }
 
-/// A statement that could not be prepared. Preparing changes nothing.
+/// The error for a statement that could not be prepared. Preparing changes nothing.
 pub(crate) fn preparing(error: &PrepareError) -> EngineError {
     prepare_error("preparing", error)
 }
 
-/// Values that could not be encoded.
+/// The error for values that could not be encoded.
 pub(crate) fn encoding(doing: &str, error: &SerializationError) -> EngineError {
     let text = error.to_string();
     let text = text.strip_prefix("SerializationError: ").unwrap_or(&text);
     EngineError::new(ErrorKind::Encode, format!("{doing}: {text}"))
 }
 
-/// The client's own deadline passed.
+/// The error if the client's own deadline passed.
 pub(crate) fn deadline(doing: &str, limit: Duration, attempts: Option<&Attempts>) -> EngineError {
     let limit = rounded(limit);
     let mut message =
@@ -148,7 +149,7 @@ pub(crate) fn deadline(doing: &str, limit: Duration, attempts: Option<&Attempts>
     EngineError::new(ErrorKind::Timeout, message)
 }
 
-/// A limit as it was given: what is left of one has fractions that say nothing.
+/// Rounds a limit for a message: the rest of a limit has meaningless fractions.
 pub(crate) fn rounded(limit: Duration) -> Duration {
     const MILLI: u128 = 1_000_000;
     match u64::try_from((limit.as_nanos() + MILLI / 2) / MILLI) {
@@ -214,7 +215,7 @@ pub(super) fn pool_error(doing: &str, error: &ConnectionPoolError) -> EngineErro
     }
 }
 
-/// The failure of one attempt. `attempts` is set if the request is the caller's, not the driver's.
+/// The error of one attempt. `attempts` is set if the request is the caller's, not the driver's.
 pub(super) fn attempt_error(
     doing: &str,
     error: &RequestAttemptError,

@@ -30,7 +30,7 @@ pub(super) fn server_error(doing: &str, error: &DbError, reason: &str) -> Engine
     EngineError { code, details, reason, ..EngineError::new(kind, message) }
 }
 
-/// Code, name and fields.
+/// Returns the code, the name and the fields of an error.
 fn describe(error: &DbError) -> (Option<i32>, &'static str, Vec<(&'static str, Detail)>) {
     let level = |consistency: &TheirConsistency| {
         let name = Consistency::from(*consistency).name();
@@ -132,8 +132,8 @@ fn describe(error: &DbError) -> (Option<i32>, &'static str, Vec<(&'static str, D
     (Some(code), name, details)
 }
 
-/// Beginnings of the words with which Cassandra and ScyllaDB refuse a request before they look at it,
-/// because they have too many.
+/// The first words of messages by which Cassandra and ScyllaDB refuse a request before they handle
+/// it, because they have too many.
 const NOT_ADMITTED: [&str; 3] = [
     "Request breached ",
     "Server is in overloaded state. Cannot accept more requests",
@@ -155,14 +155,14 @@ pub(super) fn may_have_applied(error: &DbError, reason: &str, effect: Effect) ->
         | DbError::ProtocolError
         | DbError::Unprepared { .. }
         | DbError::IsBootstrapping => false,
-        // A replica that has had enough says nothing about the other replicas.
+        // If a replica refuses the write, other replicas may still have applied it.
         DbError::RateLimitReached { rejected_by_coordinator, .. } => !rejected_by_coordinator,
         // The functions of a write are evaluated while the write is built, before it is applied.
         DbError::FunctionFailure { .. } => false,
         // Refused before this stage began. An earlier stage may have been applied.
         DbError::Unavailable { .. } => effect == Effect::Staged,
-        // Otherwise the coordinator has too many hints. A write to a table with views is a logged
-        // batch for it, which may be refused after the batch has been logged.
+        // Without these words, the coordinator has too many hints. It handles a write to a table
+        // with views as a logged batch, and may refuse it after the batch has been logged.
         DbError::Overloaded => !NOT_ADMITTED.iter().any(|words| reason.starts_with(words)),
         DbError::WriteTimeout { .. }
         | DbError::WriteFailure { .. }

@@ -1,21 +1,21 @@
-//! Statements as errors show them: short, and without their literals, which may be secrets.
+//! Prepares statements for error messages: shortens them, and removes literals that may be secrets.
 
 use std::ops::Range;
 
 /// The maximum number of characters of a statement in a message.
 const SHOWN: usize = 160;
 
-/// What stands in a message for a literal.
+/// The text that replaces a literal in a message.
 const HIDDEN: &str = "…";
 
 /// A statement in one line, with its literals replaced.
 pub fn shown(text: &str) -> String {
-    // A statement may have megabytes, of which a message shows the beginning.
+    // A statement may have megabytes, and a message shows only its beginning.
     let text = match text.char_indices().nth(50 * SHOWN) {
         Some((at, _)) => &text[..at],
         None => text,
     };
-    // What follows the word may be the password, whatever its quotes.
+    // The text after the word `password` may be the password, even without quotes.
     let text = &text[..secret(text).unwrap_or(text.len())];
     let mut out = String::new();
     let mut end = 0;
@@ -39,7 +39,7 @@ pub(crate) fn without_literals(message: &str, text: &str) -> String {
         .map(|literal| &text[literal])
         .chain(behind.split(|c: char| c.is_whitespace() || "=;,'\"".contains(c)))
         .map(|literal| literal.trim_matches(|c| c == '\'' || c == '$'))
-        // One character would also be found in the server's own words.
+        // A literal of one character would also be found in the server's own words.
         .filter(|literal| literal.chars().count() > 1)
         .collect();
     literals.sort_by_key(|literal| std::cmp::Reverse(literal.len()));
@@ -49,13 +49,13 @@ pub(crate) fn without_literals(message: &str, text: &str) -> String {
         .fold(message.to_owned(), |message, literal| message.replace(literal, HIDDEN))
 }
 
-/// The codes of errors in which servers quote bound values, or what stands for a value.
+/// The codes of errors in which servers quote bound values, or terms that contain values.
 const QUOTING: [i32; 2] = [0x1400, 0x2200];
 const SYNTAX: i32 = 0x2000;
 
-/// The server's words about a statement, without what may be a value. Of a syntax error, only the
-/// place is left. In an error about the statement's meaning, a text in quotes is left if it is a
-/// name in the statement; a JSON document may be quoted in any form, so nothing is left there.
+/// Removes possible values from the server's message about a statement. Of a syntax error, only the
+/// position is left. In an error about the statement's meaning, a quoted text is left if it is a
+/// name in the statement. If a JSON document is quoted, nothing is left, because its form varies.
 pub(crate) fn without_values(reason: &str, code: Option<i32>, text: &str) -> String {
     if code == Some(SYNTAX) {
         let position =
@@ -83,12 +83,12 @@ pub(crate) fn without_values(reason: &str, code: Option<i32>, text: &str) -> Str
     out + unread
 }
 
-/// Whether a statement has secrets, whatever the settings are.
+/// Whether a statement has secrets, which errors never show.
 pub(crate) fn has_secrets(text: &str) -> bool {
     secret(text).is_some()
 }
 
-/// Where the word `password` ends in a statement.
+/// The offset at which the word `password` ends in a statement.
 fn secret(text: &str) -> Option<usize> {
     const WORD: &str = "password";
     let is_boundary = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && c != '_');
@@ -101,9 +101,9 @@ fn secret(text: &str) -> Option<usize> {
     })
 }
 
-/// The places of the literals: texts in quotes or dollars, numbers, blobs and UUIDs. Comments count
-/// too, because they may contain anything. A quoted name is no literal. A literal or a name that
-/// does not end reaches to the end, and is hidden.
+/// The ranges of the literals: texts in quotes or dollars, numbers, blobs and UUIDs. Comments count
+/// as literals, because they may contain anything. A quoted name is not a literal. An unterminated
+/// literal or name extends to the end, and is hidden.
 fn literals(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -97,8 +97,8 @@ impl Runtime {
         .await;
     }
 
-    /// Tells when the runtime begins to drain. Work that waits for a caller, and not for a server,
-    /// must end then.
+    /// A receiver that turns true when the runtime begins to drain. Work that waits for a caller,
+    /// and not for a server, must end then.
     pub(crate) fn draining(&self) -> watch::Receiver<bool> {
         self.0.draining.subscribe()
     }
@@ -113,8 +113,8 @@ impl Runtime {
     }
 }
 
-/// Checks that `count` threads and one more can exist at the same time. If tokio cannot make one of
-/// its workers, it panics, and then waits for the other workers for ever.
+/// Checks that `count + 1` threads can exist at the same time. If tokio cannot make one of its
+/// workers, it panics, and then waits for the other workers for ever.
 fn try_threads(count: usize) -> std::io::Result<()> {
     let (go, wait) = mpsc::channel::<()>();
     let wait = Arc::new(Mutex::new(wait));

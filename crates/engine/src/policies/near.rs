@@ -1,5 +1,5 @@
-//! Sends requests to the replicas of a token that their values do not tell, to one node, or to the
-//! replicas in the order of the ring.
+//! Routes requests to the replicas of a given token, to one node, or to the replicas in the order
+//! of the ring.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 /// Where a request goes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Near {
-    /// To the replicas of a token of a table first: of a request that reads a token range.
+    /// First to the replicas of a token of a table. For requests that read a token range.
     Token { keyspace: Arc<str>, table: Arc<str>, token: i64 },
     /// To this node only, by its host id.
     Node([u8; 16]),
@@ -27,7 +27,7 @@ pub(crate) fn only(host_id: [u8; 16]) -> Arc<dyn LoadBalancingPolicy> {
     SingleTargetLoadBalancingPolicy::new(NodeIdentifier::HostId(Uuid::from_bytes(host_id)), None)
 }
 
-/// Orders nodes as the policy that it wraps would for a request of another kind.
+/// Makes the wrapped policy order the nodes as for a request of another kind.
 #[derive(Debug)]
 pub(crate) struct Rerouted {
     kind: Kind,
@@ -36,7 +36,7 @@ pub(crate) struct Rerouted {
 
 #[derive(Debug)]
 enum Kind {
-    /// With this token of this table.
+    /// A request with this token of this table.
     Token(TableSpec<'static>, Token),
     /// A conditional statement.
     Conditional,
@@ -52,9 +52,10 @@ impl Rerouted {
         Rerouted { kind: Kind::Token(table, Token::new(token)), policy }
     }
 
-    /// The conditional statements of a partition disturb each other less if all clients send them
-    /// to the same replica. The ScyllaDB driver does so for statements that ScyllaDB has marked,
-    /// but only if a node of a release with marks was the first to prepare the statement.
+    /// The policy for conditional statements: the replicas in the order of the ring. Conditional
+    /// statements of a partition conflict less if all clients send them to the same replica. The
+    /// ScyllaDB driver does so for statements that ScyllaDB has marked, but only if a node of a
+    /// release with marks was the first to prepare the statement.
     pub(crate) fn conditional(policy: Arc<dyn LoadBalancingPolicy>) -> Rerouted {
         Rerouted { kind: Kind::Conditional, policy }
     }

@@ -203,7 +203,7 @@ impl Routes {
         Arc::clone(&self.conditional)
     }
 
-    /// The policy for requests that go there.
+    /// The policy for requests to `near`.
     pub(crate) fn near(&self, near: &Near) -> Arc<dyn LoadBalancingPolicy> {
         match near {
             Near::Token { keyspace, table, token } => {
@@ -283,7 +283,7 @@ impl LoadBalancingPolicy for AllowList {
     }
 }
 
-/// Allows connections to these nodes only.
+/// A host filter that allows connections to these nodes only.
 pub(crate) struct OnlyThese(pub(crate) Vec<Allowed>);
 
 impl HostFilter for OnlyThese {

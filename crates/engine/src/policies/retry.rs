@@ -97,7 +97,7 @@ impl RetryPolicy for CarefulRetry {
 struct CarefulSession {
     effect: Effect,
     policy: Box<dyn RetrySession>,
-    /// How often the server did not know the statement although it had just been prepared again.
+    /// The number of times that the server did not know the statement just after preparing it.
     forgotten: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Which nodes have fallen silent, and the policy that sends requests to the others.
+//! Records which nodes have fallen silent, and sends requests to the others first.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -12,7 +12,7 @@ use scylla::routing::Shard;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-/// What a session knows about the silence of its nodes. The watch of the session keeps it.
+/// The state of a session's nodes: silent or not. The watch of the session updates it.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     pub(crate) nodes: RwLock<HashMap<Uuid, Arc<NodeSilence>>>,
@@ -24,23 +24,23 @@ pub(crate) struct Silence {
     pub(crate) wake: Notify,
     /// Held while it is decided whether one more node may be silent.
     pub(crate) deciding: Mutex<()>,
-    /// The requests that the watch has sent, and those that have failed.
+    /// The number of requests that the watch has sent, and the number of those that have failed.
     pub(crate) probes: AtomicU64,
     pub(crate) failed_probes: AtomicU64,
 }
 
-/// What is known about a node.
+/// The state of one node.
 #[derive(Debug, Default)]
 pub(crate) struct NodeSilence {
-    /// The tick at which a request was sent to the node, if no answer has come since: that of the
-    /// oldest such request. Otherwise 0.
+    /// The tick at which the oldest request was sent to the node, since its last answer. 0 if there
+    /// is none.
     pub(crate) waiting: AtomicU64,
     pub(crate) silent: AtomicBool,
     /// Whether the node is being asked for a sign of life.
     pub(crate) asking: AtomicBool,
     /// The tick at which it may be asked again.
     pub(crate) ask_at: AtomicU64,
-    /// How often it has not answered since it fell silent.
+    /// The number of questions that it has not answered since it fell silent.
     pub(crate) missed: AtomicU64,
 }
 
@@ -77,8 +77,8 @@ impl Silence {
         if node.waiting.load(Ordering::Relaxed) == 0 {
             let now = self.tick.load(Ordering::Relaxed).max(1);
             node.waiting.store(now, Ordering::Relaxed);
-            // With the fence in `Watch::count_ticks`: either this request finds that no ticks are counted,
-            // or it is found before they are no longer counted.
+            // Pairs with the fence in `Watch::count_ticks`: either this request sees that counting
+            // has stopped, or the watch sees this request before it stops counting.
             fence(Ordering::SeqCst);
             if !self.active.load(Ordering::Relaxed) && !self.active.swap(true, Ordering::AcqRel) {
                 self.wake.notify_one();
@@ -90,8 +90,8 @@ impl Silence {
         self.with(node.host_id, NodeSilence::answered);
     }
 
-    /// Whether one more of these nodes may be silent: at most half of those of its datacenter that
-    /// requests may go to.
+    /// Whether one more of these nodes may be marked silent. At most half of the enabled nodes of
+    /// its datacenter may be silent.
     pub(crate) fn may_be_silent(&self, node: &Node, nodes: &[Arc<Node>]) -> bool {
         let peers = || {
             let peers = nodes.iter().filter(|peer| peer.is_enabled());
@@ -101,7 +101,7 @@ impl Silence {
         (silent + 1) * 2 <= peers().count()
     }
 
-    /// Drops what is known about nodes that have left the cluster.
+    /// Drops the state of nodes that have left the cluster.
     pub(crate) fn forget(&self, nodes: &[Arc<Node>]) {
         let mut states = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
         if states.len() > nodes.len() {
@@ -110,8 +110,7 @@ impl Silence {
     }
 }
 
-/// Sends requests to the nodes that are not silent, in the order of the policy that it wraps. The
-/// silent nodes come last.
+/// Puts silent nodes last, and otherwise keeps the order of the policy that it wraps.
 #[derive(Debug)]
 pub(crate) struct AvoidSilent {
     pub(crate) policy: Arc<dyn LoadBalancingPolicy>,

@@ -20,7 +20,7 @@ struct State {
     bytes: usize,
     /// The admitted requests whose bytes are not known yet.
     unweighed: usize,
-    /// What such a request is expected to have: the most of late.
+    /// The expected bytes of such a request: the maximum of recent requests.
     expected: usize,
     waiting: VecDeque<oneshot::Sender<Permit>>,
 }
@@ -56,8 +56,8 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether one more request may be admitted. Requests are weighed only when they have been
-    /// encoded: without an expectation, all that wait would be admitted at once.
+    /// Whether one more request may be admitted. A request's bytes are known only after it is
+    /// encoded. Without an expected size, all waiting requests would be admitted at once.
     fn has_room(&self, state: &State) -> bool {
         let unweighed = state.unweighed.saturating_mul(state.expected);
         state.admitted < self.maximum && state.bytes.saturating_add(unweighed) < self.maximum_bytes
@@ -78,7 +78,7 @@ impl Gate {
         Some(self.permit())
     }
 
-    /// Joins the queue at once. If the place is dropped, the request gives it up.
+    /// Joins the queue at once. Dropping the position leaves the queue.
     pub fn join_queue(self: &Arc<Self>) -> QueuePosition {
         let mut state = self.state();
         if state.waiting.is_empty() && self.has_room(&state) {
@@ -116,7 +116,7 @@ impl Gate {
         self.admit_waiting(state);
     }
 
-    /// Adds the bytes of an admitted request, and may have room for more requests then.
+    /// Adds bytes of an admitted request, and admits waiting requests if there is room.
     fn weigh(self: &Arc<Self>, bytes: usize, is_weighed: bool) {
         let mut state = self.state();
         state.bytes += bytes;
@@ -131,15 +131,15 @@ impl Gate {
         while self.has_room(&state)
             && let Some(next) = state.waiting.pop_front()
         {
-            // A request that has given up needs no room.
+            // A request that has left the queue needs no room.
             if next.is_closed() {
                 continue;
             }
             state.admit();
             let permit = self.permit();
             drop(state);
-            // It may give up at this moment. Its permit must not admit the next one from here: in a
-            // long queue of such requests, the calls would nest too deeply.
+            // The request may leave the queue at this moment. Dropping its permit must not admit
+            // the next request: in a long queue of such requests, the calls would nest too deeply.
             let refused = next.send(permit).err();
             state = self.state();
             if let Some(mut permit) = refused {
@@ -157,7 +157,7 @@ impl QueuePosition {
         loop {
             match self {
                 QueuePosition::First(permit) => return permit,
-                // The sender is dropped only with the gate, to which the place refers.
+                // The sender lives as long as the gate, and the position keeps the gate alive.
                 QueuePosition::Queued(gate, receiver) => match receiver.await {
                     Ok(permit) => return permit,
                     Err(_) => self = gate.join_queue(),
@@ -206,7 +206,7 @@ mod tests {
         let (mut second, mut third) = (pin!(gate.enter()), pin!(gate.enter()));
         assert!(poll(second.as_mut()).is_none() && poll(third.as_mut()).is_none());
         drop(first);
-        // There is room, but the second was promised it.
+        // There is room, but it is reserved for the second request.
         assert!(gate.try_enter().is_none() && poll(third.as_mut()).is_none());
         let second = poll(second).unwrap();
         assert_eq!(gate.admitted(), (1, 0));
@@ -238,7 +238,7 @@ mod tests {
         drop(first);
         let mut last: Option<Permit> = None;
         for entering in &mut waiting {
-            // The next is admitted when the one before has ended, or has fewer bytes than expected.
+            // A request is admitted when the previous one has ended, or is smaller than expected.
             drop(last.take());
             assert_eq!(gate.admitted().0, 1);
             let mut permit = poll(entering.as_mut()).unwrap();
@@ -248,7 +248,7 @@ mod tests {
         }
         drop(last);
         assert_eq!(gate.admitted(), (0, 0));
-        // Small ones do not wait for long after large ones.
+        // Small requests do not wait for long after large ones.
         let mut large = gate.try_enter().unwrap();
         large.weigh(100);
         let mut waiting: Vec<_> = (0..50).map(|_| Box::pin(gate.enter())).collect();
@@ -275,7 +275,7 @@ mod tests {
         assert!(poll(patient.as_mut()).is_none());
         drop(first);
         assert!(poll(patient).is_some());
-        // A permit that was sent, but never taken, is given back.
+        // A permit that was sent but not received is given back.
         let first = gate.try_enter().unwrap();
         {
             let mut abandoned = pin!(gate.enter());

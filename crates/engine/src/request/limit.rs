@@ -33,8 +33,8 @@ impl TimeLeft {
     }
 }
 
-/// The bound of the steps after the server's answer to a change of the schema: the rest of the
-/// limit that the caller gave. Without one, the ScyllaDB driver's own limit of an agreement applies.
+/// The time limit for the steps after the server's answer to a schema change: the rest of the
+/// caller's limit. Without a caller's limit, the driver's own limit for schema agreement applies.
 pub(crate) fn limit_of_steps(
     options: &RequestOptions,
     time_left: Option<TimeLeft>,
@@ -43,7 +43,7 @@ pub(crate) fn limit_of_steps(
     Some(time_left.map_or(call_limit, |time_left| time_left.remaining))
 }
 
-/// What a session knows for its errors.
+/// The facts about a session that its errors need.
 pub(crate) trait Knows {
     /// Whether errors quote no values.
     fn hides(&self) -> bool;
@@ -52,9 +52,9 @@ pub(crate) trait Knows {
     fn not_answering(&self) -> String;
 }
 
-/// Runs a request that has further steps after the server's answer: after a change of the schema,
-/// the nodes are to agree on it; after a `USE`, all connections are to use the keyspace. The
-/// ScyllaDB driver applies the time limit of a request only up to the answer.
+/// Runs a request with steps after the server's answer, within the limit. After a schema change,
+/// the nodes must agree on the schema. After a `USE`, all connections must use the keyspace. The
+/// ScyllaDB driver applies a request's time limit only until the answer.
 pub(crate) async fn to_the_end<T>(
     subject: &Subject<'_>,
     limit: Option<Duration>,

@@ -1,4 +1,4 @@
-//! What the errors of a request say about it.
+//! Describes a request for its errors: the action, the text and the time limit.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use crate::error::EngineError;
 use crate::request::limit::TimeLeft;
 use crate::statement::{BatchEntry, RequestOptions};
 
-/// What is said in the error of a request.
+/// The facts about a request that its errors name.
 pub(crate) struct Subject<'a> {
     pub(crate) doing: &'a str,
     pub(crate) text: Text<'a>,
@@ -47,7 +47,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The first of these texts, and how many more there are.
+/// Joins the first of these texts, and adds how many more there are.
 pub(crate) fn few(texts: &[String], between: &str) -> String {
     const SHOWN: usize = 5;
     let hidden = texts.len().saturating_sub(SHOWN);

@@ -134,12 +134,12 @@ async fn page_at(
     }
 }
 
-/// The first page with rows, after one without: servers answer so where they have read many
-/// tombstones. If the time limit of the call, which began at `began`, passes before, the last page
-/// without rows is returned, and names the next.
+/// Fetches pages after an empty one until a page has rows. Servers send empty pages when they have
+/// read many tombstones. If the time limit of the call, which began at `began`, passes first,
+/// returns the last empty page, whose paging state leads to the next.
 ///
 /// # Errors
-/// If a page cannot be fetched, for another reason than the end of the time limit.
+/// If a page cannot be fetched for another reason than the end of the time limit.
 pub async fn first_with_rows(
     session: &Session,
     source: &PageSource,
@@ -185,7 +185,7 @@ fn same_keyspace(was: Option<&str>, session: &Session) -> Result<(), EngineError
     }
 }
 
-/// The error for a page that names itself as the next one: the pages would have no end.
+/// The error for a page whose paging state is its own: the result would have no end.
 fn endless() -> EngineError {
     let reason = "fetching a page: the server sent the paging state that it was asked for";
     EngineError::new(ErrorKind::Decode, reason)
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// Pages 1 to 3. If `flaky`, every page fails the first time that it is requested.
+    /// A pager over pages 1 to 3. If `flaky`, the first request for each page fails.
     fn pager(runtime: &Runtime, flaky: bool) -> (Arc<Pager>, Arc<AtomicUsize>) {
         let request_count = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&request_count);

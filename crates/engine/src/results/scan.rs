@@ -1,4 +1,4 @@
-//! Token ranges of a table, several of them read at a time, each page by page.
+//! Reads token ranges of a table, several at a time, each page by page.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,9 +18,9 @@ use crate::statement::{Prepared, RequestOptions};
 use crate::terms::PagingState;
 use crate::terms::Response;
 
-/// The rows of a page at first, and at least.
+/// The number of rows in the first page, unless the limit is lower.
 const FEW_ROWS: i32 = 100;
-/// The bytes that a page is to have at most. Wide rows make pages of few rows.
+/// The size that pages are adapted to, in bytes. Pages with wide rows have few rows.
 const PAGE_BYTES: usize = 1 << 20;
 /// The pauses between attempts at a page: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -29,11 +29,11 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 pub struct ScanPlan {
     pub prepared: Arc<Prepared>,
     pub ranges: Vec<ScanRange>,
-    /// `page_size` is the most rows of a page.
+    /// `page_size` is the maximum number of rows of a page.
     pub options: RequestOptions,
     /// The number of ranges that are read at a time.
     pub concurrency: usize,
-    /// A page that cannot be read is asked for again for so long.
+    /// How long a page is requested again after errors that may pass.
     pub patience: Duration,
 }
 
@@ -41,12 +41,12 @@ pub struct ScanPlan {
 pub struct ScanRange {
     /// The values of the statement, the bounds of the range among them.
     pub values: RowBuffer,
-    /// A token of the range and its table, for the choice of a node.
+    /// A token of the range and its table, by which a node is chosen.
     pub near: Option<Near>,
 }
 
-/// The pages of ranges, as they arrive. Each range has two pages at most that were not taken: one
-/// that is ready, and one that is asked for. Dropping the scan ends all of it.
+/// The pages of ranges, in the order of their arrival. At most one ready page waits in the channel,
+/// and one page of each range that is being read. Dropping the scan cancels its requests.
 pub struct Scan {
     pages: Mutex<mpsc::Receiver<PageResult>>,
     task: TaskHandle,
@@ -63,7 +63,7 @@ impl Drop for Scan {
 }
 
 impl Scan {
-    /// Begins to read. At least one page arrives, though it may have no rows, if there is a range.
+    /// Begins to read. If there is a range, at least one page arrives, which may have no rows.
     pub fn start(runtime: &Runtime, session: Session, plan: ScanPlan) -> Scan {
         let ScanPlan { prepared, ranges, options, concurrency, patience } = plan;
         let options = RequestOptions { idempotent: Some(true), ..options };
@@ -89,7 +89,7 @@ impl Scan {
         F: Future<Output = PageResult> + Send + 'static,
     {
         let workers = limits.concurrency.clamp(1, limits.count.max(1));
-        // One that waits in the channel; each worker holds one more.
+        // One page waits in the channel, and each worker holds one more.
         let (sender, pages) = mpsc::channel(1);
         let reading = Arc::new(Reading {
             ask,
@@ -102,7 +102,7 @@ impl Scan {
         let is_cut = Arc::new(AtomicBool::new(false));
         let (cut, mut draining) = (Arc::clone(&is_cut), runtime.draining());
         let task = runtime.submit(async move {
-            // Dropped with this future, which drops every request.
+            // If this future is dropped, the set drops all requests.
             let mut reads = JoinSet::new();
             for _ in 0..workers {
                 reads.spawn(Arc::clone(&reading).read_ranges(sender.clone()));
@@ -110,7 +110,7 @@ impl Scan {
             loop {
                 let ended = tokio::select! {
                     ended = reads.join_next() => ended,
-                    // A page that nobody takes would keep the session from closing.
+                    // A page that is never taken would keep the session from closing.
                     _ = draining.wait_for(|&is_draining| is_draining) => {
                         cut.store(true, Ordering::Release);
                         break;
@@ -124,7 +124,7 @@ impl Scan {
                     None => break,
                 }
             }
-            // A result has at least one page, for its columns.
+            // A result needs at least one page, because it shows the columns.
             let empty = read.empty.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(empty) = empty
                 && !read.has_sent.load(Ordering::Relaxed)
@@ -137,7 +137,7 @@ impl Scan {
                     }
                 }
             }
-            // Kept until `cut` is set, so that the end of the pages comes after it.
+            // Kept until `cut` is set, so that a reader that sees the end also sees `cut`.
             drop(sender);
         });
         Scan { pages: Mutex::new(pages), task, is_cut }
@@ -145,8 +145,8 @@ impl Scan {
 
     /// The next page of any range; `None` after the last.
     ///
-    /// After an error, the next call goes on: the page that failed is asked for again, and the pages
-    /// of other ranges are not touched. Dropping this future loses no page.
+    /// After an error, the scan continues: the failed page is requested again, unless the server
+    /// repeats its paging state, which ends its range. Dropping this future loses no page.
     pub async fn next(&self) -> Result<Option<Response>, EngineError> {
         let page = self.pages.lock().await.recv().await;
         if page.is_none() && self.is_cut.load(Ordering::Acquire) {
@@ -168,11 +168,11 @@ struct Limits {
 struct Reading<A> {
     ask: A,
     limits: Limits,
-    /// The next range that nobody reads.
+    /// The next range that no worker has begun.
     next: AtomicUsize,
-    /// Whether a page was handed out.
+    /// Whether a page with rows was handed out.
     has_sent: AtomicBool,
-    /// A page without rows, which is handed out if there is no other.
+    /// A page without rows, which is handed out if no page has rows.
     empty: std::sync::Mutex<Option<Response>>,
 }
 
@@ -191,7 +191,7 @@ where
         }
     }
 
-    /// Reads a range to its end. An error means that nobody takes pages any more.
+    /// Reads a range to its end. Returns an error if the receiver of the pages is gone.
     async fn read(
         &self,
         range: usize,
@@ -228,7 +228,7 @@ where
         }
     }
 
-    /// Asks for a page until it is there, or patience is at its end.
+    /// Requests a page. After errors that may pass, requests it again until `patience` is over.
     async fn page(&self, range: usize, at: Option<&PagingState>, rows: i32) -> PageResult {
         let (mut since, mut pause) = (None, PAUSES.0);
         loop {
@@ -245,14 +245,14 @@ where
         }
     }
 
-    /// The rows to ask for next, by the bytes that they had.
+    /// The number of rows to request next, computed from the bytes of the last page's rows.
     fn rows_of_next(&self, response: &Response, rows: i32) -> i32 {
         let Some(page) = response.page.as_ref().filter(|page| page.row_count > 0) else {
             return rows;
         };
         let row_bytes = (page.rows.len() / page.row_count).max(1);
         let fitting = i32::try_from(PAGE_BYTES / row_bytes).unwrap_or(i32::MAX);
-        // Slowly, since the next rows may be wider.
+        // The number grows slowly, because the next rows may be wider.
         fitting.min(rows.saturating_mul(8)).clamp(1, self.limits.most_rows)
     }
 }
@@ -264,7 +264,7 @@ mod tests {
     use std::sync::mpsc as std_mpsc;
     use turbocql_codec::{Column, Page};
 
-    /// A page of so many rows of one int each, which say where they come from.
+    /// A page of `rows` rows of one int each, which shows the row's range and page.
     fn page(range: usize, at: u8, last: u8, rows: usize) -> Response {
         let cell = [0, 0, 0, 4, 0, 0, u8::try_from(range).unwrap(), at];
         let columns: Arc<[Column]> = Arc::new([]);
@@ -291,7 +291,7 @@ mod tests {
         receiver.recv_timeout(Duration::from_secs(20)).unwrap()
     }
 
-    /// The ranges and places of all pages that have rows, and the errors on the way.
+    /// The range and position of each row, and the errors.
     fn read_all(runtime: &Runtime, scan: Scan) -> (Vec<(u8, u8)>, Vec<String>) {
         let scan = Arc::new(scan);
         wait(runtime, async move {
@@ -347,9 +347,9 @@ mod tests {
             };
             async move {
                 match (range, at, nth) {
-                    // Passes within patience.
+                    // This error passes within the patience.
                     (0, 1, 1 | 2) => Err(EngineError::new(ErrorKind::Timeout, "late")),
-                    // Does not pass by itself.
+                    // This error does not pass by itself.
                     (1, 2, 1 | 2) => Err(EngineError::new(ErrorKind::Decode, "odd")),
                     _ => Ok(page(range, at, 3, 1)),
                 }
@@ -389,7 +389,7 @@ mod tests {
         };
         let scan = Scan::over(&runtime, ask, limits(9, 4, Duration::ZERO));
         wait(&runtime, async { tokio::time::sleep(Duration::from_millis(100)).await });
-        // One in the channel, and one in the hand of each of four.
+        // One page is in the channel, and each of four workers holds one.
         assert_eq!(request_count.load(Ordering::Relaxed), 5);
         drop(scan);
         let began = Instant::now();
@@ -434,7 +434,7 @@ mod tests {
                 let at = page_number(at.as_ref());
                 let mut response = page(range, at, 3, 1);
                 if at == 1 {
-                    // A row of 300,000 bytes.
+                    // A row has 300,000 bytes.
                     response.page.as_mut().unwrap().rows = vec![0; 300_000].into();
                 }
                 Ok(response)

@@ -1,4 +1,4 @@
-//! Converts the ScyllaDB driver's answer to a request, or its error.
+//! Converts the ScyllaDB driver's answers and errors to this crate's types.
 
 use scylla::errors::ExecutionError;
 use scylla::response::PagingStateResponse;
@@ -35,8 +35,8 @@ pub(crate) fn answered(
         .map_err(|error| unreadable(session, subject, error, attempts))
 }
 
-/// The failure for an answer that cannot be read. The server has answered, so it may have
-/// applied the request.
+/// The error for an answer that cannot be read. The server has answered, so it may have applied the
+/// request.
 pub(crate) fn unreadable(
     session: &Session,
     subject: &Subject<'_>,
@@ -77,7 +77,7 @@ pub(crate) fn failed(
     text.of(failure, session.hides())
 }
 
-/// Names all nodes without a connection in an error that names the last one that was asked.
+/// Replaces the message of an error that names only the last node: names all unconnected nodes.
 pub(crate) fn name_unconnected(session: &Session, doing: &str, failure: &mut EngineError) {
     let split = failure.message.split_once("any node asked: ");
     let reasons = unconnected(session, split.map_or("", |(_, why)| why));
@@ -87,8 +87,8 @@ pub(crate) fn name_unconnected(session: &Session, doing: &str, failure: &mut Eng
     }
 }
 
-/// The nodes without a connection, with what was found when they were last probed. For a node
-/// that has answered then, it is `last`: the driver's last error of a connection.
+/// The nodes without a connection, each with the failure of its last probe. For a node whose last
+/// probe succeeded, the reason is `last`, the driver's last connection error.
 fn unconnected(session: &Session, last: &str) -> Vec<String> {
     let failures = session.endpoints().failures();
     let nodes = session.nodes().into_iter().filter(|node| node.enabled && !node.connected);
@@ -101,7 +101,7 @@ fn unconnected(session: &Session, last: &str) -> Vec<String> {
     reasons.collect()
 }
 
-/// The message for a request that may go to no node.
+/// The message for a request for which the profile excludes every node.
 fn excluded(session: &Session, doing: &str, options: &RequestOptions) -> String {
     let balancing = &session.profiles().of(options.profile.as_deref()).balancing;
     let mut message = format!("{doing}: the profile's balancing excludes every node");

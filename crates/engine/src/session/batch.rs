@@ -80,8 +80,8 @@ pub(super) async fn batch(
     answered(session, &subject, answer, &attempts, session.recent())
 }
 
-/// What a batch does if the server refuses it. An unlogged batch whose statements all write to one
-/// partition is one write; of more partitions, some may have been written before the refusal.
+/// The [`Effect`] of a batch. An unlogged batch whose statements all write to one partition is one
+/// write. With several partitions, some may have been written before the server refuses the batch.
 fn batch_effect(kind: BatchKind, statements: &[BatchEntry], values: &RowBuffer) -> Effect {
     let effects = || {
         statements.iter().map(|statement| match statement {

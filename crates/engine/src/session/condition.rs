@@ -1,12 +1,12 @@
-//! Writes under conditions, beside writes whose times the client's clock sets.
+//! Delays conditional writes, so that they follow writes with times of the client's clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::session::Session;
 
-/// Waits for the next millisecond, if the client's clock sets the times of writes. A server gives
-/// a condition its own time in whole milliseconds, so a write earlier in the same millisecond
-/// would count as later, and hide what the condition has written.
+/// Waits for the next millisecond, if the client's clock sets the times of writes. A server chooses
+/// the time of a conditional write in whole milliseconds. So an earlier write in the same
+/// millisecond would have a later time, and hide the conditional write.
 pub(crate) async fn before_condition(session: &Session) {
     if session.sets_timestamps() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -54,11 +54,11 @@ pub(crate) async fn execute(
     if prepared.has_condition {
         Box::pin(before_condition(session)).await;
     }
-    // A statement without a result needs no page size: one field less to send and to read.
+    // A statement without a result needs no page size, and the frame is smaller without it.
     let paged = paging.is_some() || prepared.has_result();
     let page_size = page_size(session, options, &paging)?.filter(|_| paged);
     if prepared.has_steps {
-        // No borrow of `attempts`, which the caller uses again.
+        // A clone, because a borrow would keep the caller from using `attempts` again.
         let attempts = Arc::clone(attempts);
         let work = async {
             let answer = engine.execute_bound_unpaged(&bound).await;

@@ -47,7 +47,7 @@ pub(crate) struct Inner {
     page_size: i32,
     /// Whether the client's clock sets the times of writes.
     client_timestamps: bool,
-    /// Whether errors have no literals of statements.
+    /// Whether errors quote no values or literals.
     hides: bool,
     /// The keyspace in use. The ScyllaDB driver stores a keyspace too, but its method that changes
     /// the keyspace stores the new name before the server has accepted it.
@@ -69,8 +69,7 @@ pub struct Request<'a> {
     pub prepared: &'a Arc<Prepared>,
     pub row: &'a RowBuffer,
     pub options: &'a RequestOptions,
-    /// When the call began, if its statement was prepared before: the time limit of the call counts
-    /// from then.
+    /// When the call began, if it prepared its statement first. The time limit counts from then.
     pub began: Option<Instant>,
 }
 
@@ -303,7 +302,7 @@ impl Session {
         }
     }
 
-    /// The error for a request that is not to wait.
+    /// The error for a request that must not wait in a full session.
     pub fn session_full(&self, text: &str) -> EngineError {
         let error = EngineError::new(ErrorKind::Full, format!("executing: {}", self.full()));
         error.about(text, self.hides())
@@ -323,12 +322,12 @@ impl Session {
         self.0.profiles.get(name).is_some()
     }
 
-    /// The number of rows of a scan's pages, if it sets none.
+    /// The maximum number of rows in a scan's pages, if the scan sets none.
     pub(crate) fn page_rows(&self) -> i32 {
         Some(self.0.page_size).filter(|&size| size > 0).unwrap_or(5000)
     }
 
-    /// The numbers of requests that the watch has sent, and of those that have failed.
+    /// The number of requests that the watch has sent, and the number of those that have failed.
     pub(crate) fn probes(&self) -> (u64, u64) {
         let silence = &self.0.silence;
         let failed = silence.failed_probes.load(Ordering::Relaxed);

@@ -88,7 +88,7 @@ fn extensions(node: &scylla::cluster::Node) -> Vec<&'static str> {
         ("SCYLLA_LWT_ADD_METADATA_MARK", features.lwt_optimization_meta_bit_mask.is_some()),
         ("SCYLLA_RATE_LIMIT_ERROR", features.rate_limit_error.is_some()),
         ("SCYLLA_USE_METADATA_ID", features.scylla_metadata_id_supported),
-        // A connection asks for one of the two.
+        // A connection enables only one of the two versions.
         ("TABLETS_ROUTING_V1", features.tablets_v1_supported && !tablets_v2),
         ("TABLETS_ROUTING_V2_EXPERIMENTAL", tablets_v2),
     ];
@@ -238,7 +238,7 @@ pub(super) async fn trace(session: &Session, id: [u8; 16]) -> Result<Option<Trac
 
 pub(super) fn metrics(session: &Session) -> Metrics {
     let metrics = session.engine().get_metrics();
-    // The watch's own requests are not the program's.
+    // The watch's own requests are subtracted, because the program did not make them.
     let (probes, failed) = session.probes();
     let latency_ms = metrics.get_snapshot().ok().map(|snapshot| Latencies {
         mean: snapshot.mean,

@@ -1,10 +1,10 @@
-//! Whether values that were encoded for the earlier types of a statement's bind markers may be sent
-//! for the present ones. See `edits/types.patch`.
+//! Decides whether values that were encoded for a statement's earlier bind marker types may be sent
+//! for the present types. See `edits/types.patch`.
 
 use scylla::frame::response::result::{CollectionType, ColumnSpec, ColumnType};
 
-/// Whether values for the markers of `was` fit those of `now`. A user-defined type may have gained
-/// fields at its end, because a value may have fewer fields than its type.
+/// Whether values that were encoded for the markers `was` fit the markers `now`. A user-defined
+/// type may have gained fields at its end, because a value may have fewer fields than its type.
 #[cfg_attr(not(edited_crates), allow(dead_code, reason = "only an edited engine asks"))]
 pub(crate) fn still_fit(was: &[ColumnSpec<'static>], now: &[ColumnSpec<'static>]) -> bool {
     was.len() == now.len()

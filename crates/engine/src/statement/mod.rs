@@ -44,9 +44,9 @@ pub struct Prepared {
     pub(crate) has_steps: bool,
     /// Whether it writes under a condition.
     pub has_condition: bool,
-    /// Whether it writes lists. Whether they are frozen cannot be seen.
+    /// Whether it writes lists, frozen or not: the metadata does not show which are frozen.
     writes_lists: bool,
-    /// Whether its text has a write time.
+    /// Whether its text sets a write time.
     has_time: bool,
     stale: AtomicBool,
 }
@@ -112,8 +112,8 @@ impl Prepared {
         Arc::clone(&self.result_columns)
     }
 
-    /// Whether the request must not be sent twice, also if it was declared idempotent: a list that is
-    /// not frozen, and is written twice with one write time, has its elements twice.
+    /// Whether the request must not be sent twice, even if it was declared idempotent. A non-frozen
+    /// list that is written twice with one write time contains its elements twice.
     pub(crate) fn doubles_lists(&self, options: &RequestOptions) -> bool {
         self.writes_lists && (self.has_time || options.timestamp.is_some())
     }
@@ -146,7 +146,7 @@ impl Prepared {
         self.stale.load(Ordering::Relaxed)
     }
 
-    /// Notes it if the error says that the statement has lost its meaning.
+    /// Marks the statement as stale if the error says that the statement has lost its meaning.
     pub(crate) fn note<T>(&self, answer: &Result<T, ExecutionError>) {
         if let Err(ExecutionError::LastAttemptError(RequestAttemptError::RepreparedIdChanged {
             expected_id,
@@ -158,8 +158,8 @@ impl Prepared {
         }
     }
 
-    /// Fails if the statement has lost its meaning. The server may know its id again, and would
-    /// take its values.
+    /// Fails if the statement is stale. Otherwise a server that knows its id again would accept
+    /// values of the old types.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         if self.is_stale() {
             let message = format!("executing: {MEANS_OTHERWISE}");
@@ -193,12 +193,12 @@ pub struct RequestOptions {
     pub profile: Option<Arc<str>>,
     /// Where the result begins, if not at its first row.
     pub paging: Option<PagingState>,
-    /// Where in the ring the request reads, if its values do not tell.
+    /// The token or node to which the request goes, if its values do not determine it.
     pub near: Option<Near>,
 }
 
 impl RequestOptions {
-    /// Returns a copy of these options, in which `others` fills in the options that are not set.
+    /// Returns a copy of these options, in which `defaults` fills in the options that are not set.
     pub fn over(&self, defaults: &RequestOptions) -> RequestOptions {
         RequestOptions {
             consistency: self.consistency.or(defaults.consistency),

@@ -1,11 +1,11 @@
-//! Nulls within collections, which servers refuse in words of their own.
+//! Explains errors of servers about nulls within collections.
 
 use turbocql_codec::{Cell, Column, CqlType, RowRef, Segment, nulls};
 
 use crate::error::{EngineError, ErrorKind};
 
-/// A null within a collection, if the server's error is about one. If `hides`, the keys of maps are
-/// left out.
+/// If the server's error is about a null within a collection, describes where the row has one. If
+/// `hides` is true, the keys of maps are left out.
 pub(crate) fn null_of(
     markers: &[Column],
     row: RowRef<'_>,
@@ -20,7 +20,8 @@ pub(crate) fn null_of(
     }
     markers.iter().zip(row.cells()).find_map(|(marker, cell)| {
         let Cell::Value(bytes) = cell else { return None };
-        // Whether a list is frozen cannot be seen here. The error says that something is wrong.
+        // The type does not show whether a list is frozen, but the error shows that a null is
+        // wrong.
         let is_list = matches!(marker.cql_type.thawed(), CqlType::List(_));
         let null = nulls::first(&marker.cql_type, bytes, is_list)
             .or_else(|| nulls::first(&marker.cql_type, bytes, false));

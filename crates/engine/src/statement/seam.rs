@@ -1,5 +1,5 @@
-//! The seam between the codec's bytes and the ScyllaDB driver: rows on the way out, pages on the
-//! way in.
+//! Passes the codec's bytes to the ScyllaDB driver and back: rows on the way out, pages on the way
+//! in.
 //!
 //! Only this module knows how both sides represent a row.
 
@@ -90,7 +90,7 @@ impl Prepared {
     }
 }
 
-/// Encoded rows by their places.
+/// Encoded rows, accessed by index.
 pub(crate) trait Rows {
     fn nth_row(&self, nth: usize) -> Option<RowRef<'_>>;
 }
@@ -171,9 +171,9 @@ pub(crate) fn response(
     Ok(response)
 }
 
-/// The bytes of all rows, as they arrived.
+/// Returns the bytes of all rows, as they arrived.
 ///
-/// The ScyllaDB driver hands out cells only, but each cell refers to the block that it is part of.
+/// The ScyllaDB driver returns only cells, but each cell refers to the block that contains it.
 fn rows_block(result: &QueryRowsResult) -> Result<Bytes, String> {
     let size = result.rows_bytes_size();
     let cells = result.rows_num().saturating_mul(result.column_specs().len());
@@ -195,7 +195,7 @@ fn rows_block(result: &QueryRowsResult) -> Result<Bytes, String> {
     Ok(Bytes::from(wire::NULL.to_be_bytes().repeat(cells)))
 }
 
-/// The block of rows, copied cell by cell.
+/// Copies the block of rows, cell by cell.
 fn reframed(result: &QueryRowsResult) -> Result<Bytes, String> {
     let mut out = Vec::with_capacity(result.rows_bytes_size());
     for row in result.rows::<ColumnIterator>().map_err(|error| error.to_string())? {
