@@ -59,7 +59,7 @@ pub fn interrupted() -> EngineError {
     EngineError::new(ErrorKind::Closed, "the session was closed while the request was in flight")
 }
 
-/// The exception of a wait that ended without a result, because the interpreter ends.
+/// The exception for a wait that ended without a result, because the interpreter ends.
 pub fn ended(py: Python<'_>) -> PyErr {
     let reason = "the interpreter ends, and nobody can wait for the answer";
     raise_engine(py, &EngineError::new(ErrorKind::Closed, reason))

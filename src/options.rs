@@ -77,7 +77,7 @@ static OPTIONS: [CallOption; 11] = [
         request.paging = Some(paging_state(value)?);
         Ok(())
     }),
-    // These two apply to the result, not to the request: `Execute::rows_as` reads them.
+    // These two apply to the result, not to the request: `rows_as` in `how.rs` reads them.
     option("rows", OptionScope::Execute, |_, _| Ok(())),
     option("row", OptionScope::Execute, |_, _| Ok(())),
 ];
@@ -86,7 +86,7 @@ const fn option(name: &'static str, scope: OptionScope, read: ReadOption) -> Cal
     CallOption { name, scope, read }
 }
 
-/// The option with this name. Returns a TypeError if `place` takes no such option.
+/// Finds the option with this name. Returns a TypeError if `scope` takes no such option.
 fn find(name: &Bound<'_, PyAny>, scope: OptionScope) -> PyResult<&'static CallOption> {
     let option = name.extract::<PyBackedStr>().ok();
     let option = option.and_then(|name| OPTIONS.iter().find(|option| option.name == &*name));

@@ -76,7 +76,7 @@ impl Session {
     }
 
     /// Reads token ranges of a table. The statement's first two values are the bounds of a range;
-    /// `values` are the others. With a host id instead of ranges, asks that node.
+    /// `values` are the others. With a host id instead of ranges, sends the statement to that node.
     #[expect(clippy::too_many_arguments, reason = "the arguments of a Python call")]
     fn scan(
         &self,
@@ -210,7 +210,7 @@ struct CloseStep {
 }
 
 impl Drop for CloseStep {
-    /// Runs also if the wait was interrupted: the session is closed in any case.
+    /// Also runs if the wait was interrupted, so the session is closed in any case.
     fn drop(&mut self) {
         self.session.runtime.shutdown();
     }

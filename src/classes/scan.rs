@@ -17,15 +17,15 @@ use crate::op::{Arrival, Next, Op, OpState, Step};
 use crate::options::{Options, or_default};
 use turbocql_values::row::RowsAs;
 
-/// What a scan reads, and how.
+/// The ranges that a scan reads, and its options.
 pub struct ScanOf {
     /// The keyspace and the table.
     pub table: (String, String),
-    /// The bounds of each range: the token before it, and its last one.
+    /// The bounds of each range: the token before its first one, and its last one.
     pub ranges: Vec<(i64, i64)>,
     /// The values of the statement after the bounds.
     pub values: Py<PyTuple>,
-    /// Asks this node, without ranges.
+    /// The host id of the node to which the statement is sent, if there are no ranges.
     pub node: Option<[u8; 16]>,
     pub concurrency: usize,
     pub patience_s: f64,
@@ -116,7 +116,7 @@ impl Step for ScanStep {
         _: &Arc<OpState>,
     ) -> PyResult<Next> {
         let arrival = arrival.map_err(|error| raise_engine(py, &error))?;
-        // There is at least one range, and so one page.
+        // There is at least one range, and so at least one page.
         let Arrival::Page(Some(response)) = arrival else { return Err(out_of_turn()) };
         Cursor::of_scan(py, &self.session, self.rows, response, self.scan).map(Next::Done)
     }

@@ -22,14 +22,14 @@ use super::arrow_check::{
     released,
 };
 
-/// Why it was refused: a text.
+/// The reason why Arrow data was refused, as text.
 pub type Refused = String;
 
 const MAX_DEPTH: usize = 64;
-/// Of a format, a name or an error's text.
+/// The maximum length of a format, a name or an error's text.
 const MAX_TEXT: usize = 4096;
-/// Of all formats, names and metadata of a schema: children may share one text, so that a small
-/// schema could expand without end.
+/// The maximum length of all formats, names and metadata of a schema. Children may share one text,
+/// so a small schema could expand without end.
 const MAX_TEXTS: usize = 16 << 20;
 
 #[repr(C)]
@@ -41,7 +41,7 @@ struct CSchema {
     n_children: i64,
     children: *const *const CSchema,
     dictionary: *const CSchema,
-    /// A function. Here it is only compared with null.
+    /// A function pointer, which is only compared with null here.
     release: *const c_void,
     private_data: *const c_void,
 }
@@ -52,11 +52,11 @@ const _: () = {
 };
 
 /// Takes an array of any type out of `*array` and `*schema`, marks both as released, checks and
-/// imports the array. What was taken is released once, also if it is refused.
+/// imports the array. The array and the schema are released once, even if they are refused.
 ///
 /// # Safety
-/// Both pointers are null or point to structs of the C data interface that nobody else uses
-/// meanwhile. What the structs point to is as large as they declare.
+/// Both pointers are null or point to structs of the C data interface that no other code uses
+/// during the call. The memory that the structs point to is as large as they declare.
 pub unsafe fn import_array(
     schema: *mut c_void,
     array: *mut c_void,
@@ -81,7 +81,7 @@ pub unsafe fn import_array(
 pub struct Stream {
     stream: FFI_ArrowArrayStream,
     field: Field,
-    /// What `next` returns from now on: `None` after the last array, or the error.
+    /// The result of all further calls of `next`: the end (`Ok`), or the error.
     over: Option<Result<(), Refused>>,
 }
 
@@ -89,8 +89,9 @@ impl Stream {
     /// Takes the stream out of `*stream`, marks it as released, and reads its schema.
     ///
     /// # Safety
-    /// The pointer is null or points to an `ArrowArrayStream` that nobody else uses meanwhile. Its
-    /// callbacks do what the C stream interface says, and can be called from any one thread.
+    /// The pointer is null or points to an `ArrowArrayStream` that no other code uses during the
+    /// call. Its callbacks follow the C stream interface, and can be called on any thread, one at a
+    /// time.
     pub unsafe fn open(stream: *mut c_void) -> Result<Stream, Refused> {
         // SAFETY: the caller passes a stream.
         let mut stream =
@@ -106,7 +107,7 @@ impl Stream {
         // released, and with a struct to write to.
         let code = unsafe { get_schema(&mut stream, &mut schema) };
         if code != 0 {
-            // What a callback that failed has left there must not be released.
+            // The contents that a failed callback has left must not be released.
             mem::forget(schema);
             return Err(last_error(&mut stream, code));
         }
@@ -120,8 +121,8 @@ impl Stream {
         &self.field
     }
 
-    /// The next array; `None` at the end and ever after. After an error the same error again, and
-    /// the producer is not called any more.
+    /// Returns the next array, or `None` at the end. After the end or an error, every call returns
+    /// the same, and the producer is not called any more.
     #[allow(
         clippy::should_implement_trait,
         reason = "an iterator would swap the option and the result"
@@ -137,7 +138,7 @@ impl Stream {
             Err(why) => Some(Err(why.clone())),
         };
         if self.over.is_some() {
-            // Released at once: the stream may live on for long without being asked again.
+            // The producer's stream is released now, because this object may live much longer.
             self.stream = FFI_ArrowArrayStream::empty();
         }
         array
@@ -177,7 +178,7 @@ fn last_error(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Refused {
 }
 
 /// # Safety
-/// The pointer is null or points to a valid `T` that nobody else uses meanwhile.
+/// The pointer is null or points to a valid `T` that no other code uses during the call.
 unsafe fn take<T>(from: *mut c_void, empty: T, name: &str) -> Result<T, Refused> {
     let from = from.cast::<T>();
     check_address(from, name)?;
@@ -194,7 +195,7 @@ unsafe fn length_of(text: *const u8, max: usize) -> usize {
     (0..max).find(|&at| unsafe { *text.add(at) } == 0).unwrap_or(max)
 }
 
-/// A text may contain a type with thousands of fields.
+/// Shortens a reason, because it may contain a type with thousands of fields.
 fn shortened(why: Refused) -> Refused {
     match why.char_indices().nth(MAX_TEXT) {
         Some((end, _)) => format!("{}...", &why[..end]),
@@ -210,7 +211,7 @@ fn guarded<T>(run: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, Refused>
 }
 
 /// # Safety
-/// The pointers in the schema are null or lead to what the C data interface says.
+/// The pointers in the schema are null or point to the structures of the C data interface.
 unsafe fn read_schema(schema: &FFI_ArrowSchema) -> Result<Field, Refused> {
     // SAFETY: both types are the ArrowSchema of the C data interface.
     unsafe { Budget::new().check_schema(ptr::from_ref(schema).cast(), 1) }?;
@@ -219,7 +220,7 @@ unsafe fn read_schema(schema: &FFI_ArrowSchema) -> Result<Field, Refused> {
     Ok(field)
 }
 
-/// What a schema may still use.
+/// The number of nodes and bytes that a schema may still use.
 struct Budget {
     nodes: usize,
     bytes: usize,
@@ -252,7 +253,7 @@ impl Budget {
                 self.metadata(node.metadata.cast())?;
             }
             let children = many(node.children, node.n_children, self.nodes, "children")?;
-            // arrow-rs panics if one is missing.
+            // arrow-rs panics if a child is missing.
             let expected = match format {
                 "+s" => children.len(),
                 "+l" | "+L" | "+vl" | "+vL" | "+m" => 1,
@@ -326,8 +327,8 @@ unsafe fn read_array(mut array: FFI_ArrowArray, data_type: &DataType) -> Result<
         return Err(released("ArrowArray"));
     }
     if range_of(root)?.is_empty() {
-        // Nothing in it needs to be read. Producers leave its offsets null or at any number, on
-        // which arrow-rs fails.
+        // An empty array need not be read. Producers may leave its offsets null or at any number,
+        // and arrow-rs would fail.
         return guarded(|| Ok(new_empty_array(data_type)));
     }
     // SAFETY: the caller guarantees what is at the pointers.

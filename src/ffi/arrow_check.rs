@@ -1,5 +1,5 @@
-//! Checks arrays and types of the C data interface before arrow-rs follows a pointer in them. What
-//! no check can see is listed in `arrow`.
+//! Checks arrays and types of the C data interface before arrow-rs follows a pointer in them. The
+//! module `arrow` lists the errors that no check can see.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -17,9 +17,10 @@ use super::arrow::Refused;
 
 pub const MAX_NODES: usize = 100_000;
 const MAX_BUFFERS: usize = 1 << 20;
-/// Of a buffer: what a process can address. Sums and products of smaller numbers do not overflow.
+/// The maximum size of a buffer: the memory that a process can address. Sums and products of
+/// smaller numbers do not overflow.
 const MAX_BYTES: usize = 1 << 47;
-/// The length of arrays that need no memory for it. A few bytes could declare any length, and when
+/// The maximum length of arrays without buffers. A few bytes could declare any length, and when
 /// arrow-rs validates fixed-size lists, it allocates a bitmap of the length of their elements.
 const MAX_WEIGHTLESS: usize = i32::MAX as usize;
 
@@ -46,8 +47,8 @@ pub fn released(name: &str) -> Refused {
     format!("the {name} was already used or released")
 }
 
-/// Also true for other addresses of the first page, which is never mapped. Empty vectors of Rust
-/// point there.
+/// Whether a pointer is null. Also true for other addresses in the first page, which is never
+/// mapped: Rust's empty vectors point there.
 pub fn is_null<T>(pointer: *const T) -> bool {
     pointer.addr() < 4096
 }
@@ -87,7 +88,7 @@ pub unsafe fn many<'a, T>(
     Ok(unsafe { slice::from_raw_parts(pointer, count) })
 }
 
-/// Refuses types that arrow-rs takes from a format but panics on later.
+/// Refuses types that arrow-rs reads from a format, but on which it panics later.
 pub fn check_type(data_type: &DataType) -> Result<(), Refused> {
     use DataType::*;
     fn decimal<T: DecimalType>(precision: u8, scale: i8) -> bool {
@@ -125,7 +126,7 @@ fn fields_of(data_type: &DataType) -> Vec<&FieldRef> {
     }
 }
 
-/// The elements that the array has of its buffers and children.
+/// The range of elements of the buffers and children that the array uses.
 pub fn range_of(array: &CArray) -> Result<Range<usize>, Refused> {
     let CArray { offset, length, null_count, .. } = *array;
     let max = MAX_BYTES as i64;
@@ -194,7 +195,7 @@ pub unsafe fn check_array(array: &CArray, data_type: &DataType) -> Result<(), Re
     unsafe { Content { range, null_count: array.null_count, buffers }.check(stored, &read) }
 }
 
-/// An array's buffers, and what is in use of them.
+/// An array's buffers, and the range of elements that it uses.
 struct Content<'a> {
     range: Range<usize>,
     null_count: i64,
@@ -211,7 +212,7 @@ impl Content<'_> {
             Null | RunEndEncoded(..) => count == 0,
             Struct(_) | FixedSizeList(..) => count == 1,
             Utf8 | Binary | LargeUtf8 | LargeBinary | ListView(_) | LargeListView(_) => count == 3,
-            // Any number of buffers with text between the views and the sizes.
+            // There is any number of text buffers between the views and the sizes.
             Utf8View | BinaryView => count >= 3,
             _ => count == 2,
         };
@@ -248,7 +249,7 @@ impl Content<'_> {
                     None => Err(format!("arrays of type {other} are not read")),
                 },
             }?;
-            // Last, as it reads a bitmap of the length that was checked before.
+            // This is the last check, because it reads a bitmap whose length was checked before.
             if count > 0 { self.check_validity() } else { Ok(()) }
         }
     }
@@ -289,7 +290,7 @@ impl Content<'_> {
         if start == end || self.null_count < 0 {
             return Ok(());
         }
-        // arrow-rs trusts a count of zero.
+        // The nulls are counted, because arrow-rs trusts a null count of zero.
         // SAFETY: the bitmap reaches to bit `end`, and it is not null.
         let bytes =
             unsafe { slice::from_raw_parts(bits.add(start / 8), end.div_ceil(8) - start / 8) };
@@ -313,7 +314,8 @@ impl Content<'_> {
         unsafe { self.buffers[buffer].cast::<T>().add(index).read_unaligned() }.into()
     }
 
-    /// `is_read`: arrow-rs reads the last offset where it is, so that it must be aligned.
+    /// The last offset of the array. If `is_read`, the offsets must be aligned, because arrow-rs
+    /// reads the last one in place.
     ///
     /// # Safety
     /// Buffer 1 is null or has `range.end + 1` offsets.

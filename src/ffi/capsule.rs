@@ -1,4 +1,4 @@
-//! Arrow data taken out of capsules.
+//! Takes Arrow data out of capsules.
 
 use std::ffi::{CStr, c_void};
 
@@ -24,9 +24,9 @@ pub fn array(
     array: &Bound<'_, PyCapsule>,
 ) -> Result<(Field, ArrayRef), Refused> {
     let (schema, array) = (pointer(schema, c"arrow_schema")?, pointer(array, c"arrow_array")?);
-    // SAFETY: capsules of these names point to the structs of the Arrow C data interface. The GIL is
-    // held, as the capsules show, and whoever else uses them needs it too. `tests/columns/hostile.py`
-    // gives hostile structs.
+    // SAFETY: capsules of these names point to the structs of the Arrow C data interface. The GIL
+    // is held, as the capsules show, and any other user of them needs it too.
+    // `tests/columns/hostile.py` passes hostile structs.
     unsafe { import_array(schema, array) }
 }
 

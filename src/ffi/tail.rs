@@ -1,16 +1,16 @@
-//! The bytes of bytearrays that nobody else has.
+//! Fills the bytes of bytearrays to which no other code has a reference yet.
 
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 
-/// Room is made in multiples of this once an array is as long: a huge page of x86-64, and of ARM with
-/// pages of 4 KiB.
+/// Arrays of at least this size grow in multiples of it. It is the size of a huge page on x86-64,
+/// and on ARM with pages of 4 KiB.
 const HUGE: usize = 2 << 20;
-/// What the allocator and the bytearray add to an array, or more.
+/// An upper bound on the bytes that the allocator and the bytearray add to an array.
 const BESIDE: usize = 64;
 
-/// A bytearray that grows. It has room to spare, so its length is not that of its content.
+/// A bytearray that grows. It has spare room, so it is longer than its content.
 pub struct Growing {
     array: Py<PyByteArray>,
     /// The bytes that are filled.
@@ -22,15 +22,15 @@ impl Growing {
         Growing { array: PyByteArray::new(py, &[]).unbind(), length: 0 }
     }
 
-    /// The array, as long as its content.
+    /// Shortens the array to its content, and returns it.
     pub fn into_array(self, py: Python<'_>) -> PyResult<Bound<'_, PyByteArray>> {
         let array = self.array.into_bound(py);
         array.resize(self.length)?;
         Ok(array)
     }
 
-    /// Makes room for so many bytes in all. Where there was none, for twice as many: memory that is
-    /// not written to is not taken from the machine.
+    /// Makes room for `bytes` bytes in all. If the array must grow, it grows at least to twice its
+    /// content: memory that is never written to costs nothing.
     fn make_room(&self, array: &Bound<'_, PyByteArray>, bytes: usize) -> PyResult<()> {
         if bytes <= array.len() {
             return Ok(());
@@ -42,7 +42,7 @@ impl Growing {
         };
         let ample = ample.filter(|&ample| isize::try_from(ample).is_ok());
         if ample.is_none_or(|ample| array.resize(ample).is_err()) {
-            // Where addresses are short.
+            // Without enough memory or addresses for the spare room, there is none.
             array.resize(bytes)?;
         }
         if array.len() >= HUGE {
@@ -52,10 +52,10 @@ impl Growing {
     }
 }
 
-/// Asks the kernel for huge pages: a page fault for each 4 KiB takes longer than what is written.
+/// Asks the kernel for huge pages, because a page fault takes longer than writing 4 KiB.
 ///
-/// The whole mapping is named, not only the pages that lie in it as wholes, since the kernel moves a
-/// mapping only if all of it has the same advice.
+/// The advice covers the whole mapping, not only the pages that lie completely in the array: the
+/// kernel moves a mapping only if all of it has the same advice.
 #[cfg(target_os = "linux")]
 fn wish_for_huge_pages(array: &Bound<'_, PyByteArray>) {
     use rustix::mm::{Advice, madvise};
@@ -74,7 +74,7 @@ fn wish_for_huge_pages(array: &Bound<'_, PyByteArray>) {
 #[cfg(not(target_os = "linux"))]
 fn wish_for_huge_pages(_: &Bound<'_, PyByteArray>) {}
 
-/// Lengthens arrays by so many bytes each, and calls `fill` with these.
+/// Lengthens each array by a number of bytes, and calls `fill` with the new bytes of all.
 pub fn lengthen<R>(
     py: Python<'_>,
     arrays: Vec<(&mut Growing, usize)>,

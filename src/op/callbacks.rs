@@ -1,4 +1,4 @@
-//! The callbacks of a coroutine that asyncio uses as a future.
+//! The done callbacks of a coroutine that asyncio uses as a future.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -75,7 +75,7 @@ struct Inner {
     phase: Phase,
     step: Option<Box<dyn Step>>,
     task: Option<TaskHandle>,
-    /// The request's place among those in flight. Given up when its answer arrives.
+    /// The request's place among those in flight. Dropped when its answer arrives.
     permit: Option<Permit>,
     /// The coroutine that awaits the operation, and the completion queue of its event loop. The
     /// reference to the coroutine is strong: the coroutine keeps its task alive, and there may be
@@ -321,7 +321,7 @@ impl OpState {
             Ok(Next::Done(value)) => inner.phase = Phase::Finished(Ok(value)),
             Err(error) => inner.phase = Phase::Finished(Err(error)),
         }
-        // A request that was not sent after all must not keep its place: an exception may keep the
+        // A request that was not sent must not keep its place, and an exception may keep this
         // operation alive.
         let permit = inner.permit.take();
         drop(inner);

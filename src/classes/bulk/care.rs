@@ -1,11 +1,11 @@
-//! What a load knows of its table, by the names of columns: see `turbocql_engine::WrittenTable`.
+//! Facts about the table of a load, by column names: see `turbocql_engine::WrittenTable`.
 
 use pyo3::prelude::*;
 use turbocql_engine::{ListRead, Lists, Time, Times};
 
 use crate::classes::statement::prepared::Prepared;
 
-/// A statement that reads lists with their write times; from a tuple.
+/// A statement that reads lists with their write times, extracted from a tuple.
 #[derive(FromPyObject)]
 struct ReadStatement {
     #[pyo3(item(0))]
@@ -18,14 +18,14 @@ struct ReadStatement {
     lists: Vec<String>,
 }
 
-/// A column of vectors that has an index; from a tuple.
+/// A column of vectors that has an index, extracted from a tuple.
 #[derive(FromPyObject)]
 struct IndexedVector {
     #[pyo3(item(0))]
     column: String,
     #[pyo3(item(1))]
     index: String,
-    /// Whether the index compares by angles.
+    /// Whether the index uses cosine similarity.
     #[pyo3(item(2))]
     is_cosine: bool,
 }
@@ -35,16 +35,16 @@ pub struct Care {
     /// Columns of lists that are not frozen.
     pub opened: Vec<String>,
     statics: Vec<String>,
-    /// The columns by which rows write the same cells.
+    /// The columns of the key. Rows that are equal in them may write the same cells.
     key: Vec<String>,
     has_lists: bool,
-    /// The write time of the row with the number 0, if times are counted from it.
+    /// The write time of row number 0, if the times of other rows are counted from it.
     counted: Option<i64>,
-    /// The write time that the program has chosen: a number, or `None` for that of a column; and
-    /// what reads the lists.
+    /// The write time that the program has chosen, and the statements that read the lists. The time
+    /// is `None` if the bind marker `[timestamp]` has it.
     chosen: Option<(Option<i64>, Vec<ReadStatement>)>,
     vectors: Vec<IndexedVector>,
-    /// A statement that reads whether a row is there, and the columns of its key.
+    /// A statement that reads one row by its key, and the columns of that key.
     probe: Option<(String, Vec<String>)>,
 }
 
@@ -67,13 +67,13 @@ impl Care {
 }
 
 impl Care {
-    /// The index of a vector, and whether it compares by angles.
+    /// The name of a vector column's index, and whether the index uses cosine similarity.
     pub fn index_of(&self, column: &str) -> Option<(String, bool)> {
         let vector = self.vectors.iter().find(|vector| vector.column == column);
         vector.map(|vector| (vector.index.clone(), vector.is_cosine))
     }
 
-    /// The bind markers whose values are equal in all rows of a batch.
+    /// The indexes of the bind markers whose values must be equal in all rows of a batch.
     pub fn same(&self, prepared: &Prepared) -> Vec<usize> {
         if self.statics.is_empty() {
             return Vec::new();

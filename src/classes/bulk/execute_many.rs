@@ -36,11 +36,11 @@ pub struct BulkOptions {
     pub keep_results: bool,
     pub progress: Option<Arc<Progress>>,
     pub pace: Pace,
-    /// For so long a row is sent again after an error that may pass.
+    /// How long a row is sent again after errors that may pass.
     pub patience: Duration,
 }
 
-/// A call of `execute_many`, as what follows the preparation of its statement.
+/// A call of `execute_many`, which runs when its statement is prepared.
 pub struct Many {
     pub rows: RowsOf,
     pub options: BulkOptions,
@@ -64,7 +64,7 @@ impl AfterPreparing for Many {
     }
 }
 
-/// How fast rows are sent, from a tuple.
+/// Limits on the speed of sending, extracted from a tuple.
 #[derive(FromPyObject)]
 pub struct PaceOptions {
     #[pyo3(item(0))]
@@ -108,43 +108,43 @@ impl BulkOptions {
     }
 }
 
-/// How far an `execute_many` has come.
+/// The progress of an `execute_many`.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct BulkProgress(pub Arc<Progress>);
 
 #[pymethods]
 impl BulkProgress {
-    /// `keeps_ranges`: it also knows which rows were acknowledged.
+    /// If `keeps_ranges`, the progress also records which rows were acknowledged.
     #[new]
     fn new(keeps_ranges: bool) -> BulkProgress {
         BulkProgress(Arc::new(Progress::new(keeps_ranges)))
     }
 
-    /// Rows that succeeded and that failed, bytes of values, the window, requests in flight, rows
-    /// that were sent again, and rows that succeeded in batches.
+    /// Returns the rows that succeeded and that failed, the bytes of values, the maximum and the
+    /// current number of requests in flight, the rows sent again, and the rows written in batches.
     fn snapshot(&self) -> (u64, u64, u64, usize, usize, u64, u64) {
         let now = self.0.snapshot();
         let (window, retried) = (now.window, now.retried);
         (now.succeeded, now.failed, now.bytes, window, now.in_flight, retried, now.batched)
     }
 
-    /// Has the bulk send no further row.
+    /// Stops the bulk: no further row is sent.
     fn stop(&self) {
         self.0.stop();
     }
 
-    /// How many rows have failed and are being tried again, and why; None if there are none.
+    /// The number of rows that are being tried again, and the last reason; None if there are none.
     fn trouble(&self) -> Option<(usize, String)> {
         self.0.trouble()
     }
 
-    /// Ranges of the numbers of rows: the first, and the one after the last.
+    /// The numbers of the acknowledged rows as ranges: the first, and the one after the last.
     fn acknowledged(&self, py: Python<'_>) -> Vec<(u64, u64)> {
         py.detach(|| self.0.acknowledged())
     }
 }
 
-/// Where the rows come from.
+/// The source of the rows.
 pub enum RowsOf {
     Iterator(Py<PyIterator>),
     Columns(Py<Columns>),
@@ -234,7 +234,7 @@ impl BulkStep {
             patience: options.patience,
             table,
         };
-        // The first is handed in unasked.
+        // The window does not request the first arena.
         let arenas_wanted = Arc::new(AtomicUsize::new(1));
         let events = Box::new(Events { op: op.clone(), arenas_wanted: arenas_wanted.clone() });
         let bulk = Bulk::start(&session.runtime, session.engine.clone(), plan, events);
@@ -259,7 +259,7 @@ impl BulkStep {
     /// Encodes the next arena and passes it to the window. If no row of the arena could be encoded,
     /// the window gets no arena and does not request the next one, so this function requests it.
     fn feed(&mut self, py: Python<'_>, op: &Arc<OpState>) {
-        // A source of columns tells when it has more, whether the window has room or not.
+        // A source of columns calls this when it has more rows, even if the window has no room.
         if self.ended || self.arenas_wanted.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -311,7 +311,8 @@ impl BulkStep {
         RowNumbers::Each(numbers)
     }
 
-    /// The numbers of the rows in the arena, and whether their source will tell when it has more.
+    /// Encodes columns into the arena. Returns the numbers of its rows, and whether the source will
+    /// wake the operation when it has more rows.
     fn encode_columns(&mut self, py: Python<'_>, arena: &mut RowBuffer) -> (RowNumbers, bool) {
         let Source::Columns(feed) = &mut self.source else { return (RowNumbers::From(0), false) };
         let failed = self.failures.load(Ordering::Relaxed);
@@ -376,7 +377,7 @@ impl BulkStep {
         Ok(Some(results))
     }
 
-    /// Makes the report by a Python function, which takes `(rows read, succeeded, failures,
+    /// Makes the report with a Python function that takes `(rows read, succeeded, failures,
     /// stopped, raised, results)`.
     fn report(&mut self, py: Python<'_>, outcome: BulkOutcome) -> PyResult<Next> {
         let stopped = self.failures.load(Ordering::Relaxed) > self.max_failures;
@@ -413,7 +414,7 @@ impl Step for BulkStep {
             _ => {
                 match self.session.check_open() {
                     Ok(()) => self.feed(py, op),
-                    // Requests in flight are waited for: the report must account for their rows.
+                    // Waits for requests in flight, because the report must count their rows.
                     Err(closed) if self.session.is_closed() => {
                         self.raised.get_or_insert(closed);
                         self.ended = true;

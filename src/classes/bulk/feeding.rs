@@ -1,5 +1,5 @@
-//! Columns as the rows of an `execute_many`: taken piece by piece, and encoded without the
-//! interpreter's lock.
+//! Turns columns into rows of an `execute_many`: takes them piece by piece, and encodes them with
+//! the GIL released.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -22,27 +22,28 @@ use crate::op::{Arrival, OpState};
 /// The limits of an arena. It ends with the row that reaches one of them.
 pub const ARENA_ROWS: usize = 512;
 pub const ARENA_BYTES: usize = 1 << 20;
-/// The time after which an arena ends with the current row: an event loop has other callbacks to
-/// run.
+/// The time after which an arena ends with the current row, so that an event loop can run other
+/// callbacks.
 pub const ARENA_TIME: Duration = Duration::from_millis(5);
 
-/// Columns, and how they become rows of a statement.
+/// Columns, and the options for turning them into rows of a statement.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Columns {
     pieces: Mutex<Option<Py<PyIterator>>>,
-    /// For each bind marker the name of the data's column. `None`: the marker's own.
+    /// The name of the data's column for each bind marker. `None`: the marker's own name.
     fields: Option<Vec<String>>,
     /// The names of markers that need a value in every row.
     keys: Vec<String>,
     leaves_nulls: bool,
     truncates: bool,
-    /// Whether pieces are taken on a thread of their own, so that no event loop waits for them.
+    /// Whether a separate thread takes the pieces, so that no event loop waits for them.
     on_thread: bool,
-    /// Whether nulls in `keys` are looked for before anything of a piece is sent.
+    /// Whether a piece is checked for nulls in `keys` before any of its rows is sent.
     checks_keys: bool,
-    /// The greatest size of a batch, and whether rows go in batches unmeasured. `None`: no batches.
+    /// The maximum size of a batch, and whether batches are used without measuring. `None`: no
+    /// batches.
     batches: Option<(usize, bool)>,
-    /// What is known of the table. `None`: it is any statement.
+    /// Facts about the table. `None`: the statement may be any statement.
     care: Option<Py<Care>>,
 }
 
@@ -77,7 +78,7 @@ impl Columns {
 }
 
 impl Columns {
-    /// How their rows go in batches of a partition, as rows of this statement.
+    /// The options for putting rows of one partition into batches, for this statement.
     pub fn batches(&self, prepared: &Prepared) -> Option<Batches> {
         let (most_bytes, always) = self.batches?;
         let markers = prepared.engine.markers();
@@ -87,15 +88,15 @@ impl Columns {
         Some(Batches { key, same, most_bytes, always })
     }
 
-    /// What is known of the table, in terms of this statement.
+    /// The facts about the table, with the bind markers of this statement.
     pub fn care(&self, prepared: &Prepared) -> turbocql_engine::WrittenTable {
         self.care.as_ref().map(|care| care.get().of(prepared)).unwrap_or_default()
     }
 }
 
-/// What was encoded.
+/// The result of filling an arena.
 pub struct Filled {
-    /// One of each row in the arena.
+    /// The number of each row in the arena.
     pub numbers: Vec<u64>,
     pub unfit: Vec<(u64, Box<CodecError>)>,
     pub state: State,
@@ -103,20 +104,20 @@ pub struct Filled {
 
 pub enum State {
     More,
-    /// The next piece is not there yet. The operation is told when it is.
+    /// The next piece has not been taken yet. The operation is woken when it has.
     Awaited,
     Ended,
-    /// The data cannot be read on. The rows before it are sent.
+    /// The rest of the data cannot be read. The rows before it are sent.
     Failed(PyErr),
 }
 
 enum Pieces {
     Here(Py<PyIterator>),
-    /// A thread of Python's takes them: see `turbocql._native.threads`.
+    /// A Python thread takes them: see `turbocql._native.threads`.
     OnThread(Py<PyAny>),
 }
 
-/// Called by that thread when it has taken a piece.
+/// Wakes the operation. The thread of [`Pieces::OnThread`] calls it when it has taken a piece.
 #[pyclass(frozen, module = "turbocql._core")]
 struct Wake(Weak<OpState>);
 
@@ -135,7 +136,7 @@ enum Next {
     End,
 }
 
-/// A piece of which rows are left.
+/// A piece that has rows left to encode.
 struct Current {
     bound: BoundBatch,
     rows: usize,
@@ -145,7 +146,7 @@ struct Current {
 pub struct Feed {
     pieces: Pieces,
     target: Arc<Target>,
-    /// Whether the statement has the table's primary key, so that nulls in it are looked for first.
+    /// Whether a piece is checked for nulls in the key before any of its rows is sent.
     checks_keys: bool,
     /// Whether a column without a bind marker is an error.
     takes_all: bool,
@@ -200,7 +201,7 @@ impl Feed {
             current: None,
             next_row: 0,
         };
-        // The first piece has the columns and no rows: their types are checked now.
+        // The first piece has no rows, only the columns, whose types are checked now.
         if let Next::Piece(piece) = feed.pull(py)? {
             feed.bind(py, piece.get(), prepared)?;
         }
@@ -226,14 +227,14 @@ impl Feed {
                 if piece.is_none() {
                     return Ok(Next::Awaited);
                 }
-                // Anything else is the end.
+                // Any other object marks the end.
                 piece.cast_into::<Piece>().ok().map(Bound::unbind)
             }
         };
         Ok(piece.map_or(Next::End, Next::Piece))
     }
 
-    /// Goes on to the next piece; if there is none, says why.
+    /// Moves to the next piece. If there is none, returns the state that says why.
     fn advance(&mut self, py: Python<'_>, prepared: &Prepared) -> PyResult<Option<State>> {
         match self.pull(py)? {
             Next::Piece(piece) => self.bind(py, piece.get(), prepared).map(|()| None),
@@ -242,7 +243,7 @@ impl Feed {
         }
     }
 
-    /// Makes a piece the one whose rows are encoded next.
+    /// Makes `piece` the current piece, whose rows are encoded next.
     fn bind(&mut self, py: Python<'_>, piece: &Piece, prepared: &Prepared) -> PyResult<()> {
         let values = self.values(py, piece, prepared)?;
         let unfit = |error| prepared.unfit(py, Box::new(Failure::Refused(error, None)));
@@ -259,7 +260,7 @@ impl Feed {
         Ok(())
     }
 
-    /// The values of each marker.
+    /// Returns the values for each bind marker.
     fn values(
         &self,
         py: Python<'_>,
@@ -298,14 +299,15 @@ impl Feed {
                 Values::Objects(list) => {
                     let mut encoded = Encoded::default();
                     for (row, value) in list.bind(py).iter().enumerate() {
-                        // A null in the key is found with those of other columns.
+                        // The later check for nulls in the key covers this column too.
                         let encoded_cell = if value.is_none() {
                             encoded.cells.push_null();
                             Ok(())
                         } else {
                             prepared.plan.encode_marker(number, Some(value), &mut encoded.cells)
                         };
-                        // Also without a cell, so that the rows after it keep their numbers.
+                        // The row is finished even without a cell, so that later rows keep their
+                        // numbers.
                         encoded.cells.finish_row();
                         let Err(failure) = encoded_cell else { continue };
                         match *failure {
@@ -322,7 +324,7 @@ impl Feed {
         Ok(values)
     }
 
-    /// Encodes rows until the arena is full, or the next piece is not there.
+    /// Encodes rows until the arena is full, or there is no next piece yet.
     pub fn fill(
         &mut self,
         py: Python<'_>,
@@ -340,7 +342,7 @@ impl Feed {
                         && arena.len() < ARENA_ROWS
                         && arena.byte_len() < ARENA_BYTES
                     {
-                        // Asking for the time costs as much as a small row.
+                        // Reading the clock costs as much as a small row, so it is read rarely.
                         if current.next % 32 == 31 && begun.elapsed() >= ARENA_TIME {
                             break;
                         }

@@ -1,4 +1,4 @@
-//! Columns given by a program: Arrow data of any producer, arrays in NumPy's layout, and objects.
+//! Columns from a program: Arrow data of any producer, arrays in NumPy's layout, and objects.
 
 use std::sync::{Mutex, PoisonError, TryLockError};
 
@@ -27,14 +27,14 @@ pub fn unreadable(py: Python<'_>, reason: String) -> PyErr {
 /// The values of a column.
 pub enum Values {
     Arrow(FieldRef, ArrayRef),
-    /// Python objects, which are encoded as those of rows are.
+    /// Python objects, which are encoded like the values of rows.
     Objects(Py<PyList>),
 }
 
 /// Some rows of the data, column by column.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Piece {
-    /// The number of the first row in the data. `None`: it follows the piece before.
+    /// The number of the piece's first row in the data. `None`: it follows the previous piece.
     pub first_row: Option<u64>,
     pub rows: usize,
     pub names: Vec<String>,
@@ -81,10 +81,10 @@ impl Piece {
     }
 }
 
-/// A column of a piece: its name, and an [`ArrowColumn`]'s rows, numbers or objects.
+/// The data of a piece's column: numbers, rows of an [`ArrowColumn`], or objects.
 #[derive(FromPyObject)]
 enum ColumnData<'py> {
-    /// The kind of the elements, the shape of a row, the bytes, and which rows are valid.
+    /// The kind of the elements, the shape of a row, the bytes, and whether each row is valid.
     Numbers(String, Vec<usize>, PyBuffer<u8>, Option<Vec<bool>>),
     Arrow(Bound<'py, ArrowColumn>, usize),
     Objects(Bound<'py, PyList>),
@@ -92,7 +92,7 @@ enum ColumnData<'py> {
 
 #[pymethods]
 impl Piece {
-    /// A record batch, from the two capsules of `__arrow_c_array__`.
+    /// Makes a piece from a record batch: the two capsules of `__arrow_c_array__`.
     #[staticmethod]
     #[pyo3(signature = (schema, array, first_row = None))]
     fn of_array(
@@ -106,8 +106,9 @@ impl Piece {
         Ok(Piece { first_row, ..Piece::of_struct(py, &array)? })
     }
 
-    /// So many rows of columns by name, the first of which has a number in the data: `(kind, shape, bytes, valid)` in NumPy's layout, an
-    /// `ArrowColumn` and the row at which the piece begins, or a list of objects.
+    /// Makes a piece of `rows` rows, from row `first` of the data on. A column is a name and its
+    /// data: `(kind, shape, bytes, valid)` in NumPy's layout, an `ArrowColumn` and the row at which
+    /// the piece begins, or a list of objects.
     #[staticmethod]
     fn of_columns(
         py: Python<'_>,
@@ -173,7 +174,7 @@ impl Piece {
     }
 }
 
-/// The bytes of a contiguous buffer, copied to memory that Arrow aligns.
+/// Copies the bytes of a contiguous buffer to memory that Arrow aligns.
 fn copied(py: Python<'_>, bytes: &PyBuffer<u8>) -> PyResult<Buffer> {
     let mut data = MutableBuffer::from_len_zeroed(bytes.item_count());
     bytes.copy_to_slice(py, data.as_slice_mut())?;
@@ -191,7 +192,7 @@ fn capsule<'a, 'py>(object: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, Py
     object.cast::<PyCapsule>().map_err(|_| unreadable(object.py(), reason.to_owned()))
 }
 
-/// A stream of record batches of any producer: an iterator of pieces.
+/// A stream of record batches of any producer. It iterates over pieces.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct ArrowStream {
     stream: Mutex<arrow::Stream>,
@@ -200,7 +201,7 @@ pub struct ArrowStream {
 
 #[pymethods]
 impl ArrowStream {
-    /// From the capsule of `__arrow_c_stream__`.
+    /// Makes a stream from the capsule of `__arrow_c_stream__`.
     #[new]
     fn new(stream: &Bound<'_, PyAny>) -> PyResult<ArrowStream> {
         let py = stream.py();
@@ -210,7 +211,7 @@ impl ArrowStream {
         Ok(ArrowStream { stream: Mutex::new(stream), field })
     }
 
-    /// A piece without rows, which has the columns.
+    /// A piece that has the columns, but no rows.
     fn empty(&self, py: Python<'_>) -> PyResult<Piece> {
         Piece::of_struct(py, &new_empty_array(self.field.data_type()))
     }
@@ -219,7 +220,7 @@ impl ArrowStream {
         this
     }
 
-    /// The next batch. The producer is called without the interpreter's lock.
+    /// The next batch. The producer is called without the GIL.
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Piece>> {
         let _inside = Inside::nested(py)?;
         let next = py.detach(|| {
@@ -234,14 +235,14 @@ impl ArrowStream {
             next
         });
         let next = next.map_err(|why| {
-            // A producer in Python has its exception set.
+            // A producer in Python has set an exception.
             PyErr::take(py).unwrap_or_else(|| unreadable(py, why))
         })?;
         next.map(|array| Piece::of_struct(py, &array)).transpose()
     }
 }
 
-/// A column of any producer, in as many chunks as it came.
+/// A column of any producer, in the chunks in which it arrived.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct ArrowColumn {
     field: Field,
@@ -259,7 +260,7 @@ impl ArrowColumn {
         ArrowColumn { field, chunks, rows }
     }
 
-    /// The chunk that has a row, and the row's place in it.
+    /// The chunk that contains a row, and the row's index in it.
     fn chunk(&self, row: usize) -> Option<(ArrayRef, usize)> {
         if self.rows == 0 && row == 0 {
             return Some((new_empty_array(self.field.data_type()), 0));
@@ -272,7 +273,7 @@ impl ArrowColumn {
 
 #[pymethods]
 impl ArrowColumn {
-    /// From the two capsules of `__arrow_c_array__`.
+    /// Makes a column from the two capsules of `__arrow_c_array__`.
     #[staticmethod]
     fn of_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<ArrowColumn> {
         let _inside = Inside::nested(schema.py())?;
@@ -280,7 +281,7 @@ impl ArrowColumn {
         Ok(ArrowColumn::of(field, vec![array]))
     }
 
-    /// From the capsule of `__arrow_c_stream__`, read to its end.
+    /// Makes a column from the capsule of `__arrow_c_stream__`. Reads the stream to its end.
     #[staticmethod]
     fn of_stream(stream: &Bound<'_, PyAny>) -> PyResult<ArrowColumn> {
         let py = stream.py();
@@ -298,7 +299,7 @@ impl ArrowColumn {
         Ok(ArrowColumn::of(field, arrays))
     }
 
-    /// How many rows there are from one on to the end of its chunk.
+    /// The number of rows from `row` to the end of its chunk.
     fn run(&self, row: usize) -> usize {
         self.chunk(row).map_or(0, |(chunk, start)| chunk.len() - start)
     }

@@ -1,4 +1,4 @@
-//! What a load would send, as bytes, to be compared with what a table has.
+//! Encodes the rows that a load would send, so that they can be compared with those of a table.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -41,7 +41,7 @@ impl EncodedColumns {
         Ok(EncodedColumns { session: Arc::clone(&session.0), feed, prepared, markers })
     }
 
-    /// The values of cells, one for each bind marker.
+    /// Converts cells to Python objects, one for each bind marker.
     fn values<'py>(
         &self,
         py: Python<'py>,
@@ -63,10 +63,10 @@ impl EncodedColumns {
         error::guarded(|| shape.decode_as(py, block, 1, RowKind::Tuple, choices))?.get_item(0)
     }
 
-    /// The next rows, `(number, cells)` each, and those that do not fit, `(number, error)`; None at
-    /// the end. A cell is bytes, None for a null, or an ellipsis if it is left as it is.
+    /// Returns the next rows as `(number, cells)`, and the rows that cannot be encoded as
+    /// `(number, error)`; None at the end. A cell is bytes, None for null, or `...` for unset.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        // Taken out, since pulling a piece runs Python code.
+        // The feed is taken out of the lock, because pulling a piece runs Python code.
         let feed = self.feed.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut feed) = feed else { return Ok(None) };
         let mut arena = RowBuffer::with_capacity(16 * 1024, ARENA_ROWS);

@@ -50,7 +50,7 @@ impl Statement {
     }
 }
 
-/// Sends a batch when its texts are prepared.
+/// Sends a batch once its texts are prepared.
 pub struct BatchStep {
     pub session: Arc<SessionState>,
     pub kind: BatchKind,

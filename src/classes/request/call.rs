@@ -30,8 +30,8 @@ use turbocql_values::error::config_error;
 use turbocql_values::row::RowsAs;
 
 /// Executes a statement or a batch. The request is sent at once, unless the statement must be
-/// prepared first. `options` are keyword arguments. If `waits`, the call waits in a full session,
-/// whatever the session's setting is.
+/// prepared first. `options` are keyword arguments. If `waits` is true, the call waits in a full
+/// session, regardless of the session's setting.
 #[pyfunction]
 #[pyo3(signature = (session, statement, values, options, waits=false))]
 pub fn execute(
@@ -66,7 +66,7 @@ struct Execute {
     values: Option<Py<PyAny>>,
     /// Keyword arguments, whose names were checked.
     options: Option<Py<PyDict>>,
-    /// Whether it waits in a full session, whatever the session's setting is.
+    /// Whether it waits in a full session, regardless of the session's setting.
     waits: bool,
 }
 
@@ -118,7 +118,7 @@ impl Step for AdmitStep {
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
         let arrival = arrival.map_err(|error| match error.kind {
-            // Nothing was in flight yet.
+            // The request was not in flight yet, so the error must not say that it was.
             ErrorKind::Closed => raise_engine(py, &EngineError::closed()),
             _ => raise_engine(py, &error),
         })?;
@@ -132,7 +132,7 @@ impl Step for AdmitStep {
 }
 
 impl Execute {
-    /// Waits, with nothing encoded.
+    /// Waits for room in the session, before any value is encoded.
     fn wait(&self, py: Python<'_>, how: How, op: &Arc<OpState>) -> PyResult<Next> {
         let session = &self.session.get().0;
         let (engine, options, began) =
@@ -156,7 +156,7 @@ impl Execute {
         Ok(Next::Again(Box::new(AdmitStep { execute, how })))
     }
 
-    /// The text of the statement, for errors. That of a batch is empty.
+    /// The text of the statement, for errors. The text of a batch is empty.
     fn text(&self, py: Python<'_>) -> PyResult<String> {
         let statement = self.statement.bind(py);
         Ok(if let Ok(prepared) = statement.cast::<Prepared>() {
@@ -261,7 +261,7 @@ impl Execute {
     }
 }
 
-/// A call with bind values, as what follows the preparation of its statement.
+/// A call with bind values, which runs when its statement is prepared.
 struct WithValues {
     values: Py<PyAny>,
     options: Options,

@@ -1,4 +1,4 @@
-//! How a call is executed, beside its statement and values.
+//! The parts of a call besides its statement and values: options and kind of rows.
 
 use std::time::Instant;
 
@@ -45,7 +45,7 @@ pub fn rows_as(
     Ok(RowsAs { kind: RowKind::Tuple, factory: Some(row.unbind()) })
 }
 
-/// How a prepared statement is executed.
+/// The options with which a prepared statement is executed.
 pub struct How {
     pub options: Options,
     pub rows: RowsAs,

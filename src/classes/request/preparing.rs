@@ -12,7 +12,7 @@ use std::time::Instant;
 use turbocql_engine::EngineError;
 use turbocql_values::error::config_error;
 
-/// What follows the preparation of a statement.
+/// The action that follows the preparation of a statement.
 pub trait AfterPreparing: Send + Sync + Sized + 'static {
     /// The options of the call. Its time limit includes the preparation.
     fn options(&self) -> Options;
@@ -28,7 +28,7 @@ pub trait AfterPreparing: Send + Sync + Sized + 'static {
     ) -> PyResult<Next>;
 }
 
-/// The prepared statement is the result.
+/// Returns the prepared statement as the result.
 pub struct ReturnPrepared;
 
 impl AfterPreparing for ReturnPrepared {

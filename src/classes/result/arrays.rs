@@ -1,4 +1,4 @@
-//! Results as NumPy has them: pages read into bytes of numbers, and into lists of texts.
+//! Reads pages into arrays in NumPy's layout: bytes of numbers, and lists of texts.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ enum Gathered {
         nulls: Vec<usize>,
     },
     Texts(Py<PyList>),
-    /// Of values that are no numbers of fixed width and no texts.
+    /// The values are neither numbers of fixed width nor texts, and are not read here.
     Objects,
 }
 
@@ -50,7 +50,7 @@ impl PageArrays {
 
 #[pymethods]
 impl PageArrays {
-    /// `page` has the columns.
+    /// Makes arrays for the columns of `page`.
     #[new]
     fn new(py: Python<'_>, page: &RawPage) -> PageArrays {
         let none: Arc<[Column]> = Arc::new([]);
@@ -65,10 +65,10 @@ impl PageArrays {
     /// Appends a page.
     fn append(&self, py: Python<'_>, page: &RawPage) -> PyResult<()> {
         let Some(page) = &page.0 else { return Ok(()) };
-        // Nothing below gives other threads the GIL, so the lock is free.
+        // No code below releases the GIL while it holds the lock, so the lock is free.
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let State { reader, columns, rows } = &mut *state;
-        // Before any room is made for its rows.
+        // The page is checked before memory is allocated for its rows.
         reader.check(page).map_err(|error| failed(py, error))?;
         let raised = RefCell::new(None);
         let (mut grown, mut targets) = (Vec::new(), Vec::new());
@@ -97,13 +97,13 @@ impl PageArrays {
         raised.into_inner().map_or(Ok(()), Err)
     }
 
-    /// What was read of a column: bytes of numbers and a byte for each row that is 1 for a null, or
-    /// None if there are none; a list of texts; or None for other columns.
+    /// Returns the values of a column. Numbers are a bytearray and one byte per row, 1 for null (or
+    /// None if there are no nulls). Texts are a list. Other columns are None.
     fn take<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = state.rows;
         let Some(column) = state.columns.get_mut(column) else { return Ok(None) };
-        // The bytes are given away, so nothing must lengthen them again.
+        // The program owns the bytes from now on, so they must not be lengthened again.
         Ok(match std::mem::replace(column, Gathered::Objects) {
             Gathered::Numbers { bytes, nulls, .. } => {
                 let mut flags = vec![0u8; if nulls.is_empty() { 0 } else { rows }];
@@ -116,7 +116,7 @@ impl PageArrays {
         })
     }
 
-    /// The columns that are read here.
+    /// The indexes of the columns that are read here.
     fn places(&self) -> Vec<usize> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let columns = state.columns.iter().enumerate();
@@ -125,7 +125,7 @@ impl PageArrays {
     }
 }
 
-/// What a column has beside its bytes.
+/// The destination of a column's nulls or texts.
 enum Target<'a> {
     Nulls(&'a mut Vec<usize>),
     Texts(&'a Py<PyList>),
@@ -133,7 +133,7 @@ enum Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Where a page's cells go. `tails` are the new bytes of the columns that have some.
+    /// The sink for a page's cells. `tails` are the new bytes of the columns of numbers.
     fn sink(
         self,
         py: Python<'a>,

@@ -1,4 +1,4 @@
-//! Results as Arrow: pages gathered into record batches, and the capsules in which they are given.
+//! Results as Arrow: gathers pages into record batches, and exports them in capsules.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,10 +20,10 @@ use turbocql_values::error::{Direction, raise};
 use turbocql_values::failure::Failure;
 use turbocql_values::ffi::interpreter::is_foreign_thread;
 
-/// A batch is given at the end of the page with which it has so many rows, if the program names no
-/// number. More rows fit no cache.
+/// If the program sets no number of rows, a batch ends with the page that brings it to this many
+/// rows. A larger batch would not fit into the processor's caches.
 const USUAL_ROWS: usize = 16_384;
-/// Or so many bytes on the wire.
+/// A batch also ends with the page that brings it to this many bytes on the wire.
 const USUAL_BYTES: usize = 8 << 20;
 
 /// A page, not decoded.
@@ -94,7 +94,7 @@ impl Batch {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        // Best effort, as the protocol says: the batch is given as it is.
+        // The protocol allows a producer to ignore the requested schema.
         let _ = requested_schema;
         let array = StructArray::from(self.0.clone());
         let exported = ffi::FFI_ArrowArray::new(&array.to_data());
@@ -102,8 +102,8 @@ impl Batch {
         PyTuple::new(py, [schema_capsule(py, &self.0.schema())?, array])
     }
 
-    /// The numbers of a column, little-endian, and which of them are valid: a byte of 0 or 1 each,
-    /// or `None` if all are. `None` for columns that are not numbers of fixed width.
+    /// The little-endian numbers of a column, and a byte of 0 or 1 for each that says whether it is
+    /// valid (`None` if all are). `None` for columns that are not numbers of fixed width.
     fn numbers<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Option<Numbers<'py>>> {
         let Some(array) = self.0.columns().get(column) else {
             return Err(PyValueError::new_err("there is no such column"));
@@ -158,7 +158,7 @@ mod numbers {
                 PyByteArray::new(py, &flags)
             }
             DataType::FixedSizeList(_, _) => {
-                // A null element is not told apart here.
+                // This layout cannot represent a null element.
                 let elements = array.as_fixed_size_list().values();
                 if elements.null_count() > 0 && array.null_count() == 0 {
                     return None;
@@ -191,8 +191,8 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'p
 
 struct Filled {
     batches: Batches,
-    /// Why a page could not be read. The batch that was being filled is of no use then, and rows are
-    /// missing, so every later call fails alike.
+    /// The error for a page that could not be read. Rows are missing after it, so every later call
+    /// returns the same error.
     failed: Option<Box<CodecError>>,
 }
 
@@ -201,7 +201,7 @@ impl Filled {
         Filled { batches: Batches::new(columns, profile), failed: None }
     }
 
-    /// The batches that a page completes, also those before an error.
+    /// Returns the batches that a page completes, including those before an error.
     fn take(&mut self, page: &Page, rows_per_batch: Option<usize>) -> Vec<RecordBatch> {
         let (mut read, mut ready) = (PageProgress::default(), Vec::new());
         let limit = rows_per_batch.unwrap_or(usize::MAX);
@@ -232,7 +232,8 @@ pub struct Gatherer {
     schema: SchemaRef,
     rows_per_batch: Option<usize>,
     filling: Mutex<Filled>,
-    /// What a page's request raised while a consumer asked for a batch: it sees a text only.
+    /// The exception of a page's request while a consumer asked for a batch. The consumer itself
+    /// gets only a text.
     raised: Arc<Mutex<Option<PyErr>>>,
 }
 
@@ -241,7 +242,7 @@ impl Gatherer {
         self.filling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends a page; the batches that it has completed.
+    /// Appends a page. Returns the batches that it has completed.
     fn take(&self, page: &Page) -> Result<Vec<RecordBatch>, Box<CodecError>> {
         let mut filled = self.filling();
         if let Some(error) = &filled.failed {
@@ -249,7 +250,7 @@ impl Gatherer {
         }
         let ready = filled.take(page, self.rows_per_batch);
         match &filled.failed {
-            // Raised when it is asked for more.
+            // With completed batches, the next call returns the error.
             Some(error) if ready.is_empty() => Err(error.clone()),
             _ => Ok(ready),
         }
@@ -271,9 +272,9 @@ impl Gatherer {
 
 #[pymethods]
 impl Gatherer {
-    /// `page` has the columns. `profile`: decimals as text or `(precision, scale)`; whether varints
-    /// are `int64`, durations intervals, UUIDs and times texts and numbers, texts bytes; whether
-    /// vectors are tensors. `rows_per_batch` is the number of rows of all batches but the last.
+    /// `page` has the columns. `profile` is the `(precision, scale)` of decimals (`None`: as text),
+    /// and whether varints are int64, durations intervals, UUIDs text, times int64, texts binary,
+    /// and vectors tensors. `rows_per_batch` is the number of rows of all batches but the last.
     #[new]
     fn new(
         page: &RawPage,
@@ -312,14 +313,14 @@ impl Gatherer {
         Ok(ready.into_iter().map(Batch).collect())
     }
 
-    /// The rows that are left; None if there are none.
+    /// The last batch, with the rows that are left; None if there are none.
     fn finish(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         let batch = py.detach(|| self.last_batch()).map_err(|error| failed(py, error))?;
         Ok(batch.map(Batch))
     }
 
-    /// A stream of the batches of the pages that `pages.next_page()` returns, `None` at the end.
-    /// `is_foreign`: the consumer does not raise what is kept, so that Ctrl-C is raised again.
+    /// A stream of batches from the pages that `pages.next_page()` returns (`None` at the end). If
+    /// `is_foreign`, the consumer does not raise the kept exception, so Ctrl-C is signaled again.
     fn stream<'py>(
         this: &Bound<'py, Self>,
         pages: Py<PyAny>,
@@ -335,13 +336,13 @@ impl Gatherer {
         PyCapsule::new_with_value(this.py(), stream, c"arrow_array_stream")
     }
 
-    /// The exception for which a stream has ended, once.
+    /// The exception that ended a stream. A second call returns `None`.
     fn take_raised(&self) -> Option<PyErr> {
         self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// Reads the pages of a result for a consumer of a stream, which may hold the interpreter's lock.
+/// Reads the pages of a result for a consumer of a stream, which may hold the GIL or not.
 struct Reader {
     gatherer: Py<Gatherer>,
     /// `None` after the last page.
@@ -361,7 +362,7 @@ impl Reader {
             let page = pages.bind(py).call_method0(pyo3::intern!(py, "next_page"))?;
             let gatherer = self.gatherer.get();
             if page.is_none() {
-                // Raises again what could not be read.
+                // Returns the error again if a page could not be read.
                 let batch =
                     py.detach(|| gatherer.last_batch()).map_err(|error| failed(py, error))?;
                 self.pages = None;
@@ -376,7 +377,8 @@ impl Reader {
         }
     }
 
-    /// The text for the consumer; the exception is kept, and a Ctrl-C is raised again later.
+    /// Keeps the exception, and returns its text for the consumer. Signals Ctrl-C again if the
+    /// consumer is foreign.
     fn consumer_error(&self, py: Python<'_>, error: PyErr) -> ArrowError {
         let text = format!("{}: {}", error.get_type(py), error.value(py));
         if self.is_foreign && error.is_instance_of::<PyKeyboardInterrupt>(py) {
@@ -399,7 +401,7 @@ impl Iterator for Reader {
 
     fn next(&mut self) -> Option<Self::Item> {
         let Some(_inside) = Foreign::enter(is_foreign_thread()) else { return Some(Err(ended())) };
-        // C calls this, so a panic must end here.
+        // C code calls this, so a panic must not leave it.
         let next = catch_unwind(AssertUnwindSafe(|| {
             Python::try_attach(|py| match self.next_batch(py) {
                 Ok(batch) => batch.map(Ok),

@@ -32,17 +32,18 @@ pub struct Following {
 enum NextPage {
     /// Not requested yet.
     Following(Following),
-    /// The next page is fetched, and each later page while the program reads the page before it.
+    /// The next page is being fetched. Each later page is fetched while the program reads the
+    /// previous one.
     Ahead(Ahead),
     /// There is no next page.
     End,
 }
 
-/// What fetches the pages of a result.
+/// The fetcher of a result's pages.
 #[derive(Clone)]
 enum Ahead {
     Pager(Arc<Pager>),
-    /// The pages of a scan have no order, and no position to go on from.
+    /// The pages of a scan have no order, and no position from which it could continue.
     Scan(Arc<Scan>),
 }
 
@@ -151,7 +152,7 @@ impl Cursor {
         error::guarded(|| shape.decode(py, (&page).into(), limit, &rows, session.choices))
     }
 
-    /// At most `limit` rows of the current page as tuples, whatever rows the program asked for.
+    /// Decodes at most `limit` rows of the current page as tuples, regardless of the row class.
     fn tuples<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Bound<'py, PyList>> {
         let _inside = Inside::nested(py)?;
         let (page, session) =
@@ -173,7 +174,7 @@ fn overtaken(py: Python<'_>) -> PyErr {
 }
 
 impl Current {
-    /// What fetches the next page, which is started on first use. `None` if there is none.
+    /// The fetcher of the next page. The first call starts it. `None` if there is no next page.
     fn ahead(&mut self) -> Option<Ahead> {
         let session = &self.session;
         let following = match std::mem::replace(&mut self.next, NextPage::End) {
@@ -250,7 +251,7 @@ impl Cursor {
         if rows.is_empty() { Ok(None) } else { rows.get_item(0).map(Some) }
     }
 
-    /// Whether the current page has no rows, and there may be another.
+    /// Whether the current page has no rows, and another page may follow.
     fn _has_empty_page(&self) -> PyResult<bool> {
         self.with(|current| {
             let is_empty = current.page.as_ref().is_some_and(|page| page.row_count == 0);

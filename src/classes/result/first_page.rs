@@ -1,4 +1,4 @@
-//! The first page of a result of several. Pages without rows before the first row are passed over.
+//! Makes a result from its first page. Skips pages without rows before the first row.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -41,7 +41,7 @@ impl Plain {
     }
 }
 
-/// A result of several pages that is being made.
+/// The parts from which a result of several pages is made.
 pub struct FirstPage {
     pub session: Arc<SessionState>,
     pub rows: RowsAs,
@@ -50,8 +50,8 @@ pub struct FirstPage {
 }
 
 impl FirstPage {
-    /// The result whose first page, or an empty page before it, is the response to a call that began
-    /// at `began`.
+    /// Makes the result. `response` is its first page, or an empty page before it. `began` is when
+    /// the call began.
     pub fn of(
         self,
         py: Python<'_>,

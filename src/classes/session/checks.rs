@@ -1,4 +1,4 @@
-//! Checks of what a session is asked to do.
+//! Checks the options and statements of calls on a session.
 
 use std::sync::atomic::Ordering;
 
@@ -21,7 +21,8 @@ impl SessionState {
         }
     }
 
-    /// Warns, once in a session whose writes have the client's times, of the first condition.
+    /// If the client's clock sets the times of writes, warns about the first conditional statement.
+    /// Warns once per session.
     pub fn warn_of(&self, py: Python<'_>, has_condition: impl FnOnce() -> bool) -> PyResult<()> {
         let is_due = self.engine.sets_timestamps() && !self.has_warned.load(Ordering::Relaxed);
         if !is_due || !has_condition() || self.has_warned.swap(true, Ordering::Relaxed) {

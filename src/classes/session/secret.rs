@@ -1,4 +1,4 @@
-//! Text or bytes that are never displayed. The class is native, so that no attribute and no Python
+//! The class for text or bytes that are never displayed. It is native, so no Python attribute or
 //! frame of the library holds the clear text.
 
 use std::borrow::Cow;

@@ -46,7 +46,7 @@ pub struct SessionState {
     /// Whether a call raises, instead of waiting, when the session is full.
     pub raises_when_full: bool,
     closed: AtomicBool,
-    /// Whether the program was warned of conditions beside the client's timestamps.
+    /// Whether the session has warned about conditional statements with client timestamps.
     pub has_warned: AtomicBool,
     forks: u64,
 }
