@@ -1,12 +1,12 @@
 //! Imports Arrow arrays of the C data interface from producers that may be wrong or hostile.
 //!
-//! arrow-rs trusts what it imports: it panics on a missing child and reads out of bounds behind a
-//! wrong length. So `arrow_check` checks each struct before arrow-rs sees it, and arrow-rs
-//! validates the array afterwards.
+//! arrow-rs trusts the structs: it panics on a missing child and reads out of bounds if a length is
+//! wrong. So `arrow_check` checks each struct before arrow-rs reads it, and arrow-rs validates the
+//! array afterwards.
 //!
-//! No check can see memory, as the interface passes no sizes. A buffer, a text or an array of
-//! pointers that is shorter than its struct declares, a pointer to freed memory, and memory that
-//! the producer changes later are read as they are.
+//! The interface passes no sizes of memory, so three errors cannot be found: a buffer, text or
+//! array of pointers that is shorter than its struct declares; a pointer to freed memory; and
+//! memory that the producer changes later.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -303,7 +303,7 @@ impl Budget {
         let mut number = |skipped: usize| {
             self.spend(skipped + 4)?;
             read += skipped + 4;
-            // SAFETY: the metadata has a number here, as all numbers before it say so.
+            // SAFETY: the metadata has a number here, as the numbers before it declare.
             let number = unsafe { metadata.add(read - 4).cast::<i32>().read_unaligned() };
             usize::try_from(number).map_err(|_| format!("{number} is a length in the metadata"))
         };
@@ -317,8 +317,8 @@ impl Budget {
 }
 
 /// # Safety
-/// The pointers in the array are null or lead to what the C data interface says for the type, as
-/// far as the array's own numbers say how much there is.
+/// The pointers in the array are null or point to the structures of the C data interface for the
+/// type. Their sizes are those that the array's own numbers declare.
 unsafe fn read_array(mut array: FFI_ArrowArray, data_type: &DataType) -> Result<ArrayRef, Refused> {
     let root = ptr::from_mut(&mut array).cast::<CArray>();
     // SAFETY: both types are the ArrowArray of the C data interface.
@@ -334,7 +334,7 @@ unsafe fn read_array(mut array: FFI_ArrowArray, data_type: &DataType) -> Result<
     // SAFETY: the caller guarantees what is at the pointers.
     unsafe { check_array(root, data_type) }?;
     guarded(|| {
-        // SAFETY: the array agrees with its type in all that arrow-rs relies on: it was checked.
+        // SAFETY: the array was checked: it agrees with its type in all that arrow-rs relies on.
         let data = unsafe { from_ffi_and_data_type(array, data_type.clone()) }?;
         data.validate_full()?;
         Ok(make_array(data))

@@ -64,9 +64,8 @@ fn tracked(object: &Bound<'_, PyAny>) -> bool {
     unsafe { ffi::PyObject_GC_IsTracked(object.as_ptr()) != 0 }
 }
 
-/// Makes a handle for asyncio's own event loop, which calls `told` in its next round. `callback` is
-/// the callback that error messages name. Returns `None` if there is no memory, or if the slots are
-/// not found.
+/// Makes a handle for asyncio's own event loop, which calls `function` in its next round. Error
+/// messages name `callback`. Returns `None` if there is no memory, or if the slots are not found.
 pub fn ready<'py>(
     function: &Bound<'py, PyAny>,
     callback: &Bound<'py, PyAny>,

@@ -64,9 +64,9 @@ fn wish_for_huge_pages(array: &Bound<'_, PyByteArray>) {
     let start = array.data().addr();
     let before = start % PAGE;
     let length = (before + array.len() + 1).next_multiple_of(PAGE);
-    // SAFETY: the advice changes how memory is provided, never what is in it, whichever pages it
-    // names. Where pages are larger the kernel refuses, which does no harm.
-    // `tests/columns/consume.py` reads such arrays.
+    // SAFETY: the advice never changes the contents of memory, for any pages. If the system's pages
+    // are larger, the kernel refuses the advice, which does no harm. `tests/columns/consume.py`
+    // reads such arrays.
     let _ =
         unsafe { madvise(array.data().wrapping_sub(before).cast(), length, Advice::LinuxHugepage) };
 }
@@ -87,9 +87,9 @@ pub fn lengthen<R>(
         isize::try_from(after).map_err(|_| too_long())?;
         let array = growing.array.bind(py);
         growing.make_room(array, after)?;
-        // SAFETY: the bytes stay where they are until the array is resized again. Only this module
-        // does so, because the program is given the arrays at the end; and the GIL is held until
-        // `fill` has returned. The arrays are different objects, so the slices do not overlap.
+        // SAFETY: the bytes stay in place until the array is resized again. Only this module
+        // resizes it, because no program has a reference to it yet. The GIL is held until `fill`
+        // has returned. The arrays are different objects, so the slices do not overlap.
         // `tests/columns/consume.py` reads such arrays.
         let bytes = unsafe { array.as_bytes_mut() };
         tails.push(&mut bytes[growing.length..after]);

@@ -117,7 +117,7 @@ enum Pieces {
     OnThread(Py<PyAny>),
 }
 
-/// Wakes the operation. The thread of [`Pieces::OnThread`] calls it when it has taken a piece.
+/// Wakes the operation. The thread that takes the pieces calls it when it has taken one.
 #[pyclass(frozen, module = "turbocql._core")]
 struct Wake(Weak<OpState>);
 

@@ -12,8 +12,7 @@ use super::RowNumbers;
 use super::partition::{Batcher, Groups};
 use crate::statement::seam::Rows;
 
-/// The number of arenas to keep here at a time: one whose rows are being sent, and one to follow
-/// it.
+/// The number of arenas to keep here at a time: one whose rows are being sent, and the next one.
 const BACKLOG: usize = 2;
 
 /// No rows are taken while taken rows with this many bytes wait to be admitted by the session. The
@@ -26,8 +25,8 @@ pub(super) struct Intake {
     held: AtomicUsize,
     /// `None` if each row is a request of its own.
     pub(super) batcher: Option<Batcher>,
-    /// Notified when an arena is handed in or must be asked for, when the end is announced, and when
-    /// rows can be taken again.
+    /// Notified when an arena is handed in or must be requested, when the end is announced, and
+    /// when rows can be taken again.
     pub(super) changed: Notify,
 }
 

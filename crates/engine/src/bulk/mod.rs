@@ -70,7 +70,7 @@ pub enum RowNumbers {
 }
 
 /// The caller's callbacks, called on the I/O thread. If a bulk is aborted, they are dropped without
-/// a call of [`done`](BulkEvents::done).
+/// a call of [`completed`](BulkEvents::completed).
 pub trait BulkEvents: Send + Sync {
     /// Called when there is room for one more arena. Two arenas are kept at a time: one whose rows
     /// are being sent, and one to follow it.
@@ -150,8 +150,8 @@ impl Bulk {
         Bulk { intake, task }
     }
 
-    /// Hands in rows. Never blocks. To keep memory bounded, hand in one or two arenas at first, and
-    /// then one for each [`wants_more`](BulkEvents::wants_more).
+    /// Hands in an arena of rows. Never blocks. To keep memory bounded, hand in one or two arenas
+    /// at first, and then one for each [`wants_more`](BulkEvents::wants_more).
     pub fn push(&self, rows: RowBuffer, numbers: RowNumbers) {
         self.intake.push(rows, numbers);
     }
@@ -189,7 +189,7 @@ struct Request {
     options: RequestOptions,
     keep_results: bool,
     table: WrittenTable,
-    /// Set if two requests must not write one row at a time.
+    /// Set if two requests must not write one row at the same time.
     claims: Option<Arc<Claims>>,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Counts of a bulk, and which rows were acknowledged. It may be read at any time, also after the
+/// Counts of a bulk, and which rows were acknowledged. It may be read at any time, even after the
 /// bulk was aborted.
 #[derive(Debug, Default)]
 pub struct Progress {

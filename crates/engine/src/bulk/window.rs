@@ -41,7 +41,7 @@ pub(super) struct Limits {
 
 /// Answers questions about rows and errors that need the session and the statement.
 pub(super) trait Judge: Send + Sync {
-    /// Waits until no other request writes these rows. `None` if rows need not be claimed.
+    /// Claims the rows: waits until no other request writes them. `None` if claims are not needed.
     fn claim(&self, rows: &RequestRows) -> Option<BoxFuture<'static, Claim>>;
 
     /// The replicas of the first row's partition, sorted so that they can be compared.

@@ -23,13 +23,13 @@ use crate::policies::silence::{NodeSilence, Silence};
 /// The watch measures time in ticks, which do not pass while this process itself is paused.
 const TICK: Duration = Duration::from_millis(100);
 
-/// For how many ticks a node may leave requests unanswered before it is asked for a sign of life.
+/// The number of ticks that requests to a node may be unanswered before the watch probes the node.
 const PATIENCE: u64 = 2;
 
-/// The least number of ticks between two such questions to a node that has answered the last one.
+/// The least number of ticks between two probes of a node that has answered the last one.
 const ASKED: u64 = 10;
 
-/// When no requests are sent, all nodes are asked after this time.
+/// When no requests are sent, all nodes are probed after this time.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// After this many ticks without waiting requests, the watch stops counting ticks.
@@ -38,14 +38,14 @@ const QUIET: u64 = 20;
 /// The time limit of a request that the watch sends.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// A silent node is asked again after 2 ticks, then after twice as many each time, up to this.
+/// A silent node is probed again after 2 ticks, then after twice as many each time, up to this.
 const SLOWEST: u64 = 20;
 
-/// A question that took this much longer than its time limit says nothing about the node: this
-/// process was paused.
+/// A probe that took this much longer than its time limit says nothing about the node: this process
+/// was paused.
 const PAUSED: Duration = Duration::from_millis(300);
 
-/// The right to ask a node for a sign of life. Only one task has it.
+/// The right to probe a node. Only one task at a time has it.
 struct Asking(Arc<NodeSilence>);
 
 impl Asking {
@@ -111,8 +111,8 @@ impl Watch {
         true
     }
 
-    /// Asks nodes that have left requests unanswered, or are silent, for a sign of life. Returns
-    /// whether there are any such nodes, or requests that wait.
+    /// Probes nodes that are silent or have left requests unanswered. Returns whether any node is
+    /// silent or any request waits.
     fn check(self: &Arc<Self>, now: u64, session: &Arc<dyn Watched>) -> bool {
         let cluster = session.engine().get_cluster_state();
         let nodes = cluster.get_nodes_info();
@@ -144,8 +144,8 @@ impl Watch {
         waits || silent > 0
     }
 
-    /// Asks a node for a sign of life on a connection of its own: on the others, the answer would
-    /// wait behind their traffic.
+    /// Probes a node on a separate connection: on the others, the answer would wait behind their
+    /// traffic.
     async fn ask(self: Arc<Self>, node: Arc<Node>, asking: Asking, session: Arc<dyn Watched>) {
         let (silence, state) = (&self.silence, &asking.0);
         let at = SocketAddr::new(node.address.ip(), node.address.port());
@@ -199,7 +199,7 @@ impl Watch {
         }
     }
 
-    /// Sends one request to each node. A node that does not answer is asked like one that has left
+    /// Sends one request to each node. A node that does not answer is probed like one that has left
     /// requests unanswered.
     async fn ask_all(self: &Arc<Self>, session: &Arc<dyn Watched>) {
         let cluster = session.engine().get_cluster_state();

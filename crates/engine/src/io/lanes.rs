@@ -164,7 +164,7 @@ impl Lanes {
     }
 }
 
-/// Calls the function when dropped: also if a request panics, or the runtime ends during a request.
+/// Calls the function on drop, so that it also runs if a request panics or the runtime ends.
 struct OnDrop<'a, F: Fn()>(&'a F);
 
 impl<F: Fn()> Drop for OnDrop<'_, F> {

@@ -1,4 +1,4 @@
-//! Retry policies: when a request is sent again.
+//! Retry policies. They decide when a request is sent again.
 
 use std::sync::{Arc, LazyLock};
 

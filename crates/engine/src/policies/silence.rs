@@ -36,11 +36,11 @@ pub(crate) struct NodeSilence {
     /// is none.
     pub(crate) waiting: AtomicU64,
     pub(crate) silent: AtomicBool,
-    /// Whether the node is being asked for a sign of life.
+    /// Whether the node is being probed.
     pub(crate) asking: AtomicBool,
-    /// The tick at which it may be asked again.
+    /// The tick at which it may be probed again.
     pub(crate) ask_at: AtomicU64,
-    /// The number of questions that it has not answered since it fell silent.
+    /// The number of probes that it has not answered since it fell silent.
     pub(crate) missed: AtomicU64,
 }
 

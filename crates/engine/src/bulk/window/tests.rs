@@ -1,4 +1,4 @@
-//! Windows over requests that are made up.
+//! Tests of windows with simulated requests.
 
 use super::*;
 use crate::bulk::RowNumbers;
@@ -39,7 +39,7 @@ fn limits(max_failures: usize) -> Limits {
     }
 }
 
-/// Knows nothing of rows and errors.
+/// A judge without claims and explanations of errors.
 struct Nobody;
 
 impl Judge for Nobody {
@@ -57,7 +57,7 @@ impl Judge for Nobody {
         None
     }
 
-    /// The node of rows with even numbers answers.
+    /// Only the node of rows with even numbers answers.
     fn probe(&self, rows: &RequestRows) -> BoxFuture<'static, bool> {
         let answers = self.replicas(rows) == [[0; 16]];
         Box::pin(async move { answers })
@@ -230,7 +230,7 @@ fn once_nothing_has_succeeded_for_so_long_further_rows_do_not_wait() {
     let seen = seen.lock().unwrap();
     let tries = |number| seen.iter().filter(|&&seen_number| seen_number == number).count();
     assert!((0..4).all(|number| tries(number) > 1));
-    // Before the half second is over, one more try is worth it.
+    // Rows that are sent after an outage of half a second are tried only once.
     assert!((20..40).all(|number| tries(number) == 1));
 }
 
@@ -331,7 +331,7 @@ fn rates_hold_rows_back() {
     let began = std::time::Instant::now();
     let limits = Limits { pace, ..limits(0) };
     let outcome = timed(send_all(intake, &Silent, limits, false, nobody(), |_| async { Ok(None) }));
-    // Ten at once, and fifty in half a second.
+    // Ten rows are sent at once, and fifty in half a second.
     assert!(began.elapsed() >= Duration::from_millis(450));
     assert_eq!(outcome.succeeded, 60);
 }
@@ -341,7 +341,7 @@ fn timed<T>(future: impl Future<Output = T>) -> T {
     builder.enable_time().build().unwrap().block_on(future)
 }
 
-/// An error that may be of the row, or of its replicas.
+/// An error that the row itself, or its replicas, may cause.
 fn refused() -> EngineError {
     EngineError {
         code: Some(0x1500),
