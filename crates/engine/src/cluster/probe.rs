@@ -196,7 +196,7 @@ impl Endpoints {
         (took * 4).min(self.limit).max(LEAST_PATIENCE)
     }
 
-    /// Probes the node at an address on a new connection. Returns an error if it does not answer.
+    /// Probes the node at an address, on a new connection. Has no time limit of its own.
     pub(crate) async fn probe(&self, at: SocketAddr) -> std::io::Result<()> {
         let began = Instant::now();
         probe(at, self.tls.as_ref(), false).await?;

@@ -28,7 +28,7 @@ struct State {
 /// A request's place among those in flight. Dropping it admits the next request.
 #[derive(Debug)]
 pub struct Permit {
-    /// `None` if the place was given back.
+    /// `None` if the place was released already.
     gate: Option<Arc<Gate>>,
     bytes: usize,
     is_weighed: bool,
