@@ -75,7 +75,7 @@ pub fn ready<'py>(
     // slots; `function` shows that the GIL is held. `make` returns an owned reference or null.
     // `PyObject_GC_Track` needs an untracked instance with its slots filled, as `make` leaves it.
     // The GC must track the instance, because it refers to a task, which may refer back to it.
-    // Tests: integration/test_awaiting.py (test_tasks_run_on_in_their_own_context).
+    // Tests: integration/test_awaiting.py (test_tasks_resume_in_their_own_context).
     unsafe {
         let handle = READY.make([function.clone().into_ptr(), callback.clone().into_ptr()]);
         if !handle.is_null() {
@@ -92,7 +92,7 @@ pub fn builtin<'a, 'py>(call: &'a Bound<'py, PyAny>) -> Option<(usize, Borrowed<
     // alive and shows that the GIL is held; `PyCFunction_CheckExact` has checked its class.
     // `bound_to` is borrowed: the builtin keeps it alive, and the `Borrowed` does not outlive
     // `call` (`'a`). Tests: integration/test_awaiting.py
-    // (test_tasks_of_several_classes_are_told_in_the_order_of_their_answers).
+    // (test_tasks_of_several_classes_wake_in_the_order_of_completion).
     unsafe {
         if ffi::PyCFunction_CheckExact(call.as_ptr()) == 0 {
             return None;

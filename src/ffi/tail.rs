@@ -65,7 +65,7 @@ fn wish_for_huge_pages(array: &Bound<'_, PyByteArray>) {
     let before = start % PAGE;
     let length = (before + array.len() + 1).next_multiple_of(PAGE);
     // SAFETY: the advice never changes the contents of memory, for any pages. If the system's pages
-    // are larger, the kernel refuses the advice, which does no harm. `tests/columns/consume.py`
+    // are larger, the kernel refuses the advice, which does no harm. `tests/columns/test_consumers.py`
     // reads such arrays.
     let _ =
         unsafe { madvise(array.data().wrapping_sub(before).cast(), length, Advice::LinuxHugepage) };
@@ -90,7 +90,7 @@ pub fn lengthen<R>(
         // SAFETY: the bytes stay in place until the array is resized again. Only this module
         // resizes it, because no program has a reference to it yet. The GIL is held until `fill`
         // has returned. The arrays are different objects, so the slices do not overlap.
-        // `tests/columns/consume.py` reads such arrays.
+        // `tests/columns/test_consumers.py` reads such arrays.
         let bytes = unsafe { array.as_bytes_mut() };
         tails.push(&mut bytes[growing.length..after]);
         growing.length = after;

@@ -26,7 +26,7 @@ use tokio::task::LocalSet;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// As many as bench/clients/data.py has.
+/// As many as bench/suites/requests/data.py has.
 const VECTORS: usize = 512;
 
 /// A value whose bytes are known.

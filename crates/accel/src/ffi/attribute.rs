@@ -61,7 +61,7 @@ fn quick<'py>(
     let mut value = std::ptr::null_mut();
     // SAFETY: the two `Bound`s keep `object` and `name` alive and prove that the GIL is held. By
     // CPython's contract, the function returns 1 with a new reference in `value`, 0 without a
-    // reference, or -1 with an exception set. Tests: accel/bodies.py, unit/test_quick_paths.py
+    // reference, or -1 with an exception set. Tests: accel/test_bodies.py, unit/test_quick_paths.py
     // (lookups).
     unsafe {
         match look_up(object.as_ptr(), name.as_ptr(), &raw mut value) {
@@ -122,7 +122,7 @@ pub fn are_none(object: &Bound<'_, PyAny>) -> bool {
     // SAFETY: `object` is alive and the GIL is held, both by its `Bound`. The returned address is
     // null or lies within the object. The pointer there is null or a dict, which the object owns.
     // `probe_lookups` has checked this with an `io.BytesIO`, the only class that `body.rs` passes
-    // here. Tests: accel/bodies.py (bodies_are_written_into_buffers_alone).
+    // here. Tests: accel/test_bodies.py (bodies_are_written_into_buffers_alone).
     unsafe {
         let slot = dict_pointer(object.as_ptr());
         slot.is_null() || (*slot).is_null() || ffi::PyDict_Size(*slot) == 0

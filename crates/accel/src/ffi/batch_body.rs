@@ -31,7 +31,7 @@ pub fn body<'py>(
     // code runs here, and the allocation of a `bytes` does not start the GC, which does not track
     // `bytes`.
     // The text is UTF-8, because CPython encoded it. The layouts were probed (`QuickPath::Encode`).
-    // Tests: accel/compare.py (body_tasks). Benchmark: codec_accelerated.py, "batch body".
+    // Tests: accel/test_comparison.py (body_tasks). Benchmark: codec_accelerated.py, "batch body".
     unsafe {
         let entries = items(statements.as_ptr())?;
         let mut cells = Vec::new();
@@ -88,7 +88,7 @@ struct Parts<'a> {
 #[inline(always)]
 unsafe fn parts<'a>(statement: *mut ffi::PyObject) -> Option<Parts<'a>> {
     // SAFETY: `statement` is alive and the GIL is held, by this function's `# Safety` section. An
-    // exact tuple owns its items, so these are alive too. Tests: accel/compare.py (body_tasks).
+    // exact tuple owns its items, so these are alive too. Tests: accel/test_comparison.py (body_tasks).
     unsafe {
         if (*statement).ob_type != &raw mut ffi::PyTuple_Type {
             return None;
@@ -113,7 +113,7 @@ unsafe fn parts<'a>(statement: *mut ffi::PyObject) -> Option<Parts<'a>> {
 #[inline(always)]
 unsafe fn cell<'a>(value: *mut ffi::PyObject, unset: *mut ffi::PyObject) -> Option<Cell<'a>> {
     // SAFETY: `value` is alive and the GIL is held, by this function's `# Safety` section. `bytes`
-    // checks for the exact class. Tests: accel/compare.py (body_tasks).
+    // checks for the exact class. Tests: accel/test_comparison.py (body_tasks).
     unsafe {
         if let Some(bytes) = bytes(value) {
             Some(Cell::Value(bytes))

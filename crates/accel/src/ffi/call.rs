@@ -54,7 +54,7 @@ struct Definition(*mut ffi::PyMethodDef);
 
 // SAFETY: the pointer must be usable from any thread. It is: a definition is leaked, so it lives as
 // long as the process, and nothing writes to it after `function` has made it. Tests:
-// accel/overrides.py (threads_may_do_all_at_once).
+// accel/test_switching.py (threads_may_do_all_at_once).
 unsafe impl Send for Definition {}
 
 /// A built-in function that calls a stand-in. To be a method of a class, it must be wrapped in a
@@ -114,7 +114,7 @@ unsafe extern "C" fn call<T: StandIn>(
             // `count` live objects and one more per name, which the caller of the function owns
             // until it returns. A `Borrowed` is `repr(transparent)` over a non-null object pointer,
             // so the array can be read as `Borrowed`s. Without arguments the pointer may be null
-            // and is not used. Tests: all of tests/accel; of names: accel/mapper.py.
+            // and is not used. Tests: all of tests/accel; of names: accel/test_mapper.py.
             let (this, named, values) = unsafe {
                 let this = Borrowed::from_ptr(py, this).cast_unchecked::<T>();
                 let named = Bound::from_borrowed_ptr_or_opt(py, names)
@@ -139,7 +139,7 @@ unsafe extern "C" fn call<T: StandIn>(
                     // SAFETY: `this`, which CPython keeps alive during the call, owns the original.
                     // The arguments, their count and `names` are passed on unchanged, in the
                     // vectorcall format in which they came. The result is a new reference, or null
-                    // with an exception. Tests: accel/overrides.py, accel/hostile.py.
+                    // with an exception. Tests: accel/test_overrides.py, accel/test_hostile.py.
                     unsafe { ffi::PyObject_Vectorcall(original, arguments, count as usize, names) }
                 }
                 Err(error) => {

@@ -44,7 +44,7 @@ pub fn accel_values(sorted: Option<Bound<'_, PyAny>>, map: Option<Bound<'_, PyAn
 pub unsafe fn put_util<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: the GIL is held, and `object` stays alive, both by this function's `# Safety`
     // section. `attribute` returns owned references, so `small`, `items` and `put_items` get live
-    // objects; `put_items` itself handles a list that Python code changes. Tests: accel/compare.py
+    // objects; `put_items` itself handles a list that Python code changes. Tests: accel/test_comparison.py
     // (serialize_tasks), integration/test_accelerated.py.
     unsafe {
         let py = Python::assume_attached();
@@ -131,7 +131,7 @@ unsafe fn put_map<D: Dialect>(
     // section. `pairs`, `index` and `pair` are owned references. `one` and `other` are borrowed
     // from `pair`, an exact tuple, which cannot change. So all of them outlive the Python code that
     // `put_cell` and `put_part` may run. No test serializes an `OrderedMapSerializedKey`;
-    // `put_cell` and `put_part` are tested by accel/compare.py.
+    // `put_cell` and `put_part` are tested by accel/test_comparison.py.
     unsafe {
         let py = Python::assume_attached();
         let attributes = (

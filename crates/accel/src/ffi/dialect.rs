@@ -52,7 +52,7 @@ impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect for Driver<FLOAT_TI
         // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section of
         // `Dialect::put_other`. Where Python code may run, the caller owns a reference to `object`
         // (`may_run_python`). `parts` are the items of `object`; `put_parts` handles a list that
-        // changes. Tests: accel/overrides.py (records_of_all_kinds), accel/hostile.py
+        // changes. Tests: accel/test_overrides.py (records_of_all_kinds), accel/test_hostile.py
         // (keys_of_a_class_of_their_own).
         unsafe {
             let Plan::Udt(udt) = plan else { return put_util::<Self>(plan, object, out) };

@@ -112,7 +112,7 @@ pub unsafe fn put_record<D: Dialect>(
     // SAFETY: the GIL is held, and `object` stays alive, both by this function's `# Safety`
     // section. The `parts` are items of `object`, a tuple, which cannot change; so they live as
     // long as it does. `attribute` returns an owned reference, which lives until its field is
-    // written. Tests: accel/overrides.py (records_of_all_kinds), accel/hostile.py
+    // written. Tests: accel/test_overrides.py (records_of_all_kinds), accel/test_hostile.py
     // (keys_of_a_class_of_their_own).
     unsafe {
         if let Some(parts) = positions(object) {
@@ -137,7 +137,7 @@ unsafe fn positions<'a>(object: Object) -> Option<&'a [Object]> {
     // SAFETY: `object` is alive and the GIL is held, by this function's `# Safety` section. The
     // class flag shows that `object` has a tuple's layout: `PyTuple_GET_SIZE` items follow the
     // head. Subclasses have the same layout. A tuple's items do not change. The layout was probed
-    // (`QuickPath::Attributes`). Tests: accel/overrides.py (records_of_all_kinds),
+    // (`QuickPath::Attributes`). Tests: accel/test_overrides.py (records_of_all_kinds),
     // unit/test_quick_paths.py (attributes).
     unsafe {
         let class = ffi::Py_TYPE(object);
@@ -167,7 +167,7 @@ fn is_plain_by_slots(object: &Bound<'_, PyAny>) -> bool {
     let (class, tuple) = (object.get_type_ptr(), &raw mut ffi::PyTuple_Type);
     // SAFETY: `object` is alive, by its `Bound`, and owns its class; `PyTuple_Type` is static. The
     // GIL is held, by the same `Bound`. The tables that a class points to live as long as the
-    // class. Tests: accel/compare.py (bind_tasks), unit/test_quick_paths.py (attributes).
+    // class. Tests: accel/test_comparison.py (bind_tasks), unit/test_quick_paths.py (attributes).
     unsafe {
         let length = |class: *mut ffi::PyTypeObject| {
             let (sequence, mapping) = (
@@ -189,7 +189,7 @@ fn is_plain_by_slots(object: &Bound<'_, PyAny>) -> bool {
 /// The caller must ensure that `class` is alive and that the GIL is held.
 unsafe fn subscript(class: *mut ffi::PyTypeObject) -> usize {
     // SAFETY: `class` is alive, by this function's `# Safety` section. `tp_as_mapping` is null or
-    // points to a table that lives as long as the class. Tests: accel/overrides.py
+    // points to a table that lives as long as the class. Tests: accel/test_overrides.py
     // (records_of_all_kinds), unit/test_quick_paths.py (attributes).
     unsafe {
         match (*class).tp_as_mapping.as_ref() {
@@ -206,7 +206,7 @@ unsafe fn subscript(class: *mut ffi::PyTypeObject) -> usize {
 unsafe fn is_no_sequence(object: Object) -> bool {
     // SAFETY: `object` is alive and the GIL is held, by this function's `# Safety` section; an
     // object owns its class. `tp_as_sequence` is null or points to a table that lives as long as
-    // the class. Tests: accel/overrides.py (records_of_all_kinds).
+    // the class. Tests: accel/test_overrides.py (records_of_all_kinds).
     unsafe {
         let class = ffi::Py_TYPE(object);
         let sequence = (*class).tp_as_sequence.as_ref();
@@ -229,7 +229,7 @@ pub unsafe fn attribute(object: Object, name: &Bound<'_, PyString>) -> Option<Py
         return None;
     }
     // SAFETY: by this function's `# Safety` section, the caller owns a reference to `object` and
-    // holds the GIL. Tests: accel/overrides.py (records_of_all_kinds).
+    // holds the GIL. Tests: accel/test_overrides.py (records_of_all_kinds).
     unsafe { find(object, name) }
 }
 
@@ -243,7 +243,7 @@ unsafe fn find(object: Object, name: &Bound<'_, PyString>) -> Option<Py<PyAny>> 
     // object owns its class. `class_attribute` is a borrowed reference. It is used only before the
     // next call that may run Python code. `PyObject_GenericGetAttr` returns a new reference, or
     // null with an exception, which is cleared. The only descriptors that it can call here are
-    // slots, which are C code. Tests: accel/overrides.py (records_of_all_kinds), accel/hostile.py
+    // slots, which are C code. Tests: accel/test_overrides.py (records_of_all_kinds), accel/test_hostile.py
     // (keys_of_a_class_of_their_own), unit/test_quick_paths.py (attributes).
     unsafe {
         let class = ffi::Py_TYPE(object);

@@ -25,7 +25,7 @@ use crate::traits::{Numeric, traits};
 /// The caller must ensure that all these objects are alive and that the GIL is held.
 unsafe fn held(parts: &[Object]) -> Vec<Py<PyAny>> {
     // SAFETY: the objects are alive and the GIL is held, by the `# Safety` section. Taking a
-    // reference runs no Python code. Tests: accel/hostile.py (keys_of_a_class_of_their_own),
+    // reference runs no Python code. Tests: accel/test_hostile.py (keys_of_a_class_of_their_own),
     // unit/test_quick_paths.py (sets).
     unsafe {
         let py = Python::assume_attached();
@@ -39,7 +39,7 @@ unsafe fn held(parts: &[Object]) -> Vec<Py<PyAny>> {
 /// The caller must ensure that `owner` is alive and that the GIL is held.
 unsafe fn has_still(owner: Object, held: &[Py<PyAny>]) -> bool {
     // SAFETY: `owner` is alive and the GIL is held, by the `# Safety` section. The items are
-    // compared by address at once, and no Python code runs before that. Tests: accel/hostile.py
+    // compared by address at once, and no Python code runs before that. Tests: accel/test_hostile.py
     // (keys_of_a_class_of_their_own).
     let now = unsafe { items(owner) };
     now.is_some_and(|now| {
@@ -70,7 +70,7 @@ pub unsafe fn put_items<D: Dialect>(
     // If encoding runs no Python code, the list cannot change, so the borrowed items stay alive. If
     // encoding may run Python code, owned references hold the items while they are encoded, and
     // `parts` is not used after that. Tests: property/test_both_ways.py, property/test_hostile.py
-    // (test_sequences_that_change_while_they_are_read), accel/hostile.py. Benchmark:
+    // (test_sequences_that_change_while_they_are_read), accel/test_hostile.py. Benchmark:
     // "value: list<int> of 100".
     unsafe {
         match traits(element).numeric {
@@ -107,7 +107,7 @@ pub unsafe fn put_parts<D: Dialect>(
     // SAFETY: `owner` is alive and has these items, and the GIL is held, by the `# Safety` section.
     // If encoding runs no Python code, the list cannot change, so the borrowed items stay alive. If
     // encoding may run Python code, owned references hold the items while they are encoded. Tests:
-    // property/test_both_ways.py, accel/hostile.py (keys_of_a_class_of_their_own). Benchmarks:
+    // property/test_both_ways.py, accel/test_hostile.py (keys_of_a_class_of_their_own). Benchmarks:
     // "value: tuple of 10", "value: UDT of 5".
     unsafe {
         if !plans.iter().any(D::may_run_python) {
@@ -137,7 +137,7 @@ pub unsafe fn put_dict<D: Dialect>(
     // returns borrowed references. If encoding runs no Python code, the dict cannot change. If
     // encoding may run Python code, `entries` has taken owned references before, in an iteration of
     // its own. Tests: property/test_both_ways.py (map), property/test_hostile.py
-    // (test_sets_and_dicts_that_change_while_they_are_read), accel/compare.py. Benchmark:
+    // (test_sets_and_dicts_that_change_while_they_are_read), accel/test_comparison.py. Benchmark:
     // "value: map<text, int> of 100".
     unsafe {
         if (*object).ob_type != &raw mut ffi::PyDict_Type {
@@ -172,7 +172,7 @@ pub unsafe fn put_dict<D: Dialect>(
 unsafe fn entries(object: Object) -> Vec<Py<PyAny>> {
     // SAFETY: `object` is a live dict and the GIL is held, by the `# Safety` section. Taking
     // references runs no Python code, so the dict does not change during the iteration, as
-    // `PyDict_Next` demands. Tests: accel/compare.py (serialize_tasks).
+    // `PyDict_Next` demands. Tests: accel/test_comparison.py (serialize_tasks).
     unsafe {
         let mut entries = Vec::with_capacity(2 * ffi::PyDict_Size(object).max(0) as usize);
         let (mut at, mut k, mut v) = (0, ptr::null_mut(), ptr::null_mut());
@@ -245,7 +245,7 @@ pub unsafe fn put_set<D: Dialect>(element: &HostPlan, object: Object, out: &mut 
     // and returns borrowed references. If encoding runs no Python code, the set cannot change. If
     // encoding may run Python code, `elements` has taken owned references before, in an iteration
     // of its own. Tests: property/test_both_ways.py (set), property/test_hostile.py
-    // (test_sets_and_dicts_that_change_while_they_are_read), accel/compare.py. Benchmark:
+    // (test_sets_and_dicts_that_change_while_they_are_read), accel/test_comparison.py. Benchmark:
     // "value: set<text> of 100".
     unsafe {
         let class = (*object).ob_type;
@@ -284,7 +284,7 @@ pub unsafe fn put_set<D: Dialect>(element: &HostPlan, object: Object, out: &mut 
 unsafe fn elements(object: Object) -> Vec<Py<PyAny>> {
     // SAFETY: `object` is a live set and the GIL is held, by the `# Safety` section. Taking
     // references runs no Python code, so the set does not change during the iteration. Tests:
-    // unit/test_quick_paths.py (sets), accel/compare.py (serialize_tasks).
+    // unit/test_quick_paths.py (sets), accel/test_comparison.py (serialize_tasks).
     unsafe {
         let mut elements = Vec::with_capacity(ffi::PySet_Size(object).max(0) as usize);
         let (mut at, mut key, mut hash) = (0, ptr::null_mut(), 0);

@@ -60,7 +60,7 @@ fn append_buffered<D: Dialect>(
         return false;
     }
     // SAFETY: `object` keeps the object alive by a reference, and shows that the GIL is held.
-    // Tests: property/test_both_ways.py, accel/compare.py (serialize_tasks). Benchmark: "value:
+    // Tests: property/test_both_ways.py, accel/test_comparison.py (serialize_tasks). Benchmark: "value:
     // list<int> of 100".
     unsafe { put_non_scalar::<D>(plan, object.as_ptr(), out) }
 }
@@ -232,7 +232,7 @@ impl<'py> Sink for Unbuffered<'_, 'py> {
         let Plan::Vector(vector) = plan else { return Ok(None) };
         numpy::learn(self.0);
         // SAFETY: `items` demands what the `# Safety` section of `Sink::non_scalar` does; the items
-        // are not used. Tests: property/test_both_ways.py, accel/overrides.py
+        // are not used. Tests: property/test_both_ways.py, accel/test_overrides.py
         // (signalling_numbers_become_quiet). Benchmark: "value: vector<float, 1536>, list".
         let of_objects = unsafe { items(object) }.is_some();
         let bytes = sized(plan, self.0)?;
@@ -311,7 +311,7 @@ pub unsafe fn put_cell<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
 #[inline(always)]
 pub unsafe fn put_part<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: `is_none` and `put_cell` demand what the `# Safety` section does. Tests:
-    // property/test_both_ways.py, accel/compare.py (serialize_tasks). Benchmark:
+    // property/test_both_ways.py, accel/test_comparison.py (serialize_tasks). Benchmark:
     // "value: set<text> of 100".
     unsafe {
         if D::NULL != wire::NULL && is_none(object) {

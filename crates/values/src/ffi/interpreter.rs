@@ -16,6 +16,6 @@ pub fn interpreter(_py: Python<'_>) -> i64 {
 pub fn is_foreign_thread() -> bool {
     // SAFETY: the function reads a thread-local pointer and needs no GIL; it may be called at any
     // time, also after the interpreter's end. Runs at every batch of a stream. Tests:
-    // integration/test_columns.py.
+    // columns/test_ending.py.
     unsafe { ffi::PyGILState_GetThisThreadState() }.is_null()
 }

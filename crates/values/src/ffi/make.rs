@@ -47,7 +47,7 @@ fn filled<'py>(
     // `turbocql._native.records`, or for the accelerator from `collections.namedtuple`. The new tuple has
     // `values.len()` empty items, and each is set once to an owned reference. No Python code runs
     // between the allocation and the last item, so no other code sees an empty one. Tests:
-    // unit/test_records.py, unit/test_quick_paths.py (records), accel/overrides.py
+    // unit/test_records.py, unit/test_quick_paths.py (records), accel/test_overrides.py
     // (rows_of_one_shape_have_one_class).
     unsafe {
         let object = allocate_tuple(class.as_type_ptr(), values.len() as isize);
@@ -203,8 +203,8 @@ pub fn method<'py>(
     object: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: `PyMethod_New` needs two live objects and the GIL, which the two `Bound`s ensure. It
-    // returns a new reference, or null with an exception. Tests: accel/compare.py,
-    // accel/overrides.py (functions_may_be_taken_from_their_classes_and_put_back).
+    // returns a new reference, or null with an exception. Tests: accel/test_comparison.py,
+    // accel/test_switching.py (functions_may_be_taken_from_their_classes_and_put_back).
     unsafe {
         let method = PyMethod_New(function.as_ptr(), object.as_ptr());
         Bound::from_owned_ptr_or_err(function.py(), method)
@@ -222,7 +222,7 @@ pub fn list<'py, E: From<PyErr>>(
     // SAFETY: `py` shows that the GIL is held. The list is new and has `count` empty items; each is
     // set once to an owned reference, which the list takes over. The list is untracked until all
     // are set, so no Python code that `next` runs can reach it. If `next` fails, the list is freed
-    // with empty items, which its deallocation skips. Tests: accel/compare.py (deserialize_tasks).
+    // with empty items, which its deallocation skips. Tests: accel/test_comparison.py (deserialize_tasks).
     unsafe {
         let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(count as isize))?;
         ffi::PyObject_GC_UnTrack(list.as_ptr().cast());
@@ -249,7 +249,7 @@ pub fn tuple<'py, E: From<PyErr>>(
     // empty items; each is set once to an owned reference, which the tuple takes over. The tuple is
     // untracked until all are set, so no Python code that `next` runs can reach it. If `next`
     // fails, the tuple is freed with empty items, which its deallocation skips. Tests:
-    // accel/compare.py (deserialize_tasks).
+    // accel/test_comparison.py (deserialize_tasks).
     unsafe {
         let tuple = match class.map(Bound::as_type_ptr) {
             None => ffi::PyTuple_New(width as isize),

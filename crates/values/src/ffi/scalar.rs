@@ -146,7 +146,7 @@ pub unsafe fn as_timestamp<D: Dialect>(object: Object) -> Option<[u8; 8]> {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. In all dialects,
     // `given` is used only to compare the class and to read the fields of a `datetime`. This runs
     // no Python code, because the time zone is compared by address. Tests:
-    // property/test_both_ways.py (timestamp), accel/compare.py. Benchmark:
+    // property/test_both_ways.py (timestamp), accel/test_comparison.py. Benchmark:
     // "value: timestamp, datetime".
     let object = unsafe { borrowed(object) };
     let exact = object.cast_exact::<PyDateTime>().ok()?;

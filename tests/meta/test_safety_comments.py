@@ -1,0 +1,50 @@
+"""Comments of Rust sources name tests that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.meta.sources import ROOT
+
+SOURCES = [path for root in ("crates", "src") for path in sorted((ROOT / root).rglob("*.rs"))]
+_TEST = re.compile(r"\b([a-z]+/[a-z_0-9/]+\.py)(?: \(([^)]*)\))?")
+
+
+def missing_tests(source: str) -> list[str]:
+    """The tests that comments name, and that do not exist.
+
+    A comment names a test as `room/file.py` or `room/file.py (case, case)`. Each case is in the text
+    of the file: a test function, a helper, or a parameter.
+    """
+    comments = re.findall(r"(?:^[ \t]*//[^\n]*\n)+", source, re.MULTILINE)
+    missing = []
+    for comment in comments:
+        text = " ".join(line.strip().lstrip("/! ") for line in comment.splitlines())
+        for file, cases in _TEST.findall(text):
+            path = ROOT / "tests" / file
+            if not path.exists():
+                # Sources of the package and of tools are named from the repository's root.
+                if not (ROOT / file).exists() and not (ROOT / "python" / file).exists():
+                    missing.append(file)
+                continue
+            lines = path.read_text(encoding="utf-8")
+            missing += [
+                f"{file} ({case})" for case in filter(None, cases.split(", ")) if case not in lines
+            ]
+    return missing
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_named_tests_exist(path: Path) -> None:
+    assert missing_tests(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_test_that_is_gone_is_noticed() -> None:
+    source = """
+    // SAFETY: alive. Tests: unit/test_types.py, unit/test_gone.py,
+    // unit/test_quick_paths.py (attributes, no
+    // such case).
+"""
+    assert missing_tests(source) == ["unit/test_gone.py", "unit/test_quick_paths.py (no such case)"]
