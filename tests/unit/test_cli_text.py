@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 from turbocql.cli._complete import completions
 from turbocql.cli._console import is_command
+from turbocql.cli._create import create_table
 from turbocql.cli._ends import escaped
 from turbocql.cli._params import pairs_of, values_of
 from turbocql.cli._show import blocks, literal
 from turbocql.cli._split import ends_with_semicolon, statements
+from turbocql.codec import CqlType
 from turbocql.types import Duration, Time, Timestamp
 
 
@@ -267,3 +269,19 @@ def test_nothing_is_completed_in_a_text_or_before_the_schema_is_known() -> None:
     assert list(completions("SELECT * FROM t WHERE name = 'us", SCHEMA, "app")) == []
     assert list(completions("SELECT * FROM us", None, "app")) == []
     assert {word for word, _, _ in completions("SEL", None, None)} == {"SELECT"}
+
+
+@pytest.mark.parametrize(
+    ("cql_type", "expected"),
+    [
+        ("'com.example.Shape'", "'com.example.Shape'"),
+        ("'com.example.It''s'", "'com.example.It''s'"),
+        ("list<'com.example.Shape'>", "list<'com.example.Shape'>"),
+        ("map<text, list<int>>", "map<text, frozen<list<int>>>"),
+        ("timeuuid", "timeuuid"),
+    ],
+)
+def test_a_new_table_has_the_types_of_its_data(cql_type: str, expected: str) -> None:
+    types = {"k": CqlType("int"), "v": CqlType(cql_type)}
+    statement = create_table("app.t", None, types, ["k"], [])
+    assert f'"v" {expected},' in statement or f"v {expected}," in statement

@@ -86,9 +86,10 @@ def create_table(
 
 
 def _type_as_cql(cql_type: CqlType, keyspace: str, *, inner: bool) -> str:
-    """A type as CQL. Collections are frozen within another type and in a key.
+    """A type as CQL. Collections and user-defined types are frozen within another type and in a key.
 
-    The text of a type may come from a file, so it is never copied into the statement.
+    The type may come from a file. So its text is written from the parsed type, and the class name of
+    a custom type as a quoted literal.
     """
     while cql_type.kind == "frozen":
         (cql_type,), inner = cql_type.subtypes, True
@@ -106,7 +107,9 @@ def _type_as_cql(cql_type: CqlType, keyspace: str, *, inner: bool) -> str:
     if kind in ("list", "set", "map"):
         type_text = f"{kind}<{', '.join(parts)}>"
         return f"frozen<{type_text}>" if inner else type_text
-    return kind if kind.isalpha() and not parts else text(cql_type.class_name)
+    if kind == "custom" or parts:
+        return text(cql_type.class_name)
+    return kind
 
 
 def types_of_data(

@@ -64,7 +64,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         // SAFETY: `self` owns one reference, which is released once. The GIL is held, because
         // values are dropped in calls from Python, or with a message, which Python frees. Tests:
-        // property/test_standing_still.py (query).
+        // property/paths.py (make a query).
         unsafe { ffi::Py_DECREF(self.0.as_ptr()) };
     }
 }
