@@ -1,6 +1,7 @@
 """Puts figures into the documentation's pages. Uses only the standard library.
 
-The place of a part in a page is between two HTML comments, and the first one names the part. In
+A part is a piece of Markdown with figures. Its place in a page is between two HTML comments, and
+the first one names the part. In
 git, most places only have a text that says what `make docs` puts there. The site is built with the
 parts that `python -m bench report` has written.
 """
@@ -15,7 +16,7 @@ __all__ = ["BUILT", "CHARTS", "DOCS", "filled", "names", "read", "themed"]
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BUILT = DOCS.parent / "build" / "measured"
-"""The folder of the site's pages with figures; the parts are in its folder `parts`."""
+"""The folder that `bench report` writes: filled pages, `parts`, and the charts."""
 CHARTS = "benchmarks"
 """The folder of the charts, beside the pages."""
 

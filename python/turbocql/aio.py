@@ -179,8 +179,8 @@ class AsyncSession(AsyncTables):
         )
         if isinstance(rows, AsyncIterable) and columns is None:  # async only
             self._check_many(concurrency, max_failures, retry_for_s)
-            # Imported here, because `async_source` imports asyncio, which is slow. By now asyncio is
-            # loaded.
+            # Imported here, because `async_source` imports asyncio, which is slow. By now asyncio
+            # is loaded.
             from ._session.async_source import from_async
 
             def start(chunk: list[Values], may_fail: int) -> _core.Op:

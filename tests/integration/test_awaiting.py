@@ -101,7 +101,7 @@ async def test_cancelling_keeps_the_message(loop: Loop, cassandra: Cassandra) ->
             message = "^enough$" if sys.version_info >= (3, 11) else "^$"
             with pytest.raises(asyncio.CancelledError, match=message):
                 await task
-        # A task that is cancelled before it begins sends nothing.
+        # A task may be cancelled before it begins.
         task = asyncio.create_task(session.execute(SELECT))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -146,7 +146,7 @@ async def test_tasks_resume_in_their_own_context(loop: Loop, points: list[str]) 
 
 
 async def test_a_blocking_call_among_tasks_that_run_on(loop: Loop, points: list[str]) -> None:
-    """A blocking call in one task does not delay requests that other tasks sent before it."""
+    """Blocking calls of tasks are answered in their time limit, and so are other tasks' requests."""
     with turbocql.connect(points) as blocking:
 
         async def work(session: AsyncSession) -> None:
@@ -336,7 +336,7 @@ def test_a_failing_wake_does_not_end_the_loop() -> None:
 
 
 class OwnTask(asyncio.Task[Any]):
-    """A subclass of the task that is implemented in C."""
+    """A Python subclass of `asyncio.Task`, which is implemented in C."""
 
 
 def test_tasks_of_several_classes_wake_in_the_order_of_completion(

@@ -15,8 +15,8 @@ _TEST = re.compile(r"\b([a-z]+/[a-z_0-9/]+\.py)(?: \(([^)]*)\))?")
 def missing_tests(source: str) -> list[str]:
     """The tests that comments name, and that do not exist.
 
-    A comment names a test as `room/file.py` or `room/file.py (case, case)`. Each case is in the text
-    of the file: a test function, a helper, or a parameter.
+    A comment names a test as `room/file.py` or `room/file.py (case, case)`. Each case is in the
+    text of the file: a test function, a helper, or a parameter.
     """
     comments = re.findall(r"(?:^[ \t]*//[^\n]*\n)+", source, re.MULTILINE)
     missing = []

@@ -1,1 +1,1 @@
-"""The programs of scylla-driver and cassandra-driver: both are the package `cassandra`."""
+"""Programs for scylla-driver and cassandra-driver, which both install the package `cassandra`."""

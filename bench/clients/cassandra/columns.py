@@ -24,7 +24,7 @@ from cassandra.query import SimpleStatement, tuple_factory
 
 
 class Kept(ProtocolHandler):  # type: ignore[misc]
-    """Decodes frames, and keeps the arguments of the last call."""
+    """Decodes protocol messages, and keeps the arguments of the last call of `decode_message`."""
 
     last: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
 
@@ -35,7 +35,7 @@ class Kept(ProtocolHandler):  # type: ignore[misc]
 
 
 class Columns(ColumnClient):
-    """Reads with `NumpyProtocolHandler` or `DataFrame(rows)`, and decodes a page to tuples."""
+    """Reads with `NumpyProtocolHandler`, `DataFrame(rows)` `np.array`; decodes pages to tuples."""
 
     version = cassandra.__version__
 

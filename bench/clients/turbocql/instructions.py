@@ -4,7 +4,8 @@
 
 Callgrind runs with `--dump-before=getppid`: each call of the C function `getppid` dumps the counts
 since the previous dump. Every sample calls `os.getppid` before and after its loop. So a sample has
-two dumps: the code before the loop, and the loop itself. FILE gets the samples in their order.
+two dumps: the code before the loop, and the loop itself. FILE gets JSON with the samples in the
+order of execution: the name and the number of calls of each.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def blocks() -> list[Any]:
     memory: list[Any] = [bytes(size) for size in sizes for _ in range(3)]
     memory += [bind((bytes(size),)) for size in sizes for _ in range(3)]
     # Python looks up a block's address faster in one part of a 1 MiB arena than in the other.
-    # So each round also allocates its share of 1 MiB.
+    # So each round also allocates a part of an arena.
     return memory + [float(number) for number in range(2**20 // sys.getsizeof(0.0) // ROUNDS)]
 
 

@@ -42,7 +42,7 @@ def codec_section(cases: list[CodecCase]) -> list[str]:
 
 
 def codec_floors(cases: list[CodecCase]) -> list[str]:
-    """Returns a table of what each floor does, and its time."""
+    """Returns a table of the floors, the least time that C code needs for a part of a case."""
     rows = [
         [case.name, note, us(ns)]
         for case in cases
@@ -62,7 +62,7 @@ def losses(cases: list[CodecCase]) -> list[Loss]:
 
 
 def failures(cases: list[CodecCase]) -> list[str]:
-    """Cases that turbocql cannot run. Without a note, a case was not measured."""
+    """Cases that turbocql cannot run. A case without a note was not measured, and is left out."""
     return [
         f"{case.name}: turbocql cannot: {case.notes[OURS]}"
         for case in cases

@@ -26,9 +26,8 @@ __all__ = [
 ]
 
 _FIRST_FILE_SAMPLE_ROWS, _LATER_FILE_SAMPLE_ROWS, _MAX_SAMPLED_FILES = 10_000, 1000, 100
-"""The rows of CSV or JSON lines from which column types are inferred: in the first file, in each
-later file, and the number of files.
-"""
+"""Types of CSV and JSON lines are inferred from this many rows of the first file, this many of each
+later file, and this many files at most."""
 
 
 class FileSelection(NamedTuple):
@@ -86,10 +85,10 @@ def create_table(
 
 
 def _type_as_cql(cql_type: CqlType, keyspace: str, *, inner: bool) -> str:
-    """A type as CQL. Collections and user-defined types are frozen within another type and in a key.
+    """A type as CQL. In another type and in a key, collections and user-defined types are frozen.
 
-    The type may come from a file. So its text is written from the parsed type, and the class name of
-    a custom type as a quoted literal.
+    The type may come from a file. So its text is written from the parsed type, and the class name
+    of a custom type as a quoted literal.
     """
     while cql_type.kind == "frozen":
         (cql_type,), inner = cql_type.subtypes, True
@@ -233,7 +232,7 @@ def _csv_sample(selection: FileSelection, source: Source) -> Iterator[dict[str, 
     for number, file in enumerate(source.files[:_MAX_SAMPLED_FILES]):
         rows_left = _LATER_FILE_SAMPLE_ROWS if number else _FIRST_FILE_SAMPLE_ROWS
         source_of_file = selection.open([str(file.path)], as_texts)
-        # The load fails rows that cannot be read.
+        # Rows that cannot be read are left out here. The load reports them.
         for _, batch in source_of_file.batches(on_unreadable=lambda row, error, raw: None):
             part = batch.slice(0, rows_left)
             yield {name: part.column(name).to_pylist() for name in source.names}
@@ -243,7 +242,7 @@ def _csv_sample(selection: FileSelection, source: Source) -> Iterator[dict[str, 
 
 
 def _json_sample(source: Source) -> Iterator[dict[str, list[Any]]]:
-    """The values of the first objects of each file, including those its column names come from."""
+    """The values of the first objects of each file. They include those that named the columns."""
     for number, objects in enumerate(source.objects()):
         if number == _MAX_SAMPLED_FILES:
             return
@@ -282,8 +281,8 @@ def _parsed(
 class _KeyspaceTypes(Mapping[str, str]):
     """The user-defined types of a keyspace, the only ones that columns of its tables can have.
 
-    `is_from_file`: the type's name comes from a file, which may be of another cluster. A type of
-    another keyspace then stands for the type of that name in this keyspace.
+    `is_from_file`: the type's name comes from a file, which may be of another cluster. Then
+    `other.address` is looked up as `address` in this keyspace.
     """
 
     def __init__(self, types: Mapping[str, str], keyspace: str, *, is_from_file: bool) -> None:

@@ -17,7 +17,7 @@ pub trait AfterPreparing: Send + Sync + Sized + 'static {
     /// The options of the call. Its time limit includes the preparation.
     fn options(&self) -> Options;
 
-    /// `began` is when the call began, if it has waited, or prepared the statement.
+    /// `began` is the start of the call; `None` if it neither waited nor prepared the statement.
     fn run(
         self,
         py: Python<'_>,
@@ -74,7 +74,7 @@ impl<T: AfterPreparing> Step for PrepareStep<T> {
 
 impl SessionState {
     /// Runs `then` with the prepared statement: at once if it is cached, otherwise after it was
-    /// prepared. `began` is when the call began, if it has waited.
+    /// prepared. `began` is the start of the call, or `None` if it has not waited.
     pub fn with_prepared(
         self: &Arc<Self>,
         py: Python<'_>,

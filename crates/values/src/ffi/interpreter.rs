@@ -1,5 +1,5 @@
-//! Interpreter and threads: the number of the interpreter that runs, for processes with several
-//! interpreters, and whose a thread is.
+//! The number of the current interpreter, for processes with several, and whether CPython knows the
+//! current thread.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -12,7 +12,7 @@ pub fn interpreter(_py: Python<'_>) -> i64 {
     unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) }
 }
 
-/// Whether the calling thread is one that the interpreter does not know: another library's.
+/// Whether the calling thread has no Python thread state. Threads of other libraries have none.
 pub fn is_foreign_thread() -> bool {
     // SAFETY: the function reads a thread-local pointer and needs no GIL; it may be called at any
     // time, also after the interpreter's end. Runs at every batch of a stream. Tests:

@@ -59,8 +59,8 @@ fn filled<'py>(
     }
 }
 
-/// Makes an instance of a subclass of tuple with `width` empty items, as `tuple.__new__` does at
-/// first. Returns an owned reference, or null with an exception if there is no memory.
+/// Makes an instance of a subclass of tuple with `width` empty items. This is the first step of
+/// `tuple.__new__`, before it sets the items. Returns an owned reference, or null with an exception if there is no memory.
 ///
 /// # Safety
 /// The caller must ensure that `class` is a live subclass of tuple that Python code made, that
@@ -141,8 +141,8 @@ pub fn instance<'py>(class: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     object.getattr(pyo3::intern!(py, "__new__"))?.call1((class,))
 }
 
-/// Whether `object.__new__` makes the instances of a class. A class made by C code, or derived from
-/// a class with a `tp_new` of its own, may initialize more fields.
+/// Whether a class is a heap type that the GC tracks and whose `tp_new` is that of `object`. Classes
+/// made by C code, or derived from a class with its own `tp_new`, may initialize more fields.
 #[inline]
 pub fn has_own_allocation(class: &Bound<'_, PyType>) -> bool {
     let class = class.as_type_ptr();
