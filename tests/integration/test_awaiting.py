@@ -146,7 +146,7 @@ async def test_tasks_resume_in_their_own_context(loop: Loop, points: list[str]) 
 
 
 async def test_a_blocking_call_among_tasks_that_run_on(loop: Loop, points: list[str]) -> None:
-    """Blocking calls of tasks are answered in their time limit, and so are other tasks' requests."""
+    """Blocking calls of tasks are answered in time, and so are other tasks' requests."""
     with turbocql.connect(points) as blocking:
 
         async def work(session: AsyncSession) -> None:
