@@ -154,8 +154,8 @@ def test_a_page_without_columns() -> None:
     same(lambda: pages(result([], []), KNOWN))
 
 
-@pytest.mark.skipif(
-    not hasattr(sys, "set_int_max_str_digits"), reason="this CPython has no limit of digits"
+@pytest.mark.needs(
+    hasattr(sys, "set_int_max_str_digits"), reason="some CPythons have no limit of digits"
 )
 def test_fewer_digits_than_usual() -> None:
     body = result([("c", "decimal")], [[b"\0\0\0\1" + b"\x55" * 400]])
@@ -169,7 +169,7 @@ def test_fewer_digits_than_usual() -> None:
         sys.set_int_max_str_digits(limit)
 
 
-@pytest.mark.skipif("lazy" not in READERS, reason="this driver reads no rows one by one")
+@pytest.mark.needs("lazy" in READERS, reason="the earliest driver reads no rows one by one")
 def test_values_of_half_a_page() -> None:
     """A setting of a type is changed while rows are read one by one."""
     reader: Any = READERS["lazy"]
