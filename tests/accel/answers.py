@@ -26,11 +26,11 @@ def answer(call: Callable[..., Any], *arguments: Any) -> Any:
         return Raised(type(error), repr(error.args))
 
 
-def differing(one: Any, other: Any) -> tuple[Any, Any]:
+def differing(first: Any, second: Any) -> tuple[Any, Any]:
     """Returns the first two parts of two nested results that differ."""
-    both = (one, other)
-    if all(type(value) in (list, tuple) for value in both) and len(one) == len(other):
-        for pair in zip(one, other, strict=True):
+    both = (first, second)
+    if all(type(value) in (list, tuple) for value in both) and len(first) == len(second):
+        for pair in zip(first, second, strict=True):
             if pair[0] != pair[1]:
                 return differing(*pair)
     return both

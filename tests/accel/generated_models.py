@@ -145,8 +145,8 @@ class Life:
         self.first = some_values(chance, model)
         self.second = some_values(chance, model, keys=False)
         self.rows = [
-            {model._columns[name].db_field_name: value for name, value in one.items()}
-            for one in (self.first, some_values(chance, model))
+            {model._columns[name].db_field_name: value for name, value in row.items()}
+            for row in (self.first, some_values(chance, model))
         ]
         self.key = {
             name: self.first[name]
@@ -171,10 +171,10 @@ class Life:
             step(instance.delete)
         CONNECTION.session.rows = copy.deepcopy(self.rows)
         for _ in range(self.reads):
-            found = step(lambda: list(model.objects.filter(**self.key).limit(7)))
-            self.done.append([state(one) for one in found or []])
-            for one in found or []:
-                step(one.save)
+            instances = step(lambda: list(model.objects.filter(**self.key).limit(7)))
+            self.done.append([state(instance) for instance in instances or []])
+            for instance in instances or []:
+                step(instance.save)
         step(lambda: str(model.objects.filter(**self.key).allow_filtering()))
         return self.done
 

@@ -57,7 +57,7 @@ def shown(value: Any) -> Any:
     """Returns a value with its class, also for parts of collections."""
     name = type(value).__name__
     if type(value) in (list, tuple):
-        return name, [shown(one) for one in value]
+        return name, [shown(part) for part in value]
     if isinstance(value, (set, frozenset)):
         return name, sorted(map(repr, map(shown, value)))
     if isinstance(value, dict):

@@ -120,8 +120,8 @@ def status() -> accel.Status:
 
 
 def test_every_seam_but_those_known_is_patched(status: accel.Status, driver: str) -> None:
-    left = {seam.name for seam in status.seams if not seam.patched}
-    assert left == LEFT[driver], str(status)
+    not_replaced = {seam.name for seam in status.seams if not seam.patched}
+    assert not_replaced == LEFT[driver], str(status)
 
 
 def test_every_seam_but_those_known_is_used(status: accel.Status, driver: str) -> None:

@@ -200,7 +200,7 @@ def test_a_cancelled_timer_lets_go() -> None:
 
     manager = TimerManager()
 
-    def left(count: int) -> int:
+    def live_requests(count: int) -> int:
         requests = []
         for _ in range(count):
             request = Request()
@@ -215,11 +215,11 @@ def test_a_cancelled_timer_lets_go() -> None:
 
     # The plain driver keeps all cancelled timers that end after an active one.
     manager.add_timer(Timer(500, print))
-    assert left(10) == 10
+    assert live_requests(10) == 10
     with accel.accelerated():
-        assert left(10) == 0
+        assert live_requests(10) == 0
         assert natively("cancel") == 10
-    assert left(10) == 10
+    assert live_requests(10) == 10
 
 
 class Kept(Timer):  # type: ignore[misc]

@@ -31,9 +31,9 @@ def test_sets_may_change_meanwhile() -> None:
 
     def change() -> None:
         while not over.is_set():
-            one = uuid.uuid4()
-            marked.ids.add(one)
-            marked.ids.discard(one)
+            marker = uuid.uuid4()
+            marked.ids.add(marker)
+            marked.ids.discard(marker)
 
     before, thread = sys.getswitchinterval(), threading.Thread(target=change)
     sys.setswitchinterval(1e-6)
@@ -128,7 +128,7 @@ def test_classes_are_not_kept() -> None:
             model(key=1)
     del model
     gc.collect()
-    assert sum(one() is not None for one in kept) < 3
+    assert sum(reference() is not None for reference in kept) < 3
     accel.uninstall()
     gc.collect()
     before = len(gc.get_objects())

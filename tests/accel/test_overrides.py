@@ -57,10 +57,12 @@ def test_a_patch_before_ours_stays() -> None:
         prepared = statement(DateType, ListType.apply_parameters([DateType]))
         with accel.accelerated():
             cells = prepared.bind([WHEN, [WHEN]]).values
-            left = {seam.name: seam.why for seam in accel.status().seams if not seam.patched}
+            not_replaced = {
+                seam.name: seam.why for seam in accel.status().seams if not seam.patched
+            }
         assert cells[0] == b"patched!"
         assert cells[1].endswith(b"patched!")
-        assert "replaced" in left["cqltypes.DateType.serialize"]
+        assert "replaced" in not_replaced["cqltypes.DateType.serialize"]
     finally:
         type.__setattr__(DateType, "serialize", original)
 
@@ -274,8 +276,8 @@ class Dynamic:
 class Indexed(Plain):
     """Returns other values by index than by name."""
 
-    def __getitem__(self, place: object) -> object:
-        return [9, "indexed"][place]  # type: ignore[call-overload]
+    def __getitem__(self, index: object) -> object:
+        return [9, "indexed"][index]  # type: ignore[call-overload]
 
 
 class Inherited(Plain):
@@ -294,15 +296,15 @@ class Backwards(collections.namedtuple("Backwards", "b a")):  # noqa: PYI024
 class Turned(Backwards):
     """Returns other values by index than the tuple has."""
 
-    def __getitem__(self, place: Any) -> Any:
-        return (3, "turned")[place]
+    def __getitem__(self, index: Any) -> Any:
+        return (3, "turned")[index]
 
 
 class Meta(type):
     """A metaclass that makes its classes indexable."""
 
-    def __getitem__(cls, place: int) -> object:
-        return (4, "meta")[place]
+    def __getitem__(cls, index: int) -> object:
+        return (4, "meta")[index]
 
 
 class Whole(metaclass=Meta):

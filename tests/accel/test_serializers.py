@@ -85,8 +85,8 @@ def expected_error(own: Raised) -> type[BaseException]:
 @pytest.mark.parametrize("value", NUMBERS, ids=lambda value: repr(value)[:30])
 @pytest.mark.parametrize("cqltype", [FloatType, DoubleType, Int32Type])
 def test_scalars_are_the_types_own(cqltype: Any, value: Any) -> None:
-    one = module().find_serializer(cqltype)
-    ours, own = answer(one.serialize, value, 4), answer(cqltype.serialize, value, 4)
+    serializer = module().find_serializer(cqltype)
+    ours, own = answer(serializer.serialize, value, 4), answer(cqltype.serialize, value, 4)
     if isinstance(own, Raised):
         assert isinstance(ours, Raised), ours
         assert ours.cls is expected_error(own), ours
@@ -96,9 +96,13 @@ def test_scalars_are_the_types_own(cqltype: Any, value: Any) -> None:
 
 
 def test_many_scalars_are_bytes() -> None:
-    serializers = [module().find_serializer(one) for one in (FloatType, DoubleType, Int32Type)]
-    answers = [answer(one.serialize, value, 4) for one in serializers for value in NUMBERS]
-    assert sum(not isinstance(one, Raised) for one in answers) > 30
+    serializers = [
+        module().find_serializer(cqltype) for cqltype in (FloatType, DoubleType, Int32Type)
+    ]
+    answers = [
+        answer(serializer.serialize, value, 4) for serializer in serializers for value in NUMBERS
+    ]
+    assert sum(not isinstance(result, Raised) for result in answers) > 30
 
 
 def test_scalars_out_of_range() -> None:
@@ -136,8 +140,8 @@ OTHERS: list[tuple[Any, Any]] = [
 
 def compared(cqltype: Any, values: list[Any]) -> int:
     """Asserts that each value has the plain type's result; returns how many values have bytes."""
-    one = module().find_serializer(cqltype)
-    ours = [answer(one.serialize, value, 4) for value in values]
+    serializer = module().find_serializer(cqltype)
+    ours = [answer(serializer.serialize, value, 4) for value in values]
     accel.uninstall()
     own = [answer(cqltype.serialize, value, 4) for value in values]
     accel.accelerate()
@@ -147,7 +151,7 @@ def compared(cqltype: Any, values: list[Any]) -> int:
             assert mine.cls is expected_error(theirs), (value, mine, theirs)
         else:
             assert mine == theirs, value
-    return sum(not isinstance(one, Raised) for one in own)
+    return sum(not isinstance(result, Raised) for result in own)
 
 
 @pytest.mark.parametrize("dimension", [1, 3, 128, 1536])

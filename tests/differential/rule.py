@@ -61,14 +61,14 @@ def _encodes(difference: Difference, kinds: tuple[str, ...]) -> bool:
 
 def only_they_read(difference: Difference, *kinds: str) -> bool:
     """Returns whether only the reference decodes the bytes, and the type is one of `kinds`."""
-    one = difference.we_refuse and not difference.they_refuse
-    return not difference.encoding and difference.kind in kinds and one
+    is_one_sided = difference.we_refuse and not difference.they_refuse
+    return not difference.encoding and difference.kind in kinds and is_one_sided
 
 
 def only_we_read(difference: Difference, *kinds: str) -> bool:
-    """Returns whether only turbocql decodes the bytes, and the type is one of `kinds`."""
-    one = difference.they_refuse and not difference.we_refuse
-    return not difference.encoding and difference.kind in kinds and one
+    """Returns whether only turbocql decodes the bytes, and the type is is_one_sided of `kinds`."""
+    is_one_sided = difference.they_refuse and not difference.we_refuse
+    return not difference.encoding and difference.kind in kinds and is_one_sided
 
 
 def gives(call: Callable[..., Any], *arguments: Any) -> Any:

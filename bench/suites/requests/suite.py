@@ -130,7 +130,9 @@ def _needed(case: Case) -> set[str]:
     """Returns the `make` targets that a case needs. turbocql's environment exists already."""
     if case.client == FLOOR:
         return {"target/release/examples/pure_engine"}
-    return {f"{one}/.installed" for one in environments(case) if one != OURS}
+    return {
+        f"{environment}/.installed" for environment in environments(case) if environment != OURS
+    }
 
 
 def measure(cases: list[Case], rounds: int, run: Run, suite: str) -> None:

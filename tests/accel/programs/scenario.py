@@ -398,8 +398,14 @@ def main() -> None:
     cluster.shutdown()
     status = turbocql.accel.status()
     counts = {seam.name: [seam.native, seam.fallback, seam.learned] for seam in status.seams}
-    left = {seam.name: seam.why for seam in status.seams if not seam.patched}
-    report = {"seen": seen, "version": version, "counts": counts, "left": left, "on": status.on}
+    not_replaced = {seam.name: seam.why for seam in status.seams if not seam.patched}
+    report = {
+        "seen": seen,
+        "version": version,
+        "counts": counts,
+        "left": not_replaced,
+        "on": status.on,
+    }
     json.dump(report, sys.stdout, indent=1)
     print()
 

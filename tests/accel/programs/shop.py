@@ -147,12 +147,18 @@ def views() -> Any:
     first.update(weight=2.25, tags=set())
     yield shown(Product.get(maker="acme", number=first.number))
     yield list(Product.objects(maker="acme").limit(4).values_list("number", "price"))
-    yield [shown(one) for one in Product.objects(maker="other").only(["name"]).order_by("number")]
+    yield [
+        shown(product)
+        for product in Product.objects(maker="other").only(["name"]).order_by("number")
+    ]
     with BatchQuery() as batch:
         Product.batch(batch).create(maker="batch", number=1, name="a", price=1)
         first.batch(batch).update(price=Decimal(5))
         Product.objects(maker="other", number=0).batch(batch).delete()
-    yield sorted((one.maker, one.number, one.label) for one in Product.objects.all().limit(500))
+    yield sorted(
+        (product.maker, product.number, product.label)
+        for product in Product.objects.all().limit(500)
+    )
     try:
         Product.if_not_exists().create(maker="batch", number=1)
     except LWTException as error:
