@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bench.suites.requests import data
+from bench.suites.requests.scenario import Scenario
 
 __all__ = [
     "ACCELERATED",
@@ -90,7 +91,7 @@ if a later release can run it, the run fails, so that the entry is removed."""
 
 
 @dataclass(frozen=True)
-class Case:
+class Case(Scenario):
     """One line of the benchmark."""
 
     scenario: str
@@ -102,14 +103,6 @@ class Case:
     def __str__(self) -> str:
         words = (self.scenario, self.variant, self.shape, self.client, str(self.in_flight))
         return " ".join(filter(None, words))
-
-    @property
-    def kind(self) -> str:
-        return self.scenario.partition("_")[2]
-
-    @property
-    def writes(self) -> bool:
-        return self.scenario.startswith(("insert", "bulk", "load"))
 
     @property
     def has_columns(self) -> bool:

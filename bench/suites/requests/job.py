@@ -18,6 +18,7 @@ from typing import Any
 from bench.harness.provenance import provenance
 from bench.harness.usage import Measured
 from bench.suites.requests import data
+from bench.suites.requests.scenario import Scenario
 
 __all__ = ["WARM_UP_KEYS", "Client", "Job", "Pass", "expect", "main"]
 
@@ -27,7 +28,7 @@ _LATENCY_KEYS, WARM_UP_KEYS = 1_000_000, 2_000_000
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Scenario):
     """One sample of one case."""
 
     client: str
@@ -51,15 +52,6 @@ class Job:
     @property
     def port(self) -> int:
         return int(self.contact_point.rpartition(":")[2])
-
-    @property
-    def kind(self) -> str:
-        """What the rows hold: `text`, `vector`, or `mixed` types."""
-        return self.scenario.partition("_")[2]
-
-    @property
-    def writes(self) -> bool:
-        return self.scenario.startswith(("insert", "bulk", "load"))
 
     @property
     def statement(self) -> str:
