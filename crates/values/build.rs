@@ -1,4 +1,4 @@
-//! Tells the code which CPython it is built for: layouts differ between versions.
+//! Sets the `cfg`s of pyo3 that name the CPython version: object layouts differ between versions.
 
 fn main() {
     pyo3_build_config::use_pyo3_cfgs();

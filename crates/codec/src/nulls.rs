@@ -1,7 +1,7 @@
-//! Nulls within collections, which servers refuse in most places.
+//! Finds nulls inside collections. Servers refuse them in most places.
 //!
-//! The codec encodes a null element as a length of -1, at every depth. Cassandra takes that in one
-//! place only: among the elements of a frozen list that is a column by itself.
+//! The codec encodes a null element as a length of -1, at every depth. Cassandra accepts this in
+//! one place only: among the elements of a frozen list that is itself a column.
 
 use crate::cql_type::CqlType;
 use crate::error::CodecError;
@@ -11,7 +11,7 @@ use crate::wire::Reader;
 
 type NullError = Option<Box<CodecError>>;
 
-/// Whether a value of the type can have a null that servers refuse. `takes_nulls`: the type is a
+/// Whether a value of the type can contain a null that servers refuse. `takes_nulls` is true for a
 /// list whose elements may be null.
 pub fn can_have(cql_type: &CqlType, takes_nulls: bool) -> bool {
     match cql_type.thawed() {
@@ -46,8 +46,8 @@ pub fn can_have(cql_type: &CqlType, takes_nulls: bool) -> bool {
     }
 }
 
-/// The first null of an encoded value that servers refuse, as an error with its place. `None` also
-/// for bytes that are no value of the type.
+/// The first null in an encoded value that servers refuse, as an error with its place. `None` if
+/// there is none, or if the bytes are not a value of the type.
 pub fn first(cql_type: &CqlType, bytes: &[u8], takes_nulls: bool) -> NullError {
     match cql_type.thawed() {
         CqlType::List(element) => in_elements(element, bytes, takes_nulls, "an element of a list"),
@@ -143,7 +143,7 @@ fn in_map(key: &CqlType, value: &CqlType, bytes: &[u8]) -> NullError {
 fn in_parts<'a>(parts: impl Iterator<Item = (Segment, &'a CqlType)>, bytes: &[u8]) -> NullError {
     let mut reader = Reader::new(bytes);
     for (segment, part) in parts {
-        // Values of an earlier definition have fewer fields.
+        // A value written before a field was added to its type has fewer fields.
         if reader.is_empty() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! The inputs that the fuzzer has kept, once more: each reached some code that no other did.
+//! Replays the inputs that the fuzzer kept. Each of them reached code that no other input reached.
 
 mod support {
     pub mod fuzz_entry;
@@ -20,7 +20,7 @@ fn replay(target: &str, entry: fn(&[u8])) {
     assert!(!files.is_empty(), "{} is empty", folder.display());
     for file in files {
         let data = fs::read(&file).unwrap();
-        // Shown only when the test fails: the last one is the one.
+        // Shown only if the test fails. The last name is the input that failed.
         println!("{}", file.display());
         entry(&data);
     }

@@ -1,4 +1,5 @@
-//! The bytes that a real Cassandra stores, captured by a script that shares no code with us.
+//! Compares the codec with bytes that a real Cassandra stored. A script that shares no code with
+//! turbocql captured them.
 
 mod support {
     pub mod json;
@@ -51,7 +52,7 @@ struct Line {
     source: String,
     cql_type: CqlType,
     literal: String,
-    /// `None` for a cell that the server has as null.
+    /// `None` for a cell that is null in the server.
     bytes: Option<Vec<u8>>,
     /// `None` where the server's `toJson` fails.
     json: Option<Json>,
@@ -72,7 +73,7 @@ fn objects(stem: &str) -> Vec<Json> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// User-defined types by their names as CQL writes them.
+/// The fields of each user-defined type as text, by the type's name in CQL.
 fn user_types() -> BTreeMap<String, String> {
     let mut types = BTreeMap::new();
     for object in STEMS.iter().flat_map(|(stem, _)| objects(stem)) {
@@ -92,7 +93,7 @@ fn user_types() -> BTreeMap<String, String> {
     types
 }
 
-/// The type's text with the fields of each user-defined type behind its name.
+/// The type's text, with the fields of each user-defined type after its name.
 fn with_fields(text: &str, types: &BTreeMap<String, String>) -> String {
     let mut out = String::new();
     let mut unread = text;
@@ -106,7 +107,7 @@ fn with_fields(text: &str, types: &BTreeMap<String, String>) -> String {
         };
         out.push_str(&unread[..length]);
         if let Some(fields) = types.get(&unread[..length]) {
-            // Field names stand before types: only the types may be user-defined.
+            // A field is a name and a type. Only the type can name a user-defined type.
             let fields = fields.split(", ").map(|field| {
                 let (name, field_type) = field.rsplit_once(' ').unwrap();
                 format!("{name} {}", with_fields(field_type, types))
@@ -174,7 +175,7 @@ fn values_encode_to_the_same_bytes() {
         let plan = plan(&line.cql_type);
         let encoded_bytes = encoded(&plan, &decode(&plan, bytes).unwrap());
         if line.short() {
-            // What is missing at the end is null when written again.
+            // Fields that are missing at the end decode as nulls, and nulls are written.
             short += 1;
             assert!(encoded_bytes.len() > bytes.len(), "{}", line.source);
             let nulls = "ffffffff".repeat((encoded_bytes.len() - bytes.len()) / 4);

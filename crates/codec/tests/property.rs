@@ -1,4 +1,5 @@
-//! Values of arbitrary types come back as they went; arbitrary bytes never panic.
+//! Checks that values of arbitrary types survive encoding and decoding, and that arbitrary bytes
+//! never cause a panic.
 
 mod support {
     pub mod types;
@@ -150,7 +151,7 @@ proptest! {
 
     #[test]
     fn a_plan_knows_its_type(cql_type in cql_type(u32::MAX)) {
-        // Frozen changes nothing on the wire and is gone from the plan; the rest is all there.
+        // `frozen` changes nothing on the wire, and a plan does not keep it. It keeps all else.
         let plain = plan(&cql_type).cql_type();
         prop_assert_eq!(plan(&plain).cql_type(), plain.clone());
         if !cql_type.class_name().contains("FrozenType(") {
@@ -159,7 +160,7 @@ proptest! {
     }
 }
 
-/// The width of vectors nested so deep that no memory could hold one does not overflow.
+/// The width of a nested vector can exceed 64 bits; computing it must not overflow.
 #[test]
 fn vectors_larger_than_memory_are_refused() {
     let mut huge = CqlType::Double;

@@ -1,4 +1,4 @@
-//! Types of any shape are read again from what they are written as.
+//! Checks that types of any shape print as text that parses to the same type.
 
 mod support {
     pub mod types;
@@ -11,7 +11,7 @@ use support::types::{cql_type, name};
 use turbocql_codec::parse::{cql, marshal};
 use turbocql_codec::{CqlType, UdtType};
 
-/// The user-defined types in a type, in the order in which a reader meets them.
+/// Appends the user-defined types in a type to `udts`, in the order of their names in its text.
 fn user_types(cql_type: &CqlType, udts: &mut Vec<CqlType>) {
     match cql_type {
         CqlType::Udt(_) => udts.push(cql_type.clone()),
@@ -23,7 +23,7 @@ fn user_types(cql_type: &CqlType, udts: &mut Vec<CqlType>) {
             user_types(v, udts);
         }
         CqlType::Tuple(types) => types.iter().for_each(|t| user_types(t, udts)),
-        // A composite brings them in its class name.
+        // The class name of a composite contains its user-defined types.
         _ => {}
     }
 }
@@ -39,7 +39,7 @@ proptest! {
     #[test]
     fn a_class_name_reads_back(cql_type in cql_type(i32::MAX as u32)) {
         prop_assert_eq!(marshal::parse(&cql_type.class_name()), Ok(cql_type.clone()));
-        // CQL takes it in quotes.
+        // In CQL, a class name is written in single quotes.
         let quoted = format!("'{}'", cql_type.class_name().replace('\'', "''"));
         prop_assert_eq!(cql::parse(&quoted), Ok(cql_type));
     }

@@ -1,4 +1,4 @@
-//! Pages gathered into record batches.
+//! Gathers pages into record batches.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::column::cells::Cells;
 use crate::column::{Filling, Outcome};
 use crate::schema::{self, Profile};
 
-/// So many rows are looked through before their cells are appended column by column: their places
-/// fit the cache.
+/// The number of rows whose cells are located before they are appended column by column. The
+/// positions of these cells fit the CPU's cache.
 pub const BLOCK: usize = 512;
 /// A batch ends before it has more bytes than this, so that offsets of 32 bits suffice.
 const MOST_BYTES: usize = 1 << 30;
@@ -23,14 +23,14 @@ pub struct Batches {
     columns: Vec<Filling>,
     rows: usize,
     bytes: usize,
-    /// The rows of the pages before the present one.
+    /// The number of rows in the pages before the current one.
     before: usize,
-    /// The rows of the batch before.
+    /// The number of rows in the previous batch.
     last: usize,
     spans: Vec<(u32, i32)>,
 }
 
-/// How much of a page went into the batch.
+/// How much of a page has been appended to batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageProgress {
     /// Rows of the page that are read.
@@ -62,16 +62,16 @@ impl Batches {
         self.rows
     }
 
-    /// The bytes on the wire of these rows.
+    /// The number of bytes that these rows have on the wire.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Appends rows of a page from where `read` stands, up to `limit` rows of the batch. `read`
-    /// moves on. Returns whether the page is read to its end.
+    /// Appends the rows of a page that `read` does not count yet, until the batch has `limit` rows.
+    /// Updates `read`. Returns whether the whole page has been read.
     ///
     /// # Errors
-    /// If the page cannot be read. The batch is of no use then.
+    /// If the page cannot be read. The contents of the batch are invalid then.
     pub fn append(&mut self, page: &Page, read: &mut PageProgress, limit: usize) -> Outcome<bool> {
         let width = self.columns.len();
         check(page, &self.names)?;
@@ -108,7 +108,7 @@ impl Batches {
         Ok(true)
     }
 
-    /// The batch that was filled; the next one begins empty.
+    /// Returns the batch that was filled, and begins an empty one.
     ///
     /// # Errors
     /// If a text is not UTF-8.
@@ -127,7 +127,8 @@ impl Batches {
     }
 }
 
-/// Notes where the cells of so many rows are, column by column. Returns the bytes that they take.
+/// Writes to `spans` where the cells of `rows` rows are, column by column. Returns the number of
+/// bytes of these rows.
 pub fn find(
     spans: &mut Vec<(u32, i32)>,
     block: &[u8],
@@ -135,11 +136,11 @@ pub fn find(
     width: usize,
 ) -> Outcome<usize> {
     spans.resize(rows * width, (0, -1));
-    // Places have 32 bits. No page is as long.
+    // Positions have 32 bits. No page is longer than that.
     let block = &block[..block.len().min(u32::MAX as usize)];
     let mut unread = block;
     for row in 0..rows {
-        // The cells of a row are so many rows apart.
+        // In `spans`, two neighboring cells of a row are `rows` items apart.
         for span in spans.get_mut(row..).unwrap_or_default().iter_mut().step_by(rows) {
             let Some((length, cells)) = unread.split_first_chunk() else {
                 return Err(broken(Malformed::Short(4, unread.len())));

@@ -1,4 +1,4 @@
-//! Arrow arrays of texts and bytes, and where the elements of their lists are.
+//! Reads Arrow arrays of text and bytes, and the offsets of lists.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int32Type, Int64Type};
@@ -67,7 +67,7 @@ pub enum ListOffsets {
 }
 
 impl ListOffsets {
-    /// Of lists of any kind, with their elements.
+    /// The offsets and the elements of an array of lists of any kind; `None` for other arrays.
     pub fn of(array: &dyn Array) -> Option<(ListOffsets, ArrayRef)> {
         if let Some(array) = array.as_list_opt::<i32>() {
             return Some((ListOffsets::Small(array.offsets().clone()), array.values().clone()));
@@ -105,7 +105,7 @@ impl ListOffsets {
     }
 }
 
-/// The values of a dictionary or of runs, and which of them each row has.
+/// The values of a dictionary-encoded or run-end-encoded array, and the index of each row's value.
 pub struct Indexed {
     pub index: Vec<usize>,
     pub nulls: Option<NullBuffer>,
@@ -116,7 +116,7 @@ impl Indexed {
     pub fn of(array: &dyn Array) -> Option<Indexed> {
         if let Some(dictionary) = array.as_any_dictionary_opt() {
             let (values, nulls) = (dictionary.values().clone(), dictionary.nulls().cloned());
-            // The keys of nulls are any numbers.
+            // The keys of nulls can be any numbers. `normalized_keys` keeps them within the values.
             let index = if values.is_empty() {
                 vec![0; dictionary.len()]
             } else {

@@ -1,4 +1,4 @@
-//! Which Arrow types are written to which CQL types: those that lose nothing.
+//! Decides which Arrow types can be written to which CQL types: those that lose nothing.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ use crate::source::{Dropped, Durations, Kind, Scale, Source};
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// What values are for.
+/// What the values of a bind marker set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Column,
-    /// How long a row lives, in seconds.
+    /// The time to live of a row, in seconds.
     Life,
     /// The write time of a row, in microseconds since 1970.
     WriteTime,
@@ -42,10 +42,10 @@ struct Unfit {
     is_number: bool,
 }
 
-/// An array as the cells of a column.
+/// Reads an array as the cells of a column.
 ///
 /// # Errors
-/// If its type is not one of those that the CQL type takes.
+/// If the CQL type does not take the type of the array.
 pub fn source(
     cql_type: &CqlType,
     purpose: Purpose,
@@ -113,7 +113,8 @@ impl Fitting {
             let kind = Kind::Indexed(index, Box::new(values));
             return Ok(Source { cql_type: cql_type.clone(), nulls, kind });
         }
-        // Texts that were read as bytes: the server checks them.
+        // These bytes were read from a text column with `ColumnTypes(text="binary")`. The server
+        // checks that they are valid text.
         let is_text = matches!(cql_type, CqlType::Text | CqlType::Ascii);
         if let Some(bytes) = Slices::bytes(array).filter(|_| is_text && cql_type_name.is_some()) {
             let (cql_type, nulls) = (cql_type.clone(), array.nulls().cloned());
@@ -202,7 +203,7 @@ impl Fitting {
                 if entries.num_columns() != 2 {
                     return Ok(None);
                 }
-                // A list of structs has no order of its own.
+                // In a list of structs, the fields `key` and `value` may be in either order.
                 let is_turned =
                     entries.fields()[0].name() == "value" && entries.fields()[1].name() == "key";
                 let [of_key, of_value] = if is_turned { [1, 0] } else { [0, 1] };
@@ -318,7 +319,7 @@ fn uuids(array: &ArrayRef, is_time: bool) -> Option<Kind> {
     fits.then_some(Kind::Uuid { bytes, is_text: false, is_time })
 }
 
-/// Timestamps, and how many of their units a second has.
+/// Timestamps, and the number of their units in a second.
 fn instants(array: &ArrayRef) -> Option<(ScalarBuffer<i64>, i64)> {
     if let Some(array) = array.as_primitive_opt::<TimestampMillisecondType>() {
         return Some((array.values().clone(), 1000));
@@ -333,7 +334,7 @@ fn instants(array: &ArrayRef) -> Option<(ScalarBuffer<i64>, i64)> {
     Some((array.values().clone(), 1))
 }
 
-/// Times of day, and the nanoseconds of their unit.
+/// Times of day, and the number of nanoseconds in their unit.
 fn times(array: &ArrayRef) -> Option<(Integers, i64)> {
     if let Some(array) = array.as_primitive_opt::<Time64NanosecondType>() {
         return Some((Integers::Int64(array.values().clone()), 1));
@@ -348,7 +349,7 @@ fn times(array: &ArrayRef) -> Option<(Integers, i64)> {
     Some((Integers::Int32(array.values().clone()), 1_000_000_000))
 }
 
-/// Elapsed times, and the nanoseconds of their unit.
+/// Elapsed times, and the number of nanoseconds in their unit.
 fn elapsed(array: &ArrayRef) -> Option<(Integers, i64)> {
     if let Some(array) = array.as_primitive_opt::<DurationNanosecondType>() {
         return Some((Integers::Int64(array.values().clone()), 1));
@@ -363,7 +364,8 @@ fn elapsed(array: &ArrayRef) -> Option<(Integers, i64)> {
     Some((Integers::Int64(array.values().clone()), 1_000_000_000))
 }
 
-/// The entries of maps, and of lists of structs, which consumers without maps make of them.
+/// The entries of an array of maps, or of lists of structs: Arrow consumers without maps convert
+/// maps to such lists. `None` for other arrays.
 fn entries_of(array: &ArrayRef) -> Option<(ListOffsets, StructArray)> {
     if let Some(array) = array.as_map_opt() {
         return Some((ListOffsets::Small(array.offsets().clone()), array.entries().clone()));
@@ -407,7 +409,7 @@ const KINDS: [&str; 16] = [
     "vector",
 ];
 
-/// The kind of a type that a field's metadata names.
+/// The kind ([`CqlType::kind`]) of the CQL type that a field's metadata names.
 fn kind_of(cql_type_name: &str) -> &str {
     let mut unwrapped = cql_type_name.trim();
     while let Some(inner) = unwrapped.strip_prefix("frozen<") {
@@ -424,11 +426,12 @@ fn kind_of(cql_type_name: &str) -> &str {
     if is_known { word } else { "udt" }
 }
 
-/// Extension types whose storage means the same. That of others may not, such as the numbers of periods.
+/// Extension types whose values mean the same as their storage. The storage of other extension
+/// types can mean something else: a period, for example, is stored as a plain number.
 const EXTENSIONS: [&str; 3] = ["arrow.uuid", "arrow.json", "arrow.fixed_shape_tensor"];
 
-/// Whether values of one kind may be written to columns of another, which Arrow's types alone do not
-/// tell: a decimal is a text there, and a set a list.
+/// Whether values of one kind of CQL type may be written to columns of another. The Arrow types
+/// alone do not decide this: a decimal is a text in Arrow, and a set is a list.
 fn goes_into(from: &str, to: &str, data_type: &DataType) -> bool {
     let is_text = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     from == to

@@ -1,4 +1,4 @@
-//! Columns of numbers in NumPy's layout: numbers of fixed width, one after another.
+//! Reads columns of numbers into NumPy's layout: numbers of fixed width, one after another.
 
 use std::sync::Arc;
 
@@ -9,12 +9,13 @@ use crate::batch::{BLOCK, broken, check, find};
 use crate::column::cells::Cells;
 use crate::column::{Outcome, refused};
 
-/// Called with the text of each row, or without one for a null.
+/// Called with the text of each row, or with `None` for a null.
 pub type Take<'a> = Box<dyn FnMut(Option<&str>) + 'a>;
 
 /// Where the cells of a column go.
 pub enum Sink<'a> {
-    /// Room for the numbers of all rows of the page, and the rows that are null, of the result.
+    /// The memory for the numbers of the page's rows, and the list of the rows that are null. The
+    /// list counts rows from the first row of the result.
     Numbers(&'a mut [u8], &'a mut Vec<usize>),
     Texts(Take<'a>),
     Nowhere,
@@ -25,7 +26,7 @@ pub struct Reader {
     names: Arc<[Column]>,
     layouts: Vec<Option<Layout>>,
     spans: Vec<(u32, i32)>,
-    /// The rows that were read.
+    /// The number of rows that were read.
     rows: usize,
 }
 
@@ -39,7 +40,7 @@ impl Reader {
         }
     }
 
-    /// How a column lies in an array, if it does.
+    /// The layout of each column; `None` for a column whose type has none.
     pub fn layouts(&self) -> &[Option<Layout>] {
         &self.layouts
     }
@@ -49,7 +50,7 @@ impl Reader {
     }
 
     /// # Errors
-    /// If a page has other columns, or fewer bytes than its rows have at least.
+    /// If a page has other columns, or too few bytes for the number of its rows.
     pub fn check(&self, page: &Page) -> Outcome<()> {
         check(page, &self.names)
     }
@@ -57,7 +58,7 @@ impl Reader {
     /// Reads a page.
     ///
     /// # Errors
-    /// If it cannot be read. What went to the sinks is of no use then.
+    /// If it cannot be read. The contents of the sinks are invalid then.
     pub fn append(&mut self, page: &Page, sinks: &mut [Sink<'_>]) -> Outcome<()> {
         check(page, &self.names)?;
         let (width, mut row, mut at) = (self.names.len(), 0, 0);
@@ -103,12 +104,12 @@ fn texts(cells: &Cells<'_>, take: &mut dyn FnMut(Option<&str>)) -> Result<(), (u
     Ok(())
 }
 
-/// How the cells of a type lie in an array.
+/// How the cells of a type are stored in an array.
 #[derive(Clone, Debug)]
 pub struct Layout {
     cql_type: CqlType,
     element: Element,
-    /// The elements of a cell: one, or those of a vector.
+    /// The number of elements in a cell: the dimension of a vector, 1 for other types.
     count: usize,
 }
 
@@ -119,15 +120,16 @@ enum Element {
     Four,
     Eight,
     Boolean,
-    /// Four bytes become days of eight.
+    /// A number of days: four bytes on the wire, eight in the array.
     Date,
 }
 
-/// Nulls take memory, which a server's word alone must not make large.
+/// A null vector of more elements than this is an error, because nulls take memory too. A server
+/// must not be able to make the client allocate much memory by a large dimension alone.
 const LARGEST_NULL: usize = 65_536;
 
 impl Layout {
-    /// `None` if cells of the type are no numbers of fixed width.
+    /// `None` if the cells of the type are not numbers of fixed width.
     pub fn of(cql_type: &CqlType) -> Option<Layout> {
         let cql_type = cql_type.thawed();
         if let CqlType::Vector(element, dimension) = cql_type {
@@ -150,12 +152,13 @@ impl Layout {
         Some(Layout { cql_type: cql_type.clone(), element, count: 1 })
     }
 
-    /// The bytes of a cell in the array.
+    /// The size in bytes of a cell in the array.
     pub fn width(&self) -> usize {
         self.element.width() * self.count
     }
 
-    /// Writes cells to an array that has room for exactly them, and which of them are nulls.
+    /// Writes cells to `out`, which has the size of all of them. Calls `null` with the index of
+    /// each null.
     ///
     /// # Errors
     /// The number of the cell that cannot be read, and why.
@@ -222,7 +225,7 @@ impl Element {
         }
     }
 
-    /// Copies numbers, whose bytes are in the opposite order.
+    /// Copies numbers and reverses the bytes of each.
     #[inline]
     fn swap(self, bytes: &[u8], out: &mut [u8]) -> Result<(), Malformed> {
         if bytes.len() != out.len() {

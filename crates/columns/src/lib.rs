@@ -1,4 +1,4 @@
-//! Pages of CQL rows to Arrow record batches, and record batches to rows of bind values.
+//! Converts pages of CQL rows to Arrow record batches, and record batches to rows of bind values.
 //!
 //! This crate knows which Arrow type each CQL type becomes, how cells are appended to columns, which
 //! Arrow types each CQL type takes, and how cells are written from them. It does not depend on Python

@@ -1,4 +1,4 @@
-//! Record batches to the rows of a statement.
+//! Encodes record batches as the rows of a statement.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::column::Outcome;
 use crate::fit::{self, Purpose};
 use crate::source::{Dropped, Encoded, Kind, Source};
 
-/// What becomes of nulls.
+/// How a null is bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
     Null,
@@ -29,14 +29,15 @@ pub struct Marker {
     pub field: String,
     pub purpose: Purpose,
     pub nulls: Nulls,
-    /// Set if nulls within collections are refused, as servers do. True for a list that takes them.
+    /// Set if nulls inside collections are refused, as servers refuse them. True for a list whose
+    /// own elements may be null.
     pub within: Option<bool>,
-    /// The index of a vector of floats, and whether it compares by angles.
+    /// The name of the index on a column of vectors of floats, and whether it compares by angle.
     pub index: Option<(String, bool)>,
 }
 
 impl Marker {
-    /// Why servers refuse a value, if they do.
+    /// The error for a value that servers refuse; `None` for other values.
     fn refused(&self, bytes: &[u8]) -> Option<Box<CodecError>> {
         let cql_type = &self.column.cql_type;
         if let Some((index, is_cosine)) = &self.index {
@@ -48,7 +49,7 @@ impl Marker {
     }
 }
 
-/// The values of a field.
+/// The values of a bind marker, one for each row of a batch.
 #[derive(Clone, Debug)]
 pub enum Values {
     Arrow(FieldRef, ArrayRef),
@@ -56,7 +57,7 @@ pub enum Values {
     Encoded(Arc<Encoded>),
 }
 
-/// The statement that batches are for.
+/// The bind markers of the statement that batches are loaded with.
 pub struct Target {
     markers: Vec<Marker>,
     dropped: Dropped,
@@ -81,10 +82,11 @@ impl Target {
         &self.markers
     }
 
-    /// Binds a batch: the values of each marker, in their order.
+    /// Binds a batch: `values` has the values of each marker, in the order of the markers.
     ///
     /// # Errors
-    /// If the type of a column is not one that its marker takes; names the column and both types.
+    /// If a marker does not take the Arrow type of its values. The error names the column and both
+    /// types.
     pub fn bind(self: &Arc<Self>, values: Vec<Values>) -> Outcome<Bound> {
         let mut sources = Vec::with_capacity(values.len());
         for (marker, values) in self.markers.iter().zip(values) {
@@ -106,7 +108,7 @@ impl Target {
 }
 
 impl Bound {
-    /// The first row of a batch of so many that lacks a value that it must have, and the error.
+    /// The first of the batch's `rows` rows with a null that is refused, and the error for it.
     pub fn missing(&self, rows: usize) -> Option<(usize, Box<CodecError>)> {
         let markers = self.markers.markers.iter().zip(&self.sources);
         let nulls = markers.filter(|(marker, _)| marker.nulls == Nulls::Refused);
@@ -116,10 +118,10 @@ impl Bound {
         null_rows.min_by_key(|(row, _)| *row)
     }
 
-    /// Appends a row. If that fails, the buffer is as it was.
+    /// Appends a row; on failure the buffer is unchanged.
     ///
     /// # Errors
-    /// If a value does not fit its column; names the column.
+    /// If a value does not fit its column. The error names the column.
     pub fn encode(&self, row: usize, rows: &mut RowBuffer) -> Outcome<()> {
         for (marker, source) in self.markers.markers.iter().zip(&self.sources) {
             let encoded = if source.is_unset(row) && marker.nulls != Nulls::Refused {
@@ -145,7 +147,7 @@ impl Bound {
             };
             if let Err((error, is_of_null)) = encoded {
                 rows.abandon_row();
-                // Cells that were encoded elsewhere have it in their error.
+                // The errors of cells that were encoded elsewhere already name the column.
                 let is_named = matches!(source.kind, Kind::Encoded(_)) && !is_of_null;
                 let name = || Segment::Column(marker.column.name.clone());
                 return Err(if is_named { error } else { error.at(name()) });
@@ -284,7 +286,7 @@ mod tests {
         ) {
             let rows: Vec<_> = cells.iter().map(|cell| vec![cell.clone()]).collect();
             let page = page(std::slice::from_ref(&cql_type), &rows);
-            // A key of a map that has no bytes, or more digits than a text has, is refused.
+            // Some pages cannot be gathered, such as one with a map whose key has no bytes.
             let Ok(batch) = gathered(&page, Profile::LOSSLESS) else { return Ok(()) };
             let types = [cql_type];
             prop_assert_eq!(of_batch(&batch, &types).unwrap(), cells.clone());

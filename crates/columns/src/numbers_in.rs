@@ -1,4 +1,4 @@
-//! Arrow arrays of numbers, read as CQL numbers. Only conversions that lose nothing are made.
+//! Reads Arrow arrays of numbers as CQL numbers. Only conversions that lose nothing are made.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -14,7 +14,7 @@ use turbocql_codec::types::varint;
 use crate::bytes_in::Slices;
 use crate::parse;
 
-/// Integers of at most 64 bits with a sign.
+/// Integers of types whose values all fit a signed 64-bit integer.
 pub enum Integers {
     Int8(ScalarBuffer<i8>),
     Int16(ScalarBuffer<i16>),
@@ -49,7 +49,7 @@ impl Integers {
         Some(Integers::UInt8(array.values().clone()))
     }
 
-    /// The bytes that a signed integer needs for every value.
+    /// The size in bytes of a signed integer that can have every value of the array's type.
     pub fn width(&self) -> usize {
         match self {
             Integers::Int8(_) => 1,
@@ -111,7 +111,7 @@ impl Floats {
         match self {
             Floats::Half(values) => values.value(row).to_f32(),
             Floats::Single(values) => values[row],
-            // Never made for single precision.
+            // `Floats::of` makes no doubles for a significand of 24 bits.
             Floats::Double(values) => values[row] as f32,
             Floats::Integers(values) => values.get(row) as f32,
         }
@@ -162,7 +162,7 @@ impl Decimals {
         Slices::text(array).map(Decimals::Text)
     }
 
-    /// Whether all are integers by their type.
+    /// Whether the array's type has integers only. True for texts, which are checked one by one.
     pub fn are_whole(&self) -> bool {
         match self {
             Decimals::Decimal32(_, scale)
@@ -173,7 +173,7 @@ impl Decimals {
         }
     }
 
-    /// Appends the shortest form of the number without its decimal point.
+    /// Appends the number without its decimal point, as a `varint`. Returns its scale.
     fn put_unscaled(&self, row: usize, out: &mut Vec<u8>) -> Result<i32, Malformed> {
         let (value, scale) = match self {
             Decimals::Integers(values) => (values.get(row).into(), 0),
@@ -185,7 +185,7 @@ impl Decimals {
                 out.extend_from_slice(varint::trim(&values.value(row).to_be_bytes()));
                 return Ok((*scale).into());
             }
-            // Read with its own scale by the callers.
+            // The callers parse texts themselves.
             Decimals::Text(_) => return Err(Malformed::Invalid("a text")),
         };
         varint::encode_i128(value, out);

@@ -1,4 +1,4 @@
-//! Texts that stand for numbers, UUIDs and addresses, read without a loss.
+//! Parses texts as numbers, UUIDs and addresses, without loss.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use turbocql_codec::types::{decimal as of_decimal, inet as of_inet};
 
 const NO_NUMBER: Malformed = Malformed::Invalid("a text that is no finite number");
 
-/// A sign, and what follows it.
+/// Whether the number is negative, and its text without the sign.
 fn signed(text: &[u8]) -> (bool, &[u8]) {
     match text {
         [b'-', unsigned @ ..] => (true, unsigned),
@@ -27,7 +27,7 @@ fn digits_of(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// An integer without a decimal point, as the unscaled part of a decimal of scale 0.
+/// Appends an integer as a `varint`. The digits are numbers from 0 to 9.
 pub fn put_digits(negative: bool, digits: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let start = out.len();
     of_decimal::encode(negative, digits, 0, out)?;
@@ -35,7 +35,7 @@ pub fn put_digits(negative: bool, digits: &[u8], out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// An integer as digits.
+/// Parses an integer and appends it as a `varint`.
 pub fn varint(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let (negative, unsigned) = signed(text);
     let mut digits = Vec::with_capacity(unsigned.len());
@@ -46,7 +46,8 @@ pub fn varint(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     put_digits(negative, &digits, out)
 }
 
-/// A number as Python's `Decimal` writes it: digits, a point, an exponent.
+/// Parses a number as Python's `Decimal` prints it (digits, a point, an exponent) and appends it as
+/// a `decimal`.
 pub fn decimal(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     const BEYOND: Malformed = Malformed::Range("an exponent beyond 32 bits");
     let (negative, unsigned) = signed(text);
@@ -81,7 +82,7 @@ pub fn decimal(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     of_decimal::encode(negative, &digits[leading..], scale, out)
 }
 
-/// A UUID as 36 characters.
+/// Parses a UUID of 36 characters.
 pub fn uuid(text: &[u8]) -> Result<[u8; 16], Malformed> {
     const NO_UUID: Malformed = Malformed::Invalid("a text that is no UUID");
     if text.len() != 36 {

@@ -1,4 +1,4 @@
-//! Numbers in the layout of NumPy, as Arrow arrays.
+//! Makes Arrow arrays from memory in NumPy's layout.
 
 use std::sync::Arc;
 
@@ -13,10 +13,12 @@ use arrow_array::{ArrayRef, ArrowPrimitiveType, BooleanArray, FixedSizeListArray
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::Field;
 
-/// An array of rows in the layout of NumPy, little-endian and contiguous. `kind` is NumPy's letter
-/// and the size of an item, or a unit of time: `f4`, `b1`, `U10`, `M8[ms]`. `shape` is that of a row,
-/// empty for a plain column. `valid` says which rows are not masked. The first of so many rows has a number
-/// in the data.
+/// Makes an array from rows in NumPy's layout, little-endian and contiguous.
+///
+/// `kind` is NumPy's letter with the size of an item, or with a unit of time: `f4`, `b1`, `U10`,
+/// `M8[ms]`. `shape` is the shape of one row; it is empty for a plain column. `valid` says which
+/// rows are not masked. `first` is the number of the first row, for errors; `rows` is the number of
+/// rows.
 ///
 /// # Errors
 /// For other kinds, and if the sizes contradict each other.
@@ -110,7 +112,7 @@ fn numbers<T: ArrowPrimitiveType>(
     Ok(Arc::new(PrimitiveArray::<T>::new(values::<T::Native>(data, count)?, nulls)))
 }
 
-/// NumPy's "not a time" is null.
+/// Adds the rows with NumPy's "not a time" to the nulls.
 fn with_nats(values: &[i64], nulls: Option<NullBuffer>) -> Option<NullBuffer> {
     if !values.contains(&i64::MIN) {
         return nulls;
@@ -145,7 +147,7 @@ fn days(
     Ok(Arc::new(PrimitiveArray::<Date32Type>::new(days.into(), nulls)))
 }
 
-/// Texts of fixed width: characters of four bytes, filled up with zeros.
+/// Reads texts of fixed width: four bytes per character, with zeros after the text.
 fn texts(
     width: &str,
     data: &Buffer,
@@ -176,7 +178,7 @@ fn texts(
     Ok(Arc::new(builder.finish()))
 }
 
-/// Bytes of fixed width, filled up with zeros.
+/// Reads byte strings of fixed width, with zeros after their contents.
 fn strings(
     width: &str,
     data: &Buffer,
@@ -195,7 +197,7 @@ fn strings(
     Ok(Arc::new(builder.finish()))
 }
 
-/// Items of so many bytes, which may be none.
+/// The items, of `width` bytes each. `width` may be 0.
 fn fixed(width: usize, data: &Buffer, count: usize) -> Result<impl Iterator<Item = &[u8]>, String> {
     let bytes = data.as_slice();
     if Some(bytes.len()) != count.checked_mul(width) {

@@ -9,10 +9,10 @@ use arrow_schema::extension::{
 use arrow_schema::{DataType, Field, Fields, IntervalUnit, Schema, TimeUnit};
 use turbocql_codec::{Column, CqlType};
 
-/// The key of a field's metadata under which its CQL type stands, as CQL.
+/// The key in a field's metadata for the field's CQL type, as CQL text.
 pub const CQL_TYPE: &str = "cql_type";
 
-/// What becomes of types for which Arrow has no type that all its consumers take.
+/// The choice of Arrow types for CQL types that have no Arrow type that all consumers support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     pub decimal: Decimal,
@@ -42,7 +42,7 @@ pub enum Varint {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Duration {
-    /// Of `months`, `days` and `nanoseconds`.
+    /// A struct of `months`, `days` and `nanoseconds`.
     #[default]
     Struct,
     /// Arrow's interval of months, days and nanoseconds.
@@ -75,7 +75,7 @@ pub enum Texts {
 }
 
 impl Profile {
-    /// Every value as it is.
+    /// The profile that loses nothing.
     pub const LOSSLESS: Profile = Profile {
         decimal: Decimal::Text,
         varint: Varint::Text,
@@ -94,7 +94,7 @@ pub fn schema(columns: &[Column], profile: Profile) -> Schema {
     Schema::new(fields)
 }
 
-/// A nullable field, which carries its CQL type as metadata.
+/// A nullable field with its CQL type as metadata.
 pub fn field(name: &str, cql_type: &CqlType, profile: Profile) -> Field {
     let field = Field::new(name, data_type(cql_type, profile), true);
     let metadata = HashMap::from([(CQL_TYPE.to_owned(), cql_type.to_string())]);
@@ -107,7 +107,8 @@ pub fn field(name: &str, cql_type: &CqlType, profile: Profile) -> Field {
         && let CqlType::Vector(element, dimension) = cql_type
         && is_number(element)
     {
-        // By hand: arrow-schema takes it only for elements without metadata.
+        // Written without arrow-schema, which allows this extension type only for elements without
+        // metadata.
         let metadata = field.metadata_mut();
         let shape = format!("{{\"shape\":[{dimension}]}}");
         metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), FixedShapeTensor::NAME.to_owned());
@@ -135,7 +136,7 @@ pub fn entries(key: &CqlType, value: &CqlType, profile: Profile) -> Field {
     Field::new("entries", DataType::Struct(fields), false)
 }
 
-/// The fields of a struct that stands for a tuple, a user-defined type or a composite.
+/// The fields of the struct for a tuple, a user-defined type or a composite.
 pub fn parts(cql_type: &CqlType, profile: Profile) -> Option<Fields> {
     let numbered = |types: &[CqlType]| {
         let parts = types.iter().enumerate();
@@ -176,7 +177,7 @@ pub fn parts(cql_type: &CqlType, profile: Profile) -> Option<Fields> {
     }
 }
 
-/// The fields of a struct that stands for a duration.
+/// The fields of the struct for a duration.
 pub fn duration() -> Fields {
     Fields::from(vec![
         Field::new("months", DataType::Int32, false),
@@ -230,7 +231,7 @@ pub fn data_type(cql_type: &CqlType, profile: Profile) -> DataType {
             DataType::Struct(parts(cql_type, profile).unwrap_or_default())
         }
         CqlType::Vector(element, dimension) => {
-            // A dimension has at most 8,192 elements in the server, and 31 bits in Arrow.
+            // Arrow's dimension has 31 bits. No server allows vectors that large.
             let size = i32::try_from(*dimension).unwrap_or(i32::MAX);
             DataType::FixedSizeList(Arc::new(field("item", element, profile)), size)
         }

@@ -1,4 +1,4 @@
-//! Arrow arrays, read as the cells of a CQL type.
+//! Encodes the values of Arrow arrays as cells of a CQL type.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,7 +15,8 @@ use crate::column::Outcome;
 use crate::numbers_in::{Decimals, Floats, Integers};
 use crate::parse;
 
-/// Memory for longer values is asked for first, because a refusal would end the process.
+/// For a value of more bytes than this, memory is reserved with `try_reserve` first. Growing a
+/// `Vec` without memory would abort the process.
 const LONG: usize = 1 << 20;
 
 /// An array, and the CQL type of its cells.
@@ -25,19 +26,19 @@ pub struct Source {
     pub kind: Kind,
 }
 
-/// Cells that were encoded elsewhere, one to a row.
+/// Cells that were encoded elsewhere, one for each row.
 #[derive(Debug, Default)]
 pub struct Encoded {
     pub cells: RowBuffer,
-    /// Why a row has none.
+    /// The errors of the rows that have no cell.
     pub refused: HashMap<usize, Box<CodecError>>,
 }
 
-/// From one unit of time to another.
+/// A conversion from one unit of time to another.
 #[derive(Clone, Copy, Debug)]
 pub enum Scale {
     Times(i64),
-    /// Divided by so much; what is left over is dropped or refused.
+    /// Divides by the number. A remainder is dropped or refused.
     Over(i64, Dropped),
 }
 
@@ -49,9 +50,9 @@ pub enum Dropped {
 
 pub enum Kind {
     Null,
-    /// An integer of so many bytes.
+    /// Integers, and the number of bytes in which each is written.
     Integer(Integers, usize),
-    /// A number of seconds of four bytes, from integers of any width.
+    /// Numbers of seconds, written in four bytes each, from integers of any width.
     Seconds(Integers),
     Varint(Decimals),
     Decimal(Decimals),
@@ -71,10 +72,10 @@ pub enum Kind {
         is_text: bool,
     },
     Date(ScalarBuffer<i32>),
-    /// A time at midnight, and how many of its units a day has.
+    /// Timestamps at midnight, and the number of their units in a day.
     DateOf(ScalarBuffer<i64>, i64),
     Time(Integers, i64),
-    /// A timestamp, or the write time of a row.
+    /// Timestamps, or the write times of rows.
     Instant(Integers, Scale),
     Duration(Durations),
     List(ListOffsets, Box<Source>),
@@ -98,11 +99,11 @@ pub enum Durations {
     /// Days and milliseconds.
     DayTime(PrimitiveArray<arrow_array::types::IntervalDayTimeType>),
     Months(ScalarBuffer<i32>),
-    /// A number of units of so many nanoseconds.
+    /// Numbers of a unit of time, and the number of nanoseconds in the unit.
     Elapsed(Integers, i64),
 }
 
-/// A time that its unit makes too large.
+/// The error for a time that exceeds 64 bits in the unit of its column.
 const BEYOND: Malformed = Malformed::Range("a number beyond 64 bits");
 
 impl Scale {
@@ -195,7 +196,7 @@ impl Source {
         encoded.cell(row) == Some(Cell::Unset)
     }
 
-    /// The first row that has no value, of all.
+    /// The first of `rows` rows that is null.
     pub fn first_null(&self, rows: usize) -> Option<usize> {
         let may_have = self.nulls.as_ref().is_some_and(|nulls| nulls.null_count() > 0)
             || matches!(self.kind, Kind::Null | Kind::Indexed(..) | Kind::Encoded(_));
@@ -208,7 +209,7 @@ impl Source {
         if matches!(malformed, Malformed::Range(_)) { error.beyond_range() } else { error }
     }
 
-    /// Appends a part of a value after its length; a null has none.
+    /// Appends the length and the bytes of a row's value; for a null, only the length of null.
     pub fn put_cell(&self, row: usize, out: &mut Vec<u8>) -> Outcome<()> {
         if self.is_null(row) {
             wire::put_i32(out, wire::NULL);
@@ -229,7 +230,7 @@ impl Source {
 
     fn try_put(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Why> {
         match &self.kind {
-            // Nulls are found before.
+            // The callers have checked for nulls.
             Kind::Null => {}
             Kind::Integer(values, width) => {
                 out.extend_from_slice(&values.get(row).to_be_bytes()[8 - width..]);
@@ -376,7 +377,8 @@ impl Source {
         Ok(())
     }
 
-    /// Appends numbers of fixed width at once. Returns false for others.
+    /// Appends a range of numbers at once. Returns false and appends nothing for types that must be
+    /// converted one by one.
     fn put_swapped(&self, range: Range<usize>, out: &mut Vec<u8>) -> bool {
         if let Kind::Float(Floats::Single(values)) = &self.kind {
             put_numbers(&values[range], out, f32::to_be_bytes);

@@ -1,11 +1,11 @@
-//! Numbers and addresses as text.
+//! Writes numbers, addresses and UUIDs as text.
 
 use turbocql_codec::Malformed;
 #[cfg(test)]
 use turbocql_codec::types;
 use turbocql_codec::types::{decimal, inet, uuid, varint};
 
-/// The digits of a `varint`.
+/// Appends a `varint` in digits.
 pub fn varint(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     match varint::decode_i128(bytes)? {
         Some(value) => out.extend_from_slice(value.to_string().as_bytes()),
@@ -14,8 +14,8 @@ pub fn varint(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// A `decimal` as Python's `Decimal` prints it: with an exponent where plain digits would have zeros
-/// that the value does not have.
+/// Appends a `decimal` as Python's `Decimal` prints it. The text has an exponent if the scale is
+/// negative, or if more than five zeros would follow the point before the first digit.
 pub fn decimal(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let decimal::Parts { negative, digits, scale } = decimal::decode(bytes)?;
     if negative {
@@ -23,7 +23,7 @@ pub fn decimal(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     }
     let exponent = -i64::from(scale);
     let count = digits.len() as i64;
-    // Where the point stands among the digits: after so many of them.
+    // The number of digits before the point.
     let point = count + exponent;
     if exponent <= 0 && point > -6 {
         let digits = digits.as_bytes();
@@ -87,7 +87,7 @@ pub fn rescaled(bytes: &[u8], precision: u8, scale: i8) -> Result<i128, Malforme
     if digits.len() as i64 + zeros > i64::from(precision) {
         return Err(BEYOND);
     }
-    // At most 38 digits.
+    // `decimal128` has at most 38 digits, which fit 128 bits.
     let number = digits.bytes().fold(0i128, |value, digit| value * 10 + i128::from(digit - b'0'));
     let number = number * 10i128.pow(zeros as u32);
     Ok(if negative { -number } else { number })

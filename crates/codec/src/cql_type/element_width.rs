@@ -1,4 +1,4 @@
-//! Which types a vector has without lengths.
+//! Decides which element types a vector writes without lengths.
 
 use crate::cql_type::CqlType;
 

@@ -6,8 +6,8 @@ pub use crate::cql_type::element_width::element_width;
 use crate::error::Malformed;
 use crate::wire::{self, Reader};
 
-/// What a vector of floats has that an index refuses; `None` for one that it takes. `is_cosine`: the
-/// index compares by angles.
+/// The reason why an index refuses a vector of floats; `None` if the index accepts it. `is_cosine`
+/// is true for an index that compares vectors by their angle.
 pub fn refused_by_index(bytes: &[u8], is_cosine: bool) -> Option<&'static str> {
     let numbers = bytes.chunks_exact(4).filter_map(|four| four.try_into().ok());
     // Servers compute with floats of 32 bits, too.

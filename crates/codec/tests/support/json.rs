@@ -1,4 +1,4 @@
-//! Does a value say the same as the text that the server's `toJson` gave for it?
+//! Compares values with the JSON text that the server's `toJson` returned for them.
 
 use num_bigint::BigInt;
 use serde_json::{Map, Value as Json};
@@ -7,7 +7,8 @@ use turbocql_codec::{CqlType, UdtType};
 
 use super::value::Value;
 
-/// Null matches null, and a nan or an infinity, for which JSON has no text.
+/// Whether a value equals the server's JSON. JSON's null matches a null, a NaN and an infinity,
+/// because JSON has no text for the last two.
 pub fn matches(cql_type: &CqlType, value: Option<&Value>, json: &Json) -> bool {
     match value {
         Some(value) => value_matches(cql_type.thawed(), value, json),
@@ -82,7 +83,7 @@ fn value_matches(cql_type: &CqlType, value: &Value, json: &Json) -> bool {
 }
 
 fn fields_match(udt: &UdtType, parts: &[Option<Value>], object: &Map<String, Json>) -> bool {
-    // The server quotes the names that are not lower case.
+    // The server quotes names that are not in lower case.
     let shown = |name: &str| {
         if name == name.to_lowercase() { name.to_owned() } else { format!("\"{name}\"") }
     };
@@ -92,7 +93,8 @@ fn fields_match(udt: &UdtType, parts: &[Option<Value>], object: &Map<String, Jso
         })
 }
 
-/// A map's key is a string in JSON: what is no string by itself stands there as JSON.
+/// The JSON of a map's key. JSON's keys are strings, so a key that is not a string in JSON is a
+/// string that contains the key as JSON.
 fn key_json(key_type: &CqlType, name: &str) -> Json {
     let string = Json::String(name.to_owned());
     match key_type.thawed() {
@@ -111,7 +113,7 @@ fn text(json: &Json) -> &str {
     json.as_str().unwrap_or_else(|| panic!("no string: {json}"))
 }
 
-/// A number's own text: no digit is lost.
+/// The text of a number, with all its digits.
 fn number(json: &Json) -> String {
     assert!(json.is_number(), "no number: {json}");
     json.to_string()
@@ -126,7 +128,7 @@ pub fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
 }
 
-/// What Java's `BigDecimal.toString` wrote, from which the scale can be told.
+/// Parses the output of Java's `BigDecimal.toString`, which shows the scale.
 fn decimal(text: &str) -> Parts {
     let (negative, unsigned) =
         text.strip_prefix('-').map_or((false, text), |unsigned| (true, unsigned));
@@ -168,8 +170,8 @@ fn time(text: &str) -> i64 {
     seconds * 1_000_000_000 + fraction.parse::<i64>().unwrap()
 }
 
-/// The server shows no era: years before 1 look like others, so only the day of the year, and
-/// the clock, can be told there.
+/// Whether a timestamp equals the server's text. The server shows no era, so a year before 1 looks
+/// like another year. For such timestamps, only the time of day is compared.
 fn timestamp_matches(ms: i64, text: &str) -> bool {
     let (day, clock) = text.strip_suffix('Z').unwrap().split_once(' ').unwrap();
     let in_day = time(&format!("{clock}000000")) / 1_000_000;

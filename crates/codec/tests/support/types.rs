@@ -1,4 +1,4 @@
-//! Types of any shape, for properties.
+//! Strategies for CQL types of any shape, for property tests.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn simple_type() -> impl Strategy<Value = CqlType> {
             CqlType::Timestamp,
             CqlType::Duration,
         ]),
-        // Classes as Java could name them, and a little more.
+        // Java class names, and some that are not valid in Java.
         1 => "[a-z\"'=>ü]{1,4}\\.[A-Z][a-z0-9]{0,4}(\\([a-z ,:'(ü]{0,5}\\){0,1}){0,1}"
             .prop_filter("parentheses in pairs", |class| {
                 class.matches('(').count() == class.matches(')').count()
@@ -39,7 +39,7 @@ fn simple_type() -> impl Strategy<Value = CqlType> {
     ]
 }
 
-/// Names, some of which must be quoted or mean something else without quotes.
+/// Names, some of which need quotes: without them, they would be invalid or mean a built-in type.
 pub fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[a-z][a-z0-9_]{0,5}",
@@ -50,7 +50,8 @@ pub fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Java writes keyspaces as they are, so that those with marks of its grammar are none in it.
+/// Keyspace names without the characters `(`, `)`, `,`, `:` and whitespace, because Java class
+/// names do not quote keyspaces.
 fn keyspace() -> impl Strategy<Value = String> {
     prop_oneof![
         2 => Just(String::new()),

@@ -1,4 +1,4 @@
-//! Values of any type as a tree, to and from bytes by a plan.
+//! Values of any type as trees, which a plan encodes and decodes.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use num_bigint::BigInt;
 use turbocql_codec::types::{self, decimal::Parts, duration::Duration};
 use turbocql_codec::{CqlType, Malformed, Plan, wire};
 
-/// Floats are kept as their bits, so that equality is that of bytes.
+/// A value. Floats are kept as their bits, so that two values are equal if their bytes are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     Text(String),
@@ -26,7 +26,7 @@ pub enum Value {
     /// A tuple or user-defined type.
     Tuple(Vec<Option<Value>>),
     Vector(Vec<Value>),
-    /// As many components as there are: its last ones may be missing.
+    /// The components that the value has. The last ones of the type may be missing.
     Composite(Vec<Value>),
 }
 
@@ -45,7 +45,7 @@ pub fn decode(plan: &Plan<()>, bytes: &[u8]) -> Result<Value, Malformed> {
         Plan::Counter => Value::Integer(types::counter::decode(bytes)?),
         Plan::VarInt => {
             let value = types::varint::decode(bytes)?;
-            // The short way, where it applies, must say the same.
+            // `decode_i128` must return the same number if the number fits 128 bits.
             if let Some(small) = types::varint::decode_i128(bytes)? {
                 assert_eq!(value, BigInt::from(small));
             }
@@ -81,7 +81,7 @@ pub fn decode(plan: &Plan<()>, bytes: &[u8]) -> Result<Value, Malformed> {
             cells.finish()?;
             Value::Tuple(parts)
         }
-        // What a newer schema wrote behind the known fields is left alone.
+        // Fields that a newer schema wrote after the known fields are ignored.
         Plan::Udt(udt) => {
             Value::Tuple(decode_components(&udt.fields, &mut types::udt::decode(bytes))?)
         }

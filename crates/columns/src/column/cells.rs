@@ -9,7 +9,7 @@ use turbocql_codec::{CqlType, Malformed};
 
 use crate::column::{Outcome, refused};
 
-/// Which cells of a column are null; takes no memory as long as none is.
+/// Which cells of a column are null. It takes no memory as long as no cell is null.
 pub struct Nulls(NullBufferBuilder);
 
 impl Nulls {
@@ -39,7 +39,7 @@ pub struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// Whether all cells have so many bytes, so that none is null.
+    /// Whether all cells have `bytes` bytes. A null has none, so there is no null then.
     #[inline]
     pub fn have_length(&self, bytes: usize) -> bool {
         self.spans.iter().all(|&(_, length)| length as usize == bytes)
@@ -47,7 +47,7 @@ impl<'a> Cells<'a> {
 
     /// The bytes of all cells together; `None` if one is null.
     pub fn total(&self) -> Option<usize> {
-        // Without an end at the first null, so that it takes one instruction for several cells.
+        // The loop does not stop at the first null, so that the compiler can vectorize it.
         let (bytes, all) = self.spans.iter().fold((0u64, 0), |(bytes, all), &(_, length)| {
             (bytes + u64::from(length as u32), all | length)
         });
@@ -60,7 +60,7 @@ impl<'a> Cells<'a> {
         let block = self.block;
         self.spans.iter().map(move |&(start, _)| {
             let cell = block.get(start as usize..).and_then(<[u8]>::first_chunk);
-            // The places were found in the block, so there are as many bytes.
+            // `batch::find` has found the cell inside the block, so the block has its `N` bytes.
             cell.copied().unwrap_or([0; N])
         })
     }
@@ -99,7 +99,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
         Ok(())
     }
 
-    /// Appends cells of so many bytes each. `swap` makes a number of bytes in the machine's order.
+    /// Appends cells. `swap` makes a number of the `N` big-endian bytes of a cell.
     #[inline(always)]
     pub fn extend<const N: usize>(
         &mut self,
@@ -119,7 +119,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
                         self.values.push(swap(bytes));
                         self.nulls.push(true);
                     }
-                    // Of another length, or of none.
+                    // A cell without bytes is a null. Any other length is an error.
                     Err(_) => self.push(Some(bytes)).map_err(|error| (number, error))?,
                 },
                 None => {
@@ -131,7 +131,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
         Ok(())
     }
 
-    /// The numbers of a vector's elements, without lengths between them.
+    /// Appends the elements of a vector, which are written without lengths.
     #[inline(always)]
     pub fn extend_bare<const N: usize>(&mut self, bytes: &[u8], swap: fn([u8; N]) -> T::Native) {
         let (numbers, _) = bytes.as_chunks::<N>();
@@ -146,15 +146,15 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     }
 }
 
-/// Appends a value in another form.
+/// Converts the bytes of a value and appends the result.
 pub type Write = fn(&[u8], &mut Vec<u8>) -> Result<(), Malformed>;
 
-/// Texts and bytes.
+/// Text and bytes.
 pub struct Bytes {
     pub offsets: Vec<i32>,
     data: Vec<u8>,
     nulls: Nulls,
-    /// Appends a value. `None` copies its bytes.
+    /// Converts a value and appends it. With `None`, the bytes are copied unchanged.
     pub write: Option<Write>,
     /// Whether a cell without bytes is a value.
     empty_is_value: bool,
@@ -199,8 +199,8 @@ impl Bytes {
 
     /// Copies cells, none of which is null; `end` is where the last one will end.
     fn copy(&mut self, cells: &Cells<'_>, end: usize) {
-        /// Short texts are copied with what follows them, which the next text overwrites: so many
-        /// bytes take one instruction each way.
+        /// A text of at most this many bytes is copied as a chunk of this size, with one load and
+        /// one store. The next text overwrites the bytes after it.
         const SHORT: usize = 16;
 
         let mut at = self.data.len();
@@ -228,7 +228,7 @@ impl Bytes {
 
     pub fn finish_text(&mut self, cql_type: &CqlType) -> Outcome<ArrayRef> {
         let (offsets, data, nulls) = self.take();
-        // Checks once that all is UTF-8, which is quicker than text by text.
+        // Checks all texts for UTF-8 at once, which is faster than a check of each text.
         let wrong =
             Malformed::Invalid("a text that is not UTF-8; ColumnTypes(text=\"binary\") reads it");
         match StringArray::try_new(offsets, data.into(), nulls) {

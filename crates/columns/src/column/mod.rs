@@ -21,12 +21,13 @@ use crate::column::nested::{Lists, Maps, Structs, Vectors};
 use crate::schema::{self, Decimal, Duration, Profile, Texts, Time, Uuids, Varint, data_type};
 use crate::text;
 
-/// An error with its place; boxed, so that the way without errors is short.
+/// The error has its place. It is boxed, so that a `Result` is small.
 pub type Outcome<T> = Result<T, Box<CodecError>>;
 
-/// Adds what the error is about.
+/// The error for bytes that cannot be read as `cql_type`, or that do not fit the chosen Arrow type.
 pub fn refused(cql_type: &CqlType, malformed: Malformed) -> Box<CodecError> {
-    // Values are in the range of their CQL type: it is the program that asked for a narrower one.
+    // Bytes are never out of the range of their CQL type. So the program chose an Arrow type that
+    // is too narrow.
     if let Malformed::Range(reason) = malformed {
         let reason = format!("{cql_type} does not fit the type of its ColumnTypes: {reason}");
         return CodecError::new(cql_type, reason).beyond_range();
@@ -134,7 +135,7 @@ impl Filling {
         Filling { data_type: data_type(&cql_type, profile), cql_type, builder }
     }
 
-    /// Makes room for so many cells, which take at most so many bytes.
+    /// Reserves memory for `cells` cells, which take at most `bytes` bytes.
     pub fn reserve(&mut self, cells: usize, bytes: usize) {
         match &mut self.builder {
             Builder::Int8(numbers) => numbers.values.reserve(cells),
@@ -256,8 +257,8 @@ impl Filling {
         scalar.map_err(|error| refused(&self.cql_type, error))
     }
 
-    /// Appends the elements of a vector that stand without lengths. Returns false if the elements of
-    /// this type are to be appended one by one.
+    /// Appends the elements of a vector, which are written without lengths. Returns false and
+    /// appends nothing if elements of this type must be appended one by one.
     pub fn extend_bare(&mut self, bytes: &[u8]) -> bool {
         match &mut self.builder {
             Builder::Int32(numbers) => numbers.extend_bare(bytes, i32::from_be_bytes),
@@ -287,7 +288,7 @@ impl Filling {
         true
     }
 
-    /// The column, and an empty one in its place.
+    /// Returns the column, and begins an empty one.
     pub fn finish(&mut self) -> Outcome<ArrayRef> {
         let data_type = &self.data_type;
         Ok(match &mut self.builder {

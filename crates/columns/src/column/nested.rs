@@ -12,7 +12,7 @@ use crate::column::cells::Nulls;
 use crate::column::{Filling, Outcome, refused};
 use crate::schema::Profile;
 
-/// The most elements of one column of a batch.
+/// The number of elements of a column as an Arrow offset; an error if it needs more than 31 bits.
 fn offset(count: usize, cql_type: &CqlType) -> Outcome<i32> {
     let too_many = Malformed::Invalid("more than 2,147,483,647 elements in one batch");
     i32::try_from(count).map_err(|_| refused(cql_type, too_many))
@@ -141,8 +141,8 @@ impl Structs {
                 })
             })?;
         }
-        // A type to which fields were added gives values that are longer than it was when the
-        // statement was prepared.
+        // Values of a user-defined type can have more fields than the type had when the statement
+        // was prepared. These fields are ignored.
         if let Some(components) = components
             && udt.is_none()
         {
@@ -165,13 +165,13 @@ impl Structs {
     }
 }
 
-/// Servers have vectors of up to 16,000 elements.
+/// A null vector of more elements than this is an error. Servers allow at most 16,000 elements.
 const LARGEST_NULL: usize = 65_536;
 
 pub struct Vectors {
     element: Filling,
     dimension: usize,
-    /// The bytes of an element that stands without its length.
+    /// The size in bytes of an element, if elements are written without lengths.
     width: Option<usize>,
     nulls: Nulls,
     count: usize,
@@ -188,7 +188,7 @@ impl Vectors {
         }
     }
 
-    /// Makes room for so many vectors, which take at most so many bytes.
+    /// Reserves memory for `cells` vectors, which take at most `bytes` bytes.
     pub fn reserve(&mut self, cells: usize, bytes: usize) {
         if let Some(width) = self.width {
             let fitting = bytes / width.max(1);
@@ -212,8 +212,8 @@ impl Vectors {
                     elements.finish().map_err(malformed)?;
                 }
             }
-            // Arrow keeps room for the elements of a null, which a server's word alone must not make
-            // large.
+            // Arrow stores the elements of a null too. A server must not be able to make the client
+            // allocate much memory by a large dimension alone.
             None if self.dimension > LARGEST_NULL => {
                 let large = "a null among vectors of more than 65,536 elements";
                 return Err(malformed(Malformed::Invalid(large)));

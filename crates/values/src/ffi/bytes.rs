@@ -78,7 +78,7 @@ impl Filled<'_> {
     /// Records that all memory is filled. Returns true.
     ///
     /// # Safety
-    /// The caller must have written every byte of [`Filled::rest`].
+    /// The caller must have written every byte of [`Filled::unwritten`].
     pub unsafe fn set_full(&mut self) -> bool {
         self.written = self.memory.len();
         true

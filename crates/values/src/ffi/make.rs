@@ -44,10 +44,10 @@ fn filled<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: `class` keeps the class alive and shows that the GIL is held. `record` has checked
     // that it is a subclass of tuple. Python code made it: the classes come from
-    // `turbocql._native.records`, or for the accelerator from `collections.namedtuple`. The new tuple has
-    // `values.len()` empty items, and each is set once to an owned reference. No Python code runs
-    // between the allocation and the last item, so no other code sees an empty one. Tests:
-    // unit/test_records.py, unit/test_quick_paths.py (records), accel/test_overrides.py
+    // `turbocql._native.records`, or for the accelerator from `collections.namedtuple`. The new
+    // tuple has `values.len()` empty items, and each is set once to an owned reference. No Python
+    // code runs between the allocation and the last item, so no other code sees an empty one.
+    // Tests: unit/test_records.py, unit/test_quick_paths.py (records), accel/test_overrides.py
     // (rows_of_one_shape_have_one_class).
     unsafe {
         let object = allocate_tuple(class.as_type_ptr(), values.len() as isize);
@@ -60,7 +60,8 @@ fn filled<'py>(
 }
 
 /// Makes an instance of a subclass of tuple with `width` empty items. This is the first step of
-/// `tuple.__new__`, before it sets the items. Returns an owned reference, or null with an exception if there is no memory.
+/// `tuple.__new__`, before it sets the items. Returns an owned reference, or null with an exception
+/// if there is no memory.
 ///
 /// # Safety
 /// The caller must ensure that `class` is a live subclass of tuple that Python code made, that
@@ -222,7 +223,8 @@ pub fn list<'py, E: From<PyErr>>(
     // SAFETY: `py` shows that the GIL is held. The list is new and has `count` empty items; each is
     // set once to an owned reference, which the list takes over. The list is untracked until all
     // are set, so no Python code that `next` runs can reach it. If `next` fails, the list is freed
-    // with empty items, which its deallocation skips. Tests: accel/test_comparison.py (deserialize_tasks).
+    // with empty items, which its deallocation skips. Tests: accel/test_comparison.py
+    // (deserialize_tasks).
     unsafe {
         let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(count as isize))?;
         ffi::PyObject_GC_UnTrack(list.as_ptr().cast());

@@ -99,8 +99,8 @@ pub unsafe fn as_tinyint(object: Object) -> Option<[u8; 1]> {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_date(object: Object) -> Option<[u8; 4]> {
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `given` is used
-    // only to compare the class and to read the fields of a `date`, which runs no Python code.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. It is used only to
+    // compare the class and to read the fields of a `date`, which runs no Python code.
     // Tests: property/test_both_ways.py (date).
     let object = unsafe { borrowed(object) };
     object.cast_exact::<PyDate>().ok().map(|date| types::date::to_bytes(days_of(&*date)))
@@ -144,7 +144,7 @@ pub unsafe fn as_boolean(object: Object) -> Option<[u8; 1]> {
 #[inline(always)]
 pub unsafe fn as_timestamp<D: Dialect>(object: Object) -> Option<[u8; 8]> {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. In all dialects,
-    // `given` is used only to compare the class and to read the fields of a `datetime`. This runs
+    // it is used only to compare the class and to read the fields of a `datetime`. This runs
     // no Python code, because the time zone is compared by address. Tests:
     // property/test_both_ways.py (timestamp), accel/test_comparison.py. Benchmark:
     // "value: timestamp, datetime".
