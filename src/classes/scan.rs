@@ -21,7 +21,7 @@ use turbocql_values::row::RowsAs;
 pub struct ScanOf {
     /// The keyspace and the table.
     pub table: (String, String),
-    /// The bounds of each range: the token before its first one, and its last one.
+    /// The bounds of each range: the token before its first token, and its last token.
     pub ranges: Vec<(i64, i64)>,
     /// The values of the statement after the bounds.
     pub values: Py<PyTuple>,

@@ -61,7 +61,8 @@ pub unsafe fn import_array(
     schema: *mut c_void,
     array: *mut c_void,
 ) -> Result<(Field, ArrayRef), Refused> {
-    // SAFETY: the caller passes a schema, and an array. Both are taken before either is refused.
+    // SAFETY: each pointer is null or points to a struct of its type, by the `# Safety` section.
+    // Both structs are taken before either is refused.
     let (schema, array) = unsafe {
         (
             take(schema, FFI_ArrowSchema::empty(), "ArrowSchema"),
@@ -69,7 +70,8 @@ pub unsafe fn import_array(
         )
     };
     let (schema, array) = (schema?, array?);
-    // SAFETY: both are structs of the producer, and own what they point to until they are dropped.
+    // SAFETY: both are structs of the producer. The memory that they point to stays valid until
+    // they are dropped.
     unsafe {
         let field = read_schema(&schema).map_err(shortened)?;
         let array = read_array(array, field.data_type()).map_err(shortened)?;
@@ -93,7 +95,8 @@ impl Stream {
     /// call. Its callbacks follow the C stream interface, and can be called on any thread, one at a
     /// time.
     pub unsafe fn open(stream: *mut c_void) -> Result<Stream, Refused> {
-        // SAFETY: the caller passes a stream.
+        // SAFETY: the pointer is null or points to an `ArrowArrayStream`, by the `# Safety`
+        // section.
         let mut stream =
             unsafe { take(stream, FFI_ArrowArrayStream::empty(), "ArrowArrayStream") }?;
         if stream.release().is_none() {
@@ -107,7 +110,7 @@ impl Stream {
         // released, and with a struct to write to.
         let code = unsafe { get_schema(&mut stream, &mut schema) };
         if code != 0 {
-            // The contents that a failed callback has left must not be released.
+            // After a failure, the contents of the struct are undefined and must not be released.
             mem::forget(schema);
             return Err(last_error(&mut stream, code));
         }
@@ -172,7 +175,7 @@ fn last_error(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Refused {
     if is_null(text) {
         return format!("the producer of the stream failed (errno {code})");
     }
-    // SAFETY: a C string of the producer, valid until the stream is called again.
+    // SAFETY: `text` is a C string of the producer. It is valid until the stream is called again.
     let bytes = unsafe { slice::from_raw_parts(text, length_of(text, MAX_TEXT)) };
     format!("the producer of the stream failed: {} (errno {code})", String::from_utf8_lossy(bytes))
 }
@@ -182,7 +185,8 @@ fn last_error(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Refused {
 unsafe fn take<T>(from: *mut c_void, empty: T, name: &str) -> Result<T, Refused> {
     let from = from.cast::<T>();
     check_address(from, name)?;
-    // SAFETY: not null, aligned, and a valid `T`, as the caller guarantees.
+    // SAFETY: `from` is not null and aligned, as checked above, and points to a valid `T`, by the
+    // `# Safety` section.
     Ok(unsafe { ptr::replace(from, empty) })
 }
 
@@ -232,18 +236,19 @@ impl Budget {
     }
 
     /// # Safety
-    /// As of `read_schema`.
+    /// `node` is null or points to an ArrowSchema, whose pointers are as [`read_schema`] demands.
     unsafe fn check_schema(&mut self, node: *const CSchema, depth: usize) -> Result<(), Refused> {
         if depth > MAX_DEPTH {
             return Err(format!("the schema is nested deeper than {MAX_DEPTH}"));
         }
         self.nodes = self.nodes.checked_sub(1).ok_or("the schema has too many fields")?;
-        // SAFETY: the caller guarantees what is at the pointer.
+        // SAFETY: `node` is null or points to an ArrowSchema, by the `# Safety` section.
         let node = unsafe { at(node, "ArrowSchema") }?;
         if node.release.is_null() {
             return Err(released("ArrowSchema"));
         }
-        // SAFETY: the texts and the children are what the C data interface says.
+        // SAFETY: the texts, the metadata and the children are as the C data interface defines
+        // them, by the `# Safety` section.
         unsafe {
             let format = self.text(node.format, "format")?;
             if !node.name.is_null() {
@@ -286,7 +291,7 @@ impl Budget {
     unsafe fn text<'a>(&mut self, text: *const c_char, part: &str) -> Result<&'a str, Refused> {
         let text = text.cast::<u8>();
         check_address(text, part)?;
-        // SAFETY: a C string, as the caller guarantees; not null.
+        // SAFETY: `text` is not null, as checked above, and a C string, by the `# Safety` section.
         let bytes = unsafe { slice::from_raw_parts(text, length_of(text, MAX_TEXT)) };
         if bytes.len() == MAX_TEXT {
             return Err(format!("a {part} is longer than {} bytes", MAX_TEXT - 1));
@@ -307,7 +312,7 @@ impl Budget {
             let number = unsafe { metadata.add(read - 4).cast::<i32>().read_unaligned() };
             usize::try_from(number).map_err(|_| format!("{number} is a length in the metadata"))
         };
-        // Keys and values alternate. Nothing is read after the last.
+        // Keys and values alternate. No number follows the last value.
         let (entries, mut length) = (number(0)?, 0);
         for _ in 0..entries * 2 {
             length = number(length)?;
@@ -331,7 +336,8 @@ unsafe fn read_array(mut array: FFI_ArrowArray, data_type: &DataType) -> Result<
         // and arrow-rs would fail.
         return guarded(|| Ok(new_empty_array(data_type)));
     }
-    // SAFETY: the caller guarantees what is at the pointers.
+    // SAFETY: `check_array` demands what the `# Safety` section does. The struct is a local
+    // variable, so it can be written to.
     unsafe { check_array(root, data_type) }?;
     guarded(|| {
         // SAFETY: the array was checked: it agrees with its type in all that arrow-rs relies on.

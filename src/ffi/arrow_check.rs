@@ -65,12 +65,13 @@ pub fn check_address<T>(pointer: *const T, name: &str) -> Result<(), Refused> {
 /// The pointer is null or points to a valid `T` that lives and does not change for `'a`.
 pub unsafe fn at<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Refused> {
     check_address(pointer, name)?;
-    // SAFETY: not null, aligned, and a valid `T`, as the caller guarantees.
+    // SAFETY: `pointer` is not null and aligned, as checked above, and points to a valid `T`, by
+    // the `# Safety` section.
     Ok(unsafe { &*pointer })
 }
 
 /// # Safety
-/// As of `at`, for `count` elements.
+/// The pointer is null or points to `count` valid elements that live and do not change for `'a`.
 pub unsafe fn many<'a, T>(
     pointer: *const T,
     count: i64,
@@ -83,8 +84,9 @@ pub unsafe fn many<'a, T>(
         _ => return Err(format!("the number of {name} is {count}")),
     };
     check_address(pointer, name)?;
-    // SAFETY: not null, aligned, and `count` valid elements, as the caller guarantees; their size
-    // is below `isize::MAX`, as `count` is at most `max`, a small number.
+    // SAFETY: `pointer` is not null and aligned, as checked above, and points to `count` valid
+    // elements, by the `# Safety` section. Their size is below `isize::MAX`, because `count` is at
+    // most `max`, a small number.
     Ok(unsafe { slice::from_raw_parts(pointer, count) })
 }
 
@@ -140,7 +142,9 @@ pub fn range_of(array: &CArray) -> Result<Range<usize>, Refused> {
 }
 
 /// # Safety
-/// As of `arrow::import_array`, for an array of the type. The array's struct can be written to.
+/// The pointers in the array are null or point to the structures of the C data interface for the
+/// type. Their sizes are those that the array's own numbers declare. The array's struct can be
+/// written to.
 pub unsafe fn check_array(array: &CArray, data_type: &DataType) -> Result<(), Refused> {
     if array.release.is_null() {
         return Err(released("ArrowArray"));
@@ -191,7 +195,8 @@ pub unsafe fn check_array(array: &CArray, data_type: &DataType) -> Result<(), Re
         _ if array.dictionary.is_null() => data_type,
         _ => return Err(format!("an array of type {data_type} has a dictionary")),
     };
-    // SAFETY: the buffers have what the array's length, offset and type need.
+    // SAFETY: the buffers have the sizes that the array's type, offset and length need, by the
+    // `# Safety` section. The children were checked above.
     unsafe { Content { range, null_count: array.null_count, buffers }.check(stored, &read) }
 }
 
@@ -204,7 +209,7 @@ struct Content<'a> {
 
 impl Content<'_> {
     /// # Safety
-    /// As of `check_array`. The children were checked.
+    /// The buffers are as [`check_array`] demands. The children were checked.
     unsafe fn check(&self, data_type: &DataType, children: &[&CArray]) -> Result<(), Refused> {
         use DataType::*;
         let count = self.buffers.len();
@@ -220,8 +225,8 @@ impl Content<'_> {
             return Err(format!("an array of type {data_type} has {count} buffers"));
         }
         let lengths: Vec<usize> = children.iter().map(|child| child.length as usize).collect();
-        // SAFETY: the buffers have what the type needs; there are enough of them, as checked above.
-        // There are as many children as the type has fields.
+        // SAFETY: the buffers have the sizes that the type needs, by the `# Safety` section. There
+        // are enough buffers, as checked above, and as many children as the type has fields.
         unsafe {
             match data_type {
                 Null => Ok(()),
@@ -254,7 +259,8 @@ impl Content<'_> {
         }
     }
 
-    /// The number of elements or bytes up to the last element.
+    /// The number of bytes, or of the child's elements, up to the end of the range. Each element
+    /// has `size` of them.
     fn scaled(&self, size: usize) -> Result<usize, Refused> {
         let scaled = self.range.end.checked_mul(size).filter(|&scaled| scaled <= MAX_BYTES);
         scaled.ok_or_else(|| format!("{} elements of the size {size} are too many", self.range.end))
@@ -310,7 +316,8 @@ impl Content<'_> {
     /// # Safety
     /// The buffer has more than `index` elements of type `T`.
     unsafe fn number<T: Into<i64>>(&self, buffer: usize, index: usize) -> i64 {
-        // SAFETY: the caller guarantees it; what is read may be unaligned.
+        // SAFETY: the buffer has this element, by the `# Safety` section. The read needs no
+        // alignment.
         unsafe { self.buffers[buffer].cast::<T>().add(index).read_unaligned() }.into()
     }
 

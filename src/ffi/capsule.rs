@@ -33,6 +33,6 @@ pub fn array(
 /// Takes a stream out of its capsule, which is marked as used.
 pub fn stream(capsule: &Bound<'_, PyCapsule>) -> Result<Stream, Refused> {
     let stream = pointer(capsule, c"arrow_array_stream")?;
-    // SAFETY: as above.
+    // SAFETY: as in `array`.
     unsafe { Stream::open(stream) }
 }

@@ -1,5 +1,5 @@
 //! The only `unsafe` code of this crate: cells that the GIL guards, handles for event loops, the
-//! `am_send` slot of coroutines, which pyo3 does not support, Arrow data of other producers, and the
+//! `am_send` slot of coroutines (pyo3 does not support it), Arrow data of other producers, and the
 //! bytes of bytearrays.
 #![allow(unsafe_code, reason = "the only module of this crate that may have it")]
 

@@ -42,7 +42,7 @@ impl Growing {
         };
         let ample = ample.filter(|&ample| isize::try_from(ample).is_ok());
         if ample.is_none_or(|ample| array.resize(ample).is_err()) {
-            // Without enough memory or addresses for the spare room, there is none.
+            // There is not enough memory or address space for spare room, so the array gets none.
             array.resize(bytes)?;
         }
         if array.len() >= HUGE {
@@ -54,8 +54,8 @@ impl Growing {
 
 /// Asks the kernel for huge pages, because a page fault takes longer than writing 4 KiB.
 ///
-/// The advice covers the whole mapping, not only the pages that lie completely in the array: the
-/// kernel moves a mapping only if all of it has the same advice.
+/// The advice covers the whole mapping, not only the pages that lie completely in the array. When
+/// the array grows, the kernel can move its mapping only if all of it has the same advice.
 #[cfg(target_os = "linux")]
 fn wish_for_huge_pages(array: &Bound<'_, PyByteArray>) {
     use rustix::mm::{Advice, madvise};
@@ -65,8 +65,8 @@ fn wish_for_huge_pages(array: &Bound<'_, PyByteArray>) {
     let before = start % PAGE;
     let length = (before + array.len() + 1).next_multiple_of(PAGE);
     // SAFETY: the advice never changes the contents of memory, for any pages. If the system's pages
-    // are larger, the kernel refuses the advice, which does no harm. `tests/columns/test_consumers.py`
-    // reads such arrays.
+    // are larger, the kernel refuses the advice, which does no harm.
+    // `tests/columns/test_consumers.py` reads such arrays.
     let _ =
         unsafe { madvise(array.data().wrapping_sub(before).cast(), length, Advice::LinuxHugepage) };
 }

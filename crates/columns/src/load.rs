@@ -29,8 +29,8 @@ pub struct Marker {
     pub field: String,
     pub purpose: Purpose,
     pub nulls: Nulls,
-    /// Set if nulls inside collections are refused, as servers refuse them. True for a list whose
-    /// own elements may be null.
+    /// Set if nulls inside collections are refused, as servers refuse them. The value is the
+    /// argument `takes_nulls` of [`within::can_have`].
     pub within: Option<bool>,
     /// The name of the index on a column of vectors of floats, and whether it compares by angle.
     pub index: Option<(String, bool)>,

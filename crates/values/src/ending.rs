@@ -3,7 +3,7 @@
 //! When the interpreter ends, CPython before 3.14 ends each daemon thread that wants to run Python
 //! code by unwinding its stack. Native frames do not survive this: the process aborts. So an exit
 //! handler lets threads finish the native call that they are in. A thread that begins a new native
-//! call is delayed: most programs have ended before the delay is over.
+//! call is delayed. Most programs have ended before the delay is over.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,8 +21,8 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 /// How long the exit handler waits for threads that are inside native calls.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long it waits for the threads of other libraries. These leave at their next step, and what
-/// they belong to waits for them without a bound.
+/// How long the exit handler waits for the threads of other libraries. Such a thread returns to its
+/// library at its next step. The library may wait for the thread without a time limit.
 const FOREIGN_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long to delay a thread that enters a native call after the exit has begun. The delay is
@@ -70,7 +70,7 @@ impl Inside {
         Inside::count()
     }
 
-    /// Called without the GIL, or with it.
+    /// May be called with or without the GIL.
     fn count() -> Inside {
         if DEPTH.replace(DEPTH.get() + 1) == 0 {
             INSIDE.fetch_add(1, Ordering::SeqCst);
@@ -89,32 +89,33 @@ impl Drop for Inside {
     }
 }
 
-/// Ends the thread's work if the interpreter ends: it must not ask for the GIL again, because CPython
-/// before 3.14 would unwind its native frames. Called without the GIL.
+/// If the interpreter is ending, blocks the thread for ever, unless this thread ends it. The thread
+/// must not ask for the GIL again, because CPython before 3.14 would unwind its native frames.
+/// Called without the GIL.
 pub fn stay_away() {
     while ENDING.load(Ordering::Acquire) && !IS_ENDING.get() {
         std::thread::sleep(HOLD_UP);
     }
 }
 
-/// Held while another library's thread reads from turbocql. That library may wait for its thread
-/// after the interpreter has ended, and so the thread must come back to it before that. The thread
-/// is counted before it asks for the GIL: one that still waits for the GIL when the interpreter ends
-/// never comes back.
+/// Held while another library's thread reads from turbocql. The library may wait for this thread
+/// after the interpreter has ended, so the thread must return to the library before that. The
+/// thread is counted before it asks for the GIL, because a thread that still waits for the GIL when
+/// the interpreter ends never returns.
 pub struct Foreign {
     before: bool,
     _inside: Inside,
 }
 
 impl Foreign {
-    /// `is_foreign`: whether the thread is not one of the interpreter's; a thread of the interpreter
-    /// would ask for the GIL once it is back. `None` if the interpreter ends: a foreign thread must
-    /// not ask for the GIL then. Called without the GIL, or with it.
+    /// `is_foreign` is true for a thread that has no Python thread state. Returns `None` for such a
+    /// thread if the interpreter is ending: the thread must not ask for the GIL then. May be
+    /// called with or without the GIL.
     pub fn enter(is_foreign: bool) -> Option<Foreign> {
         FOREIGN.fetch_add(usize::from(is_foreign), Ordering::SeqCst);
         let foreign = Foreign { before: IS_FOREIGN.replace(is_foreign), _inside: Inside::count() };
-        // Read after the thread was counted, as the exit handler counts after it has written: one
-        // of the two sees the other.
+        // This thread counts itself and then reads `ENDING`. The exit handler sets `ENDING` and
+        // then reads the count. So at least one of them sees the other.
         let is_late = is_foreign && ENDING.load(Ordering::SeqCst);
         (!is_late).then_some(foreign)
     }
@@ -137,7 +138,8 @@ pub fn forked() {
     INSIDE.store(usize::from(DEPTH.get() > 0), Ordering::Release);
 }
 
-/// Called by `atexit`: waits for the native calls of other threads, up to `PATIENCE`.
+/// Called by `atexit`: waits for the native calls of other threads, up to `PATIENCE`, and for the
+/// threads of other libraries, up to `FOREIGN_PATIENCE`.
 #[pyfunction]
 pub fn ending(py: Python<'_>) {
     IS_ENDING.set(true);

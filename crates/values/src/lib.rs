@@ -1,5 +1,5 @@
-//! Python values to CQL bytes and back: single values, rows of bind values, pages of results, and
-//! the public classes of `turbocql.codec` and `turbocql.protocol`.
+//! Converts Python values to CQL bytes and back: single values, rows of bind values, and pages of
+//! results. Also has the public classes of `turbocql.codec` and `turbocql.protocol`.
 //!
 //! This crate depends on the codec and on CPython. It does not depend on the engine or on
 //! cassandra-driver.

@@ -15,9 +15,9 @@ pub type HostPlan = Plan<Record>;
 /// The user's choices where a CQL type can be decoded to more than one Python class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choices {
-    /// `timestamp` as a `datetime` without a time zone.
+    /// Whether a `timestamp` becomes a `datetime` without a time zone.
     pub naive_timestamps: bool,
-    /// Vectors of numbers as NumPy arrays.
+    /// Whether vectors of numbers become NumPy arrays.
     pub numpy_vectors: bool,
 }
 

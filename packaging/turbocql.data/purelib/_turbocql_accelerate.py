@@ -9,24 +9,24 @@ import sys
 
 
 class _Finder:
-    """Sees the imports of the process, until `cassandra` is one of them."""
+    """A finder that watches the imports of the process until `cassandra` is imported."""
 
     @staticmethod
     def find_spec(fullname, path=None, target=None):
-        """Finds nothing; the finders after it do."""
+        """Starts the accelerator for `cassandra`. Returns None: later finders find the module."""
         if fullname == "cassandra":
             sys.meta_path.remove(_Finder)
             try:
                 from turbocql.accel._start import start
             except ImportError as error:
-                # It must not stop a program that runs without it.
+                # The program works without the accelerator, so this error must not stop it.
                 print(f"turbocql: {error}; the driver is not accelerated", file=sys.stderr)
             else:
                 start()
 
 
 def watch():
-    """Begins to wait, unless the variable says not to."""
+    """Begins to watch imports, unless `TURBOCQL_ACCELERATE` turns the accelerator off."""
     off = os.environ["TURBOCQL_ACCELERATE"].lower() in ("0", "off", "false", "no")
     if not off and _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)

@@ -36,7 +36,7 @@ pub struct BulkOptions {
     pub keep_results: bool,
     pub progress: Option<Arc<Progress>>,
     pub pace: Pace,
-    /// How long a row is sent again after errors that may pass.
+    /// How long a row is retried after transient errors.
     pub patience: Duration,
 }
 

@@ -324,7 +324,8 @@ impl Feed {
         Ok(values)
     }
 
-    /// Encodes rows until the arena is full, or there is no next piece yet.
+    /// Encodes rows until the arena is full, no further piece is available, or more than
+    /// `most_failures` rows cannot be encoded.
     pub fn fill(
         &mut self,
         py: Python<'_>,

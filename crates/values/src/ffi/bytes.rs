@@ -134,8 +134,8 @@ impl Body for Filled<'_> {
             let length = (bytes.len() as u32).to_be_bytes();
             // SAFETY: `target` points to `4 + bytes.len()` bytes that `next` has checked and
             // reserved. They cannot overlap `bytes`, because `self` borrows them mutably. A
-            // `[u8; 4]` has an alignment of 1. Tests: unit/test_protocol.py, accel/test_comparison.py
-            // (body_tasks). Benchmark: "execute body: 12 mixed".
+            // `[u8; 4]` has an alignment of 1. Tests: unit/test_protocol.py,
+            // accel/test_comparison.py (body_tasks). Benchmark: "execute body: 12 mixed".
             unsafe {
                 target.cast::<[u8; 4]>().write(length);
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), target.add(4), bytes.len());

@@ -39,8 +39,8 @@ unsafe fn held(parts: &[Object]) -> Vec<Py<PyAny>> {
 /// The caller must ensure that `owner` is alive and that the GIL is held.
 unsafe fn has_still(owner: Object, held: &[Py<PyAny>]) -> bool {
     // SAFETY: `owner` is alive and the GIL is held, by the `# Safety` section. The items are
-    // compared by address at once, and no Python code runs before that. Tests: accel/test_hostile.py
-    // (keys_of_a_class_of_their_own).
+    // compared by address at once, and no Python code runs before that. Tests:
+    // accel/test_hostile.py (keys_of_a_class_of_their_own).
     let now = unsafe { items(owner) };
     now.is_some_and(|now| {
         now.len() == held.len() && now.iter().zip(held).all(|(&now, then)| now == then.as_ptr())

@@ -60,8 +60,8 @@ fn append_buffered<D: Dialect>(
         return false;
     }
     // SAFETY: `object` keeps the object alive by a reference, and shows that the GIL is held.
-    // Tests: property/test_both_ways.py, accel/test_comparison.py (serialize_tasks). Benchmark: "value:
-    // list<int> of 100".
+    // Tests: property/test_both_ways.py, accel/test_comparison.py (serialize_tasks). Benchmark:
+    // "value: list<int> of 100".
     unsafe { put_non_scalar::<D>(plan, object.as_ptr(), out) }
 }
 

@@ -142,8 +142,9 @@ pub fn instance<'py>(class: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     object.getattr(pyo3::intern!(py, "__new__"))?.call1((class,))
 }
 
-/// Whether a class is a heap type that the GC tracks and whose `tp_new` is that of `object`. Classes
-/// made by C code, or derived from a class with its own `tp_new`, may initialize more fields.
+/// Whether a class is a heap type that the GC tracks and whose `tp_new` is that of `object`.
+/// Classes made by C code, or derived from a class with its own `tp_new`, may initialize more
+/// fields.
 #[inline]
 pub fn has_own_allocation(class: &Bound<'_, PyType>) -> bool {
     let class = class.as_type_ptr();

@@ -41,39 +41,39 @@ macro_rules! quick_paths {
 }
 
 quick_paths! {
-    /// Numbers, text, bytes, dates, lists, tuples and dicts to bytes.
+    /// Encodes numbers, text, bytes, dates, lists, tuples and dicts.
     Encode = "encode",
-    /// Elements of sets to bytes, by CPython's private function that iterates over a set.
+    /// Encodes the elements of sets, by CPython's private function that iterates over a set.
     Sets = "sets",
-    /// Attributes of objects that are values of user-defined types, for the accelerator.
+    /// Reads attributes of objects that are values of user-defined types, for the accelerator.
     Attributes = "attributes",
-    /// Lookups of attributes that may be missing, without an exception.
+    /// Looks up attributes that may be missing, without an exception.
     Lookups = "lookups",
-    /// The version tags of classes, for the accelerator.
+    /// Reads the version tags of classes, for the accelerator.
     Versions = "versions",
-    /// The digits of a `Decimal`, read.
+    /// Reads the digits of a `Decimal`.
     Decimals = "decimals",
-    /// The fields of NumPy's arrays, read.
+    /// Reads the fields of NumPy's arrays.
     Arrays = "arrays",
-    /// Integers of more than 63 bits, made.
+    /// Makes integers of more than 63 bits.
     BigInts = "big ints",
-    /// Text, dates, lists and numbers, made without calling their classes.
+    /// Makes text, dates, lists and numbers without calling their classes.
     Decode = "decode",
-    /// Slots of `uuid.UUID`, written and read.
+    /// Writes and reads the slots of `uuid.UUID`.
     Uuids = "uuids",
-    /// Slots of `ipaddress.IPv4Address`, written.
+    /// Writes the slots of `ipaddress.IPv4Address`.
     Addresses = "addresses",
-    /// Slots of `turbocql.types.Time`, written.
+    /// Writes the slots of `turbocql.types.Time`.
     Times = "times",
-    /// Named tuples, and instances whose `__init__` is not called.
+    /// Makes named tuples, and makes instances without calling their `__init__`.
     Records = "records",
-    /// Pages to rows, filled in place.
+    /// Decodes pages to rows, which are filled in place.
     Rows = "rows",
-    /// `Serializer.serialize` as a C function, without pyo3's code around calls.
+    /// Replaces `Serializer.serialize` by a C function, without pyo3's code around calls.
     Serialize = "serialize",
-    /// Results of coroutines, returned without a `StopIteration`.
+    /// Returns the results of coroutines without a `StopIteration`.
     Coroutines = "coroutines",
-    /// Handles that asyncio's event loop runs next, made without `call_soon`.
+    /// Makes handles that asyncio's event loop runs in its next round, without `call_soon`.
     Handles = "handles",
 }
 

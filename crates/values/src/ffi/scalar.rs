@@ -1,4 +1,4 @@
-//! Values of exact built-in classes to the bytes of CQL types of fixed width.
+//! Encodes values of exact built-in classes to CQL types of fixed width.
 
 use pyo3::ffi;
 use pyo3::prelude::*;

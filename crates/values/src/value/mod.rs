@@ -1,5 +1,5 @@
-//! Python values to CQL bytes and back by plan. This is the safe path: it supports every value and
-//! raises every error. It tries the quick path of [`ffi`](crate::ffi) first.
+//! Converts Python values to CQL bytes and back, by a plan. This is the safe path: it supports
+//! every value and raises every error. It tries the quick path of [`ffi`](crate::ffi) first.
 
 pub mod decode;
 pub mod decode_numbers;
