@@ -1,7 +1,7 @@
 //! The Python classes and functions that the native core uses, each looked up once per process.
 //!
-//! `turbocql._native.imports` lists the module and attribute of each. Each crate has a list of its
-//! own in `imports!`; this one has what is used here.
+//! `turbocql._native.imports` lists the module and attribute of each. Each crate passes the names
+//! that it uses to `imports!`.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

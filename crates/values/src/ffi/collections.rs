@@ -48,7 +48,7 @@ unsafe fn has_still(owner: Object, held: &[Py<PyAny>]) -> bool {
 }
 
 /// Appends the number of the items of a list or tuple, and the items. Returns false if an item is
-/// not taken, or if Python code has changed the list meanwhile.
+/// not taken, or if Python code has changed the list during the call.
 ///
 /// # Safety
 /// The caller must ensure that `owner` is alive, that `parts` are its items now, and that the GIL
@@ -120,7 +120,8 @@ pub unsafe fn put_parts<D: Dialect>(
 }
 
 /// Appends the number of entries of an exact `dict`, and the entries. Returns false if `object` is
-/// not an exact `dict`, if an entry is not taken, or if Python code has changed the dict meanwhile.
+/// not an exact `dict`, if an entry is not taken, or if Python code has changed the dict during the
+/// call.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held. If
@@ -234,7 +235,7 @@ pub fn probe_sets(py: Python<'_>) -> PyResult<Option<String>> {
 
 /// Appends the number of elements of an exact `set` or `frozenset`, and the elements. Returns false
 /// if `object` is of another class, if an element is not taken, if Python code has changed the set
-/// meanwhile, or if the quick path is off.
+/// during the call, or if the quick path is off.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held. If
