@@ -1,11 +1,11 @@
-//! The floor of the end-to-end benchmark: the engine by itself, from Rust, with ready bytes.
+//! Measures the engine alone, with encoded values: the floor of the end-to-end benchmark.
 //!
 //!     pure_engine CONTACT_POINT STATEMENT SALT IN_FLIGHT FIRST_KEY:REQUESTS... < VECTORS
 //!
-//! Writes rows of a key and a text in so many loops, each awaiting one request after another, once
-//! for each of the last arguments, and prints the processor time and the time of each in
-//! nanoseconds. Where the standard input has vectors, one after another in the protocol's form, it
-//! writes those instead of texts. `bench/` runs it.
+//! Makes a pass for each `FIRST_KEY:REQUESTS`: writes that many rows, each with a key and a text.
+//! In a pass, `IN_FLIGHT` loops each send one request after another. For each pass, prints the CPU
+//! time and the elapsed time in nanoseconds. If the standard input has vectors, one after another
+//! in the protocol's form, writes vectors instead of texts. `bench/` runs this program.
 
 use std::cell::Cell;
 use std::io::Read;
@@ -26,7 +26,7 @@ use tokio::task::LocalSet;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// As many as bench/suites/requests/data.py has.
+/// The number of vectors that bench/suites/requests/data.py makes.
 const VECTORS: usize = 512;
 
 /// A value whose bytes are known.
@@ -44,7 +44,7 @@ impl SerializeValue for Ready<'_> {
 
 struct Rows {
     salt: usize,
-    /// Empty for texts.
+    /// The encoded vectors. Empty if the rows have texts.
     vectors: Vec<u8>,
 }
 
@@ -72,7 +72,7 @@ impl Rows {
     }
 }
 
-/// User and system time of this process.
+/// The user and system time of this process.
 fn processor_time() -> Duration {
     let usage = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(usage.tv_sec as u64, usage.tv_nsec as u32)

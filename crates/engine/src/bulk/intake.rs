@@ -58,7 +58,7 @@ pub(super) struct RequestRows {
     held: Option<Held>,
     /// The number of times that these rows were sent before.
     attempt: i64,
-    /// The latest write time that was chosen for any of their keys.
+    /// The latest write time that was chosen for any of the rows' keys.
     last: Option<Arc<AtomicI64>>,
 }
 
@@ -218,13 +218,13 @@ impl RequestRows {
         }
     }
 
-    /// Sets the cell with the latest write time of their keys. [`Self::time_from`] updates it.
+    /// Sets the cell with the latest write time of the rows' keys. [`Self::time_from`] updates it.
     pub(super) fn with_last(mut self, last: &Arc<AtomicI64>) -> RequestRows {
         self.last = Some(Arc::clone(last));
         self
     }
 
-    /// Chooses a write time after the latest one of their keys, and not before `least`.
+    /// Chooses a write time that is at least `least`, and after the latest one of the rows' keys.
     pub(super) fn time_from(&self, least: i64) -> i64 {
         let Some(last) = &self.last else { return least };
         let time = least.max(last.load(Ordering::Relaxed).saturating_add(1));

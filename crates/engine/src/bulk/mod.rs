@@ -242,7 +242,7 @@ impl Request {
         response.map(Some).map_err(|error| unreadable(session, &subject, error, &attempts))
     }
 
-    /// The write time of rows whose times are counted.
+    /// The write time of a request's rows; `None` unless the times are [`Times::Counted`].
     fn counted(&self, rows: &RequestRows) -> Option<i64> {
         let Some(Lists { times: Times::Counted(first), .. }) = &self.table.lists else {
             return None;
@@ -252,7 +252,8 @@ impl Request {
     }
 
     /// If the program has chosen the write time, reads the stored lists, and returns the row to
-    /// send. The row lacks lists that are stored already. Other lists with its time delay its time.
+    /// send. The row lacks lists that are stored already. Its time is increased until no other list
+    /// is stored with the same time.
     async fn adjusted_to_stored_lists(
         &self,
         row: RowRef<'_>,
@@ -419,7 +420,8 @@ impl window::Judge for Judge {
         WrittenTable::blame(prepared.markers(), rows.row(0)?, error, session.hides())
     }
 
-    /// A vector index refuses some rows that overwrite others, and accepts them later.
+    /// More tries for a table with vector indexes: such an index may refuse a row that overwrites
+    /// another, and accept it later.
     fn tries(&self) -> usize {
         if self.0.table.has_indexes { 8 } else { 3 }
     }

@@ -18,8 +18,8 @@ pub struct Pace {
 
 /// The limit on requests in flight at the beginning.
 const BEGINNING: usize = 32;
-/// The cluster is busy above this many times the calm latency, and the limit does not grow. A busy
-/// server answers later the more requests it has, without more rows per second.
+/// The cluster is busy above this many times the calm latency, and the limit does not grow. With
+/// more requests, a busy server answers later, but handles no more rows per second.
 const BUSY: f64 = 3.0;
 /// Above this many times the calm latency, the limit shrinks.
 const TOO_BUSY: f64 = 6.0;

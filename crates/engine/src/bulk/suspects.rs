@@ -1,4 +1,4 @@
-//! Tracks rows that may cause their errors themselves, and whether other rows succeed meanwhile.
+//! Tracks rows that may cause their errors themselves, and whether other rows succeed in that time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};

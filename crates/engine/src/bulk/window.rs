@@ -85,7 +85,8 @@ struct Window<S> {
 
 /// The pauses before a row is sent again: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// A suspect without other rows fails after this many more tries, if its replicas answer a read.
+/// If no other row has succeeded on its replicas, a suspect fails after this many more tries,
+/// provided that the replicas answer a read.
 const MORE_ALONE: usize = 2;
 /// After a batch has failed, this many of its rows are sent at a time.
 const ONE_BY_ONE_IN_FLIGHT: usize = 16;
@@ -265,7 +266,7 @@ where
                 if tries >= self.judge.tries() && suspect.others_succeeded() {
                     return Err(error);
                 }
-                // There may be no other rows on these replicas, so they are asked.
+                // There may be no other rows on these replicas, so a read probes them.
                 if tries == self.judge.tries() + MORE_ALONE && self.judge.probe(&retry_rows).await {
                     return Err(error);
                 }

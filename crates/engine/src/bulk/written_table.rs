@@ -55,11 +55,11 @@ pub enum Times {
     Chosen { time: Time, reads: Vec<ListRead> },
 }
 
-/// Where a row's write time is.
+/// Where a row's write time comes from.
 #[derive(Clone, Copy, Debug)]
 pub enum Time {
     Constant(i64),
-    /// In the cell of this bind marker.
+    /// The cell of this bind marker.
     Marker(usize),
 }
 
@@ -206,7 +206,7 @@ struct Keys {
 struct Held {
     /// When the claim ends. `None` while its request is in flight.
     until: Option<Instant>,
-    /// The last write time that was chosen for it.
+    /// The last write time that was chosen for the key.
     last: i64,
 }
 

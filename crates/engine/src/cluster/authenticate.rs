@@ -42,7 +42,7 @@ impl AuthenticatorProvider for Provider {
     }
 }
 
-/// `None` while the conversation is used on another thread, and after a panic there.
+/// A conversation; `None` while it is used on another thread, and after a panic there.
 struct Session(Mutex<Option<Box<dyn Conversation>>>);
 
 impl Session {

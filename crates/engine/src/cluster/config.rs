@@ -16,7 +16,7 @@ use crate::terms::Compression;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
     PerNode(NonZeroUsize),
-    /// The number for each shard. A node without shards gets this number of connections.
+    /// The number of connections to each shard. A node without shards gets this number in all.
     PerShard(NonZeroUsize),
 }
 

@@ -68,12 +68,12 @@ pub(crate) async fn connect(
     }
 }
 
-/// Which contact points answer.
+/// The contact points, divided into those that answer and those that do not.
 struct ContactPoints {
     open: Vec<String>,
     /// The contact points that did not answer, with the reasons.
     silent: Vec<(String, String)>,
-    /// How long the slowest of the others took.
+    /// How long the slowest of the open contact points took to answer.
     took: Duration,
 }
 

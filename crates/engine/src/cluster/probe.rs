@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 use crate::cluster::config::Config;
 use crate::policies::profile::Allowed;
 
-/// Whether any address of a contact point answers.
+/// Probes all addresses of a contact point. If none answers, fails with the last reason.
 pub(crate) async fn reach(
     contact_point: &str,
     tls: Option<&Arc<ClientConfig>>,
@@ -71,7 +71,7 @@ fn is_hung_up(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKindIo::UnexpectedEof | ErrorKindIo::ConnectionReset)
 }
 
-/// How long to wait for an answer in CQL before the line end of other protocols is sent.
+/// How long to wait for an answer in CQL before line ends are sent, for servers of other protocols.
 const CQL_PATIENCE: Duration = Duration::from_secs(1);
 
 async fn ask(
@@ -142,7 +142,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// are made at a time.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// The least time that a node has to answer [`Endpoints::probe`], when it is suspected to be silent.
+/// The least time that a node has to answer [`Endpoints::probe`], if it may have fallen silent.
 const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 
 impl Endpoints {
@@ -190,7 +190,7 @@ impl Endpoints {
     pub(crate) fn patience(&self, at: SocketAddr) -> Duration {
         let took = match self.states().get(&at) {
             Some(ProbeResult::Answers(_, took)) => *took,
-            // The contact point with which the session began was not probed by its translator.
+            // The translator does not probe the contact point with which the session began.
             _ => self.took,
         };
         (took * 4).min(self.limit).max(LEAST_PATIENCE)
@@ -222,7 +222,7 @@ impl Endpoints {
         }
         let failed = match timeout(self.limit, self.probe(at)).await {
             Ok(Ok(())) => return Ok(()),
-            // The driver still connects to a node that failed otherwise, and reports its own error.
+            // After any other failure the driver still connects, and reports its own error.
             Ok(Err(error)) => ProbeResult::Fails(error.to_string()),
             Err(_) => ProbeResult::Silent,
         };

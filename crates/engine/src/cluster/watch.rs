@@ -73,7 +73,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Watches the nodes of the session, until it is dropped.
+    /// Watches the nodes of the session until the session is dropped.
     pub(crate) async fn keep(self: Arc<Self>) {
         loop {
             if timeout(IDLE, self.silence.wake.notified()).await.is_err() {

@@ -133,7 +133,7 @@ fn describe(error: &DbError) -> (Option<i32>, &'static str, Vec<(&'static str, D
 }
 
 /// The first words of messages by which Cassandra and ScyllaDB refuse a request before they handle
-/// it, because they have too many.
+/// it, because too many requests are in flight.
 const NOT_ADMITTED: [&str; 3] = [
     "Request breached ",
     "Server is in overloaded state. Cannot accept more requests",
@@ -161,8 +161,9 @@ pub(super) fn may_have_applied(error: &DbError, reason: &str, effect: Effect) ->
         DbError::FunctionFailure { .. } => false,
         // Refused before this stage began. An earlier stage may have been applied.
         DbError::Unavailable { .. } => effect == Effect::Staged,
-        // Without these words, the coordinator has too many hints. It handles a write to a table
-        // with views as a logged batch, and may refuse it after the batch has been logged.
+        // Without these words, `Overloaded` means that the coordinator has too many hints. It
+        // handles a write to a table with views as a logged batch, and may refuse the write after
+        // the batch has been logged.
         DbError::Overloaded => !NOT_ADMITTED.iter().any(|words| reason.starts_with(words)),
         DbError::WriteTimeout { .. }
         | DbError::WriteFailure { .. }

@@ -53,9 +53,10 @@ pub(crate) fn without_literals(message: &str, text: &str) -> String {
 const QUOTING: [i32; 2] = [0x1400, 0x2200];
 const SYNTAX: i32 = 0x2000;
 
-/// Removes possible values from the server's message about a statement. Of a syntax error, only the
-/// position is left. In an error about the statement's meaning, a quoted text is left if it is a
-/// name in the statement. If a JSON document is quoted, nothing is left, because its form varies.
+/// Removes possible values from the server's message about a statement. Only the position of a
+/// syntax error is left. In an error about the statement's meaning, a quoted text is left if it is
+/// a name in the statement. If the statement mentions JSON, nothing is left, because the form of a
+/// quoted document varies.
 pub(crate) fn without_values(reason: &str, code: Option<i32>, text: &str) -> String {
     if code == Some(SYNTAX) {
         let position =

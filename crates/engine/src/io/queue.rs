@@ -352,7 +352,7 @@ thread_local! {
 struct Held {
     of: Option<Arc<Shared>>,
     submissions: usize,
-    /// A round has passed without a submission.
+    /// Whether a round has passed without a submission.
     waited: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Where a request goes, and when it is sent again.
+//! Policies that choose the node for a request, and decide when the request is sent again.
 
 pub mod near;
 pub mod profile;

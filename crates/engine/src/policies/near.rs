@@ -13,12 +13,12 @@ use scylla::policies::load_balancing::{
 use scylla::routing::{Shard, Token};
 use uuid::Uuid;
 
-/// Where a request goes.
+/// The nodes that a request goes to, if its values do not determine them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Near {
-    /// First to the replicas of a token of a table. For requests that read a token range.
+    /// First the replicas of a token of a table. For requests that read a token range.
     Token { keyspace: Arc<str>, table: Arc<str>, token: i64 },
-    /// To this node only, by its host id.
+    /// Only the node with this host id.
     Node([u8; 16]),
 }
 
@@ -54,8 +54,8 @@ impl Rerouted {
 
     /// The policy for conditional statements: the replicas in the order of the ring. Conditional
     /// statements of a partition conflict less if all clients send them to the same replica. The
-    /// ScyllaDB driver does so for statements that ScyllaDB has marked, but only if a node of a
-    /// release with marks was the first to prepare the statement.
+    /// ScyllaDB driver does so for statements that ScyllaDB has marked, but only if the first node
+    /// that prepared the statement runs a release that marks statements.
     pub(crate) fn conditional(policy: Arc<dyn LoadBalancingPolicy>) -> Rerouted {
         Rerouted { kind: Kind::Conditional, policy }
     }

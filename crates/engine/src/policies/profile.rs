@@ -34,7 +34,7 @@ pub struct Profile {
     /// The time limit of a request, for all its attempts together. `None` means no limit.
     pub timeout: Option<Duration>,
     pub retry: Retry,
-    /// When a slow request that is idempotent is sent to one more node.
+    /// Decides when a slow idempotent request is sent to one more node.
     pub speculation: Option<Speculation>,
     pub balancing: Balancing,
 }
@@ -52,7 +52,7 @@ impl Default for Profile {
     }
 }
 
-/// When a request is sent to one more node before the first has answered.
+/// Decides when a request is sent to one more node before the first has answered.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Speculation {
     /// After `delay`, and again after each further `delay`.
@@ -112,7 +112,7 @@ impl Default for Balancing {
     }
 }
 
-/// When a node is too slow to be tried first.
+/// Decides when a node is too slow to be tried first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latency {
     /// A node is too slow if it is this many times slower than the fastest.
@@ -149,7 +149,7 @@ impl fmt::Display for Allowed {
 }
 
 impl Balancing {
-    /// Must run on the runtime, because latency awareness spawns a task.
+    /// Makes the routes. Must run on the runtime, because latency awareness spawns a task.
     pub(crate) fn routes(&self, silence: &Arc<Silence>) -> Routes {
         let mut builder = DefaultPolicy::builder()
             .token_aware(self.token_aware)

@@ -22,10 +22,11 @@ pub(crate) struct Silence {
     /// Whether ticks are counted.
     pub(crate) active: AtomicBool,
     pub(crate) wake: Notify,
-    /// Held while it is decided whether one more node may be silent.
+    /// Held while the watch decides whether one more node may be marked silent.
     pub(crate) deciding: Mutex<()>,
-    /// The number of requests that the watch has sent, and the number of those that have failed.
+    /// The number of requests that the watch has sent.
     pub(crate) probes: AtomicU64,
+    /// The number of these requests that have failed.
     pub(crate) failed_probes: AtomicU64,
 }
 
@@ -38,9 +39,9 @@ pub(crate) struct NodeSilence {
     pub(crate) silent: AtomicBool,
     /// Whether the node is being probed.
     pub(crate) asking: AtomicBool,
-    /// The tick at which it may be probed again.
+    /// The tick at which the node may be probed again.
     pub(crate) ask_at: AtomicU64,
-    /// The number of probes that it has not answered since it fell silent.
+    /// The number of probes that the node has not answered since it fell silent.
     pub(crate) missed: AtomicU64,
 }
 
@@ -90,8 +91,8 @@ impl Silence {
         self.with(node.host_id, NodeSilence::answered);
     }
 
-    /// Whether one more of these nodes may be marked silent. At most half of the enabled nodes of
-    /// its datacenter may be silent.
+    /// Whether `node` may be marked silent too. At most half of the enabled nodes of a datacenter
+    /// may be silent.
     pub(crate) fn may_be_silent(&self, node: &Node, nodes: &[Arc<Node>]) -> bool {
         let peers = || {
             let peers = nodes.iter().filter(|peer| peer.is_enabled());

@@ -20,7 +20,7 @@ struct State {
     bytes: usize,
     /// The admitted requests whose bytes are not known yet.
     unweighed: usize,
-    /// The expected bytes of such a request: the maximum of recent requests.
+    /// The expected bytes of an unweighed request: the maximum of recent requests.
     expected: usize,
     waiting: VecDeque<oneshot::Sender<Permit>>,
 }

@@ -25,7 +25,7 @@ const PAGE_BYTES: usize = 1 << 20;
 /// The pauses between attempts at a page: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// The ranges to read, and how.
+/// The ranges to read, and how to read them.
 pub struct ScanPlan {
     pub prepared: Arc<Prepared>,
     pub ranges: Vec<ScanRange>,
@@ -145,8 +145,8 @@ impl Scan {
 
     /// The next page of any range; `None` after the last.
     ///
-    /// After an error, the scan continues: the failed page is requested again, unless the server
-    /// repeats its paging state, which ends its range. Dropping this future loses no page.
+    /// After an error, the scan continues: the failed page is requested again. But if the server
+    /// has repeated a paging state, the range ends. Dropping this future loses no page.
     pub async fn next(&self) -> Result<Option<Response>, EngineError> {
         let page = self.pages.lock().await.recv().await;
         if page.is_none() && self.is_cut.load(Ordering::Acquire) {
@@ -291,7 +291,7 @@ mod tests {
         receiver.recv_timeout(Duration::from_secs(20)).unwrap()
     }
 
-    /// The range and position of each row, and the errors.
+    /// Returns the range and number of each page that has rows, and the errors.
     fn read_all(runtime: &Runtime, scan: Scan) -> (Vec<(u8, u8)>, Vec<String>) {
         let scan = Arc::new(scan);
         wait(runtime, async move {

@@ -77,7 +77,7 @@ pub(crate) fn failed(
     text.of(failure, session.hides())
 }
 
-/// Replaces the message of an error that names only the last node: names all unconnected nodes.
+/// Replaces a message that names only the last node by one that names all unconnected nodes.
 pub(crate) fn name_unconnected(session: &Session, doing: &str, failure: &mut EngineError) {
     let split = failure.message.split_once("any node asked: ");
     let reasons = unconnected(session, split.map_or("", |(_, why)| why));

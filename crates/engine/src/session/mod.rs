@@ -272,8 +272,8 @@ impl Session {
         self.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    /// The bound on the requests in flight. The caller passes it before it encodes a request; the
-    /// rows of a [`Bulk`](crate::Bulk) pass it by themselves.
+    /// The bound on the requests in flight. The caller must enter the gate before it encodes a
+    /// request. A [`Bulk`](crate::Bulk) enters the gate by itself.
     pub fn gate(&self) -> &Arc<Gate> {
         &self.0.gate
     }

@@ -1,4 +1,4 @@
-//! What is sent: a statement and the options of a request.
+//! Statements, and the options of requests.
 
 pub mod descriptions;
 pub mod fits;
@@ -42,11 +42,11 @@ pub struct Prepared {
     pub(crate) effect: Effect,
     /// Whether the ScyllaDB driver has further steps after the server's answer.
     pub(crate) has_steps: bool,
-    /// Whether it writes under a condition.
+    /// Whether the statement writes under a condition.
     pub has_condition: bool,
-    /// Whether it writes lists, frozen or not: the metadata does not show which are frozen.
+    /// Whether the statement writes lists, frozen or not. Metadata does not show which are frozen.
     writes_lists: bool,
-    /// Whether its text sets a write time.
+    /// Whether the statement's text sets a write time.
     has_time: bool,
     stale: AtomicBool,
 }
