@@ -12,11 +12,11 @@ enum Column<'py> {
     Values(Vec<Bound<'py, PyAny>>),
 }
 
-/// One object per column. A column with a width becomes two bytearrays: its numbers, in the byte
-/// order of the machine, and one byte per number, which is 1 for a null. Any other column becomes a
-/// list of values.
+/// Returns one object per column. A column with a width becomes two bytearrays: its numbers, in the
+/// byte order of the machine, and one byte per number, which is 1 for a null. Any other column
+/// becomes a list of values.
 ///
-/// `None` if a number does not have the width of its column.
+/// Returns `None` if a number does not have the width of its column.
 pub fn columns<'py>(
     py: Python<'py>,
     values: &impl Values<'py>,

@@ -83,7 +83,7 @@ type Given<'py> = Bound<'py, ValueReader>;
 /// type decodes the zero bytes. If it is None or any other object, the value is that object.
 #[pymethods]
 impl ValueReader {
-    /// A scalar, or a vector of numbers whose elements are written without lengths.
+    /// Makes the reader of a scalar, or of a vector of numbers that are written without lengths.
     #[staticmethod]
     fn leaf(cql_type: &Bound<'_, CqlType_>, empty: &Bound<'_, PyAny>) -> PyResult<ValueReader> {
         let plan = cql_type.get().plan(cql_type.py())?;
@@ -165,13 +165,13 @@ impl ValueReader {
         ValueReader::new(kind, empty)
     }
 
-    /// A type whose values are those of the type that it wraps.
+    /// Makes the reader of a type whose values are those of the type that it wraps.
     #[staticmethod]
     fn through(inner: Given<'_>, empty: &Bound<'_, PyAny>) -> PyResult<ValueReader> {
         ValueReader::new(Kind::Through(inner.unbind()), empty)
     }
 
-    /// A reader that calls `deserialize` of the driver's class `owner`.
+    /// Makes a reader that calls `deserialize` of the driver's class `owner`.
     #[staticmethod]
     fn python(owner: Py<PyAny>, empty: &Bound<'_, PyAny>) -> PyResult<ValueReader> {
         ValueReader::new(Kind::Python(owner), empty)

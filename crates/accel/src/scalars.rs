@@ -26,8 +26,9 @@ const EXACT_FLOAT_MS: i64 = (1 << 33) * 1000;
 
 const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
 
-/// The largest decimal that is decoded here, in bytes: a scale, and at most 640 digits. Python
-/// limits the digits that it converts to an `int`, and 640 is the smallest limit that can be set.
+/// The size in bytes of the largest decimal that is decoded here: a scale, and at most 640 digits.
+/// Python limits the digits that it converts to an `int`. 640 is the smallest limit that can be
+/// set.
 const MOST_DECIMAL_BYTES: usize = 4 + 265;
 
 /// Decodes bytes to a driver's objects.

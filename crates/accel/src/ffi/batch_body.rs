@@ -31,7 +31,7 @@ pub fn body<'py>(
     // code runs here, and the allocation of a `bytes` does not start the GC, which does not track
     // `bytes`.
     // The text is UTF-8, because CPython encoded it. The layouts were probed (`QuickPath::Encode`).
-    // Tests: accel/test_comparison.py (body_tasks). Benchmark: codec_accelerated.py, "batch body".
+    // Tests: accel/test_comparison.py (body_tasks). Benchmark: "batch body".
     unsafe {
         let entries = items(statements.as_ptr())?;
         let mut cells = Vec::new();
@@ -80,7 +80,7 @@ struct Parts<'a> {
     values: &'a [*mut ffi::PyObject],
 }
 
-/// The parts of a statement. `None` if it is no tuple of the form that [`body`] takes.
+/// Returns the parts of a statement; `None` if it is no tuple of the form that [`body`] takes.
 ///
 /// # Safety
 /// The caller must ensure that `statement` is a live object and that the GIL is held. The result is

@@ -22,8 +22,8 @@ pub trait StandIn: PyClass {
         arguments: &[Borrowed<'_, 'py, PyAny>],
     ) -> PyResult<Option<Bound<'py, PyAny>>>;
 
-    /// The same for a call with arguments by name: the last values of `arguments` are those of
-    /// `names`.
+    /// Does the work of a call with arguments by name: the last values of `arguments` are those of
+    /// `names`. `None` if the original must be called.
     fn call_named<'py>(
         this: &Bound<'py, Self>,
         arguments: &[Borrowed<'_, 'py, PyAny>],

@@ -1,4 +1,4 @@
-//! `BoundStatement.bind`.
+//! The stand-in for `BoundStatement.bind`.
 
 use std::sync::Arc;
 

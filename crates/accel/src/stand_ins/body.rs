@@ -1,4 +1,4 @@
-//! `send_body` of the driver's QUERY, EXECUTE and BATCH messages.
+//! The stand-in for `send_body` of the driver's QUERY, EXECUTE and BATCH messages.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -34,7 +34,8 @@ pub struct BodyStandIn {
     buffer: Py<PyType>,
     /// `ProtocolVersion`. The driver calls its methods to decide which fields a version has.
     versions: Dependence,
-    /// None for a driver whose connections have no features, or whose messages are not told them.
+    /// None for a driver whose connections have no features, or that does not pass the features to
+    /// its messages.
     features: Option<Features>,
     counts: Counts,
     reasons: Reasons,
@@ -158,8 +159,8 @@ impl BodyStandIn {
         let id = id.map_err(|_| Reason::Field("query_id"))?;
         let extensions = extensions(features, &fields)?;
         if extensions.metadata_ids {
-            // Without ids, a server could not tell that the columns have changed, so the driver
-            // does not let it leave them out, whatever the message says.
+            // Without metadata ids, the server could not report that the columns have changed. So
+            // the driver requests the columns then, even if the message sets `skip_meta`.
             parameters.skip_metadata = field!(fields, flag "skip_meta")?;
         }
         let metadata_id = if version < Version::V5 && !extensions.metadata_ids {
@@ -245,7 +246,7 @@ fn written<'py>(
     message: &impl Message,
     version: Version,
 ) -> FieldResult<Bound<'py, PyBytes>> {
-    // What does not fit a body, or the version, is for the driver to refuse.
+    // The driver refuses a message that does not fit a body or the version.
     let size = message.size(version).map_err(|_| Reason::Size)?;
     let write = |body: &mut bytes::Filled<'_>| {
         message.write(version, body);

@@ -10,7 +10,7 @@ use crate::ffi::attribute;
 /// A value, or why the original must write the body.
 pub type FieldResult<T> = Result<T, Reason>;
 
-/// An attribute by its name, which is a literal: `get`, or another method of [`Fields`].
+/// Reads the attribute of a literal name with `get`, or with another method of [`Fields`].
 macro_rules! field {
     ($fields:expr, $name:literal) => {
         field!($fields, get $name)
@@ -37,7 +37,7 @@ impl<'py> Fields<'_, 'py> {
         attribute::optional(self.0, interned).ok().flatten().ok_or(Reason::Field(name))
     }
 
-    /// Refuses an attribute that is there and neither None nor False.
+    /// Refuses an attribute that exists and is neither None nor False.
     pub fn off(&self, name: &'static str, interned: &Bound<'py, PyString>) -> FieldResult<()> {
         match is_off(self.0, interned) {
             Some(true) => Ok(()),
@@ -45,7 +45,8 @@ impl<'py> Fields<'_, 'py> {
         }
     }
 
-    /// An attribute that is True, or is not there, None or False.
+    /// Whether an attribute is True. A missing attribute and None count as False. Other values are
+    /// refused.
     pub fn flag(&self, name: &'static str, interned: &Bound<'py, PyString>) -> FieldResult<bool> {
         match attribute::optional(self.0, interned) {
             Ok(None) => Ok(false),
@@ -117,7 +118,7 @@ impl<'py> Fields<'_, 'py> {
         state.map(Some).map_err(|_| Reason::Field("paging_state"))
     }
 
-    /// The byte of a tablet's version; 0 where the message has none, as drivers write it.
+    /// The byte of a tablet's version. Drivers write 0 if the message has none.
     pub fn tablet_version(&self) -> FieldResult<u8> {
         match optional("tablet_version_block", &field!(self, "tablet_version_block")?)? {
             None => Ok(0),
@@ -138,7 +139,7 @@ pub fn number16(value: &Bound<'_, PyAny>) -> Option<u16> {
     u16::try_from(value.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()?).ok()
 }
 
-/// The number of a field; `None` where the field is None.
+/// The number of a field; `None` if the field is None.
 fn optional(name: &'static str, value: &Bound<'_, PyAny>) -> FieldResult<Option<i64>> {
     if value.is_none() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Why bodies were left to the driver.
+//! The reasons why the driver had to write bodies, and their counts.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ pub enum Reason {
     Buffer,
     /// A method of `ProtocolVersion` was replaced.
     Replaced,
-    /// The version of the protocol is none of those that are known here.
+    /// The version of the protocol is not known here.
     Version,
     /// The connection's features are of another class.
     Features,
@@ -47,8 +47,8 @@ impl Reason {
     }
 }
 
-/// How many calls were handed to the original, by reason. Only slow calls count here, so a mutex
-/// does.
+/// How many calls were handed to the original, by reason. A mutex is fast enough, because only slow
+/// calls are counted here.
 #[derive(Default)]
 pub struct Reasons(Mutex<BTreeMap<Reason, u64>>);
 

@@ -1,4 +1,4 @@
-//! `deserialize` of the driver's types.
+//! The stand-in for `deserialize` of the driver's types.
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! The literals of the parameters of simple statements.
+//! The stand-in for `bind_params`, which writes the parameters of simple statements as literals.
 
 use std::fmt::Write;
 
@@ -14,14 +14,14 @@ use super::dependence::Dependence;
 use crate::ffi::call::{self, StandIn};
 use turbocql_values::calendar::days_of;
 
-/// The deepest nesting that is done natively.
+/// The deepest nesting of collections that is written natively.
 const DEEPEST: usize = 32;
 
 /// Stands in for `bind_params`, which formats parameters into the text of a statement.
 ///
-/// As the driver does, it looks up each value's function in the encoder's mapping. If that is the
-/// driver's own, and the value is of exactly the class that the function is for, the literal is
-/// written natively; otherwise the function is called.
+/// As the driver does, it looks up each value's function in the encoder's mapping. The literal is
+/// written natively if the function is the driver's own, and the value is of exactly the class that
+/// the function is for. For any other value, the function is called.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct LiteralsStandIn {
     original: Py<PyAny>,
@@ -31,7 +31,7 @@ pub struct LiteralsStandIn {
     decimal: Py<PyAny>,
     /// Python's class of bound methods.
     method: Py<PyAny>,
-    /// The driver's own functions, and what they write.
+    /// The driver's own functions, and the kind of literal that each writes.
     functions: Vec<(Py<PyAny>, Kind)>,
     /// Whether the driver computes timestamps in binary64.
     float_time: bool,
@@ -57,8 +57,8 @@ enum Kind {
 #[pymethods]
 impl LiteralsStandIn {
     /// `functions` are those of the class `encoder`, by their names. `is_usual` says whether the
-    /// class still has the attributes that the functions call. `classes` are those of UUIDs, decimals
-    /// and bound methods.
+    /// class still has the attributes that the functions call. `classes` are the classes of UUIDs,
+    /// decimals and bound methods.
     #[new]
     fn new(
         original: Py<PyAny>,
@@ -131,7 +131,7 @@ impl StandIn for LiteralsStandIn {
         else {
             return Ok(None);
         };
-        // A function of the encoder itself would be called in place of the class's.
+        // A function in the encoder's own dict would shadow the function of its class.
         if attributes.len() != 1 || !stand_in.encoder.is_as_usual(py)? {
             return Ok(None);
         }
@@ -168,7 +168,7 @@ struct Literals<'a, 'py> {
     mapping: &'a Bound<'py, PyDict>,
 }
 
-/// What writes a value's literal.
+/// The function that writes a value's literal.
 enum Writer<'py> {
     /// The driver's own function of this kind, which may also be called.
     Own(Kind, Option<Bound<'py, PyAny>>),
@@ -182,7 +182,7 @@ impl<'py> Literals<'_, 'py> {
         Ok(PyTuple::new(self.encoder.py(), literals)?.into_any())
     }
 
-    /// The literal of a parameter: a string, or whatever the program's own function returns.
+    /// The literal of a parameter: a string, or any object that the program's own function returns.
     fn literal(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = value.py();
         match self.writer(value)? {
@@ -234,7 +234,7 @@ impl<'py> Literals<'_, 'py> {
             }
             Kind::Text => {
                 let Ok(text) = value.cast_exact::<PyString>() else { return Ok(false) };
-                // Lone surrogates are for the driver.
+                // The driver handles lone surrogates.
                 let Ok(text) = text.to_str() else { return Ok(false) };
                 out.push('\'');
                 for part in text.split_inclusive('\'') {
@@ -270,7 +270,7 @@ impl<'py> Literals<'_, 'py> {
             Kind::DateTime => Ok(self.write_datetime(value, out)),
             Kind::Date => {
                 let Ok(date) = value.cast_exact::<PyDate>() else { return Ok(false) };
-                // `strftime` writes earlier years in the way of the platform.
+                // The driver calls `strftime`. Its text for earlier years depends on the platform.
                 if date.get_year() < 1000 {
                     return Ok(false);
                 }
@@ -278,7 +278,7 @@ impl<'py> Literals<'_, 'py> {
                 write!(out, "'{year:04}-{month:02}-{day:02}'").expect("a String takes all");
                 Ok(true)
             }
-            // The driver's own recursion has a limit, and an error.
+            // The driver's own function handles deeper nesting, and raises the error at its limit.
             Kind::Map | Kind::List | Kind::Set if depth >= DEEPEST => Ok(false),
             Kind::Map => self.write_items(pairs(value), '{', '}', true, depth, out),
             Kind::List => self.write_items(sequence(value), '[', ']', false, depth, out),
@@ -302,7 +302,8 @@ impl<'py> Literals<'_, 'py> {
         Ok(true)
     }
 
-    /// Milliseconds since the epoch, of a datetime without a time zone.
+    /// Appends a datetime without a time zone, as milliseconds since the epoch. Returns false for
+    /// any other value.
     fn write_datetime(&self, value: &Bound<'py, PyAny>, out: &mut String) -> bool {
         let Ok(moment) = value.cast_exact::<PyDateTime>() else { return false };
         if moment.get_tzinfo().is_some() {
@@ -320,9 +321,9 @@ impl<'py> Literals<'_, 'py> {
         true
     }
 
-    /// Appends a collection. Of a map, `items` has keys and values in turn; it is `None` for a value
-    /// of another class. The items were taken beforehand, because the program's own functions may
-    /// change the collection.
+    /// Appends a collection. For a map, `items` has keys and values in turn. If the value is of
+    /// another class, `items` is `None`, and the result is false. The items are a copy, because the
+    /// program's own functions may change the collection.
     fn write_items(
         &self,
         items: Option<Vec<Bound<'py, PyAny>>>,
@@ -346,9 +347,9 @@ impl<'py> Literals<'_, 'py> {
         Ok(true)
     }
 
-    /// Appends the literal of an element, a key or a value. `number` is that of an element, whose
-    /// literal must be a string. Returns false if the literal has lone surrogates, which a `String`
-    /// cannot have.
+    /// Appends the literal of an element, or of a map's key or value. `number` is the index of an
+    /// element, whose literal must be a string. Returns false if the literal has lone surrogates,
+    /// which a `String` cannot have.
     fn write_item(
         &self,
         item: &Bound<'py, PyAny>,

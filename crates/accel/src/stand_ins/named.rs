@@ -1,4 +1,4 @@
-//! Rows of named tuple classes.
+//! The stand-in that makes rows of named tuple classes.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! `recv_results_rows` of the driver's RESULT messages.
+//! The stand-in for `recv_results_rows` of the driver's RESULT messages.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -377,8 +377,8 @@ impl ResultStandIn {
     }
 }
 
-/// None for an `Exception`, so that the original runs and raises its own error. Any other error,
-/// such as a KeyboardInterrupt, is raised.
+/// Returns None for an `Exception`, so that the original runs and raises its own error. Raises any
+/// other error, such as a KeyboardInterrupt.
 fn usual(py: Python<'_>, error: PyErr) -> PyResult<Option<()>> {
     if error.is_instance_of::<PyException>(py) { Ok(None) } else { Err(error) }
 }

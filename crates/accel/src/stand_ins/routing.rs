@@ -1,4 +1,4 @@
-//! `BoundStatement.routing_key`.
+//! The stand-in for `BoundStatement.routing_key`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyType};

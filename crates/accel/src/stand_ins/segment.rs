@@ -1,5 +1,5 @@
-//! The driver's `SegmentCodec`, which packs frames into segments and unpacks them. Only protocol
-//! version 5 has segments.
+//! Stand-ins for methods of the driver's `SegmentCodec`, which packs frames into segments and
+//! unpacks them. Only protocol version 5 has segments.
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! `serialize` of the driver's types.
+//! The stand-in for `serialize` of the driver's types.
 
 use std::sync::Arc;
 
@@ -71,8 +71,8 @@ impl TypePlan {
         self.plan.as_ref()
     }
 
-    /// None if the original deserializes the values, or if an entry that the reader depends on was
-    /// replaced.
+    /// The reader; `None` if the original deserializes the values, or if an entry that the reader
+    /// depends on was replaced.
     pub fn reader(&self, py: Python<'_>) -> Option<&ValueReader> {
         self.reader.as_ref().map(Py::get).filter(|_| self.entries.are_current(py))
     }

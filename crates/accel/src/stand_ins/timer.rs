@@ -1,4 +1,4 @@
-//! `Timer.cancel`, which also drops the timer's callback.
+//! The stand-in for `Timer.cancel`. It also drops the timer's callback.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyType};

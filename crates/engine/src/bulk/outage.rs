@@ -28,8 +28,8 @@ impl Outages {
         }
     }
 
-    /// Returns the time from which the patience counts for a row. Called when the row has failed for
-    /// the first time.
+    /// Returns the time from which the patience counts for a row. Called when the row has failed
+    /// for the first time.
     pub(super) fn since(&self, error: &EngineError) -> Instant {
         match error {
             _ if error.may_be_of_row() || error.is_unavailable() => Instant::now(),

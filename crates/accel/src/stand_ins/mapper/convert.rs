@@ -1,4 +1,4 @@
-//! Values through the methods of columns, and their copies.
+//! Converts values as the methods of columns do, and copies values.
 
 use pyo3::prelude::*;
 use pyo3::types::{
@@ -9,7 +9,7 @@ use pyo3::types::{
 use super::super::literals::seconds;
 use super::plan::{Column, Conversion, Null};
 
-/// The classes and functions that values are compared with and copied by, from a tuple.
+/// Two classes of values, and the function that copies values; from a tuple.
 #[derive(FromPyObject)]
 pub struct Values {
     #[pyo3(item(0))]
@@ -28,11 +28,11 @@ pub enum Method {
     ToDatabase,
 }
 
-/// More elements than this, and validation raises an error.
+/// Validation raises an error for a collection of more elements than this.
 const MOST: usize = 65_535;
 
 impl Values {
-    /// What a method of a column returns for a value.
+    /// Returns what a method of a column returns for a value.
     pub fn convert<'py>(
         &self,
         column: &Column,
@@ -51,8 +51,9 @@ impl Values {
         column.column.bind(py).call_method1(name, (value,))
     }
 
-    /// The same, or `None` if the method must be called. Of the program's code, only hashes and
-    /// comparisons of elements may run, so a collection is taken apart first.
+    /// Does the work of the method; `None` if the method must be called. The only code of the
+    /// program that may run is the hashing and comparison of elements. It could change a set or a
+    /// map, so the elements of these are copied out first.
     fn natively<'py>(
         &self,
         column: &Column,
@@ -134,7 +135,7 @@ impl Values {
         let py = value.py();
         let is_validated = matches!(method, Method::Validate);
         let element_value = |column: &Column, value: &Bound<'py, PyAny>| {
-            // Validation refuses it, if only by what the element's class says of equality.
+            // The driver refuses a null with `None in value`, which may call an element's `__eq__`.
             if is_validated && value.is_none() {
                 return Ok(None);
             }
@@ -185,15 +186,15 @@ impl Values {
         }
     }
 
-    /// What `copy.deepcopy` makes of a value. A value that cannot change is not copied.
+    /// Returns what `copy.deepcopy` makes of a value. A value that cannot change is not copied.
     pub fn copied<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = value.py();
         if self.is_immutable(value) {
             return Ok(value.clone());
         }
         if let Ok(set) = value.cast_exact::<PySet>() {
-            // Taken before anything is added: an element's hash may be code of Python, and another
-            // thread may change the set meanwhile.
+            // All items are taken before any is added. Adding an item may call a `__hash__` in
+            // Python, and then another thread may change the set.
             let items: Vec<_> = set.iter().collect();
             if items.iter().all(|item| self.is_immutable(item)) {
                 let copy = PySet::empty(py)?;
@@ -240,8 +241,8 @@ fn is_true(py: Python<'_>) -> Bound<'_, PyAny> {
 
 /// Milliseconds since the epoch as the driver computes them, in binary64.
 fn millis<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
-    /// All smaller integers are binary64 numbers; of larger ones the quotient would be rounded
-    /// twice.
+    /// Binary64 represents all smaller integers exactly. A larger integer would be rounded before
+    /// the division, and the quotient again.
     const EXACT: i64 = 1 << 53;
     if value.is_none() {
         return Some(value.clone());

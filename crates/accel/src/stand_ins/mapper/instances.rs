@@ -8,7 +8,7 @@ use super::convert::{Method, Values};
 use super::plan::{Column, Plan};
 use turbocql_values::ffi::make;
 
-/// The manager of one value, of exactly the driver's class.
+/// The manager of one value: an instance of exactly the driver's class `BaseValueManager`.
 pub struct Manager<'py>(pub Bound<'py, PyAny>);
 
 impl<'py> Manager<'py> {
@@ -28,12 +28,12 @@ impl<'py> Manager<'py> {
         self.0.setattr(pyo3::intern!(self.0.py(), "explicit"), is_explicit)
     }
 
-    /// What the manager's property of this name says.
+    /// Returns what the manager's property `changed` returns.
     pub fn is_changed(&self, values: &Values, column: &Column) -> PyResult<bool> {
         let py = self.0.py();
         let differs = |from: &Bound<'py, PyAny>| {
             let value = self.value()?;
-            // A UUID's comparison is written in Python.
+            // This avoids the comparison of a UUID, which is Python code.
             if from.is_none() && values.is_immutable(&value) {
                 return Ok(!value.is_none());
             }
@@ -60,7 +60,7 @@ impl<'py> Manager<'py> {
     }
 }
 
-/// The default of a column, made anew if it is a function.
+/// The default of a column. If it is a function, calls it and returns its result.
 pub fn default_of<'py>(column: &Column, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let default =
         column.attribute(pyo3::intern!(py, "default"))?.filter(|default| !default.is_none());
@@ -109,7 +109,7 @@ impl Mapper {
         Ok(Some(managers))
     }
 
-    /// `BaseModel.__init__`.
+    /// Does the work of `BaseModel.__init__`; `None` if the original must do it.
     pub fn init<'py>(
         &self,
         instance: &Bound<'py, PyAny>,
@@ -132,7 +132,7 @@ impl Mapper {
         instance.setattr(pyo3::intern!(py, "_connection"), &none)?;
         let values = PyDict::new(py);
         instance.setattr(pyo3::intern!(py, "_values"), &values)?;
-        // A model may keep them elsewhere.
+        // A model may override the attribute `_values`.
         if !instance.getattr(pyo3::intern!(py, "_values"))?.is(&values) {
             return Ok(None);
         }
@@ -159,7 +159,7 @@ impl Mapper {
         Ok(Some(none.into_bound(py)))
     }
 
-    /// `BaseModel._set_persisted`.
+    /// Does the work of `BaseModel._set_persisted`; `None` if the original must do it.
     pub fn set_persisted<'py>(
         &self,
         instance: &Bound<'py, PyAny>,
@@ -170,7 +170,7 @@ impl Mapper {
         let Some(managers) = self.managers(&plan, instance)? else { return Ok(None) };
         let mut changed = Vec::with_capacity(managers.len());
         for (manager, column) in managers.iter().zip(&plan.columns) {
-            // The driver asks whether a value has changed even if it is forced to.
+            // The driver evaluates the property `changed` even if `force` is true.
             let has_changed = if force && is_quiet(&self.values, manager, column, py)? {
                 true
             } else {
@@ -189,7 +189,7 @@ impl Mapper {
         Ok(Some(py.None().into_bound(py)))
     }
 
-    /// `BaseModel.validate`.
+    /// Does the work of `BaseModel.validate`; `None` if the original must do it.
     pub fn validate<'py>(
         &self,
         instance: &Bound<'py, PyAny>,
@@ -212,7 +212,7 @@ impl Mapper {
     }
 }
 
-/// Whether nobody would notice that a manager was not asked whether its value has changed.
+/// Whether [`Manager::is_changed`] would run no code of the program, so that it need not be called.
 fn is_quiet(
     values: &Values,
     manager: &Manager<'_>,

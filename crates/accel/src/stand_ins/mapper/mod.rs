@@ -1,4 +1,5 @@
-//! The object mapper: instances of models, their values, and the statements that save them.
+//! The stand-ins for functions of the driver's object mapper, `cassandra.cqlengine`: instances of
+//! models, their values, and the statements that save them.
 
 mod convert;
 mod instances;
@@ -21,14 +22,15 @@ use crate::ffi::version;
 use convert::Values;
 use plan::Plan;
 
-/// Models with more columns than this are the driver's.
+/// The driver handles models with more columns than this.
 const WIDEST: usize = 4_096;
-/// The most models whose plans are kept.
+/// The maximum number of models in `Mapper::plans`. When it is reached, the cache is cleared.
 const MOST: usize = 256;
-/// A model is planned when it is seen so often: a class made for a single query is not worth it.
+/// A plan is made when a model is seen for the third time: for a class that a program makes for a
+/// single query, a plan costs more than it saves.
 const OFTEN: u32 = 3;
 
-/// What the stand-ins of the mapper share.
+/// The state that the stand-ins of the mapper share.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Mapper {
     values: Values,
@@ -40,11 +42,11 @@ pub struct Mapper {
     clause: Py<PyType>,
     /// `SimpleStatement`.
     simple: Py<PyType>,
-    /// The default of a timeout.
+    /// The driver's default for a timeout.
     not_set: Py<PyAny>,
-    /// The default size of a page.
+    /// The driver's default for a page size.
     no_size: Py<PyAny>,
-    /// The module `connection`.
+    /// The module `cassandra.cqlengine.connection`.
     connection: Py<PyAny>,
     /// Sets the options of a query set on an instance, and saves the instance.
     save_with_options: Py<PyAny>,
@@ -52,10 +54,10 @@ pub struct Mapper {
     protect_name: Py<PyAny>,
     /// `logging.Logger`.
     logger: Py<PyType>,
-    /// Classes whose methods are not called any more.
+    /// Classes whose methods the stand-ins replace or do themselves.
     depends: Vec<Dependence>,
     planner: Py<PyAny>,
-    /// By the address of the model's class.
+    /// The plans, by the address of the model's class.
     plans: Mutex<HashMap<usize, PlanState>>,
 }
 
@@ -92,8 +94,8 @@ struct Functions {
     protect_name: Py<PyAny>,
 }
 
-/// The classes that must be as the driver has defined them, and the function that says whether they
-/// are; from a tuple.
+/// The classes that must be as the driver has defined them, and a function that checks this; from a
+/// tuple.
 #[derive(FromPyObject)]
 struct Dependences {
     #[pyo3(item(0))]
@@ -107,7 +109,8 @@ struct Dependences {
 enum PlanState {
     /// The model was seen this many times.
     Seen(u32),
-    /// The model's class is not kept alive. Another class at its address has another version.
+    /// The plan does not keep the model's class alive. Another class at the same address has a
+    /// different version.
     Planned(Arc<Plan>),
     /// The version of a model that cannot be planned.
     Unfit(u32),
@@ -115,11 +118,12 @@ enum PlanState {
 
 #[pymethods]
 impl Mapper {
-    /// `planner` returns the description of a model, or `None`. `values` are the classes of UUIDs
-    /// and decimals, and the function that copies; `classes` those of managers, inserts,
-    /// assignments, simple statements and loggers; `defaults` those of timeouts and page sizes;
-    /// `functions` save an instance with the options of a query set, and protect names. `depends`
-    /// are classes, and a function that says whether they are as the driver has defined them.
+    /// `planner` returns the description of a model, or `None` if the driver must handle the model.
+    /// `values` are the classes of UUIDs and decimals, and the function that copies. `classes` are
+    /// the classes of managers, inserts, assignments, simple statements and loggers. `defaults` are
+    /// the defaults of timeouts and page sizes. `functions` save an instance with the options of a
+    /// query set, and protect names. `depends` are classes, and a function that checks whether they
+    /// are as the driver has defined them.
     #[new]
     fn new(
         planner: Bound<'_, PyAny>,
@@ -152,7 +156,7 @@ impl Mapper {
 }
 
 impl Mapper {
-    /// Whether the driver's classes are as they were.
+    /// Whether the classes in `depends` are as the driver has defined them.
     fn is_usual(&self, py: Python<'_>) -> PyResult<bool> {
         for class in &self.depends {
             if !class.is_as_usual(py)? {
@@ -194,7 +198,7 @@ impl Mapper {
         let description = match self.planner.bind(py).call1((class,)) {
             Ok(description) if !description.is_none() => description,
             Ok(_) => return Ok(Some(unfit())),
-            // Such as types that are nested very deep.
+            // For example, a RecursionError for types that are nested very deep.
             Err(error) if error.is_instance_of::<PyException>(py) => return Ok(Some(unfit())),
             Err(interrupt) => return Err(interrupt),
         };
@@ -271,7 +275,7 @@ impl MapperStandIn {
         let name = NAMES[stand_in.work as usize].0;
         let function = call::function(this, name, doc)?;
         match stand_in.work {
-            // Class methods are made of these in Python.
+            // `execute` is not a method. Python code makes the other two class methods.
             Work::Execute | Work::Create | Work::TableName => Ok(function),
             Work::Init
             | Work::SetPersisted
@@ -303,7 +307,7 @@ impl MapperStandIn {
         if !mapper.is_usual(py)? {
             return Ok(None);
         }
-        // Names of parameters of the driver's own functions: it raises an error.
+        // The driver's functions have parameters of these names, so the original raises an error.
         if let Some(named) = named
             && (named.contains(pyo3::intern!(py, "self"))?
                 || named.contains(pyo3::intern!(py, "cls"))?)

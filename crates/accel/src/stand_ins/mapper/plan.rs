@@ -1,4 +1,4 @@
-//! What is known of a model and its columns: which of their methods are the driver's own.
+//! Plans of models and their columns. A plan says which of their methods are the driver's own.
 
 use std::sync::Mutex;
 
@@ -31,13 +31,13 @@ pub enum Conversion {
     Map(Null),
 }
 
-/// What becomes of `None` in a collection's column.
+/// How a method of a collection's column converts `None`.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Null {
     /// An empty collection.
     Empty,
     None,
-    /// As [`Conversion::Checked`].
+    /// Like [`Conversion::Checked`].
     Checked,
 }
 
@@ -80,11 +80,11 @@ pub struct Column {
     pub validate: Conversion,
     pub to_python: Conversion,
     pub to_database: Conversion,
-    /// The columns of elements; of a map, those of keys and of values.
+    /// The column of the elements; for a map, the columns of the keys and of the values.
     pub inner: Vec<Column>,
     /// Whether the column is a collection: `None` becomes an empty one.
     pub is_container: bool,
-    /// Whether it is a map, whose removed keys are deleted one by one.
+    /// Whether the column is a map. Its removed keys are deleted one by one.
     pub is_map: bool,
     /// Whether an empty value counts as null.
     pub empty_is_null: bool,
@@ -93,7 +93,7 @@ pub struct Column {
     pub is_usual: bool,
 }
 
-/// How the methods of a column are described, from a tuple.
+/// The names of the conversions that a column's methods do, from a tuple.
 #[derive(FromPyObject)]
 struct MethodsDescription {
     #[pyo3(item(0))]
@@ -117,7 +117,7 @@ struct ColumnFlags {
     is_usual: bool,
 }
 
-/// What `turbocql.accel` says of a column, from a tuple.
+/// The description of a column that `turbocql.accel` makes, from a tuple.
 #[derive(FromPyObject)]
 struct ColumnDescription<'py> {
     #[pyo3(item(0))]
@@ -133,7 +133,7 @@ struct ColumnDescription<'py> {
 }
 
 impl Column {
-    /// From the description that `turbocql.accel` makes.
+    /// Makes a column from the description that `turbocql.accel` makes.
     fn new(description: &Bound<'_, PyAny>) -> PyResult<Column> {
         let ColumnDescription { name, column, methods, inner, flags } = description.extract()?;
         let class = column.get_type();
@@ -173,7 +173,7 @@ impl Column {
     }
 }
 
-/// How the name of a model's table was written when it was last asked for.
+/// The last written name of a model's table, and the names that it was made from.
 pub struct TableName {
     pub keyspace: Py<PyString>,
     pub table: Py<PyString>,
@@ -185,16 +185,17 @@ pub struct Plan {
     version: u32,
     columns_of_class: Py<PyDict>,
     pub columns: Vec<Column>,
-    /// The numbers of the primary key's columns.
+    /// The indexes of the primary key's columns.
     pub primary: Vec<usize>,
-    /// The numbers of the clustering key's columns.
+    /// The indexes of the clustering key's columns.
     pub clustering: Vec<usize>,
     pub table: Mutex<Option<TableName>>,
-    /// Whether all columns are usual, and so are the model's methods that the stand-ins do not call.
+    /// Whether all columns are usual, and the methods of the model whose work the stand-ins do
+    /// without a call are the driver's own.
     pub is_usual: bool,
 }
 
-/// What `turbocql.accel` says of a model, from a tuple.
+/// The description of a model that `turbocql.accel` makes, from a tuple.
 #[derive(FromPyObject)]
 struct ModelDescription<'py> {
     #[pyo3(item(0))]
@@ -210,7 +211,7 @@ struct ModelDescription<'py> {
 }
 
 impl Plan {
-    /// From the description that `turbocql.accel` makes.
+    /// Makes a plan from the description that `turbocql.accel` makes.
     pub fn new(class: &Bound<'_, PyType>, description: &Bound<'_, PyAny>) -> PyResult<Plan> {
         let ModelDescription { columns_of_class, columns, primary, clustering, is_usual } =
             description.extract()?;

@@ -1,4 +1,4 @@
-//! Query sets, and statements on their way to a session.
+//! Query sets, names of tables, and the function that passes statements to a session.
 
 use std::sync::PoisonError;
 
@@ -8,14 +8,14 @@ use pyo3::types::{PyDict, PyList, PySet, PyString, PyType};
 use super::Mapper;
 use super::plan::TableName;
 
-/// The level of messages for debugging.
+/// `logging.DEBUG`.
 const DEBUG: u8 = 10;
-/// Attributes that belong to one execution: a copy begins without them.
+/// Attributes of a query set that belong to one execution. In a copy they are None.
 const OF_ONE_EXECUTION: [&str; 6] =
     ["_con", "_cur", "_result_cache", "_result_idx", "_result_generator", "_construct_result"];
 
 impl Mapper {
-    /// `BaseModel.create`.
+    /// Does the work of `BaseModel.create`; `None` if the original must do it.
     pub fn create<'py>(
         &self,
         model: &Bound<'py, PyAny>,
@@ -33,7 +33,8 @@ impl Mapper {
         objects.getattr(pyo3::intern!(py, "create"))?.call((), Some(named)).map(Some)
     }
 
-    /// `AbstractQuerySet.create`: the instance gets what the query set was told, and is saved.
+    /// Does the work of `AbstractQuerySet.create`: makes an instance with the options of the query
+    /// set, and saves it. `None` if the original must do it.
     pub fn create_in<'py>(
         &self,
         set: &Bound<'py, PyAny>,
@@ -47,7 +48,8 @@ impl Mapper {
             return Ok(None);
         }
         let instance = model.call((), Some(named))?;
-        // What follows is what the model's descriptors do; an `__init__` may have decided otherwise.
+        // The loop below does the work of the model's descriptors. They are called instead if an
+        // `__init__` has set a timeout or a connection, or if the instance is of another class.
         let timeout = instance.getattr(pyo3::intern!(py, "_timeout"))?;
         let connection = instance.getattr(pyo3::intern!(py, "_connection"))?;
         if !instance.get_type().is(class) || !timeout.is(&self.not_set) || connection.is_truthy()? {
@@ -67,7 +69,8 @@ impl Mapper {
         instance.call_method0(pyo3::intern!(py, "save")).map(Some)
     }
 
-    /// `BaseModel.column_family_name`, with the keyspace.
+    /// Does the work of `BaseModel.column_family_name`, with the keyspace; `None` if the original
+    /// must do it.
     pub fn table_name<'py>(
         &self,
         model: &Bound<'py, PyAny>,
@@ -82,7 +85,7 @@ impl Mapper {
         else {
             return Ok(None);
         };
-        // Lone surrogates are for the driver.
+        // The driver handles lone surrogates.
         if keyspace.is_empty()? || keyspace.to_str().is_err() || table.to_str().is_err() {
             return Ok(None);
         }
@@ -104,7 +107,8 @@ impl Mapper {
         Ok(Some(written.into_any()))
     }
 
-    /// `connection.execute`, without a text for a log that nobody keeps.
+    /// Does the work of `connection.execute`, but makes no message for its debug log. `None` if
+    /// that log is on, or if the original must be called for another reason.
     pub fn execute<'py>(
         &self,
         statement: &Bound<'py, PyAny>,
@@ -145,7 +149,7 @@ impl Mapper {
         execute.call((statement, parameters), Some(&arguments)).map(Some)
     }
 
-    /// `AbstractQuerySet.__deepcopy__`.
+    /// Does the work of `AbstractQuerySet.__deepcopy__`; `None` if the original must do it.
     pub fn copy_of_set<'py>(
         &self,
         set: &Bound<'py, PyAny>,
@@ -159,7 +163,7 @@ impl Mapper {
         };
         let clone = set.get_type().call1((set.getattr(pyo3::intern!(py, "model"))?,))?;
         let copies = clone.getattr(name)?.cast_into_exact::<PyDict>()?;
-        // A copy, because a `__deepcopy__` of the program may change it.
+        // Iterates over a copy, because a `__deepcopy__` of the program may change the dict.
         for (name, value) in attributes.copy()?.iter() {
             let text = name.cast::<PyString>()?.to_str()?;
             let copy = if OF_ONE_EXECUTION.contains(&text) {
@@ -181,13 +185,12 @@ impl Mapper {
         memo: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = value.py();
-        // A class is not copied, even if its metaclass says otherwise: the driver's has no such
-        // method.
+        // `copy.deepcopy`, which the driver calls, does not copy classes either.
         if self.values.is_immutable(&value) || value.is_instance_of::<PyType>() {
             return Ok(value);
         }
-        // An empty collection is copied here. Another object may share it, which only the driver's
-        // memo would show.
+        // An empty collection is copied here. The memo is used as `copy.deepcopy` uses it, because
+        // another attribute may refer to the same collection.
         let key = value.as_ptr() as usize;
         let empty_copy =
             if value.cast_exact::<PyList>().is_ok_and(|collection| collection.is_empty()) {

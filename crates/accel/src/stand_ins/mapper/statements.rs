@@ -10,7 +10,7 @@ use super::plan::Column;
 use turbocql_values::ffi::make;
 
 impl Mapper {
-    /// `DMLQuery.save`.
+    /// Does the work of `DMLQuery.save`; `None` if the original must do it.
     pub fn save<'py>(&self, query: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = query.py();
         let instance = query.getattr(pyo3::intern!(py, "instance"))?;
@@ -73,8 +73,8 @@ impl Mapper {
         Ok(Some(py.None().into_bound(py)))
     }
 
-    /// An `InsertStatement` as its class makes it from what the query was told, and the list of its
-    /// assignments.
+    /// Makes an `InsertStatement` from the options of the query, as its class does. Returns it with
+    /// its list of assignments, which is empty.
     fn empty_insert<'py>(
         &self,
         query: &Bound<'py, PyAny>,
@@ -98,7 +98,8 @@ impl Mapper {
         Ok((insert, assignments))
     }
 
-    /// `DMLQuery._delete_null_columns`, if there is nothing to delete.
+    /// Does the work of `DMLQuery._delete_null_columns` if there is nothing to delete; otherwise
+    /// returns `None`.
     pub fn delete_nulls<'py>(
         &self,
         query: &Bound<'py, PyAny>,
@@ -124,7 +125,7 @@ impl Mapper {
         Ok(Some(py.None().into_bound(py)))
     }
 
-    /// The assignments of an insert that has nothing else; `None` for any other statement.
+    /// The assignments of an insert that has no WHERE clauses; `None` for any other statement.
     fn assignments<'py>(
         &self,
         statement: &Bound<'py, PyAny>,
@@ -146,7 +147,7 @@ impl Mapper {
         Ok(is_plain.then_some(assignments))
     }
 
-    /// `InsertStatement.__unicode__`.
+    /// Does the work of `InsertStatement.__unicode__`; `None` if the original must do it.
     pub fn text<'py>(&self, statement: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = statement.py();
         let Some(assignments) = self.assignments(statement)? else { return Ok(None) };
@@ -170,7 +171,7 @@ impl Mapper {
             let (Ok(field), id) = (field.cast_exact::<PyString>(), id.str()?) else {
                 return Ok(None);
             };
-            // Lone surrogates are for the driver.
+            // The driver handles lone surrogates.
             let Ok(field) = field.to_str() else { return Ok(None) };
             let between = if number == 0 { "" } else { ", " };
             names.extend([between, "\"", field, "\""]);
@@ -181,7 +182,8 @@ impl Mapper {
         Ok(Some(PyString::new(py, &text).into_any()))
     }
 
-    /// `AssignmentStatement.get_context`, of inserts.
+    /// Does the work of `AssignmentStatement.get_context` for an insert; `None` for any other
+    /// statement.
     pub fn context<'py>(
         &self,
         statement: &Bound<'py, PyAny>,
@@ -196,7 +198,8 @@ impl Mapper {
         Ok(Some(context.into_any()))
     }
 
-    /// `AssignmentStatement.partition_key_values`, of inserts.
+    /// Does the work of `AssignmentStatement.partition_key_values` for an insert; `None` if the
+    /// original must do it.
     pub fn key_values<'py>(
         &self,
         statement: &Bound<'py, PyAny>,
