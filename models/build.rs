@@ -1,9 +1,10 @@
-//! Makes the driver's own sources fit for loom, so that the models run the real code.
+//! Adapts turbocql's own sources to loom, so that the models run the real code.
 //!
 //! Each source is read where it is. Its types of `std::sync` and `std::time` become those of
-//! `crate::sync` and `crate::time`, and what needs Python is cut away. Then each entry of
-//! [`mutants::MUTANTS`] adds a branch that leaves out one decisive step. A text that is not found
-//! exactly once is an error: the source has changed, and its entry must follow.
+//! `crate::sync` and `crate::time`, and the parts that need Python are removed. Then each entry of
+//! [`mutants::MUTANTS`] adds a branch that leaves out one decisive step. If the text that an entry
+//! replaces is not found exactly once, the build fails: the source has changed, so the entry must
+//! be changed too.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -46,7 +47,7 @@ fn replace(text: &str, old: &str, new: &str) -> String {
 
 fn for_loom(text: &str) -> String {
     let text = text.split("\n#[cfg(test)]\nmod tests {").next().expect("split yields one at least");
-    // `include!` takes no inner documentation.
+    // `include!` does not accept inner doc comments.
     let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("//!")).collect();
     lines
         .join("\n")
@@ -66,17 +67,17 @@ fn mutated(source: &str, mut text: String) -> String {
     text
 }
 
-/// `src/op/mod.rs` without its modules and without pyo3's attributes.
+/// Returns `src/op/mod.rs` without its modules and without pyo3's attributes.
 fn without_python(text: &str) -> String {
     let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("pub mod ")).collect();
     let text = replace(&lines.join("\n"), "#[pyclass(frozen, module = \"turbocql._core\")]\n", "");
     let text = replace(&text, "#[pymethods]\n", "");
-    // A reference whose counts loom sees.
+    // loom sees when a `WeakQueue` is upgraded; it does not see this for a `Weak`.
     let text = replace(&text, "Weak<LoopQueue>", "crate::op::bridge::WeakQueue");
     text.replace("Arc::downgrade(queue)", "queue.downgrade()")
 }
 
-/// The completion queue, without how it is connected to a loop of Python.
+/// Returns the completion queue, without the code that connects it to a Python event loop.
 fn bridge(text: &str) -> String {
     let top = |first| item(text, first, "}");
     let method = |first| item(text, first, "    }");
@@ -102,7 +103,7 @@ fn bridge(text: &str) -> String {
     .concat()
 }
 
-/// The lines from the one that begins with `first` to the next that is `last`.
+/// Returns the lines from the line that begins with `first` to the next line that equals `last`.
 fn item(text: &str, first: &str, last: &str) -> String {
     let mut lines = text.lines().skip_while(|line| !line.starts_with(first)).peekable();
     assert!(lines.peek().is_some(), "not found; see build.rs:\n{first}");

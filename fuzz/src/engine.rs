@@ -1,4 +1,4 @@
-//! The parsers of responses of the ScyllaDB driver's crates, with the edits of `../edits`.
+//! Fuzzes the parsers of responses in the ScyllaDB driver's crates, with the edits of `edits/`.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -16,7 +16,8 @@ use scylla_cql::frame::{
 const MOST: usize = 1 << 20;
 const OPCODES: [u8; 8] = [0x00, 0x02, 0x03, 0x06, 0x08, 0x0c, 0x0e, 0x10];
 
-/// A body, after a byte for its opcode and one for the frame's flags and the compression.
+/// Parses `data` as a body. The first byte chooses the opcode, the second the frame's flags and the
+/// compression.
 pub fn response(data: &[u8]) {
     let [opcode, flags, body @ ..] = data else { return };
     let Ok(opcode) = ResponseOpcode::try_from(OPCODES[usize::from(opcode % 8)]) else { return };
@@ -32,7 +33,7 @@ pub fn response(data: &[u8]) {
     read(&features, opcode, parsed.body);
 }
 
-/// The name of a custom type, as the type of the only column of a result.
+/// Parses `data` as the name of a custom type: the type of the only column of a result.
 pub fn custom_type(data: &[u8]) {
     let Ok(length) = u16::try_from(data.len()) else { return };
     let mut body = b"\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x01k\0\x01t\0\x01c\0\0".to_vec();
@@ -42,13 +43,13 @@ pub fn custom_type(data: &[u8]) {
     read(&ProtocolFeatures::default(), ResponseOpcode::Result, body.into());
 }
 
-/// Frames, one after another, and the bodies of those that are whole.
+/// Reads `data` as frames, one after another, and parses the body of each complete frame.
 pub fn frames(mut data: &[u8]) {
     loop {
         let before = data.len();
         let frame = {
             let frame = pin!(read_response_frame_within(&mut data, MOST));
-            // A slice is always ready.
+            // Reading a slice never waits.
             let mut context = Context::from_waker(Waker::noop());
             let Poll::Ready(frame) = frame.poll(&mut context) else { return };
             frame

@@ -1,5 +1,5 @@
-//! What the targets call. The code for the codec is with its tests, which run the kept corpus
-//! through it.
+//! The functions that the fuzz targets call. Those for the codec are beside the codec's tests, and
+//! the tests run the kept corpus through them.
 
 pub mod engine;
 

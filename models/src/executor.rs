@@ -1,4 +1,4 @@
-//! tokio's runtime of one thread, as far as the engine depends on it. Modelled after
+//! tokio's runtime of one thread, as far as the engine depends on it. The code follows
 //! `runtime/scheduler/current_thread/mod.rs` of tokio 1.54: `block_on`, `Core::next_task`,
 //! `Context::park` and `Handle::schedule`.
 
@@ -22,7 +22,7 @@ pub struct Executor {
 #[derive(Default)]
 struct Remote {
     woken: VecDeque<usize>,
-    /// The driver's token: the next park returns at once.
+    /// The token of tokio's driver. If it is set, the next park returns at once.
     unpark: bool,
 }
 
@@ -42,8 +42,8 @@ struct Slot {
 struct TaskWaker {
     executor: Arc<Executor>,
     task: usize,
-    /// A task that is woken twice before it runs runs once, as in tokio: a second run could hide
-    /// that a wake was lost.
+    /// Whether the task was woken and has not run since. A task that is woken twice runs only once,
+    /// as in tokio: a second run could hide that a wake was lost.
     notified: AtomicBool,
 }
 
@@ -82,7 +82,7 @@ pub fn at(then: u64, waker: Waker) {
     timers.push((then, waker));
 }
 
-/// `tokio::spawn`.
+/// Stands in for `tokio::spawn`.
 pub fn spawn(future: impl Future<Output = ()> + 'static) -> JoinHandle {
     let joined = Rc::new(RefCell::new(Joined::default()));
     let ends = Ends(Rc::clone(&joined));

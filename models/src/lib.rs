@@ -1,4 +1,4 @@
-//! Tests of the driver's own sources under loom: no interleaving of threads loses a request, a
+//! Tests turbocql's own sources under loom: no interleaving of threads loses a request, a
 //! completion, a permit or a wake.
 //!
 //! `build.rs` copies `queue.rs`, `lanes.rs` and `gate.rs` of the engine, and `OpState`, `LoopQueue`
@@ -10,12 +10,12 @@
 //! [`PREEMPTIONS`] preemptions. Each entry in `mutants` breaks the sources, and names the model that
 //! must then fail.
 //!
-//! Not modelled: the GIL, the reference counts of `Arc`, tokio's runtime of several threads (its
-//! lanes are: each is on a thread of its own), and a clock that goes on while a thread works.
+//! Not modeled: the GIL, the reference counts of `Arc`, tokio's runtime of several threads (its
+//! lanes are: each is on a thread of its own), and a clock that runs while a thread works.
 #![cfg(test)]
 #![forbid(unsafe_code)]
 
-// The sources name these crates. They find the modules of this one.
+// The sources name these crates. Here the names lead to the modules of this crate.
 extern crate self as futures;
 extern crate self as pyo3;
 extern crate self as rustix;
@@ -51,7 +51,7 @@ use lanes::{Sending, Ticket};
 use queue::{TaskHandle, Wake, wake_soon};
 use stand_ins::engine::*;
 
-// The modules of the driver that the sources name.
+// The modules of turbocql that the sources name.
 mod error {
     pub use crate::stand_ins::engine::EngineError;
 
@@ -102,7 +102,7 @@ mod prelude {
     pub use crate::stand_ins::python::{Py, PyAny, PyResult, Python};
 }
 
-/// Includes a source of the driver, as `build.rs` has changed it.
+/// Includes a source of turbocql, as `build.rs` has changed it.
 macro_rules! source {
     ($name:literal) => {
         include!(concat!(env!("OUT_DIR"), "/", $name, ".rs"));
@@ -130,16 +130,18 @@ mod op {
     pub use crate::stand_ins::{awaiting, ready};
     pub mod bridge;
 
-    /// `Op.wait`.
+    /// Calls `Op.wait`.
     pub fn wait(op: &Arc<OpState>) -> PyResult<Py<PyAny>> {
         Op(op.clone()).wait(Python::attached())
     }
 }
 
-/// How many preemptions loom tries. Switches of a thread that blocks are not counted.
+/// The maximum number of preemptions in an interleaving. If a thread blocks, the switch to another
+/// thread does not count.
 const PREEMPTIONS: usize = 3;
 
-/// Runs a model under every interleaving. LOOM_MAX_PREEMPTIONS chooses another bound.
+/// Runs a model under every interleaving. The environment variable
+/// LOOM_MAX_PREEMPTIONS sets another bound.
 fn interleaved(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(PREEMPTIONS);
@@ -162,14 +164,14 @@ fn left_out(name: &str) -> bool {
 }
 
 /// Every mutant is found by its model. Each runs in a process of its own: a panic of loom may abort
-/// it, because the futures that are dropped then use loom's locks.
+/// the process, because the futures that the panic drops use loom's locks.
 #[test]
 fn every_mutant_is_found() {
     let missed: Vec<_> = mutants::MUTANTS.iter().filter_map(missed).collect();
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
-/// What is wrong, if the mutant is not found.
+/// Returns a message if the model does not find the mutant.
 fn missed(mutant: &mutants::Mutant) -> Option<String> {
     let (model, message) = (mutant.model, mutant.message);
     let test = format!("models::{model}");

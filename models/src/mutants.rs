@@ -1,7 +1,7 @@
-//! Changes that break the driver's code. A model must find each. `build.rs` makes them in the copies
+//! Changes that break turbocql's code. A model must find each. `build.rs` makes them in the copies
 //! of the sources. There `LEFT_OUT` becomes a call that returns whether the mutant is chosen.
 
-/// `build.rs` reads the source and the changes, the tests the rest.
+/// `build.rs` reads `source` and `changes`, the tests read `model` and `message`, both read `name`.
 pub struct Mutant {
     /// The step that the mutant leaves out, or makes in the wrong order.
     pub name: &'static str,
@@ -9,7 +9,7 @@ pub struct Mutant {
     pub source: &'static str,
     #[cfg_attr(test, allow(dead_code, reason = "only build.rs reads it"))]
     pub changes: &'static [(&'static str, &'static str)],
-    /// The model that finds it, and a part of the message with which that model fails.
+    /// The model that finds the mutant. The model must fail with an output that contains `message`.
     #[cfg_attr(not(test), allow(dead_code, reason = "only the tests read it"))]
     pub model: &'static str,
     #[cfg_attr(not(test), allow(dead_code, reason = "only the tests read it"))]
@@ -291,7 +291,7 @@ pub const MUTANTS: &[Mutant] = &[
         message: DEADLOCK,
     },
     Mutant {
-        // The end of the operation gives it up too, if the answer has not.
+        // There are two changes, because the end of the operation also gives up the permit.
         name: "an answer gives up the permit",
         source: "op",
         changes: &[

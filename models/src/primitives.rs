@@ -1,4 +1,4 @@
-//! What the engine uses of `tokio::sync` and `futures`, in the simplest form that has the
+//! The parts of `tokio::sync` and `futures` that the engine uses, in the simplest form that has the
 //! documented guarantees.
 
 use std::future::Future;
@@ -37,7 +37,7 @@ impl Notify {
     }
 }
 
-/// `tokio::select!` with the arms that the engine's one use of it has.
+/// `tokio::select!`, only for the arms that `queue.rs` has in its one use of it.
 #[macro_export]
 macro_rules! select {
     (biased; () = $first:expr => $one:block () = $second:expr, if $enabled:expr => $two:block) => {

@@ -1,4 +1,4 @@
-//! Stand-ins for the modules of the driver, and for the parts of pyo3, that the sources use.
+//! Stand-ins for the modules of turbocql, and for the parts of pyo3, that the sources use.
 
 pub mod engine {
     //! The modules of the engine that `lanes.rs` and `queue.rs` name.
@@ -76,7 +76,8 @@ pub mod engine {
         Ok(Response)
     }
 
-    /// `runtime.rs`: the I/O thread of `Runtime::start`, and `Inner::shutdown`.
+    /// Stands in for `runtime.rs`: runs the I/O thread as `Runtime::start` does, and ends it as
+    /// `Inner::shutdown` does.
     #[derive(Clone)]
     pub struct Runtime(Arc<Inner>);
 
@@ -86,7 +87,8 @@ pub mod engine {
     }
 
     impl Runtime {
-        /// `time_passes`: timers fire when nothing else is to do. Without, they never do.
+        /// If `time_passes` is true, timers fire when there is nothing else to do. If it is false,
+        /// they never fire.
         pub fn start(several: bool, time_passes: bool) -> Runtime {
             let shared = Arc::new(Shared::new(several));
             let thread = loom::thread::spawn({
@@ -128,8 +130,8 @@ pub mod engine {
 }
 
 pub mod python {
-    //! pyo3, without an interpreter: the GIL is not modelled, so more interleavings are tried than
-    //! there are with it.
+    //! pyo3, without an interpreter. The GIL is not modeled, so loom tries more interleavings than
+    //! are possible with it.
 
     use std::marker::PhantomData;
 

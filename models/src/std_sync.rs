@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 pub use loom::sync::{Condvar, Mutex, MutexGuard};
-// loom's `Arc` cannot hold a trait object and has no `Weak`. So reference counts are not modelled.
+// loom's `Arc` cannot hold a trait object and has no `Weak`. So reference counts are not modeled.
 pub use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 pub mod atomic {

@@ -1,4 +1,4 @@
-//! A clock that stands still except when a model or a timer moves it, and tokio's `sleep`.
+//! A clock that moves only when a model or a timer moves it, and a stand-in for tokio's `sleep`.
 
 use std::future::Future;
 use std::ops::Add;
@@ -50,7 +50,7 @@ impl Add<Duration> for Instant {
     }
 }
 
-/// `tokio::time::sleep`.
+/// Stands in for `tokio::time::sleep`.
 pub fn sleep(time: Duration) -> Sleep {
     Sleep(Instant::now() + time)
 }

@@ -11,7 +11,7 @@ use crate::interleaved;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
-/// The requests that are admitted, counted by themselves.
+/// Counts the admitted requests, independently of the gate.
 #[derive(Default)]
 struct Inside(AtomicUsize);
 
@@ -91,7 +91,7 @@ fn no_request_overtakes() {
     interleaved(|| {
         let gate = Gate::new(10, 10);
         let mut heavy = gate.try_enter().unwrap();
-        // Others are expected to have as many bytes as it had at first.
+        // The first call makes the gate expect one byte of each further request.
         heavy.weigh(1);
         heavy.weigh(9);
         let (to_first, to_second) = (gate.clone(), gate.clone());

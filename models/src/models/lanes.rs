@@ -14,11 +14,11 @@ use crate::lanes::Sending as _;
 use crate::lanes::{Job, Lanes};
 use crate::sync::{Arc, Notify};
 
-/// A lane on a thread of its own. Without a runtime it does not end by itself.
+/// A lane on a thread of its own. No runtime ends it, so it runs until [`Lane::stop`].
 struct Lane {
     thread: JoinHandle<()>,
     stop: Arc<Notify>,
-    /// A request of the lane has ended.
+    /// Set when a request of the lane has ended.
     ended: Arc<Event>,
 }
 
@@ -48,7 +48,7 @@ impl Lane {
     }
 }
 
-/// What `Shared::serve` does with a request.
+/// Does what `Shared::serve` does with a request. Returns the lane if it starts one.
 fn serve(lanes: &Arc<Lanes>, asked: &Arc<Asked>) -> Option<Lane> {
     lanes.hand(Job::new(asked.clone())).map(|job| Lane::start(lanes, job))
 }

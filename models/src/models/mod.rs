@@ -42,7 +42,7 @@ struct Asked {
     row: RowBuffer,
     options: RequestOptions,
     ticket: Ticket,
-    /// Answers, and those of them that are `None`.
+    /// The number of answers. `failed` is the number of answers that are `None`.
     answers: AtomicUsize,
     failed: AtomicUsize,
     answered: Event,

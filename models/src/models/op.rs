@@ -202,7 +202,7 @@ fn an_event_loop_goes() {
     });
 }
 
-/// Says when it is dropped, which is when nothing refers to the operation any more.
+/// Sets its event when it is dropped: then nothing refers to the operation any more.
 struct From(Session, Runtime, Arc<Event>);
 
 impl Origin for From {
@@ -221,7 +221,8 @@ impl Drop for From {
     }
 }
 
-/// Executes through the queue and a lane. The event is that the operation is freed.
+/// Executes a request through the queue and a lane. Returns an event that is set when the operation
+/// is freed.
 fn executed(runtime: &Runtime, op: &Arc<OpState>, answered: bool) -> Arc<Event> {
     let freed = Arc::<Event>::default();
     let session = Session::default();
@@ -306,7 +307,7 @@ fn a_request_is_abandoned_while_it_is_sent() {
     });
 }
 
-/// The thread of Python that wakes an event loop without an eventfd.
+/// A Python thread wakes an event loop that has no eventfd.
 #[test]
 fn a_notifier_is_asked_twice() {
     interleaved(|| {

@@ -11,7 +11,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::time::{Duration, pass_by};
 use crate::{Runtime, Wake, interleaved, wake_soon};
 
-/// Submits a task, and returns the event that it has run.
+/// Submits a task, and returns an event that is set when the task runs.
 fn submit(runtime: &Runtime) -> Arc<Event> {
     let begun = Arc::<Event>::default();
     let begins = begun.clone();

@@ -1,4 +1,4 @@
-//! Completion queues, without how they are connected to event loops of Python.
+//! Completion queues, without the code that connects them to Python event loops.
 
 use crate::io::OwnedFd;
 use crate::op::OpState;
@@ -21,7 +21,7 @@ impl LoopQueue {
         WeakQueue(Arc::downgrade(self))
     }
 
-    /// A round of the event loop: it blocks until it is woken, and handles what has completed.
+    /// Runs a round of the event loop: blocks until it is woken, and handles the completions.
     pub fn round(&self) {
         if let Waker::EventFd(fd) = &self.waker {
             fd.select();
@@ -29,14 +29,14 @@ impl LoopQueue {
         self.handle();
     }
 
-    /// Handles what has completed.
+    /// Handles the completions in the queue.
     pub fn handle(&self) {
         self.drain(Python::attached()).unwrap();
         Runtime::release();
     }
 }
 
-/// `Weak<LoopQueue>`, of which loom sees when it is upgraded.
+/// A `Weak<LoopQueue>` whose upgrades loom sees.
 pub struct WeakQueue(Weak<LoopQueue>);
 
 impl WeakQueue {
@@ -56,7 +56,7 @@ pub fn counts_change() {
     COUNTS.swap(true, Ordering::AcqRel);
 }
 
-/// What asks a thread of Python to wake an event loop.
+/// Asks a Python thread to wake an event loop.
 #[derive(Clone, Default)]
 pub struct Asking(Arc<Notifier>);
 
