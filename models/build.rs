@@ -1,6 +1,6 @@
 //! Adapts turbocql's own sources to loom, so that the models run the real code.
 //!
-//! Each source is read where it is. Its types of `std::sync` and `std::time` become those of
+//! Each source is read where it is. Types of `std::sync` and `std::time` are replaced by types of
 //! `crate::sync` and `crate::time`, and the parts that need Python are removed. Then each entry of
 //! [`mutants::MUTANTS`] adds a branch that leaves out one decisive step. If the text that an entry
 //! replaces is not found exactly once, the build fails: the source has changed, so the entry must

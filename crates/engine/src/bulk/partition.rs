@@ -16,8 +16,8 @@ pub struct Batches {
     /// The indexes of the bind markers of the whole primary key. Two rows with the same key are
     /// never in one batch, because their order would be lost.
     pub key: Vec<usize>,
-    /// The indexes of the bind markers whose values must be equal in all rows of a batch: those of
-    /// static columns, of the write time and of the TTL. A batch writes static columns once.
+    /// The indexes of the bind markers whose values must be equal in all rows of a batch: the
+    /// markers of static columns, the write time and the TTL. A batch writes static columns once.
     pub same: Vec<usize>,
     /// The maximum size of a batch, in bytes of values. A larger row is sent by itself.
     pub most_bytes: usize,

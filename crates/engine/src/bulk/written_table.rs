@@ -19,7 +19,7 @@ use crate::error::EngineError;
 use crate::statement::Prepared;
 use crate::statement::nulls::null_of;
 
-/// What a bulk knows about its table. The default contains nothing.
+/// The facts about its table that a bulk needs. The default contains none.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenTable {
     /// The bind markers of the primary key, or of the partition key if static columns are written.
@@ -73,7 +73,7 @@ pub struct ListRead {
     pub lists: Vec<usize>,
 }
 
-/// A list that a row writes, and the one that the server has stored.
+/// A list that a row writes, and the list that the server has stored.
 pub(super) struct WrittenList<'a> {
     /// The index of the list's bind marker.
     pub(super) marker: usize,

@@ -52,7 +52,7 @@ struct Begun {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tried {
     pub node: SocketAddr,
-    /// What went wrong. `None` if the attempt has not ended.
+    /// The failure. `None` if the attempt has not ended.
     pub answer: Option<String>,
     /// The time from the beginning of the request to the beginning of the attempt.
     pub began: Duration,

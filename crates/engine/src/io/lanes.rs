@@ -130,7 +130,7 @@ impl Lanes {
         drop(idle);
     }
 
-    /// Adds a lane to those that wait, if they are fewer than [`IDLE`]. Returns whether it did.
+    /// Adds a lane to the waiting lanes if these are fewer than [`IDLE`]. Returns whether it did.
     fn keep(&self, seat: &Arc<Seat>) -> bool {
         let mut idle = self.idle();
         let keep = idle.len() < IDLE;

@@ -176,7 +176,8 @@ impl Session {
         self.0.client_timestamps
     }
 
-    /// What is left of the time limit of a call that began at `began`. `None` if it has no limit.
+    /// The rest of the time limit of a call that began at `began`; zero if the limit has passed.
+    /// `None` if the call has no limit.
     pub(crate) fn remaining_time(
         &self,
         options: &RequestOptions,
