@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def _without_of_variable() -> str:
-    """The value of the variable if it leaves out parts; otherwise the value for all parts."""
+    """The value of `TURBOCQL_ACCELERATE` if it leaves out parts; else "1", for all parts."""
     value = os.environ.get(VARIABLE, "")
     return value if value.startswith("without=") else "1"
 
@@ -94,7 +94,7 @@ def _is_module(name: str) -> bool:
         if spec is not None and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(f"{name}.__main__")
     except ModuleNotFoundError as error:
-        # The program imports a missing module while its package is imported: its own error.
+        # A module that the program's package imports is missing: this error is the program's own.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         return False

@@ -34,12 +34,12 @@ _KNOWN_FEATURES = {
     "use_metadata_id",
 }
 """The features of connections whose effect on bodies is known: `use_metadata_id` and
-`tablets_routing_v2` change EXECUTE, the others no body. A feature of a later release may change
-any."""
+`tablets_routing_v2` change EXECUTE, the others no body. A feature of a later release may change any
+body."""
 
 
 class Bodies(Group):
-    """The bodies of requests."""
+    """The functions that write the bodies of requests."""
 
     part = "bodies"
     names = (
@@ -118,7 +118,8 @@ def _features() -> tuple[type[Any], list[str]] | None:
         raise NotReplaced(f"{_FEATURES}.ProtocolFeatures.__init__ has been replaced")
     code = init.__code__
     names = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
-    # The names that `__init__` uses: its attributes, and others, which no instance sets.
+    # `co_names` contains the attributes that `__init__` sets. Its other names do no harm: no
+    # instance has attributes of these names.
     names |= set(code.co_names) | set(vars(cls).get("__annotations__", ()))
     names |= {
         name
@@ -147,7 +148,7 @@ def _body(send_body: Callable[..., None], message: Any, *arguments: Any) -> byte
 def _samples(
     driver: Driver, kind: str, features: tuple[type[Any], list[str]] | None
 ) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Messages, and the arguments of `send_body` after the buffer."""
+    """Yields messages, each with the arguments of `send_body` after the buffer."""
     for message, version in _messages(driver, kind):
         yield message, (version,)
     if features is None:

@@ -29,7 +29,7 @@ __all__ = ["accelerate", "accelerated", "status", "uninstall"]
 
 _MODULES = ("cassandra.cqltypes", "cassandra.protocol", "cassandra.query")
 _GROUP_MODULES = (CONNECTION, CLUSTER, MODELS)
-"""Modules that one group each waits for, in addition to `_MODULES`."""
+"""Modules that only some groups wait for. All groups wait for `_MODULES`."""
 
 
 class _State:
@@ -49,7 +49,7 @@ class _State:
         self.modules: dict[str, ModuleType] = {}
         """The patched modules. A module that is imported again is a different object."""
         self.last_seams: list[Seam] = []
-        """The counts of the last time that the driver was accelerated."""
+        """The functions and their counts at the end of the last acceleration."""
         self.reasons_by_name: dict[str, str] = {}
         """The reasons why functions are not replaced, by the functions' names."""
         self.without: frozenset[str] = frozenset()
@@ -69,14 +69,14 @@ def accelerate(*, without: Iterable[str] = ()) -> None:
 
     If the driver is not imported yet, its functions are replaced when it is imported. Functions
     that cannot be replaced stay the driver's; `status()` lists them with the reasons. May be called
-    at any time and from any thread. A second call does nothing, unless `without` is another: then
-    it applies from now on, and the counts begin again.
+    at any time and from any thread. A second call does nothing, unless its `without` differs: then
+    the new `without` applies from now on, and the counts begin again.
 
-    `without` names parts of the accelerator to leave out, to find out which one is to blame for
-    something: `types`, `bind`, `routing_key`, `bodies`, `rows`, `named_rows`, `segments`, `timers`,
+    `without` names parts of the accelerator to leave out, to find out which part causes a problem:
+    `types`, `bind`, `routing_key`, `bodies`, `rows`, `named_rows`, `segments`, `timers`,
     `simple_statements`, `cqlengine`, `serializers`. `status()` names the part of each function.
 
-    Raises: ValueError, for a part that there is not; TypeError, if `without` is no list of names.
+    Raises: ValueError, for an unknown part; TypeError, if `without` is no list of names.
     """
     parts = _parts(without)
     with _state.lock:
@@ -286,7 +286,7 @@ def _inspect_driver() -> bool:
 
 
 def _can_patch() -> bool:
-    """Whether the driver can be patched now, or a group that waits."""
+    """Whether the driver, or a group that waits for a module, can be patched now."""
     return _state.driver is None or any(
         group.needs is None or _is_loaded(group.needs) for group in _state.waiting
     )
@@ -396,7 +396,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         return self._find_serializers() if fullname == SERIALIZERS else None
 
     def _find_serializers(self) -> importlib.machinery.ModuleSpec | None:
-        """The module that drivers lack, imported before those that it waits for."""
+        """The spec of `cassandra.serializers`, for drivers that lack this module. The imports of
+        `_MODULES` patch the driver, which adds the module.
+        """
         for name in _MODULES:
             importlib.import_module(name)
         return getattr(sys.modules.get(SERIALIZERS), "__spec__", None)

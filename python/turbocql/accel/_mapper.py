@@ -126,7 +126,7 @@ _INLINED_ATTRIBUTES = (
     *("_can_update", "_set_column_value", "__len__", "_inst_batch"),
     *("ttl", "timestamp", "consistency", "if_not_exists", "if_exists", "using", "batch"),
 )
-"""Methods and attributes of models that native code does itself, without calling them."""
+"""Attributes of models that native code inlines: it does their work without calling them."""
 
 
 def _has_default_lookup(cls: type[Any]) -> bool:
@@ -181,8 +181,8 @@ class _Planner:
     def __call__(self, model: Any) -> Any:
         """The plan of a model for `Mapper`; None if the driver must do the work.
 
-        A tuple: the dict of the columns; the columns; the numbers of the columns of the primary
-        key, and of the clustering key; whether the model's methods are the driver's.
+        The plan is a tuple: the dict of the columns; the columns; the numbers of the columns of the
+        primary key, and of the clustering key; whether the model's methods are the driver's.
         """
         columns = model._columns
         if not isinstance(columns, dict) or not _has_default_lookup(model):

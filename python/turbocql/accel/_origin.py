@@ -202,7 +202,7 @@ def documented(original: Any) -> str:
     """The signature and docstring of a function, in the form that built-in functions have."""
     parameters = inspect.signature(original)
     shown_parameters = [
-        # Only constants can be read back.
+        # `inspect.signature` can parse only defaults that are constants.
         parameter.replace(default=_Ellipsis()) if _is_not_constant(parameter.default) else parameter
         for parameter in parameters.parameters.values()
     ]

@@ -22,7 +22,7 @@ __all__ = ["NamedRows", "Results"]
 
 
 class Results(Group):
-    """Pages of rows, as one of the driver's protocol handlers reads them."""
+    """The function with which one of the driver's protocol handlers reads pages of rows."""
 
     part = "rows"
 

@@ -1,7 +1,7 @@
 """The module `cassandra.serializers`, for drivers that have none.
 
-Programs that are written against the proposed interface find it there: an object per type, with
-`serialize(value, protocol_version)`.
+It has the interface that was proposed for the driver. For each type there is an object with the
+method `serialize(value, protocol_version)`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Native(Serializer):
         try:
             data: bytes = self.cqltype.serialize(value, protocol_version)
         except struct.error as error:
-            # `struct.error` stands for a wrong type and for a number out of range.
+            # `struct` raises this error both for a wrong type and for a number out of range.
             if "required argument" in str(error):
                 raise TypeError(str(error)) from None
             raise
@@ -85,15 +85,15 @@ class _Native(Serializer):
 
 
 class SerFloatType(_Native):
-    """4 bytes, IEEE 754."""
+    """Writes a float as 4 bytes, IEEE 754."""
 
 
 class SerDoubleType(_Native):
-    """8 bytes, IEEE 754."""
+    """Writes a double as 8 bytes, IEEE 754."""
 
 
 class SerInt32Type(_Native):
-    """4 bytes, signed."""
+    """Writes an int as 4 bytes, signed."""
 
 
 class SerVectorType(_Native):
@@ -112,7 +112,7 @@ def _refuse(value: Any) -> bytes:
 
 
 counts = [0, 0]
-"""The native calls, and the calls that fell back to the type."""
+"""The number of native calls, and of calls that fell back to the type."""
 scalars: dict[Any, type[_Native]] = {}
 """The serializers of the driver's own scalar types."""
 vectors: list[Any] = []

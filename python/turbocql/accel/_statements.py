@@ -1,4 +1,4 @@
-"""Simple statements with parameters: their literals."""
+"""The function of the driver that formats the parameters of simple statements as CQL literals."""
 
 from __future__ import annotations
 
@@ -49,9 +49,8 @@ class SimpleStatements(Group):
 
     The group waits until `cassandra.cluster` is imported. It patches the function in
     `cassandra.query`, and also the reference to it in `cassandra.cluster`. Other modules that
-    imported the function before keep the driver's function. One of these modules is
-    `cassandra.metadata`. Its calls are for the driver's own queries of the schema, which the
-    program does not ask for.
+    imported the function before keep the driver's function. `cassandra.metadata` is one of them. It
+    calls the function only for the driver's own queries of the schema.
     """
 
     part = "simple_statements"

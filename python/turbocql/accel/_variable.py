@@ -1,4 +1,4 @@
-"""The environment variable that accelerates every process."""
+"""The environment variable that accelerates every process that inherits it."""
 
 from __future__ import annotations
 

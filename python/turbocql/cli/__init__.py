@@ -16,7 +16,7 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status.
 
-    `arguments` are those after the name of the program; by default those of the process.
+    `arguments` does not contain the name of the program. By default, it is `sys.argv[1:]`.
     """
     _prepare()
     try:

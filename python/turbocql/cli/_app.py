@@ -1,4 +1,4 @@
-"""The commands, and how an error of one of them ends the process."""
+"""Runs the commands, and turns their errors into messages and exit statuses."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
-            # click would end the process by itself, with 1.
+            # click itself would end the process with exit status 1.
             raise OutputClosed from error
 
 
@@ -77,7 +77,7 @@ def _unwind_on_signals() -> None:
 
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
-        # nohup ignores SIGHUP for the program; that stays.
+        # A signal that the parent process ignores, as nohup ignores SIGHUP, stays ignored.
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, end)
 

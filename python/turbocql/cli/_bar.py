@@ -45,7 +45,7 @@ def size(count: float) -> str:
 
 @contextmanager
 def _without_echo() -> Iterator[None]:
-    """The terminal shows no `^C`, which would break a line that fills the screen."""
+    """Keeps the terminal from showing `^C`, which would break a line that fills the screen."""
     if termios is None or not sys.stdin.isatty():
         yield
         return
@@ -136,7 +136,7 @@ class Bar:
             self._open(has_share=share is not None)
         console = self._bar.console
         if console.width < _NARROW_WIDTH:
-            # A narrow screen has room for rows, errors and the time left.
+            # A narrow screen shows the first four parts, without the window and without `0 B`.
             parts = [part for part in parts if not part.startswith(("window", "0 B"))][:4]
         text = "  ".join(parts)
         self._bar.update(self._task, completed=share or 0.0, text=text, refresh=True)

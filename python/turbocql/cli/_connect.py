@@ -1,4 +1,4 @@
-"""Where to connect: options, environment, URL, and profiles of a TOML file."""
+"""Reads where to connect from options, environment, URL, and profiles of a TOML file."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ _OPTIONS = [
 
 
 def connection_options(command: Command) -> Command:
-    """Gives a command the options that say where to connect; they arrive as keyword arguments that
-    `opened` takes.
+    """Adds the options that say where to connect to a command. The command receives them as keyword
+    arguments, and passes them to `opened`.
     """
     for option in reversed(_OPTIONS):
         command = option(command)
@@ -87,9 +87,12 @@ def config_of(
     consistency: str | None = None,
     timeout: float | None = None,
 ) -> Config:
-    """The settings: options over the URL, over the environment, over the profile.
+    """The settings of the first source that is present, replaced by options that are passed.
 
-    Raises: `ConfigError` or `click.UsageError` for settings that cannot be.
+    The sources are, in this order: `url`; `profile` or `config`; the environment; the default
+    profile.
+
+    Raises: `ConfigError` or `click.UsageError` for invalid settings.
     """
     overrides: dict[str, Any] = {}
     if keyspace is not None:
@@ -159,7 +162,7 @@ def _password(user: str) -> str:
 def prompt_for_password(user: str) -> str:
     """The password of a user, asked for on the terminal.
 
-    Raises: `ConfigError` where there is none.
+    Raises: `ConfigError` if standard input is no terminal.
     """
     if not sys.stdin.isatty():
         raise ConfigError(
@@ -172,7 +175,7 @@ def prompt_for_password(user: str) -> str:
 
 @contextmanager
 def opened(**options: Any) -> Iterator[Session]:
-    """A session by the options of `connection_options`."""
+    """Opens a session by the options of `connection_options`, and closes it after the block."""
     session = connect(config=config_of(**options))
     try:
         yield session

@@ -130,7 +130,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 class Console:
-    """A session, and how its results are shown."""
+    """Executes statements and commands in a session, and shows their results."""
 
     def __init__(self, session: Any, *, on_change: Callable[[], None] = lambda: None) -> None:
         """`on_change` is called after a statement that may have changed the schema."""
@@ -204,7 +204,8 @@ class Console:
         )
         with self._output() as is_file:
             if self.form != "table":
-                # The writers of text files do not escape control characters; a terminal needs it.
+                # The writers of text files do not escape control characters; on a terminal, they
+                # must be escaped.
                 out = io.BytesIO()
                 write_rows(rows, self.form, out)
                 text = out.getvalue().decode("utf-8", "replace")
@@ -220,7 +221,8 @@ class Console:
 
     @contextlib.contextmanager
     def _output(self) -> Iterator[bool]:
-        """Standard output, or the file of CAPTURE."""
+        """Redirects standard output to the file of CAPTURE, if there is one. Yields whether it did.
+        """
         if self.capture is None:
             yield False
             return
@@ -232,7 +234,7 @@ class Console:
 
     @contextlib.contextmanager
     def _long_output(self) -> Iterator[None]:
-        """Output that goes through the pager if it is longer than the screen."""
+        """Shows the output of a block through the pager if it is longer than the screen."""
         with self._output() as is_file:
             if is_file or not self.paging or not sys.stdout.isatty():
                 yield
@@ -372,7 +374,7 @@ class Console:
                 print(described(schema, _schema_name(argument), self.keyspace))
 
     def _listed(self, schema: Any, group: str) -> None:
-        """Names of one kind, of the keyspace in use or of all."""
+        """Prints the names of one group: for the keyspace in use, or for all if none is in use."""
         keyspace_names = [self.keyspace] if self.keyspace is not None else list(schema.keyspaces)
         for keyspace_name in keyspace_names:
             keyspace = schema.keyspaces.get(keyspace_name)

@@ -1,4 +1,4 @@
-"""A table for the columns of a file."""
+"""Creates a table for the columns of files, for `turbocql load --create`."""
 
 from __future__ import annotations
 
@@ -242,7 +242,9 @@ def _csv_sample(selection: FileSelection, source: Source) -> Iterator[dict[str, 
 
 
 def _json_sample(source: Source) -> Iterator[dict[str, list[Any]]]:
-    """The values of the first objects of each file. They include those that named the columns."""
+    """The values of the first objects of each file. They include the objects from which
+    `source.names` was read.
+    """
     for number, objects in enumerate(source.objects()):
         if number == _MAX_SAMPLED_FILES:
             return

@@ -13,7 +13,7 @@ from ..errors import ConfigError
 __all__ = ["check_field", "type_of_fields"]
 
 _EXTENSIONS = {"arrow.uuid", "arrow.json", "arrow.fixed_shape_tensor"}
-"""Extension types that loads take."""
+"""Arrow extension types that loads accept."""
 _WIDER_TYPES = {
     **{"tinyint": ("smallint", "int", "bigint", "varint", "decimal", "float", "double")},
     **{"smallint": ("int", "bigint", "varint", "decimal", "float", "double")},
@@ -21,16 +21,17 @@ _WIDER_TYPES = {
     **{"varint": ("decimal",), "float": ("double",), "ascii": ("text",), "timeuuid": ("uuid",)},
     **{"date": ("timestamp",)},
 }
-"""By type: the wider types that hold all its values, the narrowest first."""
+"""For each type, the wider types that hold all its values, the narrowest first."""
 
 Fields = Sequence[tuple[Path, Any]]
 """Fields of Arrow, each with its file."""
 
 
 def type_of_fields(fields: Fields, name: str) -> str:
-    """The CQL type of a column of several files. Metadata of turbocql names it.
+    """The CQL type of a column that several files have: from turbocql's metadata, or else from the
+    Arrow types.
 
-    Raises: `ConfigError` if there is none that takes the column of each file.
+    Raises: `ConfigError` if no type takes the column of each file.
     """
     pa = library()
     for path, field in fields:
@@ -170,6 +171,7 @@ def _type_of(kind: Any, name: str) -> str:
             f' --type "{name}=TYPE"'
         )
     if types.is_nested(kind):
-        # Lists in one file, and something else in another.
+        # The column has lists in one file, and another type in another file. The error shows this
+        # text.
         return str(kind)
     raise ConfigError(f'column "{name}": there is no CQL type for {kind}')

@@ -76,7 +76,8 @@ def _is_exact_double(text: str) -> bool:
 
 
 def _is_decimal(text: str) -> bool:
-    """Whether the places after the point are a number of 32 bits, as a CQL decimal has it."""
+    """Whether the number of places after the point fits the 32 bits that a CQL decimal has for it.
+    """
     match = _NUMBER.fullmatch(text)
     if match is None or len(match[2] or "") > 12:
         return False
@@ -95,7 +96,7 @@ def _type_of_words(texts: list[str], truncates: bool) -> str:
     try:
         guessed_type = guessed(pa.array(texts, pa.string())).type
     except UNREADABLE:
-        # JSON can have half of a surrogate pair, and UTF-8 cannot.
+        # A text of JSON may contain an unpaired surrogate, which UTF-8 cannot encode.
         return "text"
     is_time = pa.types.is_timestamp(guessed_type) and (truncates or guessed_type.unit == "ms")
     return "timestamp" if is_time else "text"
@@ -114,7 +115,7 @@ def _is_loadable(kind: str, texts: Sequence[str]) -> bool:
 def type_of_values(cells: Iterable[Any], name: str, *, truncates: bool) -> str:
     """The type of values of JSON. Their numbers are `int` and `Number`.
 
-    Raises: `ConfigError` where they have none in common.
+    Raises: `ConfigError` if the values have no type in common.
     """
     values = [cell for cell in cells if cell is not None]
     value_types = set(map(type, values))

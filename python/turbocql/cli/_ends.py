@@ -47,7 +47,7 @@ REJECTED = 4
 DIFFERENT = 5
 """A table differs from the data that it was compared with."""
 INTERRUPTED = 130
-"""Ctrl-C."""
+"""The user pressed Ctrl-C."""
 _PIPE = 141
 """The reader of the output has closed its end."""
 
@@ -103,7 +103,7 @@ def report_error(error: BaseException, *, debug: bool) -> int:
     """Prints the message for an error on standard error and returns the exit code."""
     code = code_of(error)
     if code == _PIPE:
-        # Python would complain again when it flushes standard output at its end.
+        # Python flushes standard output when it exits, and would report the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return code
     if debug:
@@ -147,7 +147,7 @@ _ARGUMENT_NAMES = (
 
 
 def _with_option_names(text: str) -> str:
-    """A message that names arguments of Python, with the options of the command line."""
+    """Replaces the names of Python's arguments in a message by options of the command line."""
     text = text.replace("truncate_time=True", "--truncate-time").replace(
         "overwrite=True", "--overwrite"
     )

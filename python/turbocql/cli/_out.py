@@ -1,4 +1,4 @@
-"""Results for other programs: CSV, JSON lines and Arrow, in the forms that unloads have."""
+"""Writes results for other programs: CSV, JSON lines and Arrow, in the same forms as unloads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def write_rows(
 ) -> int:
     """Writes a result to standard output, or to `out`. Returns the number of rows.
 
-    `head`: whether CSV has a line with the names of the columns. `limit`: of rows.
+    `head`: whether CSV has a line with the names of the columns. `limit`: the maximum number of
+    rows.
     """
     pa = library()
     target: BinaryIO = sys.stdout.buffer if out is None else out
@@ -58,7 +59,7 @@ def _batches(pa: Any, rows: Rows[Any], limit: int | None) -> Iterator[Any]:
 
 def _arrow(pa: Any, rows: Rows[Any], schema: Any, target: BinaryIO, limit: int | None) -> int:
     count = 0
-    # pyarrow would close standard output.
+    # pyarrow writes to a buffer, because it would close standard output.
     buffer = io.BytesIO()
     with pa.ipc.new_stream(buffer, schema) as writer:
         for batch in _batches(pa, rows, limit):

@@ -1,4 +1,4 @@
-"""Texts of the command line as values of CQL types."""
+"""Converts texts of the command line to values of CQL types."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def accel(arguments: tuple[str, ...]) -> None:
 
 
 def _replace_process(module: str, arguments: Sequence[str]) -> None:
-    """Ends this program for a module's own, which has the terminal and its signals to itself."""
+    """Replaces this process with one that runs a module, so that the module itself gets signals."""
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
 

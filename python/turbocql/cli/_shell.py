@@ -101,7 +101,9 @@ class _Shell:
 
 
 def _history() -> Any:
-    """A file that only the user can read, without statements that name passwords."""
+    """The shell's history: a file that only the user can read, without statements that name
+    passwords.
+    """
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     class PasswordFreeHistory(FileHistory):

@@ -41,7 +41,7 @@ def types_of(session: Any, columns: Sequence[Column]) -> list[CqlType | None]:
 
 
 def literal(value: Any, cql_type: CqlType | None = None, *, inner: bool = False) -> str:
-    """A value as CQL writes it; texts within others in quotes."""
+    """A value as CQL writes it. With `inner`, texts, times and inets are in quotes."""
     while cql_type is not None and cql_type.kind == "frozen":
         cql_type = cql_type.subtypes[0]
     if value is None:
@@ -113,7 +113,7 @@ def _shortest_double(value: float) -> float:
 
 
 def terminal_width() -> int:
-    """The width of the terminal; elsewhere lines are as long as they need to be."""
+    """The width of the terminal; without a terminal, a width that no line reaches."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         return _UNBOUNDED_WIDTH
     return max(20, shutil.get_terminal_size().columns)
@@ -127,7 +127,7 @@ def blocks(
     types: Sequence[CqlType | None] = (),
     expanded: bool = False,
 ) -> Iterator[tuple[str, int]]:
-    """Rows as text in blocks of 500, each with its number of rows. `types` are of the columns.
+    """Rows as text in blocks of 500, each with its number of rows. `types` are the columns' types.
 
     A table that is wider than `width` becomes one line per column, as with `expanded`.
     """

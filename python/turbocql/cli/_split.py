@@ -1,4 +1,4 @@
-"""CQL texts of several statements, cut at their semicolons."""
+"""Splits CQL text into its statements, at semicolons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _TOKEN = re.compile(
 
 
 def _split_statements(text: str) -> Iterator[tuple[str, bool, int]]:
-    """Each statement without comments at its ends, whether it has its semicolon, and its end."""
+    """Yields each statement without comments at its ends, whether a semicolon ends it, and the
+    offset of its end.
+    """
     start = last = at = 0
     depth = 0
     first = ""
@@ -29,7 +31,7 @@ def _split_statements(text: str) -> Iterator[tuple[str, bool, int]]:
     for token in _TOKEN.finditer(text):
         kind, at = token.lastgroup, token.end()
         if kind == "open":
-            # A quote or a comment has no end.
+            # This quote or comment is not closed.
             is_open = True
             has_content = True
             break

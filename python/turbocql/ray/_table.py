@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["TableDatasink", "TableDatasource"]
 
 _BYTES_PER_TASK = 8 << 20
-"""Ray asks for 200 tasks or more for data of any size. A task with fewer bytes is not worth it."""
+"""Ray asks for 200 tasks or more, even for little data. A task with fewer bytes than this costs
+more than it saves."""
 _MIN_TASKS = 16
 _UNIT_BYTES, _MAX_UNIT, _MIN_UNIT = 1 << 20, 1024, 16
 _OPTIONS = ("page_size", "consistency", "timeout_s", "retry_for_s", "profile")
@@ -65,7 +66,7 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         self._unit = max(_MIN_UNIT, min(_MAX_UNIT, _UNIT_BYTES // row_bytes))
         self._parallelism = parallelism
         self._splits: list[Split] | None = None
-        # Ray's own name for the columns that a plan needs.
+        # Ray stores the columns that a plan needs under this name.
         self._projection_map: dict[str, str] | None = None
 
     def get_name(self) -> str:
@@ -73,11 +74,11 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         return f"Turbocql({self._reading.table})"
 
     def supports_projection_pushdown(self) -> bool:
-        """Whether a read task reads only the columns that a plan needs: it does."""
+        """Returns True: a read task reads only the columns that a plan needs."""
         return True
 
     def estimate_inmemory_data_size(self) -> int | None:
-        """The bytes of the table on disk by the nodes' estimates; `None` if they have none."""
+        """The size of the table on disk, as the nodes estimate it; `None` without estimates."""
         sizes = [split.size_bytes for split in self._parts(_MIN_TASKS)]
         reported_sizes = [size for size in sizes if size is not None]
         return sum(reported_sizes) if reported_sizes else None
@@ -159,7 +160,7 @@ class TableDatasink(Datasink):  # type: ignore[misc]
 
     @property
     def min_rows_per_write(self) -> int | None:
-        """The rows of a task, at least; `None` leaves it to Ray."""
+        """The minimum number of rows per write task; `None` leaves the number to Ray."""
         return self._rows_per_task
 
     def on_write_start(self, schema: Any = None) -> None:
@@ -167,8 +168,8 @@ class TableDatasink(Datasink):  # type: ignore[misc]
 
         Raises: `ConfigError` when there is no such table.
         """
-        # The schema is not used: if Ray fuses the write with earlier operations, this is the schema
-        # of the input of the first of them. Each task checks its columns before it sends a row.
+        # The schema is not used: if Ray fuses the write with earlier operations, `schema` describes
+        # the input of the first operation. Each task checks its columns before it sends a row.
         self.rows = None
         self._writing = self._unstarted.begun()
 
@@ -205,7 +206,8 @@ def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
         raise EncodeError(f"tensors of {dimensions} dimensions are no vectors: reshape them first")
     chunks = [chunk.storage for chunk in column.chunks]
     if pa.types.is_struct(kind) and [field.name for field in kind] == ["data", "shape"]:
-        # Tensors of several shapes. The data of one-dimensional tensors are the vectors.
+        # Tensors of several shapes are structs. The `data` field of one-dimensional tensors has the
+        # vectors.
         kind = kind.field("data").type
         chunks = [chunk.field("data") for chunk in chunks]
     return pa.chunked_array(chunks, kind)

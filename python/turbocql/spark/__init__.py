@@ -30,9 +30,10 @@ def register(spark: SparkSession) -> None:
 
     With `push_filters`, and Spark's setting `spark.sql.python.filterPushdown.enabled`, a query with
     equal values (or `IN`) for the whole partition key reads only these partitions, and the server
-    evaluates comparisons with clustering columns. It is off by default, because Spark (4.1 to 4.3)
-    applies the filters of one use of a loaded DataFrame to its next use, in the same or in another
-    query, so that rows would be missing. Set it on a DataFrame that is loaded for one query.
+    evaluates comparisons with clustering columns. `push_filters` is off by default, because Spark
+    (4.1 to 4.3) applies the filters of one use of a loaded DataFrame to its next use, in the same
+    or in another query, so that rows would be missing. Set it on a DataFrame that is loaded for one
+    query.
 
     Modes: `append` only. Rows with equal keys are replaced, and no others are deleted. All rows of
     a job have one write time, its beginning, unless `timestamp` sets another. So a task that Spark

@@ -41,8 +41,8 @@ def pushed(
 ) -> tuple[Keys | None, list[Any]]:
     """The filters that the server can evaluate, as conditions, and the remaining filters for Spark.
 
-    `columns` are those of the table: name, kind, CQL type and position. A filter that the server
-    might evaluate differently from Spark remains for Spark.
+    `columns` describes the table's columns: name, kind, CQL type and position. A filter that the
+    server might evaluate differently from Spark remains for Spark.
     """
     types = {name: cql_type for name, _, cql_type, _ in columns}
     partition = _in_order(columns, "partition_key")
@@ -146,14 +146,14 @@ def _date(value: Any) -> date | None:
 
 
 def _time(value: Any) -> datetime | None:
-    # Timestamps of the server have milliseconds, so a time with microseconds equals none.
+    # Timestamps on the server count milliseconds, so a time with microseconds equals none of them.
     if type(value) is not datetime or value.tzinfo is None or value.microsecond % 1000:
         return None
     return value
 
 
 def _uuid(value: Any) -> UUID | None:
-    """A UUID, if the text is the form in which Spark has it."""
+    """The UUID of a text; `None` unless the text is exactly as `str` writes that UUID."""
     try:
         parsed = UUID(value)
     except (AttributeError, TypeError, ValueError):
@@ -173,4 +173,5 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "timestamp": _time,
 }
 _EQUALITY: dict[str, Callable[[Any], Any]] = {"uuid": _uuid, "timeuuid": _uuid}
-"""Types that can be compared for equality only: UUIDs as texts are in another order."""
+"""Types that can be compared for equality only: Spark orders UUIDs as texts, the server does
+not."""

@@ -35,7 +35,7 @@ _MIN_PARTITIONS, _MAX_PARTITIONS = 16, 10_000
 
 
 class TableSource(DataSource):  # type: ignore[misc]
-    """The data source `turbocql`: `register` has its options."""
+    """The data source `turbocql`. The docstring of `register` lists its options."""
 
     @classmethod
     def name(cls) -> str:
@@ -98,7 +98,8 @@ class TableSource(DataSource):  # type: ignore[misc]
         """Settings, table and the other options."""
         option_texts = {name.lower(): text for name, text in dict(self.options).items()}
         if any(name.startswith("option.") for name in option_texts):
-            # PySpark 4.3 passes the options of such a table to the schema, and none to the reader.
+            # PySpark 4.3 passes the options of a table in the catalog to the schema, and none to
+            # the reader.
             raise ConfigError(
                 "a table in Spark's catalog cannot be read, because Spark passes no options to its"
                 " reader: use CREATE TEMPORARY VIEW ... USING turbocql OPTIONS (...)"
