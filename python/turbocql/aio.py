@@ -163,8 +163,8 @@ class AsyncSession(AsyncTables):
         Results are dropped, unless `results` is true: then all of them are kept in memory.
 
         With `retry_for_s`, a row that fails with an error that may pass, such as `RateLimited` or
-        a timeout, is sent again for so many seconds, with fewer requests in flight. A row that is
-        not declared idempotent is sent again only if it was certainly not written.
+        a timeout, is sent again for up to that many seconds, with fewer requests in flight. A row
+        that is not declared idempotent is sent again only if it was certainly not written.
 
         Raises: `BulkError` when a row failed (unless `raise_failures` is false) or the iterable
             raised; its `report` has the outcome of the rows. `ServerError` when the statement
@@ -235,9 +235,9 @@ class AsyncSession(AsyncTables):
     async def schema(self, *, refresh: bool = False, timeout_s: float = 60.0) -> Schema:
         """Returns the keyspaces, tables, types and functions of the cluster.
 
-        They are read once and cached. Each call asks one node for the version of the schema, and
-        reads everything again if the version has changed or `refresh` is true. The result is never
-        a mix of two schemas, even if other clients change the schema during the call.
+        The schema is read once and cached. Each call asks one node for the version of the schema,
+        and reads everything again if the version has changed or `refresh` is true. The result is
+        never a mix of two schemas, even if other clients change the schema during the call.
 
         Units: `timeout_s` in seconds, for the whole call.
 

@@ -74,7 +74,7 @@ class Progress:
     """The number of requests that may be in flight now."""
     in_flight: int
     retried: int
-    """How often a row was sent again."""
+    """The number of times that a row was sent again."""
     batched: int
     """The rows that the server has acknowledged in batches of their partition."""
     earlier_rows: int

@@ -140,8 +140,8 @@ class Config:
     tcp_keepalive_s: float | None = None
     """Seconds between the operating system's own TCP keepalive probes; `None` for no probes."""
     max_frame_bytes: int = 256 * 1024 * 1024
-    """The maximum length in bytes of a frame that a server sends, as it arrives and once
-    decompressed. A longer one ends its connection."""
+    """The maximum length in bytes of a frame that a server sends, both compressed and decompressed.
+    A longer frame ends its connection."""
     max_in_flight: int = 10_000
     """The maximum number of requests in flight. Further calls wait, first come first served, before
     they encode their values; the wait is part of `timeout_s`."""
@@ -153,7 +153,7 @@ class Config:
     wait."""
     values_in_errors: bool = True
     """Whether messages of errors may quote values: the value that a column cannot take, and
-    literals of a statement in the words of the server. The statement itself is always shown
+    literals of a statement that the server's message quotes. The statement itself is always shown
     without its literals."""
     local_address: str | None = None
     """The local IP address of the connections."""

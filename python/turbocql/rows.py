@@ -113,8 +113,8 @@ class _Result(_core.Cursor, Generic[T]):
         limit. If that was too short, the synchronous method goes on. The asynchronous one, which
         cannot wait, raises `Error`: iterate, or use `all()`.
 
-        `None` also for a lightweight transaction that was applied, if `row` was passed to
-        `execute`: no object is made of its row.
+        The result is also `None` for a lightweight transaction that was applied, if `row` was
+        passed to `execute`: no object is made of its row.
 
         Raises: `Error` when an iteration has moved past the first page, and when no page with rows
             is there yet; `RequestError` when a page cannot be fetched.
@@ -158,7 +158,9 @@ class _Result(_core.Cursor, Generic[T]):
 
 
 class _SyncResult(_Result[T]):
-    """A result as a stream, whose consumer waits: that would block an event loop."""
+    """A result that consumers of Arrow read as a stream. They block until pages arrive, so the
+    result of an asynchronous session cannot be of this class.
+    """
 
     __slots__ = ()
 
@@ -177,20 +179,24 @@ class _SyncResult(_Result[T]):
         return Batches(SyncColumnPages(self), self._gatherer(None)).__arrow_c_stream__()
 
     def _read(self, types: ColumnTypes | None, consumer: Callable[[Any], Any]) -> Any:
-        """What a library makes of all rows. turbocql replaces the library's errors by its own."""
+        """Passes all rows to a consumer and returns its result. If reading fails, raises turbocql's
+        error in place of the consumer's.
+        """
         pages = SyncColumnPages(self)
         return consume(Batches(pages, self._gatherer(types), is_foreign=False), consumer)
 
 
 class _AsyncResult(_Result[T]):
-    """A result as a list of batches, because the event loop cannot wait for a consumer."""
+    """A result that consumers read as a list of batches, because a stream would block the event
+    loop.
+    """
 
     __slots__ = ()
 
     _waits = False
 
     async def _read(self, types: ColumnTypes | None, consumer: Callable[[Any], Any]) -> Any:
-        """What a library makes of all rows."""
+        """Passes all rows to a consumer and returns its result."""
         batches = AsyncBatches(AsyncColumnPages(self), self._gatherer(types))
         return consumer(([batch async for batch in batches], batches._gatherer))
 

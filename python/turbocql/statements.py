@@ -69,7 +69,7 @@ class Batch:
     ) -> None:
         batch_kind = kind.lower() if isinstance(kind, str) else kind
         if batch_kind not in get_args(BatchKind):
-            # Not its text: statements with their values may be passed by mistake.
+            # Objects other than str are not shown: statements with values may be passed by mistake.
             got = repr(kind) if isinstance(kind, str) else type(kind).__name__
             raise ConfigError(f"a batch is 'logged', 'unlogged' or 'counter', got {got}")
         self._kind = cast(BatchKind, batch_kind)

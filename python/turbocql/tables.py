@@ -14,8 +14,8 @@ class Split:
     keyspace: str
     table: str
     ranges: tuple[tuple[int, int], ...]
-    """Token ranges: the token before the range, and its last token."""
+    """Token ranges, each as the token before the range and its last token."""
     size_bytes: int | None
-    """The bytes of the part on disk, by the nodes' estimates; `None` if they have none."""
+    """The size of the part on disk, as the nodes estimate it; `None` without estimates."""
     replicas: tuple[str, ...]
     """The nodes that store most of the part, as `address:port`: a hint for placing its reader."""

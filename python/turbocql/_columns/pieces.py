@@ -305,7 +305,7 @@ class _Numbers:
         return f"{dtype.kind}{dtype.itemsize}", array
 
     def _rescaled(self, array: Any, unit: str, count: int) -> Any:
-        """Converts times in hours, minutes or several of a unit to seconds or one of the unit.
+        """Converts times to seconds if their unit is hours or minutes, else to one of the unit.
 
         Raises: `EncodeError` if a time has more than 64 bits then.
         """

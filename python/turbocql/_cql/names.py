@@ -1,4 +1,4 @@
-"""Names of keyspaces, tables, columns and types, and texts, as CQL."""
+"""Writes names, types and texts as CQL, and parses qualified names."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def quoted_type(name: str) -> str:
 def written_type(cql_type: str) -> str:
     """A type as CQL that servers accept.
 
-    Servers report the names of some user-defined types without quotes, and refuse them so.
+    Servers report the names of some user-defined types without quotes, but do not accept them
+    without quotes.
     """
     pieces, end, previous_word = [], 0, ""
     for match in _WORD.finditer(cql_type):

@@ -38,7 +38,7 @@ Answer: TypeAlias = "tuple[list[dict[str, Any]], str | None] | Error"
 
 @dataclass(frozen=True)
 class NodeDiagnosis:
-    """A node, by the system tables and the session's connections to it."""
+    """A node, as the system tables and the session's connections to it describe it."""
 
     address: str
     """The address for clients, as `address:port`, or without the port if the server has none."""

@@ -90,7 +90,7 @@ class Reading:
             return _table_columns(open_session, self.keyspace_and_table)
 
     def row_bytes(self) -> int | None:
-        """The average size of a row in Arrow, of at most 100 rows; `None` for an empty table."""
+        """The average size in Arrow of at most 100 rows, in bytes; `None` for an empty table."""
         with session(self.settings) as open_session:
             selected = self.options.get("columns")
             names = "*" if selected is None else ", ".join(map(quoted, selected))

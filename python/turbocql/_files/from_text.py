@@ -62,7 +62,8 @@ _PATTERNS = {
     "inet": ("^[0-9a-fA-F:.]+$", "an IP address"),
     "ascii": ("^[\\x00-\\x7f]*$", "ASCII characters"),
 }
-"""The patterns of such texts, checked here so that an error names the line of the file."""
+"""Patterns of texts of these types. They are checked here, so that an error names the line of the
+file."""
 _BLOBS = {"blob", "custom", "composite"}
 _UUID = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 _ZONE_PATTERN = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
@@ -89,7 +90,7 @@ _DAY_NS = 86_400_000_000_000
 
 
 class Number(str):
-    """The digits of a JSON number, for types that a Python float or int would change."""
+    """The digits of a JSON number, for types whose values a Python float or int would change."""
 
     __slots__ = ()
 

@@ -20,7 +20,8 @@ from .reader import MAX_BATCH_ROWS, FileErrors, OnUnreadable, Reader, Skip, Unit
 __all__ = ["CsvFile", "JsonLines"]
 
 _BLOCK = 512 << 10
-"""pyarrow reads up to 32 blocks ahead."""
+"""The size of a block at first, in bytes. It is small, because pyarrow reads up to 32 blocks
+ahead."""
 _MAX_LINE_SEARCHES = 10
 """For the first 10 unreadable rows of a CSV file, the line is found by reading the file again."""
 _MAX_BLOCK = 1 << 30
@@ -133,7 +134,7 @@ class CsvFile(Reader):
     def _texts(self, names: list[str]) -> Iterator[Any]:
         """The cells as bytes, in batches.
 
-        A batch is yielded after the next one was read: only then it is known to be complete.
+        A batch is yielded after the next one was read: only then is the batch known to be complete.
         """
         block, yielded_rows = _BLOCK, 0
         while True:

@@ -74,8 +74,8 @@ def _numbers(cql_type: CqlType, texts: Any) -> Any:
 def texts_of(array: Any) -> Any:
     """The JSON of lists or vectors of numbers.
 
-    `None` for other columns, without elements, or if an element is null, not finite or negative
-    zero.
+    `None` for a column of another type or without elements, or if an element is null, not finite or
+    negative zero.
     """
     pa = library()
     pc, types = pa.compute, pa.types

@@ -89,7 +89,7 @@ class CheckedQuotes(io.RawIOBase):
         """Checks the quotes of a chunk, and updates `_carry` for the next chunk.
 
         `_carry` is the chunk's last byte, or a line end and a quote if a cell is open, followed by
-        the quotes at the end of the chunk. Only the byte after those shows what they mean.
+        the quotes at the end of the chunk. Only the byte after these quotes shows what they mean.
 
         Raises: `EncodeError` for text after a closing quote.
         """
@@ -108,9 +108,9 @@ class CheckedQuotes(io.RawIOBase):
         self._carry = (b'\n"' if self.ends_in_quotes else body[-1:]) + b'"' * quotes
 
     def _find_open_quote(self, body: bytes, body_offset: int) -> int | None:
-        """The offset in the file of the quote of a cell that `body` does not end; `None` if none.
+        """The offset in the file of the quote that opens a cell which `body` does not close.
 
-        `body` begins outside quotes, at `body_offset` in the file.
+        `None` if there is no such cell. `body` begins outside quotes, at `body_offset` in the file.
         """
         quotes = self._balanced_quotes(body)
         if quotes is not None:
@@ -126,8 +126,8 @@ class CheckedQuotes(io.RawIOBase):
     def _balanced_quotes(self, body: bytes) -> Any:
         """The positions of all quotes, if they are well-formed; `None` otherwise or without NumPy.
 
-        They are if each opening quote follows a separator or a quote, and each closing quote
-        precedes a separator or a quote.
+        Quotes are well-formed if each opening quote follows a separator or a quote, and each
+        closing quote precedes a separator or a quote.
         """
         np = _numpy()
         if np is None:
@@ -166,7 +166,7 @@ class CheckedQuotes(io.RawIOBase):
 
 
 def _numpy() -> Any:
-    """NumPy, several times as fast as a regular expression; `None` if it is not installed."""
+    """The module NumPy, several times as fast as a regular expression; `None` if not installed."""
     try:
         import numpy
     except ModuleNotFoundError:

@@ -134,9 +134,9 @@ class Reader(ABC):
         """The rows of the file. `first` is the number of its first row among all files' rows."""
 
     def open_bytes(self) -> tuple[BinaryIO, BinaryIO]:
-        """The bytes of the file, decompressed; and the file itself."""
+        """Opens the file. Returns a stream of its decompressed bytes, and the file itself."""
         raw_file = open(self.path, "rb")  # noqa: SIM115
-        # A file of only the first of the two bytes is a gzip file that was cut off.
+        # A file that contains only the first byte of gzip's two magic bytes was cut off.
         if raw_file.peek(2)[:2] not in (b"\x1f\x8b", b"\x1f"):
             return raw_file, raw_file
         return gzip.GzipFile(fileobj=raw_file), raw_file  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Converts Arrow columns to the values of JSON lines and CSV, as `text` describes them."""
+"""Converts Arrow columns to the values of JSON lines and CSV that `from_text` describes."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _floats(array: Any) -> list[Any]:
     pc = pa.compute
     values: list[Any] = array.to_pylist()
     if array.type == pa.float32():
-        # Arrow writes the shortest digits of a float32. A Python float would have the double's.
+        # Arrow writes the shortest digits of a float32. Python would write the digits of a double.
         texts = array.cast(pa.string()).to_pylist()
         values = [None if text is None else float(text) for text in texts]
     if pc.all(pc.is_finite(array)).as_py() is not False:

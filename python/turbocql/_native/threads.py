@@ -1,8 +1,8 @@
 """Threads on which asynchronous sessions read columns.
 
 They are daemon threads of Python, which the interpreter may end at any point. A native thread that
-runs Python code cannot end so: the interpreter would unwind its native frames, and the process
-would abort.
+runs Python code must not be ended that way: the interpreter would unwind its native frames, and the
+process would abort.
 """
 
 from __future__ import annotations

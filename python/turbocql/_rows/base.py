@@ -10,7 +10,9 @@ __all__ = ["PagesBase"]
 
 
 class PagesBase:
-    """The position of an iteration. Not a generator: a generator ends at its first error."""
+    """The position of an iteration. It is no generator, because a generator ends at its first
+    error.
+    """
 
     __slots__ = ("_advancing", "_interrupted", "_number", "_page", "_rows")
 

@@ -1,1 +1,1 @@
-"""What both kinds of session are made of."""
+"""The base class of both kinds of session, their methods for whole tables, and their threads."""

@@ -1,4 +1,4 @@
-"""Whole tables, and loads: methods of `AsyncSession`."""
+"""The methods of `AsyncSession` for whole tables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = ["AsyncTables"]
 
 
 class AsyncTables(SessionBase):
-    """The part of a session that is about whole tables."""
+    """The methods of a session that read and write whole tables."""
 
     __slots__ = ()
 
@@ -53,39 +53,40 @@ class AsyncTables(SessionBase):
         `retry_for_s`, `max_errors`, `progress`, and for files `format`, `csv`, `checkpoint`,
         `resume` and `rejects`: see the guide to whole tables.
 
-        `data` is a path, a pattern of paths or a list of these, to Parquet, CSV, JSON lines or
-        Arrow files, which needs pyarrow; or any object with the Arrow PyCapsule interface (a
-        stream, a record batch, a DataFrame), a dict of NumPy arrays, Arrow arrays, tensors with
-        `__dlpack__` or lists, a pandas DataFrame, or an iterable of these. A 2-D array is a vector
-        column. Columns match
-        those of the table by name; `rename` maps names of the data to names of the table, and
-        `columns` selects columns of the table. The types are checked before anything is sent:
-        only conversions that lose nothing are made. A timestamp below a millisecond is an error of
-        its row, unless `truncate_time` is true.
+        `data` is a path, a pattern of paths or a list of these, for Parquet, CSV, JSON lines or
+        Arrow files. Files need pyarrow. `data` may also be an object with the Arrow PyCapsule
+        interface (a stream, a record batch, a DataFrame), a pandas DataFrame, or a dict. The values
+        of the dict are NumPy arrays, Arrow arrays, tensors with `__dlpack__` or lists. An iterable
+        of these objects is accepted too. A 2-D array is a vector column. Columns match those of the
+        table by name; `rename` maps names of the data to names of the table, and `columns` selects
+        columns of the table. The types are checked before anything is sent: only conversions that
+        lose nothing are made. A timestamp finer than a millisecond is an error of its row, unless
+        `truncate_time` is true.
 
         A null leaves its column as it is in the table (`nulls="unset"`), or deletes its value
         (`nulls="null"`). A null in the primary key is an error before anything of its batch is
-        sent; of data that can be read twice, such as tables and DataFrames, before anything is
-        sent at all. `ttl` (seconds) and `timestamp` (the write time, microseconds since 1970) are
-        a number or the name of a column of the data. Where a list is written that is not frozen,
-        `timestamp` makes the load read the lists that are there, which needs Cassandra 5.0 or
+        sent. If the data can be read twice, as tables and DataFrames can, the error comes before
+        anything is sent at all. `ttl` (seconds) and `timestamp` (the write time, microseconds since
+        1970) are a number or the name of a column of the data. If a list that is not frozen is
+        written, `timestamp` makes the load read the stored lists, which needs Cassandra 5.0 or
         later: a list that is written twice with one write time would have its elements twice.
 
-        The rows go through a window of requests, which follows what the cluster bears, up to
-        `concurrency`, unless `adaptive` is false. They are numbered from 0 in the order of the
-        data. An INSERT may be repeated, so it is idempotent unless the call says otherwise: a row
-        that fails with an error that may pass is sent again for `retry_for_s` seconds. A row that
-        can never be written fails soon, and holds up no other. `rate_limit`
-        is in rows a second, or in bytes as in `"20 MB"`. `max_errors` replaces `max_failures` by a
-        number of rows, or by their share below 1.
+        At most `concurrency` requests are in flight. Unless `adaptive` is false, their number
+        adapts to the cluster. Rows are numbered from 0 in the order of the data. An INSERT may be
+        repeated, so it is idempotent, unless `idempotent` is false: a row that fails with an error
+        that may pass is sent again for `retry_for_s` seconds. A row that can never be written fails
+        soon, and delays no other row. `rate_limit` is in rows per second, or in bytes per second as
+        in `"20 MB"`. `max_errors` replaces `max_failures` by a number of rows, or by a share of the
+        rows, below 1.
 
-        Rows of one partition that are close to each other in the data go in one request, an
-        unlogged batch of at most `batch_bytes` bytes of values. By default (`batches="auto"`) both
-        ways are measured during the load, and the quicker one is taken; `True` and `False` decide.
-        If the server refuses a batch, its rows are sent one by one.
+        Rows of one partition that are close to each other in the data are sent in one request, an
+        unlogged batch of at most `batch_bytes` bytes of values. By default (`batches="auto"`), the
+        load measures the speed with and without batches, and chooses the faster way. `True` always
+        batches such rows, and `False` never does. If the server refuses a batch, its rows are sent
+        one by one.
 
-        `limit` is a number of rows of files, the first. With `dry_run` all rows are read and
-        converted, and none is sent.
+        `limit` is the number of rows of files to load; later rows are left out. With `dry_run`, all
+        rows are read and converted, and none is sent.
 
         Raises: `EncodeError` when a column or its type does not fit the table; `ConfigError` for a
             table that does not exist and for invalid options; `BulkError` when a row failed (unless
@@ -100,7 +101,8 @@ class AsyncTables(SessionBase):
         """
         load = Load(table, self.keyspace, options)
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
-        # Opening and checking data may take long; so may a producer, which has a thread of its own.
+        # Data is opened and checked on another thread, because both may take long. `for_threads`
+        # lets another thread read asynchronous data.
         data = for_threads(data)  # async only
         columns = await self._query(QUERY, load.keyspace_and_table, load.query_options)
         udts = await self._query(UDTS, load.keyspace_and_table[:1], load.query_options)
@@ -118,7 +120,10 @@ class AsyncTables(SessionBase):
         return await in_thread(load.finished_report, report)
 
     async def _care(self, load: Load) -> _core.Care | None:
-        """Reads what a load needs of the cluster before its first row."""
+        """Makes the native `Care` of a load; `None` if the load has none.
+
+        Reads the cluster's time and the table's indexes, if the load needs them.
+        """
         care = load.care
         if care is None:
             return None
@@ -157,21 +162,22 @@ class AsyncTables(SessionBase):
     ) -> AsyncRows[Any]:
         """Reads a whole table, or a part of it, by token ranges, several at a time.
 
-        Each range is read from the nodes that own it, page by page. The result has the rows of all
-        ranges in no order, each once: iterate over it, or take it as columns. Memory is bounded: at
-        most one page of each range waits. Pages have at most `page_size` rows and about 1 MiB.
+        Each range is read from the nodes that own it, page by page. The result has each row of all
+        ranges once, in no order: iterate over it, or convert it to columns. Memory is bounded: at
+        most one page of each range is held. Pages have at most `page_size` rows and about 1 MiB.
 
         The options are `columns`, `where`, `values`, `split`, `concurrency`, `retry_for_s`, and
         those of `execute`: `consistency`, `timeout_s`, `page_size`, `profile`, `rows`, `row`.
         `columns` names columns, all by default. `where` is a condition in CQL with values for its
-        bind markers; it is filtered by the server (`ALLOW FILTERING`). `split` is a part of the
-        table from [`splits`][turbocql.aio.AsyncSession.splits]; the table need not be named then.
+        bind markers; the server filters by it (`ALLOW FILTERING`). `split` is a part of a table
+        from [`splits`][turbocql.aio.AsyncSession.splits]; with it, `table` may be left out.
         `concurrency` is the number of ranges at a time, by default two for each node, from 4 to 32.
-        A page that cannot be read is asked for again for `retry_for_s` seconds, beside the retries
-        of the session. If it cannot be read still, its error is raised, and the next step of an
-        iteration goes on with that page.
 
-        Rows that are written meanwhile may or may not be among the result.
+        A page that cannot be read is requested again for `retry_for_s` seconds, in addition to the
+        session's own retries. If these fail too, the error is raised, and the next step of an
+        iteration requests the page again.
+
+        Rows that are written during the scan may or may not be in the result.
 
         Raises: `ConfigError` when there is no such table or column; `RequestError` when a range
             cannot be read.
@@ -190,16 +196,17 @@ class AsyncTables(SessionBase):
     ) -> UnloadReport:
         """Writes a whole table, or a part of it, to files: Parquet, CSV, JSON lines or Arrow IPC.
 
-        The table is read as by [`scan`][turbocql.aio.AsyncSession.scan], whose options it
-        takes but for `rows` and `row`. The format is told from the name of the file (`.parquet`,
-        `.csv`, `.csv.gz`, `.jsonl`, `.jsonl.gz`, `.arrow`), or given as `format`: `"parquet"`,
-        `"csv"`, `"jsonl"` or `"arrow"`. `compression` is the format's own. A directory, or `files`
-        above 1, makes files `part-00000.parquet` and so on. Files are written under other names and
-        moved when all are whole; if the call fails, none is left. Existing files are kept, and are
-        an error, unless `overwrite` is true. `limit` is the most rows to write. Rows have no order.
-        Needs pyarrow.
+        The table is read as by [`scan`][turbocql.aio.AsyncSession.scan]. All options of `scan` are
+        accepted except `rows` and `row`. The suffix of the file's name selects the format
+        (`.parquet`, `.csv`, `.csv.gz`, `.jsonl`, `.jsonl.gz`, `.arrow`), unless `format` does:
+        `"parquet"`, `"csv"`, `"jsonl"` or `"arrow"`. `compression` must be one that the format
+        supports. If `path` is a directory, or `files` is above 1, the files are
+        `part-00000.parquet` and so on. Files are written under temporary names, and renamed when
+        all are complete. If the call fails, none is left. Existing files are an error, unless
+        `overwrite` is true. `limit` is the maximum number of rows. Rows have no order. Needs
+        pyarrow.
 
-        Raises: `ConfigError` for a table, a column, an option or a target that cannot be;
+        Raises: `ConfigError` for an unknown table or column, and for an invalid option or target;
             `RequestError` when a range cannot be read; `OSError` when a file cannot be written.
         """
         unload = Unload(table, self.keyspace, path, options)
@@ -221,16 +228,17 @@ class AsyncTables(SessionBase):
         """Compares a table with data: each row of the data with the row of its key.
 
         `data` and the options `rename`, `columns`, `nulls`, `truncate_time`, `format` and `csv` are
-        those of [`load`][turbocql.aio.AsyncSession.load]. The cells that a load of the data would
-        write are compared; nulls that it would leave are not. `sample` is the share of rows to look
-        up, all by default, chosen by `seed`. `progress` is called with the number of rows that were
-        read, after each part. Keys that come twice in the data are counted. Memory
-        is bounded. The other options are `concurrency`, `retry_for_s`, `consistency`, `timeout_s`
-        and `profile`.
+        those of [`load`][turbocql.aio.AsyncSession.load]. Only the cells that a load of the data
+        would write are compared. So nulls are compared only with `nulls="null"`. `sample` is the
+        share of the rows to look up, by default all; `seed` determines which. `progress` is called
+        with the number of rows that were read, after each part. Keys that occur twice in the data
+        are counted. Memory is bounded. The other options are `concurrency`, `retry_for_s`,
+        `consistency`, `timeout_s` and `profile`.
 
-        Rows of the table that the data does not have are not looked for.
+        Rows of the table that the data lacks are not looked for.
 
-        Raises: what `load` raises before it sends anything; `BulkError` when a row cannot be read.
+        Raises: the errors of `load` before it sends anything; `BulkError` when a row of the table
+            cannot be read.
 
         Example:
             >>> import numpy as np
@@ -262,12 +270,12 @@ class AsyncTables(SessionBase):
         return verification.report()
 
     async def splits(self, table: str, n: int, /) -> list[Split]:
-        """Cuts a table into `n` parts of about one size, for readers in several processes.
+        """Cuts a table into `n` parts of about equal size, for readers in several processes.
 
-        Sizes come from the nodes' estimates (`system.size_estimates`), which the nodes refresh
-        every few minutes, and which know only what is on disk. Where estimates are missing or
-        stale, parts differ in size; the rows of all parts are always those of the table. A
-        partition is in one part.
+        Sizes come from the nodes' estimates (`system.size_estimates`). Nodes refresh the estimates
+        every few minutes, and count only data on disk. If estimates are missing or stale, parts
+        differ in size, but they always contain each row of the table once. A partition is in one
+        part.
 
         Raises: `ConfigError` when there is no such table; `RequestError` when it cannot be looked
             up.
@@ -283,7 +291,7 @@ class AsyncTables(SessionBase):
         check_partitioner(await self._partitioner(query_options({})))
         estimates: list[tuple[str, str, int, int]] = []
         for op in self._start_estimates(name):
-            # They are no more than hints.
+            # Estimates are only hints, so the parts are made without those that fail.
             with suppress(RequestError):
                 estimates += await (await op).all()
         return self._split(name, n, estimates)

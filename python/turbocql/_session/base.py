@@ -27,8 +27,8 @@ __all__ = ["SessionBase", "configure"]
 
 
 class SessionBase:
-    """What both kinds of session share. The methods `_start_...` start native operations, for which
-    one kind waits and which the other awaits.
+    """The members that both kinds of session share. The methods `_start_...` start native
+    operations: `Session` blocks until they end, and `AsyncSession` awaits them.
     """
 
     __slots__ = ("_config", "_core", "_schema")
@@ -228,8 +228,8 @@ class SessionBase:
         return _core.execute(self._core, text, values, options)
 
     def _start_schema_query(self, query: str, timeout_s: float) -> _core.Op:
-        """Starts a query of the schema, which any node may answer; rows come as dicts. The limit
-        of the session's requests applies if it is shorter than `timeout_s`.
+        """Starts a query of the schema, which any node may answer. Its rows are dicts. The
+        session's own `timeout_s` applies if it is shorter than this `timeout_s`.
         """
         limit_s = self._config.timeout_s
         options = ExecuteOptions(

@@ -1,7 +1,7 @@
 """Threads for blocking work.
 
-The calls import `_native.threads`, because it imports asyncio, which is slow. By then asyncio is
-loaded.
+The functions import `_native.threads` when they are called, because it imports asyncio, which is
+slow. By then an event loop runs, so asyncio is loaded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def for_threads(data: Any) -> Any:
 
 
 def in_thread(work: Callable[..., T], *arguments: Any) -> Coroutine[Any, Any, T]:
-    """Calls a function on a thread of its own, for which the program's end does not wait."""
+    """Calls a function on a new daemon thread, so that the program can exit before it returns."""
     from .._native import threads
 
     return threads.in_thread(work, *arguments)

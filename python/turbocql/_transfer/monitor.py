@@ -19,11 +19,11 @@ __all__ = ["Monitor", "Stopped", "shown_progress"]
 
 _UPDATE_INTERVAL_S = 0.5
 _MIN_ROWS_OF_SHARE = 1000
-"""A share of failures is computed of at least 1,000 rows."""
+"""A share of failures is computed from at least 1,000 rows."""
 
 
 class Stopped(Exception):
-    """Ends the reading of the data: a callback or the checkpoint has failed, or too many rows."""
+    """Ends the reading of the data: a callback, the checkpoint or too many rows have failed."""
 
 
 class Monitor:
@@ -44,9 +44,9 @@ class Monitor:
     ) -> None:
         """`earlier_acknowledged` are the rows of earlier runs. `get_total_rows` returns the number
         of rows of the input, or `None` if it is unknown. At most `max_failures` rows may fail, or
-        `max_failure_share` of them. `count_unreadable` counts the rows that could not be read, of
-        `count_rows_read` rows. `complete_report` adds these rows to a report, which the load then
-        returns or raises.
+        `max_failure_share` of them. `count_unreadable` returns the number of rows that could not be
+        read, and `count_rows_read` the number of rows that were read. `complete_report` adds these
+        rows to a report, which the load then returns or raises.
         """
         self.native = _core.BulkProgress(checkpoint is not None)
         self._checkpoint, self._earlier_acknowledged = checkpoint, earlier_acknowledged

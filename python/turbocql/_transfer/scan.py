@@ -239,7 +239,7 @@ def split_table(
     """Parts of a table of about equal size."""
     ends, cuts, splits = ring(nodes), weights.cuts(parts), []
     for before, last in pairwise(cuts):
-        # The replicas of the largest range in the split are its hint. The first 256 ranges are
+        # The replicas of the largest range in the split are its hint. Only the first 256 ranges are
         # examined, because a hint may be wrong.
         ranges = _ranges(ends, [(before, last)])[:256]
         heaviest = max(ranges, key=lambda range_: weights.share(*range_))

@@ -36,7 +36,7 @@ class JobTime(int):
 
 
 class Care:
-    """The columns that a load writes, sorted by the care that they need."""
+    """The columns that a load writes, grouped by the care that they need."""
 
     def __init__(
         self,

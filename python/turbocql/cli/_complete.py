@@ -63,8 +63,10 @@ _BEFORE_TABLE = {"FROM", "INTO", "UPDATE", "TABLE", "TRUNCATE", "DESCRIBE", "DES
 
 
 def completions(text: str, schema: Any, keyspace: str | None) -> Iterator[tuple[str, int, str]]:
-    """Yields words that may follow a text, each with the number of characters of the text that it
-replaces, and its kind. `schema` is `None` while it is not known.
+    """Yields words that may follow a text.
+
+    Each comes with the number of characters of the text that it replaces, and with its kind.
+    `schema` is `None` while it is not known.
     """
     quote = re.search(r"'(?:[^']|'')*$", re.sub(r"'(?:[^']|'')*'", "", text))
     if quote is not None:

@@ -221,8 +221,7 @@ class Console:
 
     @contextlib.contextmanager
     def _output(self) -> Iterator[bool]:
-        """Redirects standard output to the file of CAPTURE, if there is one. Yields whether it did.
-        """
+        """Redirects standard output to the file of CAPTURE, if any. Yields whether it did."""
         if self.capture is None:
             yield False
             return

@@ -76,8 +76,7 @@ def _is_exact_double(text: str) -> bool:
 
 
 def _is_decimal(text: str) -> bool:
-    """Whether the number of places after the point fits the 32 bits that a CQL decimal has for it.
-    """
+    """Whether the number of places after the point fits the 32 bits of a CQL decimal's scale."""
     match = _NUMBER.fullmatch(text)
     if match is None or len(match[2] or "") > 12:
         return False

@@ -41,16 +41,17 @@ def read(
     `where` and `values` are those of [`Session.scan`][turbocql.session.Session.scan], whose other
     options are in `scan`: `page_size`, `consistency`, `timeout_s`, `retry_for_s` and `profile`. A
     `select_columns` of the data set reads these columns only; a `limit` ends the reading early.
-    `parallelism` is the number of parts; by default Ray decides, for small tables fewer. `types`
-    selects Arrow types. `resources` are options of `ray.data.read_datasource` for the read tasks,
-    such as `num_cpus`, `memory`, `resources` and `concurrency` (the tasks that run at a time).
+    `parallelism` is the number of parts; by default, Ray decides, and small tables have fewer.
+    `types` selects Arrow types. `resources` are options of `ray.data.read_datasource` for the read
+    tasks, such as `num_cpus`, `memory`, `resources` and `concurrency` (the tasks that run at a
+    time).
 
     Vectors of numbers are columns of Ray's tensors: 2-D arrays in batches of NumPy. A row without a
     vector is an error; `types=turbocql.columns.ColumnTypes()` makes lists of vectors, which may be
     null.
 
-    A task reads its rows in the order of their tokens, so that a task that Ray runs again goes on
-    where the first was lost.
+    A task reads its rows in the order of their tokens. So if Ray runs a lost task again, it can
+    skip the blocks that it already has.
 
     Raises: `ConfigError` or `TypeError` when there is no such table or column, for invalid options,
         and when `config` holds a password and may not be pickled; `ConnectError` when no node
@@ -98,8 +99,9 @@ def sink(
 
     `config` says where the workers connect: see [`workers`][turbocql.workers.session]. The options
     are those of [`Session.load`][turbocql.session.Session.load], such as `rename`, `columns`,
-    `nulls`, `ttl`, `concurrency`, `rate_limit` (each of a task, not of all) and `consistency`; not
-    those about files and reports. Each task checks columns and types before it sends its first row.
+    `nulls`, `ttl`, `concurrency`, `rate_limit` (for each task, not for all together) and
+    `consistency`. Options about files and reports are refused. Each task checks columns and types
+    before it sends its first row.
 
     All rows have one write time, the beginning of the job, unless `timestamp` sets another. So a
     task that Ray runs again, on another worker, changes nothing. The time is the later of this

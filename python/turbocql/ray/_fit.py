@@ -71,7 +71,8 @@ def _cast(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_struct(target):
         return pa.chunked_array([_struct(chunk, target) for chunk in column.chunks], target)
     if pa.types.is_integer(target) and pa.types.is_floating(column.type):
-        # NumPy has no null integers: a column with one has floats, and NaN for the null.
+        # NumPy has no null integers: a column of integers and nulls becomes floats, with NaN for
+        # null.
         nan = pa.compute.is_nan(column)
         column = pa.compute.if_else(nan, pa.scalar(None, column.type), column)
     converted = column.cast(target)

@@ -17,7 +17,7 @@ LWT, RATE_LIMIT, METADATA_ID = (
 )
 TABLETS_V1, TABLETS_V2 = "TABLETS_ROUTING_V1", "TABLETS_ROUTING_V2_EXPERIMENTAL"
 EXTENSIONS = frozenset({LWT, RATE_LIMIT, METADATA_ID, TABLETS_V1, TABLETS_V2})
-"""The extensions that a client puts in force for its connection by naming them in STARTUP."""
+"""The extensions that a client enables for its connection by naming them in STARTUP."""
 _MAX_SHARDS = 4096
 
 
@@ -60,7 +60,7 @@ class Shards:
 
     @property
     def extensions(self) -> frozenset[str]:
-        """The names of the extensions that a client can put in force."""
+        """The names of the extensions that a client can enable."""
         switches = {
             METADATA_ID: self.metadata_ids,
             TABLETS_V1: self.tablets_v1,
