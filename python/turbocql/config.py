@@ -93,7 +93,7 @@ class Config:
     """The consistency of requests that set none."""
     serial_consistency: Consistency | str | None = Consistency.LOCAL_SERIAL
     """The consistency of the Paxos phase of lightweight transactions: `SERIAL` or `LOCAL_SERIAL`.
-    Sent with conditional statements, and with batches.
+    It is sent with conditional statements, and with batches.
     """
     timeout_s: float | None = 30.0
     """Seconds until a request, with all its retries, times out; `None` for never."""
@@ -148,9 +148,9 @@ class Config:
     max_in_flight_bytes: int = 256 * 1024 * 1024
     """Further calls wait while the values of the requests in flight have this many bytes."""
     when_full: Literal["wait", "raise"] = "wait"
-    """What a call does when the session has as many requests in flight as it may have: wait, or
-    raise [`SessionFull`][turbocql.errors.SessionFull]. The rows of an `execute_many` always
-    wait."""
+    """Whether a call waits or raises an error when the session has as many requests in flight as it
+    may have. The error is [`SessionFull`][turbocql.errors.SessionFull]. The rows of an
+    `execute_many` always wait."""
     values_in_errors: bool = True
     """Whether messages of errors may quote values: the value that a column cannot take, and
     literals of a statement that the server's message quotes. The statement itself is always shown

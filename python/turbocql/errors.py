@@ -131,7 +131,7 @@ class Attempt(NamedTuple):
     node: str
     """The node that the request was sent to, as `address:port`."""
     answer: str | None
-    """What went wrong; `None` if there was no answer yet."""
+    """The error of the attempt; `None` if there was no answer yet."""
     began_s: float
     """When the attempt began, in seconds since the beginning of the request."""
     ended_s: float | None
@@ -142,8 +142,8 @@ class Attempt(NamedTuple):
 class RequestError(Error):
     """A request failed.
 
-    When several attempts failed for different reasons, the exception is for the one that says
-    most: an error with which a server answered, rather than a lost connection after it.
+    When several attempts failed for different reasons, the exception is for the most informative
+    reason: an error of a server, rather than a connection that was lost after it.
     """
 
     coordinator: str | None = None

@@ -109,9 +109,9 @@ class _Result(_core.Cursor, Generic[T]):
         """The first row, or `None` when there is none.
 
         A server may answer with pages without rows before the first row, as ScyllaDB does where
-        it reads many deleted rows. `execute` goes on to the first page with rows within its time
-        limit. If that was too short, the synchronous method goes on. The asynchronous one, which
-        cannot wait, raises `Error`: iterate, or use `all()`.
+        it reads many deleted rows. `execute` fetches pages until one has rows, within its time
+        limit. If the limit was too short, the method of `Rows` fetches further pages. The method of
+        `AsyncRows` cannot wait, so it raises `Error`: iterate, or use `all()`.
 
         The result is also `None` for a lightweight transaction that was applied, if `row` was
         passed to `execute`: no object is made of its row.

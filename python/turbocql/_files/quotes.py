@@ -124,7 +124,7 @@ class CheckedQuotes(io.RawIOBase):
         return self._file_offset(body_offset, last_match.start() + 1)
 
     def _balanced_quotes(self, body: bytes) -> Any:
-        """The positions of all quotes, if they are well-formed; `None` otherwise or without NumPy.
+        """The positions of all quotes; `None` if a quote is not well-formed, or without NumPy.
 
         Quotes are well-formed if each opening quote follows a separator or a quote, and each
         closing quote precedes a separator or a quote.

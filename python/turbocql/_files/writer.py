@@ -341,9 +341,9 @@ def open_sink(
 
     Arguments: without `format`, the suffix of the path names the format. The sink writes files
         `part-00000.parquet` and so on in a directory, if the path ends with a slash or is a
-        directory, `files` is above 1 or `max_file_rows` is set. Batches go to the `files` in turn.
-        `types` are the CQL types of columns whose fields lack them as metadata. By default, Parquet
-        is compressed by zstd, and other formats are not compressed.
+        directory. It also does so if `files` is above 1 or `max_file_rows` is set. Batches go to
+        the `files` in turn. `types` are the CQL types of columns whose fields lack them as
+        metadata. By default, Parquet is compressed by zstd, and other formats are not compressed.
 
     Raises: `ConfigError` for options that do not fit, and for a file that exists already;
         `OSError` for a directory that cannot be written.

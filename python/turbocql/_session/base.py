@@ -34,7 +34,7 @@ class SessionBase:
     __slots__ = ("_config", "_core", "_schema")
 
     _reads_on_thread = False
-    """Whether columns are read on a thread of their own, so that an event loop goes on."""
+    """Whether columns are read on another thread, so that they do not block an event loop."""
 
     def __init__(self, core: _core.Session, config: Config) -> None:
         self._core = core
@@ -239,7 +239,8 @@ class SessionBase:
             rows="dict",
             timeout_s=timeout_s if limit_s is None else min(limit_s, timeout_s),
         )
-        # A schema takes many queries at once; none of them is the program's own.
+        # These queries wait even with `when_full="raise"`, because the program did not send them
+        # itself.
         return _core.execute(self._core, query, None, options, waits=True)
 
 

@@ -26,8 +26,8 @@ __all__ = [
 ]
 
 _FIRST_FILE_SAMPLE_ROWS, _LATER_FILE_SAMPLE_ROWS, _MAX_SAMPLED_FILES = 10_000, 1000, 100
-"""Types of CSV and JSON lines are inferred from this many rows of the first file, this many of each
-later file, and this many files at most."""
+"""Types of CSV and JSON lines are inferred from the first 10,000 rows of the first file, and the
+first 1,000 rows of each later file, of at most 100 files."""
 
 
 class FileSelection(NamedTuple):

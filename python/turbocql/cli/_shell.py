@@ -140,7 +140,7 @@ def _completer(interactive_shell: _Shell) -> Any:
 
 
 def _keys() -> Any:
-    """Enter runs complete statements and commands; otherwise it begins a new line."""
+    """Makes Enter run complete statements and commands, and begin a new line in incomplete ones."""
     from prompt_toolkit.enums import DEFAULT_BUFFER
     from prompt_toolkit.filters import has_focus
     from prompt_toolkit.key_binding import KeyBindings

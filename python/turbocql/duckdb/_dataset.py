@@ -93,7 +93,7 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         scanner_options = {
             name: value for name, value in options.items() if name in _SCANNER_OPTIONS
         }
-        # A query with a limit would read the batches of a longer readahead in vain.
+        # With a longer readahead, a query with a limit would read batches that it does not use.
         scanner_options.setdefault("batch_readahead", 1)
         return pyarrow.dataset.Scanner.from_batches(
             reader, columns=result_columns, filter=filter, **scanner_options

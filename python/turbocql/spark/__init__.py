@@ -18,12 +18,13 @@ __all__ = ["register"]
 def register(spark: SparkSession) -> None:
     """Makes the format `turbocql` known to a session of Spark, for `spark.read` and `df.write`.
 
-    Options, as texts: `table`, unless it is the path of `load` or `save`; the address for workers,
-    as `url`, or `profile` and `profile_file`, or `environment` (a prefix), and `pickle_secrets`; to
-    read, `columns`, `where`, `partitions`, `ranges` (token ranges that a task reads at a time, by
-    default 2), `page_size`, `decimal` (`38,10`), `varint` (`int64`), `push_filters`; to write,
-    those of [`Session.load`][turbocql.session.Session.load]; for both, `consistency`, `timeout_s`
-    and `retry_for_s`. The guide has a table of them.
+    All options are texts. `table` names the table, unless the path of `load` or `save` does. The
+    workers' address is `url`, or `profile` and `profile_file`, or `environment` (a prefix), with
+    `pickle_secrets`. The options to read are `columns`, `where`, `partitions`, `ranges` (token
+    ranges that a task reads at a time, by default 2), `page_size`, `decimal` (`38,10`), `varint`
+    (`int64`) and `push_filters`. The options to write are those of
+    [`Session.load`][turbocql.session.Session.load]. Both take `consistency`, `timeout_s` and
+    `retry_for_s`. The guide has a table of all options.
 
     UUIDs, inets, decimals and varints become texts, times become numbers of nanoseconds, durations
     become structs, and vectors become arrays, because Spark has no types for them.

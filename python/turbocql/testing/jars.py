@@ -111,7 +111,7 @@ def _fetch(lib: Path) -> None:
 def _lock(path: Path) -> Iterator[None]:
     """Holds an exclusive lock on the file.
 
-    The kernel releases the lock when the process ends. The file is never removed. Otherwise two
+    The kernel releases the lock when the process ends. The file is never removed. If it were, two
     processes could each lock a different file of the same name.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
