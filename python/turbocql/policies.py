@@ -160,8 +160,8 @@ class Balancing:
     """Whether replicas are tried in a random order, and not always in the same order."""
     avoid_silent: bool = True
     """Whether a silent node is tried last, until it answers again. A node is silent if it answers
-    neither the session's requests nor its probe. At most half of the nodes of a datacenter are left
-    out in this way."""
+    neither the session's requests nor its probe. At most half of the nodes of a datacenter count as
+    silent."""
     latency_awareness: LatencyAwareness | None = None
     """The limits beyond which a node is slow and is tried last; `None` for no limits."""
     allowed: Sequence[str] = ()

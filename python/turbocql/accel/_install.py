@@ -396,9 +396,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         return self._find_serializers() if fullname == SERIALIZERS else None
 
     def _find_serializers(self) -> importlib.machinery.ModuleSpec | None:
-        """The spec of `cassandra.serializers`, for drivers that lack this module. The imports of
-        `_MODULES` patch the driver, which adds the module.
-        """
+        """The spec of `cassandra.serializers`. Importing `_MODULES` adds it to drivers without it."""
         for name in _MODULES:
             importlib.import_module(name)
         return getattr(sys.modules.get(SERIALIZERS), "__spec__", None)
