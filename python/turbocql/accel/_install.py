@@ -396,7 +396,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         return self._find_serializers() if fullname == SERIALIZERS else None
 
     def _find_serializers(self) -> importlib.machinery.ModuleSpec | None:
-        """The spec of `cassandra.serializers`. Importing `_MODULES` adds it to drivers without it."""
+        """The spec of `cassandra.serializers`. Importing `_MODULES` adds it if it is missing."""
         for name in _MODULES:
             importlib.import_module(name)
         return getattr(sys.modules.get(SERIALIZERS), "__spec__", None)
