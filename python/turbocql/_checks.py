@@ -1,4 +1,4 @@
-"""Checks of settings and options, made as soon as they are passed."""
+"""Checks settings and options as soon as they are passed."""
 
 from __future__ import annotations
 

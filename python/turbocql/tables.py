@@ -1,4 +1,4 @@
-"""Parts of whole tables."""
+"""The parts into which `splits` cuts a table."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Columns between Arrow and the core: streams for consumers, and pieces of a program's data."""
+"""Passes columns between Arrow and the core: results to consumers, a program's data in pieces."""

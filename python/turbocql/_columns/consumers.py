@@ -1,4 +1,4 @@
-"""Consumers of Arrow streams, and NumPy arrays of batches: for `turbocql.rows`."""
+"""Converts the pages of results for pyarrow, polars, pandas and NumPy, for `turbocql.rows`."""
 
 from __future__ import annotations
 

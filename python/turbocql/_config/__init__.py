@@ -1,1 +1,1 @@
-"""Settings from text, URLs, the environment and files; contact points."""
+"""Reads settings from text, URLs, the environment and files, and parses contact points."""

@@ -1,4 +1,4 @@
-"""Contact points: hosts with their ports."""
+"""Parses contact points, which are hosts with their ports."""
 
 from __future__ import annotations
 

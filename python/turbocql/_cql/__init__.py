@@ -1,1 +1,1 @@
-"""CQL text: quoted names, and the `CREATE` statements of a schema."""
+"""Writes CQL text: quoted names, and the `CREATE` statements of a schema."""

@@ -1,1 +1,1 @@
-"""Diagnoses of sessions, clusters and programs."""
+"""Collects and formats a diagnosis of an installation, a session and its cluster."""

@@ -1,4 +1,4 @@
-"""The contents of a diagnosis and the steps to collect it, shared by both APIs."""
+"""Defines the contents of a diagnosis, and collects them in steps that both APIs share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A diagnosis as a page of text."""
+"""Formats a diagnosis as a page of text."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tables in parts, for engines that run tasks in many processes."""
+"""Reads and writes tables in parts, for engines that run tasks in many processes."""

@@ -1,4 +1,4 @@
-"""Tables that engines read and write in parts, shared by the adapters of all engines.
+"""Reads and writes tables in parts. The adapters of all engines share this module.
 
 `Reading` and `Writing` are sent to workers, so they are plain data. Sessions come from the module
 `workers`.

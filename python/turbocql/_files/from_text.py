@@ -1,4 +1,4 @@
-"""The text of each CQL type in CSV and JSON lines, and its conversion to an Arrow column.
+"""Defines the text of each CQL type in CSV and JSON lines, and converts it to Arrow columns.
 
 | CQL | text |
 |---|---|

@@ -1,4 +1,4 @@
-"""INT96 times of Parquet, which Spark, Hive and Impala write.
+"""Reads INT96 times of Parquet, which Spark, Hive and Impala write.
 
 pyarrow reads INT96 as nanoseconds. 64 bits of nanoseconds hold the years 1677 to 2262, and other
 times wrap around. Read as milliseconds, all times are correct, but their finer digits are lost. The

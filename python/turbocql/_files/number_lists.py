@@ -1,4 +1,4 @@
-"""Lists of numbers in cells of CSV, such as vectors, read and written by Arrow.
+"""Reads and writes lists of numbers in cells of CSV, such as vectors, by Arrow.
 
 Python's `json` creates an object for each number, and takes several times as long.
 """

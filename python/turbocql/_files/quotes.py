@@ -1,4 +1,4 @@
-"""A file of CSV that pyarrow reads: its quotes are checked, and its escapes are replaced."""
+"""Checks the quotes of a CSV file that pyarrow reads, and replaces its escapes."""
 
 from __future__ import annotations
 

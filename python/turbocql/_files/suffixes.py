@@ -1,4 +1,4 @@
-"""The formats of files, by the suffixes of their names."""
+"""Finds the formats of files by the suffixes of their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named tuple classes for rows and user-defined types."""
+"""Makes named tuple classes for rows and user-defined types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asynchronous iterables of rows, for `execute_many`."""
+"""Sends the rows of asynchronous iterables, for `execute_many`."""
 
 from __future__ import annotations
 

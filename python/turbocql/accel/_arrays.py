@@ -1,4 +1,4 @@
-"""Columns as NumPy arrays, equal to those of the driver's own parser."""
+"""Makes NumPy arrays of columns, equal to those of the driver's own parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver's object mapper, `cassandra.cqlengine`: instances, their values and statements."""
+"""Accelerates the object mapper `cassandra.cqlengine`: instances, their values and statements."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def source_digest(code: Any) -> str:
 
 
 class _Functions:
-    """The functions of the driver that native code replaces or does itself, and their classes."""
+    """The functions of the driver that native code replaces or inlines, and their classes."""
 
     def __init__(self, modules: dict[str, ModuleType]) -> None:
         self.modules = modules
@@ -269,7 +269,7 @@ class ObjectMapper(Group):
     """The functions that create, validate, save and read instances of models.
 
     The group waits until `cassandra.cqlengine.models` is imported. It is applied only if each
-    function that it replaces or does itself has a source that turbocql knows.
+    function that it replaces or inlines has a source that turbocql knows.
     """
 
     part = "cqlengine"

@@ -1,4 +1,4 @@
-"""Plans: how values are converted to bytes and back. Made once per type, statement or result."""
+"""Plans, once per type, statement or result, how values are converted to bytes and back."""
 
 from __future__ import annotations
 

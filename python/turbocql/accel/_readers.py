@@ -1,4 +1,4 @@
-"""Readers: how bytes are converted to the values that the driver makes. Decided once per type."""
+"""Makes readers once per type. They convert bytes to the values that the driver makes."""
 
 from __future__ import annotations
 

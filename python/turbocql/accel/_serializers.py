@@ -97,7 +97,7 @@ class SerInt32Type(_Native):
 
 
 class SerVectorType(_Native):
-    """Vectors: of float, double and int by turbocql's codec, of other types by the type itself."""
+    """Writes vectors of float, double and int by turbocql's codec, others by the type itself."""
 
     def __init__(self, cqltype: Any) -> None:
         if cqltype.subtype in scalars:

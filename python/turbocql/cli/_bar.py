@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, a line every 10 seconds in a log."""
+"""Shows progress on standard error: a bar on a terminal, a line every 10 seconds in a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Completion of CQL: words, and the names of the live schema."""
+"""Completes CQL: words, and the names of the live schema."""
 
 from __future__ import annotations
 

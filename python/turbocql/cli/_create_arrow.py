@@ -1,4 +1,4 @@
-"""Lossless CQL types for the columns of Parquet and Arrow files."""
+"""Chooses lossless CQL types for the columns of Parquet and Arrow files."""
 
 from __future__ import annotations
 

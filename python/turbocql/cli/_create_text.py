@@ -1,4 +1,4 @@
-"""The CQL types of columns of CSV and JSON lines, inferred from their first rows.
+"""Infers the CQL types of columns of CSV and JSON lines from their first rows.
 
 A type is chosen only if it stores each of these rows without a change.
 """

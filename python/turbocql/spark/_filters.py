@@ -1,4 +1,4 @@
-"""Filters of Spark on key columns, as conditions in CQL."""
+"""Converts Spark's filters on key columns to conditions in CQL."""
 
 from __future__ import annotations
 

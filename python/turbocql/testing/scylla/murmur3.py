@@ -1,4 +1,4 @@
-"""The token of a partition key, as Cassandra's and ScyllaDB's Murmur3Partitioner compute it."""
+"""Computes the token of a partition key, as Cassandra's and ScyllaDB's Murmur3Partitioner do."""
 
 from __future__ import annotations
 
