@@ -1,8 +1,8 @@
 """Writes vectors to a real Cassandra, and searches for their nearest neighbors there.
 
 Takes the 1,797 handwritten digits that come with scikit-learn, and writes four fifths of them as
-`vector<float, 64>`. Cassandra's storage-attached index finds the five nearest neighbors of each of
-the others. Those five vote on which digit it is.
+`vector<float, 64>`. Cassandra's storage-attached index finds the five nearest neighbors of each
+remaining digit. These five vote on which digit it is.
 
 Run it with `make demo`.
 """

@@ -1,4 +1,4 @@
-"""Loads a file of embeddings into a real Cassandra, with an interruption and a resumption.
+"""Loads a file of embeddings into a real Cassandra, interrupts the load, and resumes it.
 
 Makes a Parquet file of 100,000 embeddings, loads it with a progress bar, and interrupts itself with
 SIGINT. Then resumes from the checkpoint, compares the table with the file, and unloads the table to

@@ -1,8 +1,8 @@
 """Reads a table of embeddings in parallel with Ray, and writes a computed column back.
 
-The embeddings form a few clusters in 64 dimensions. The column is the place of each embedding in
-the plane of the two directions in which the embeddings differ most. The places are then read from
-the table and drawn.
+The embeddings form a few clusters in 64 dimensions. Ray projects each embedding onto the plane of
+the two directions in which the embeddings differ most. The column has the projections, which are
+then read from the table and drawn.
 
 Run it with `make demo-ray`. It draws `build/ray.png`.
 """
@@ -33,7 +33,7 @@ SCHEMA = [
 
 
 def make(session: turbocql.Session) -> None:
-    """Fills the table."""
+    """Fills the table with random embeddings in clusters."""
     chosen = np.random.default_rng(11)
     centres = chosen.standard_normal((CLUSTERS, DIMENSIONS)) * 1.5
     topic = chosen.integers(0, CLUSTERS, ROWS)
@@ -70,7 +70,7 @@ def draw(session: turbocql.Session) -> None:
 
 
 def main() -> None:
-    """Fills a table, computes with Ray, writes back, draws."""
+    """Fills a table, computes a column with Ray, writes it back, and draws it."""
     ray.init(num_cpus=2, logging_level="ERROR", include_dashboard=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
     with Cassandra() as cluster, turbocql.connect(cluster.contact_points) as session:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes edited copies of crates, and configures cargo to build with them.
 
-Each file `edits/*.patch` changes one crate; edits/README.md describes the form. The script copies
+Each file `edits/*.patch` changes one crate; edits/README.md describes its format. The script copies
 a crate's sources from cargo's registry to `build/crates`. It names the copies in `paths` of
 `.cargo/config.toml`, which git ignores. Cargo then uses the copies in place of the registry's
 sources, and Cargo.lock stays as it is. An edit that does not fit the sources is an error.
@@ -74,13 +74,13 @@ class Edit:
     crate: str
     version: str
     changes: tuple[tuple[str, str, str], ...]
-    """For each hunk: the file, the lines that are there exactly once, and the new lines."""
+    """For each hunk: the file, the old lines, which the file must have once, and the new lines."""
 
 
 def edits() -> list[Edit]:
     """Returns all edits, sorted by name.
 
-    Raises: Unfit, for a patch that does not have the form.
+    Raises: Unfit, for a patch that does not have the format of edits/README.md.
     """
     found = []
     for path in sorted(EDITS.glob("*.patch")):

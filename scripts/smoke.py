@@ -1,6 +1,6 @@
 """Checks that the installed turbocql is complete and works: smoke.py CONTACT_POINT...
 
-scripts/wheels runs it with `python -I`, in an environment that has nothing else. On success it
+scripts/wheels runs it with `python -I`, in an environment with no other package. On success it
 prints one line.
 """
 

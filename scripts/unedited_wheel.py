@@ -1,8 +1,9 @@
 """Marks the version of a wheel that was built without the edits of the engine's crates.
 
-The version gets the local part `unedited`: in the names of the wheel and of its metadata folder, in
-the metadata, and in the record of files. The version in Cargo.toml stays, because Cargo.lock
-contains it too. The module uses only the standard library, because a build of the sdist runs it.
+The module adds the local part `unedited` to the version in the names of the wheel and of its
+metadata folder, in the metadata, and in the record of files. The version in Cargo.toml stays,
+because Cargo.lock contains it too. The module uses only the standard library, because a build of
+the sdist runs it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def renamed(folder: str, wheel: str) -> str:
 
 
 def renamed_metadata(folder: str, name: str) -> str:
-    """Does the same for a metadata folder that is not in a wheel. Returns its new name."""
+    """Adds the local part to a metadata folder's name and version. Returns the new name."""
     path = (Path(folder) / name).rename(Path(folder) / with_local(name))
     metadata = path / "METADATA"
     metadata.write_bytes(with_local_version(metadata.read_bytes()))

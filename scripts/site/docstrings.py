@@ -1,4 +1,4 @@
-"""Prepares docstrings for the site: adds those of the native core, and turns all into Markdown.
+"""Adds the native core's docstrings to the site, and converts all docstrings to Markdown.
 
 A docstring of this project is Markdown, with two exceptions. A paragraph that begins with a word
 and a colon (`Raises: ...`) has its further lines indented. Examples have the form of doctest.
