@@ -41,7 +41,7 @@ LEFT: dict[str, set[str]] = {
 
 
 def installed_driver() -> str:
-    """Returns the name of this environment's driver: of the file in requirements/ that pins it."""
+    """Returns the name of this environment's driver, as in the file names in requirements/."""
     for distribution in DRIVERS:
         try:
             pin = f"{distribution}=={version(distribution)}"

@@ -67,7 +67,7 @@ def named(cls: Any) -> Any:
 
 
 def _rows(made: Any) -> Any:
-    """Returns the rows of a page. Of an iterator it reads at most 101 rows and errors."""
+    """Returns the rows of a page, or up to 101 rows and errors of an iterator."""
     if not hasattr(made, "__next__"):
         return deep(made)
     rows: list[Any] = []

@@ -1,4 +1,4 @@
-"""Request bodies, which are native only for a plain `BytesIO` and unchanged `ProtocolVersion`."""
+"""Request bodies are native only for a plain `BytesIO` and an unchanged `ProtocolVersion`."""
 
 from __future__ import annotations
 

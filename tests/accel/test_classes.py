@@ -1,4 +1,4 @@
-"""The driver's type classes, passed to the codec unchanged."""
+"""Passes the driver's type classes to the codec unchanged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_class_without_parameters(name: str) -> None:
             assert both[1].deserialize(b"\x01\x02") == b"\x01\x02"
         return
     if name == "VectorType":
-        # `cassandra.serializers`, as proposed to the drivers, does the same.
+        # The `cassandra.serializers` module that is proposed to the drivers does the same.
         assert isinstance(both[0], codec.GenericSerializer)
         assert both[0].cqltype is cls
         both = both[1], both[1]
@@ -53,7 +53,7 @@ def test_a_class_without_parameters(name: str) -> None:
 
 @pytest.mark.parametrize("name", NEED_PARAMETERS)
 def test_a_class_without_parameters_within_and_below_others(name: str) -> None:
-    """The error also comes for an element type and for a program's own subclass."""
+    """Such a class raises the error also as an element type and as a base class."""
     within = ListType.apply_parameters([CLASSES[name]])
     below = type("Mine", (CLASSES[name],), {})
     for cls, named in ((within, name), (below, "Mine")):

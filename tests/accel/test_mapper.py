@@ -26,7 +26,7 @@ MODELS = 300
 
 
 def test_statements_are_noted() -> None:
-    """The session records statements, on which the comparisons of the other tests rely."""
+    """The session records statements, which the other tests compare."""
     for _ in range(2):
         _, executed = told(lambda: Thing.create(**GIVEN))
         assert len(executed) == 1

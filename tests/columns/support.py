@@ -15,7 +15,7 @@ from turbocql import Date, Duration, Time
 
 KEYSPACE = "columns_out"
 SPACE = "columns_in"
-"""The keyspace of `table()`, whose tables are loaded."""
+"""The keyspace in which `table()` creates tables."""
 UTC = datetime.timezone.utc
 KEY = uuid.UUID("9f1c5b9e-2a5c-4d5c-8d8f-0a1b2c3d4e5f")
 WHEN = datetime.datetime(2026, 11, 23, 10, 30, 15, 250_000, UTC)

@@ -44,7 +44,7 @@ def selected(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
 
 
 class Reports(Generic[Key, Report]):
-    """Makes the report of each key on demand; those of `ahead` are started at once, in order."""
+    """Makes the report of each key on demand, and starts those of the keys in `ahead` at once."""
 
     def __init__(
         self,

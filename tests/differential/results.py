@@ -54,7 +54,7 @@ NOT_DESCRIBED = "vector<v{a int, b text}, 3>"
 """The reference cannot parse this type: the name "v" is sent in hexadecimal as "76", a number."""
 COLUMN_TYPES = [shape for cql_type, shape in TYPES.items() if cql_type != NOT_DESCRIBED]
 FIRST_TYPES = [shape.cql for shape in COLUMN_TYPES]
-"""The types of first columns; each has pages of its own."""
+"""The types of a page's first column. Each type has its own pages."""
 
 
 class Page:
@@ -212,7 +212,7 @@ def pages_of(cql_type: str, pages: int) -> int:
 
 
 def compare_pages(cql_type: str, pages: int, seed: int) -> PageReport:
-    """Compares the pages whose first column has this type; `pages` counts those of all types."""
+    """Compares the pages whose first column has this type. `pages` is the total for all types."""
     generator, report = Generator(seed ^ zlib.crc32(cql_type.encode())), PageReport()
     rng = generator.rng
     for _ in range(pages_of(cql_type, pages)):

@@ -80,7 +80,7 @@ def their_routing_key(shapes: list[Shape], parts: list[Any]) -> Any:
 
 
 def wrong_tokens(key: bytes) -> list[str]:
-    """Returns a complaint if a key's token differs from that of the reference's two functions."""
+    """Returns a complaint if a key's token differs from one of the reference's two functions."""
     ours = token(key)
     pure = _murmur3(key)
     theirs = {Murmur3Token.hash_fn(key), 2**63 - 1 if pure == -(2**63) else pure}

@@ -66,7 +66,7 @@ def only_they_read(difference: Difference, *kinds: str) -> bool:
 
 
 def only_we_read(difference: Difference, *kinds: str) -> bool:
-    """Returns whether only turbocql decodes the bytes, and the type is is_one_sided of `kinds`."""
+    """Returns whether only turbocql decodes the bytes, and the type is one of `kinds`."""
     is_one_sided = difference.they_refuse and not difference.we_refuse
     return not difference.encoding and difference.kind in kinds and is_one_sided
 

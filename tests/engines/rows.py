@@ -1,4 +1,4 @@
-"""The rows that the engines write and read, and what a table must add up to."""
+"""Generates the rows that the engines write and read, and adds rows up to compare tables."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def _write(worker: Worker) -> Op:
     elif chance < 0.5:
         kind, options = "write, speculative", {"idempotent": True, "profile": SPECULATIVE}
     elif chance < 0.55:
-        # The coordinator refuses this if it knows that a node is down, and must write nothing.
+        # If the coordinator knows that a node is down, it refuses this and must write nothing.
         kind, options = "write, ALL", {"consistency": "ALL"}
     about = About(ids=[number])
     outcome = yield worker.execute(

@@ -1,7 +1,7 @@
 """Captures the golden byte tables of this folder from a real Cassandra.
 
     python tests/golden/capture.py            every file
-    python tests/golden/capture.py date time  these
+    python tests/golden/capture.py date time  these files
 
 Every value is inserted as a CQL literal. The files hold the server's own bytes and the text of its
 `toJson`. turbocql's codec is not used, because the tables are its reference. A literal that the

@@ -2,7 +2,7 @@
 
     python before_the_driver.py FIRST SEAM...
 
-FIRST is the module of the driver that is imported first. Each SEAM is one that is not patched.
+FIRST is the driver's module to import first. Each SEAM must stay unpatched.
 """
 
 from __future__ import annotations

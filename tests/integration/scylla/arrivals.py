@@ -56,7 +56,7 @@ def executes(scylla: Scylla) -> list[Request]:
 
 
 def arrived(scylla: Scylla, work: Callable[[], object]) -> list[Request]:
-    """Runs `work` and returns the EXECUTEs on the tests' tables that arrived meanwhile."""
+    """Runs `work` and returns the EXECUTEs on the tests' tables that arrived during it."""
     scylla.reset()
     work()
     return executes(scylla)
