@@ -1,4 +1,4 @@
-"""The layer below requests: valid and wrong segments, and timers."""
+"""Tests the layer below requests: valid and wrong segments, and timers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies of requests on connections with ScyllaDB's protocol extensions."""
+"""Tests bodies of requests on connections with ScyllaDB's protocol extensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The object mapper in odd programs: names, threads, deep types, objects kept alive."""
+"""Tests the object mapper in odd programs: names, threads, deep types, objects kept alive."""
 
 from __future__ import annotations
 

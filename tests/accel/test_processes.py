@@ -1,4 +1,4 @@
-"""Processes that an environment variable accelerates, and their child processes."""
+"""Tests processes that an environment variable accelerates, and their child processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Call counts in the accelerator's status: for simple statements, and in forked processes."""
+"""Tests call counts in the accelerator's status: for simple statements, and in forked processes."""
 
 from __future__ import annotations
 

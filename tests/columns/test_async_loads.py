@@ -1,4 +1,4 @@
-"""Loads of columns by asynchronous sessions."""
+"""Tests loads of columns by asynchronous sessions."""
 
 from __future__ import annotations
 

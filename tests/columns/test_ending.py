@@ -1,4 +1,4 @@
-"""Programs that end while threads of pyarrow or duckdb read: see `programs/ending.py`."""
+"""Tests programs that end while threads of pyarrow or duckdb read: see `programs/ending.py`."""
 
 from __future__ import annotations
 

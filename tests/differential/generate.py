@@ -112,7 +112,7 @@ class Generator:
         return self.rng.choice(makers)(parts)
 
     def _numbers(self, element: Shape, count: int) -> Any:
-        """Returns a random array of numbers, or `None`. Half the calls for numeric elements return one."""
+        """Returns an array of random numbers for half the numeric elements and few others, else `None`."""
         numeric = element.kind in INTEGER_BITS or element.kind in ("float", "double", "varint")
         # For a blob, the reference turns each number n into n zero bytes: up to gigabytes.
         if element.kind == "blob" or self.rng.random() > (0.5 if numeric else 0.02):

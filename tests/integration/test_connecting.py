@@ -291,7 +291,7 @@ async def test_closing_in_the_middle_of_pages_and_rows(
 
     with pytest.raises(errors.ClosedError):
         await iterate()
-    # It is a BulkError with a report if the rows in flight ended within the close timeout.
+    # The error is a BulkError with a report if the rows in flight ended within the close timeout.
     with pytest.raises((errors.ClosedError, errors.BulkError)):
         await bulk
 

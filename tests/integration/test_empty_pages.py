@@ -1,6 +1,7 @@
 """Tests of pages without rows before the first row.
 
-ScyllaDB sends such pages when it reads many deleted rows. Here a proxy adds them to Cassandra's.
+ScyllaDB sends such pages when it reads many deleted rows. Here a proxy sends them before each page
+of a Cassandra.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ SELECT = "SELECT customer FROM shop.orders WHERE id = ?"
 
 @dataclass(frozen=True)
 class Failure:
-    """A failure, and the heading of docs/failures.md below which its message is."""
+    """A failure, and the heading in docs/failures.md above its message."""
 
     heading: str
     make: Callable[[Cassandra], object]

@@ -171,7 +171,7 @@ def estimates(ends: list[int], sizes: list[int]) -> list[tuple[str, str, int, in
 
 
 def weight_between(told: list[tuple[str, str, int, int]], before: int, last: int) -> float:
-    """Returns the part of the sizes between two tokens, as if data were even within a range."""
+    """Returns the size between two tokens, as if data were spread evenly within a range."""
     found = 0.0
     for begin_, end_, count, size in told:
         begin, end = int(begin_), int(end_)

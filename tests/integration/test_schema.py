@@ -179,7 +179,7 @@ def test_what_it_says_makes_the_same_again(here: list[str], made: str) -> None:
 def check_elaborate(keyspace: Keyspace) -> None:
     """Asserts that the schema has what the statements created.
 
-    A comparison of two readings would not notice what both lack.
+    A comparison of two readings would not notice an object that both lack.
     """
     assert keyspace.durable_writes is False
     assert keyspace.virtual is False
@@ -329,7 +329,7 @@ def _tables(keyspace: Keyspace) -> list[Any]:
 
 
 async def test_no_schema_is_half_read(twin: Face, here: list[str], unique_keyspace: str) -> None:
-    """Tables and views are created and dropped while every schema that is read has them whole."""
+    """A schema that is read while tables and views are created and dropped has only whole ones."""
     async with twin.connect(here) as client, twin.connect(here) as other:
         await other.execute(KEYSPACE.format(unique_keyspace))
         done, seen = asyncio.Event(), []

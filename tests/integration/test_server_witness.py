@@ -89,7 +89,7 @@ class Column:
         return list(self.given) or values(self.kind)
 
     def read(self, value: Any) -> Any:
-        """Returns what a written value reads as.
+        """Returns the value that is read after `value` was written.
 
         A collection without elements or a UDT with only nulls reads as None if it is not frozen.
         """

@@ -152,7 +152,7 @@ class Slow(Liar):
 
 @pytest.fixture
 def behind_slow(cassandra_three: Cassandra) -> Iterator[dict[str, str]]:
-    """Starts a proxy for each node and yields their addresses by node address."""
+    """Starts a proxy for each node and yields the proxies' addresses by node address."""
     liars = [Slow(point) for point in cassandra_three.contact_points]
     for liar in liars:
         liar.__enter__()

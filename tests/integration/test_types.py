@@ -358,8 +358,8 @@ def test_large_values(session: Session) -> None:
 
 
 def test_nulls_inside_collections(session: Session) -> None:
-    """A frozen list keeps nulls. In all other collections the server refuses them, and for a list
-    it does so with a NullPointerException.
+    """A frozen list keeps nulls. The server refuses nulls in all other collections, in a list with
+    a NullPointerException.
     """
     session.execute(
         "CREATE TABLE holes (k int PRIMARY KEY, l list<int>, fl frozen<list<int>>, "
@@ -557,7 +557,7 @@ def test_what_the_server_refuses(session: Session, columns: str) -> None:
 
 
 def test_a_vector_of_counters_is_taken(session: Session) -> None:
-    """The server accepts a vector of counters by oversight. Its bigints follow their lengths."""
+    """The server accepts a vector of counters by oversight. Each element follows its length."""
     session.execute("CREATE TABLE counted (k int PRIMARY KEY, v vector<counter, 2>)")
     session.execute("INSERT INTO counted (k, v) VALUES (1, ?)", ([-(2**63), 2**63 - 1],))
     assert session.execute("SELECT v FROM counted").page()[0].v == [-(2**63), 2**63 - 1]

@@ -1,4 +1,4 @@
-"""Checks that scripts/async_to_sync.py generates the synchronous modules, and how it translates."""
+"""Checks that scripts/async_to_sync.py generates the synchronous modules, and its translations."""
 
 from __future__ import annotations
 

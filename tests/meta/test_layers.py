@@ -31,7 +31,7 @@ FLOORS = [
     "_engines",
 ]
 """The private folders of the package, bottom first. A folder uses no later one, directly or through
-others. Users import the modules beside the folders. These have no floor, but no two rooms may use
+others. The modules beside the folders, which users import, have no floor. No two rooms may use
 each other; a room is a folder or a module beside the folders."""
 LEAVES = {"accel", "cli", "duckdb", "ray", "spark", "testing"}
 """Folders that no other room imports."""

@@ -13,7 +13,7 @@ _TEST = re.compile(r"\b([a-z]+/[a-z_0-9/]+\.py)(?: \(([^)]*)\))?")
 
 
 def missing_tests(source: str) -> list[str]:
-    """The tests that comments name, and that do not exist.
+    """Returns the tests that comments name and that do not exist.
 
     A comment names a test as `room/file.py` or `room/file.py (case, case)`. Each case is in the
     text of the file: a test function, a helper, or a parameter.

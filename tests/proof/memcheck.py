@@ -47,7 +47,7 @@ def damaged() -> None:
     known = {cql_type: test_mutations.coders(cql_type) for cql_type in test_mutations.TYPES}
     for cql_type, data in test_mutations.mutants(test_mutations.SEED, MUTANTS):
         # Skips zeros: for a zero UUID, CPython before 3.12 makes an int 0 whose address valgrind
-        # takes for uninitialized (see memcheck.supp). It would report this in turbocql's frames.
+        # takes for uninitialized (see memcheck.supp). The report would name turbocql's frames.
         if any(data):
             test_mutations.check(known[cql_type], data)
     assert test_mutations.run_bodies(test_mutations.SEED, BODIES)

@@ -28,7 +28,7 @@ def often() -> Iterator[None]:
     """Makes the GC run at almost every allocation of a tracked object."""
     before = gc.get_threshold()
     gc.collect()
-    # Otherwise every run would visit all existing objects.
+    # Freezes the existing objects, so that the frequent GC runs do not visit them.
     gc.freeze()
     gc.set_threshold(1)
     yield

@@ -1,7 +1,7 @@
 """Decodes damaged bytes of every type.
 
-The result is a value or a `DecodeError`, and no claimed length is allocated unchecked. The random
-numbers are seeded, so that failures repeat. The message names the type and the bytes.
+The result is a value or a `DecodeError`, and claimed lengths are checked before allocation. The
+random numbers are seeded, so that failures repeat. The message names the type and the bytes.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def test_a_path_keeps_nothing(name: str, proof: bool) -> None:
     for _ in range(4):
         grown = growth(call, repeats)
         kept = {what: n for what, n in grown.items() if abs(n) >= repeats // 20}
-        # So few calls are too few for resident memory, which grows by pages.
+        # Without `--proof`, the calls are too few to measure resident memory, which grows by pages.
         if not proof:
             kept.pop("memory", None)
         if not kept:

@@ -51,11 +51,11 @@ class Kind(ABC):
 
     @abstractmethod
     def canonical(self, value: Any) -> Any:
-        """Returns a value that turbocql decoded in the form that the witness prints."""
+        """Converts a value that turbocql decoded to the form that the witness prints."""
 
     @abstractmethod
     def parse_json(self, parsed: Any) -> Any:
-        """Returns the value that turbocql should decode, from the server's JSON of it."""
+        """Converts the server's JSON of a value to the value that turbocql should decode."""
 
     def cell(self, value: Any) -> Any:
         """Does the same as `canonical`, and accepts null."""

@@ -117,7 +117,7 @@ class Shape:
         return json.dumps([column.kind.canonical(row[column.name]) for column in self.of(role)])
 
     def write(self, row: Row, names: Sequence[str], nulls: str, time: int | None) -> Write:
-        """Returns what a load of these columns of a row writes."""
+        """Returns the write that a load of these columns makes for a row."""
         cells: dict[str, Any] = {}
         for column in self.of("static", "regular"):
             if column.name not in names or (row[column.name] is None and nulls == "unset"):

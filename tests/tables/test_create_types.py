@@ -1,4 +1,4 @@
-"""The column types that `--create` derives from the values of CSV and JSON lines."""
+"""Tests the column types that `--create` derives from the values of CSV and JSON lines."""
 
 from __future__ import annotations
 

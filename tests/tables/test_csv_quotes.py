@@ -1,4 +1,4 @@
-"""Quotes, escapes and CQL literals in CSV."""
+"""Tests quotes, escapes and CQL literals in CSV."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet files whose timestamps are INT96."""
+"""Tests Parquet files whose timestamps are INT96."""
 
 from __future__ import annotations
 

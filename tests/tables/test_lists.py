@@ -1,4 +1,4 @@
-"""Lists that are not frozen: when written again, each has the data's elements exactly once."""
+"""Lists that are not frozen hold each element of the data once, even if written again."""
 
 from __future__ import annotations
 

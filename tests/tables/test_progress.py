@@ -1,4 +1,4 @@
-"""A load's progress reports, which count rows acknowledged in this run and in earlier runs."""
+"""Progress reports of a load count rows acknowledged in this run and in earlier runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Static columns when several rows are sent in one request."""
+"""Tests static columns when several rows are sent in one request."""
 
 from __future__ import annotations
 

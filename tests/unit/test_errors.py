@@ -176,7 +176,7 @@ def test_kinds_of_the_engine(kind: str, cls: type[errors.Error]) -> None:
 
 
 def test_messages_say_where_what_is_done_and_what_to_try() -> None:
-    """The additions are before the statement, and none is repeated."""
+    """Texts that an error adds to a message precede the statement, and none is repeated."""
 
     def message(kind: str, said: str, code: int | None = None, attempts: int = 1) -> str:
         refusal = errors.from_engine(

@@ -1,7 +1,7 @@
-"""Counterparts of the tests that came with the proposed QUERY / EXECUTE and BATCH writers.
+"""Repeats the cases of tests that came with proposed QUERY, EXECUTE and BATCH writers.
 
-The cases are items 788 and 790 (14 cases) and 791 (7 cases) of the program. The expected bytes are
-built with `struct` from the specification. This code shares nothing with turbocql.
+The expected bytes are built with `struct` from the specification. The code that builds them shares
+nothing with turbocql.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def query(version: int, values: Sequence[Cell] | None) -> bytes:
 
 @VERSIONS
 class TestQueryAndExecuteParameters:
-    """The cases of items 788 and 790."""
+    """Tests bodies of QUERY and EXECUTE."""
 
     def test_execute_normal_values(self, version: int) -> None:
         values = [b"\0\0\0\x01", b"text", b"\x01"]
@@ -169,7 +169,7 @@ def check_batch(version: int, statements: list[tuple[str | bytes, Sequence[Cell]
 
 @VERSIONS
 class TestBatch:
-    """The cases of item 791."""
+    """Tests bodies of BATCH."""
 
     def test_batch_prepared(self, version: int) -> None:
         check_batch(version, [(QUERY_ID, [b"\0\0\0\x01", b"a"]), (METADATA_ID, [b"b"])])

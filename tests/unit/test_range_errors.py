@@ -53,7 +53,7 @@ class Day(date):
 
 
 class Index:
-    """A number through `__index__`."""
+    """An object that is an integer only by `__index__`."""
 
     def __init__(self, number: int) -> None:
         self.number = number

@@ -123,7 +123,7 @@ def named(names: str) -> Any:
 
 @way
 def test_named_tuples_whose_names_are_elsewhere(way: Way) -> None:
-    """A named tuple is refused if it lacks a column's name and has another at a wrong position."""
+    """A named tuple that lacks a column is refused if it has another column at a wrong position."""
     encoder = way([("a", "int"), ("b", "int")])
     swapped, beside, first, few = map(named, ("b a", "b c", "a c", "b"))
     assert encoder.bind(swapped(1, 2)).cells == [b"\0\0\0\2", b"\0\0\0\1"]

@@ -82,7 +82,7 @@ def test_a_batch_of_a_load_arrives_at_a_shard_of_its_partition(
     assert session.load("vnodes.wide", columns, batches=True).succeeded == 1000
     batches = [request for request in scylla.requests() if request.opcode == "BATCH"]
     assert batches
-    # A BATCH has no token here, so its place is compared with those of single-row reads.
+    # A BATCH has no token here, so its node and shard are compared with those of single-row reads.
     select = session.prepare("SELECT * FROM vnodes.wide WHERE p = ?")
     places = set()
     for number in range(20):

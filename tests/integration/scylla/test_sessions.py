@@ -36,7 +36,7 @@ def test_shards_have_connections_through_their_own_port(
     for node, shards in SHARDS.items():
         through_port = [c for c in connections if c.node == node and c.shard_aware_port]
         assert len(through_port) >= shards - 1
-        # These are the first connection of each pool, and the control connection.
+        # The plain connections are the first one of each pool, and the control connection.
         assert len([c for c in plain if c.node == node]) <= 2
     assert [node.shards for node in session.nodes].count(None) == 1
     assert sorted(node.shards for node in session.nodes if node.shards) == [2, 4]
