@@ -22,7 +22,7 @@ from turbocql.bulk import Progress
 from turbocql.testing import Cassandra
 
 SEED = 20_261_123
-# A node that is killed keeps all writes that it has acknowledged.
+# With these settings, a killed node keeps all writes that it has acknowledged.
 CLUSTER = {"commitlog_sync": "batch", "commitlog_sync_period": "0ms"}
 ROWS = 40_000
 RATE = 8000

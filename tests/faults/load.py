@@ -4,8 +4,9 @@ Half of the callers are threads that use the synchronous API (`face` "sync"). Th
 asyncio tasks that use the asynchronous API (`face` "async"). Each makes one call after another.
 Commands:
 
-- `begin`: opens the sessions, prepares the statements, starts the callers
-- `pause`: stops the callers after their current operation; `go` starts them again
+- `begin`: opens the sessions, prepares the statements, starts the callers, which wait for `go`
+- `go`: lets the callers make calls
+- `pause`: stops the callers after their current operation, until `go`
 - `pace`: from now on a caller waits for `seconds` on average after each operation
 - `sample`: returns a `records.Sample`, while the load is paused
 - `look`: returns the number of ended calls, the connected nodes of each session, and the memory

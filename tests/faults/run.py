@@ -74,7 +74,7 @@ _POLL_S = 0.2
 _NAMED = 20
 """The maximum number of records shown."""
 _STEADY = 5
-"""This many samples in a row must equal the sample before them."""
+"""This many samples in a row must equal the sample before each of them."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class _Run:
         self._lines.append(Line(name, 1, failures))
 
     def _steady_sample(self, load: Child) -> Sample:
-        """Returns a sample once `_STEADY` samples in a row are equal, ignoring memory."""
+        """Returns a sample once samples repeat `_STEADY` times except for memory, or at the time limit."""
         deadline, equal, last = time.monotonic() + self._times.recover_s, 0, None
         while True:
             sample = sample_of(load.ask("sample"))

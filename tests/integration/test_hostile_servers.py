@@ -311,7 +311,7 @@ def test_a_frame_within_the_setting_is_read(cassandra: Cassandra) -> None:
 
 
 def test_a_server_that_announces_much_and_says_nothing(cassandra: Cassandra) -> None:
-    """The keepalive closes the connection, because no byte of the announced frame comes."""
+    """The keepalive closes the connection, because the rest of the announced frame never comes."""
     lies = threading.Event()
 
     def change(answer: Answer) -> bytes:

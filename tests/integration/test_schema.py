@@ -329,7 +329,7 @@ def _tables(keyspace: Keyspace) -> list[Any]:
 
 
 async def test_no_schema_is_half_read(twin: Face, here: list[str], unique_keyspace: str) -> None:
-    """A schema that is read while tables and views are created and dropped has only whole ones."""
+    """Each table and view in a schema is whole, even while others are created and dropped."""
     async with twin.connect(here) as client, twin.connect(here) as other:
         await other.execute(KEYSPACE.format(unique_keyspace))
         done, seen = asyncio.Event(), []

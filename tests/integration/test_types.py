@@ -358,8 +358,9 @@ def test_large_values(session: Session) -> None:
 
 
 def test_nulls_inside_collections(session: Session) -> None:
-    """A frozen list keeps nulls. The server refuses nulls in all other collections, in a list with
-    a NullPointerException.
+    """A column of a frozen list keeps nulls.
+
+    The server refuses nulls in all other collections: in a list with a NullPointerException.
     """
     session.execute(
         "CREATE TABLE holes (k int PRIMARY KEY, l list<int>, fl frozen<list<int>>, "
@@ -395,7 +396,7 @@ def test_nulls_inside_collections(session: Session) -> None:
 
 
 def test_zero_bytes_where_no_value_has_none(session: Session) -> None:
-    """The server accepts zero bytes for many types. They read as null, and no page fails."""
+    """The server accepts values of no bytes for many types. They read as null; no page fails."""
     with_empty = ("ascii", "text", "blob")
     never = ("tinyint", "smallint", "date", "time", "duration")
     names = [scalar.name for scalar in SCALARS if scalar.name not in with_empty]

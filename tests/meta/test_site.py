@@ -92,7 +92,7 @@ def test_links_work_where_the_sources_are_read(page: Path) -> None:
 def test_pages_read_the_same_on_the_site(page: Path) -> None:
     """Python's Markdown hides unknown tags and needs an empty line before a list.
 
-    Code hosts need neither.
+    Code hosts do neither.
     """
     text = without_code(page)
     assert not re.search(r"<(?!picture>)\w[\w ]*>", text), (
