@@ -74,7 +74,7 @@ _POLL_S = 0.2
 _NAMED = 20
 """The maximum number of records shown."""
 _STEADY = 5
-"""This many samples in a row must equal the sample before each of them."""
+"""This many samples in a row must each equal the sample before."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,10 @@ class _Run:
         self._lines.append(Line(name, 1, failures))
 
     def _steady_sample(self, load: Child) -> Sample:
-        """Returns a sample once samples repeat `_STEADY` times except for memory, or at the time limit."""
+        """Returns the first sample that equals the `_STEADY` samples before it, except in memory.
+
+        At the time limit, it returns the last sample.
+        """
         deadline, equal, last = time.monotonic() + self._times.recover_s, 0, None
         while True:
             sample = sample_of(load.ask("sample"))

@@ -329,7 +329,7 @@ def _tables(keyspace: Keyspace) -> list[Any]:
 
 
 async def test_no_schema_is_half_read(twin: Face, here: list[str], unique_keyspace: str) -> None:
-    """Each table and view in a schema is whole, even while others are created and dropped."""
+    """A schema has only whole tables and views, even if it is read while they are created."""
     async with twin.connect(here) as client, twin.connect(here) as other:
         await other.execute(KEYSPACE.format(unique_keyspace))
         done, seen = asyncio.Event(), []
