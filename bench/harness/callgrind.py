@@ -28,7 +28,7 @@ def need_valgrind() -> None:
 
 @contextmanager
 def counting() -> Iterator[None]:
-    """Lets callgrind, under which this process runs, count the instructions of the block."""
+    """Makes callgrind count the block's instructions. This process must run under callgrind."""
     _switch("on")
     yield
     _switch("off")
@@ -62,7 +62,7 @@ def counted(command: list[str]) -> Iterator[tuple[str, Path]]:
 
 
 def total(out: Path) -> int:
-    """Returns all instructions in a file that callgrind has written.
+    """Returns the total number of instructions in a file that callgrind has written.
 
     Raises: Failed.
     """

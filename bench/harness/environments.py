@@ -1,8 +1,8 @@
 """The folders of the benchmarks, and the interpreters of their environments.
 
 scylla-driver and cassandra-driver both install the package `cassandra`, so each has an environment
-of its own. For another interpreter, each client gets one more environment, `.venv-debian-NAME`. It
-is made here if it is missing.
+of its own. For another interpreter, each of the three drivers gets one more environment,
+`.venv-debian-NAME`. `python_of` makes such an environment if it is missing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RIVALS = ("scylla-driver", "cassandra-driver")
 
 
 def python_in(environment: str) -> Path:
-    """The interpreter of an environment, such as `.venv-columns`.
+    """Returns the interpreter of an environment, such as `.venv-columns`.
 
     Raises: Failed if there is none.
     """

@@ -27,7 +27,7 @@ class Failed(Exception):
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment variables of every process that is measured."""
+    """Returns the environment variables of every process that is measured."""
     root = Path(__file__).resolve().parents[2]
     return {
         **os.environ,
@@ -96,7 +96,9 @@ def samples(
 
 
 def with_usage(arguments: list[str]) -> tuple[str, resource.struct_rusage, float]:
-    """Runs a process. Returns its output, the resources used with its children, and its seconds.
+    """Runs a process. Returns its output, its use of resources, and its wall-clock seconds.
+
+    The use of resources includes children that the process has waited for.
 
     Raises: Failed.
     """

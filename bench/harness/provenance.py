@@ -14,7 +14,7 @@ __all__ = ["interpreter", "machine", "provenance", "today"]
 
 
 def interpreter() -> str:
-    """Returns the version and whether it was built with PGO, which makes Python code faster."""
+    """Returns Python's version, and whether its build used PGO, which makes Python code faster."""
     return f"CPython {platform.python_version()} ({_build()})"
 
 
@@ -56,5 +56,5 @@ def provenance(client: str, version: str) -> dict[str, Any]:
 
 
 def today() -> str:
-    """The day that a sample is measured on, in ISO form."""
+    """Returns today's date in UTC, in ISO form."""
     return datetime.now(timezone.utc).date().isoformat()

@@ -11,11 +11,11 @@ __all__ = ["SUBJECT", "Sample", "keep", "read", "write"]
 
 Sample: TypeAlias = dict[str, Any]
 SUBJECT = ("case", "series", "scenario", "shape", "in_flight", "interpreter", "variant")
-"""The fields that say what a sample is about, without the client."""
+"""The fields that say what a sample measures; the client is not one of them."""
 
 
 def read(path: Path) -> list[Sample]:
-    """The samples of a file, or none when there is no such file."""
+    """Returns the samples of a file, or none when there is no such file."""
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
@@ -24,7 +24,7 @@ def read(path: Path) -> list[Sample]:
 def keep(path: Path, samples: Sequence[Sample], subject: Sequence[str] = SUBJECT) -> None:
     """Writes samples to a file, where they replace samples with the same subject.
 
-    So all samples of a case are from the same run, and a run of some cases keeps those of others.
+    So all samples of a case are from the same run. Samples of cases that were not run stay.
     """
 
     def about(sample: Sample) -> tuple[Any, ...]:

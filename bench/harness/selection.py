@@ -10,10 +10,10 @@ __all__ = ["chosen", "nearest", "unknown"]
 
 
 def chosen(name: str, patterns: Iterable[str], *suites: str) -> bool:
-    """Whether every word of one of the patterns is in a name; without patterns, every name is.
+    """Whether a name has every word of one of the patterns; always if there are no patterns.
 
-    Upper and lower case are the same. A number matches only as a whole word: 100 does not match
-    1000. The names of the suite count as words of all its names.
+    Case is ignored. A number matches only as a whole word: 100 does not match 1000. A word that is
+    one of `suites` matches every name.
     """
     patterns = [pattern for pattern in patterns if pattern.strip()]
     return not patterns or any(
@@ -29,7 +29,7 @@ def _has(name: str, word: str) -> bool:
 
 
 def nearest(pattern: str, names: Iterable[str]) -> list[str]:
-    """The names whose words are most like those of a pattern, the best first."""
+    """Returns at most five names whose words are like those of a pattern, the best first."""
 
     def likeness(name: str) -> float:
         parts = re.findall(r"[\w-]+", name.lower())
@@ -44,7 +44,7 @@ def nearest(pattern: str, names: Iterable[str]) -> list[str]:
 
 
 def unknown(pattern: str, names: Iterable[str]) -> str:
-    """The message about a pattern that chooses nothing."""
+    """Returns the message about a pattern that chooses nothing."""
     lines = [f"no case has all the words of {pattern!r} in its name; `bench list` lists all"]
     near = nearest(pattern, names)
     return "\n".join([*lines, *(["the nearest:"] if near else []), *(f"  {n}" for n in near)])

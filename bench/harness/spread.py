@@ -1,4 +1,4 @@
-"""Rounds of measurements: the turns of the clients, and the spread of their figures."""
+"""Gives clients their turns in rounds, and computes the spread of the rounds' figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A suite as the command line sees it: its cases by name, and a run of some of them."""
+"""The interface of a suite to the command line: names of cases, options, and a run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Run:
         say(f"FAILED {what}: {why}")
 
     def measure(self, what: object, sampled: Callable[[], Iterable[Sample]]) -> list[Sample]:
-        """Adds and returns the samples of one process; if it fails, records that."""
+        """Adds and returns the samples of one process, or records that the process failed."""
         try:
             new = list(sampled())
         except Failed as error:

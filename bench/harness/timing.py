@@ -38,9 +38,9 @@ Maker: TypeAlias = Callable[[], Case]
 
 
 def ns_per_call(case: Case) -> float:
-    """Returns the lowest time of some rounds, each long enough for the clock's resolution.
+    """Returns the lowest time per call of several rounds, each long enough for the clock.
 
-    It is processor time, so that other processes affect it less; no case waits. `timeit` disables
+    The time is processor time, which other processes affect less; no case waits. `timeit` disables
     the garbage collector during the rounds.
     """
     timer = timeit.Timer(case.expression, timer=time.process_time, globals=case.names)
