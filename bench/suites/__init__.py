@@ -1,4 +1,5 @@
 """The suites of measurements: a folder for each, with its cases and its `SUITE`.
 
-A suite has only the names of programs in `bench.clients`, because they run in other environments.
+A suite names the programs in `bench.clients` and does not import them, because they run in other
+environments.
 """

@@ -1,1 +1,1 @@
-"""Other drivers, plain and accelerated."""
+"""Codec cases and requests of other drivers, plain and accelerated."""

@@ -36,12 +36,12 @@ def _cases(patterns: Sequence[str]) -> list[Case]:
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """The cases that the patterns choose."""
+    """Returns the names of the cases that the patterns choose."""
     return list(map(str, _cases(patterns)))
 
 
 def run(file: str, options: Options) -> Run:
-    """Counts each case."""
+    """Counts the instructions per request of each case."""
     callgrind.need_valgrind()
     current = Run(file)
     with Server() as server:

@@ -30,7 +30,7 @@ FAULT_AT_S = 5.0
 IN_TIME_S = 1.0
 """A request is in time if it is answered within this many seconds after it is due."""
 JUST_AFTER_S = 11.0
-"""The seconds after the fault for which there is a separate figure."""
+"""A separate figure covers the requests that are due within this many seconds after the fault."""
 
 STORED = 1000
 """Rows in the table that is only read from."""
@@ -118,7 +118,7 @@ class Load:
         return "SELECT v FROM availability.stored WHERE id = ?"
 
     def due_s(self, number: int) -> float:
-        """Seconds from the beginning of the load until a request is due."""
+        """Returns the seconds from the beginning of the load until a request is due."""
         return number / self.rate
 
     def writes(self, number: int) -> bool:
@@ -126,7 +126,7 @@ class Load:
         return number % 2 == 0
 
     def row_of(self, number: int) -> tuple[int, str]:
-        """The row that a request writes, or the row that a request reads."""
+        """Returns the row that a request writes, or the row that it reads."""
         if self.writes(number):
             key = self.run * _KEYS_OF_A_RUN + number
             return key, value_of(key)
@@ -140,11 +140,11 @@ class Load:
 
 
 def value_of(key: int) -> str:
-    """The text of a row."""
+    """Returns the text of a row."""
     return f"value {key}"
 
 
 def named(patterns: Sequence[str]) -> list[Case]:
-    """The cases whose names have all the words of one of the patterns, the faults in order."""
+    """Returns the cases whose names have all the words of one of the patterns, by fault."""
     every = [Case(fault, client) for fault in FAULTS for client in CLIENTS]
     return [case for case in every if chosen(str(case), patterns, "availability")]

@@ -12,8 +12,9 @@ from bench.suites.availability.cases import IN_TIME_S, JUST_AFTER_S
 __all__ = ["Outcome", "figures"]
 
 Outcome = Sequence[Any]
-"""A request: when it was due and when it ended, in seconds from the beginning of the load (None if
-it did not end), the class of its error or an empty text, and whether it lost a connection."""
+"""The due time of a request, its end, its error, and whether it lost a connection. Times are
+seconds since the beginning of the load; the end is None if the request did not end. The error is
+the name of its class, or empty."""
 
 
 def figures(outcomes: Sequence[Outcome], fault_s: float) -> dict[str, Any]:
@@ -58,14 +59,14 @@ def _share(outcomes: Sequence[Outcome]) -> float | None:
 
 
 def _longest_silence(answered: list[tuple[float, float]], fault_s: float, last: float) -> float:
-    """The longest time from the fault to the last request's due time without any answer."""
+    """Returns the longest time without an answer, from the fault until the last request is due."""
     times = sorted(ended for _, ended in answered if fault_s <= ended <= last)
     ends = [fault_s, *times, last]
     return max(b - a for a, b in pairwise(ends))
 
 
 def _by_second(outcomes: Sequence[Outcome]) -> list[float]:
-    """The share that was answered in time among the requests that were due in each second."""
+    """Returns, for each second, the share of the requests due in it that were answered in time."""
     seconds: dict[int, list[Outcome]] = {}
     for outcome in outcomes:
         seconds.setdefault(int(outcome[0]), []).append(outcome)

@@ -33,7 +33,7 @@ class Driver(ABC):
     version: str
     note: str
     connection_errors: tuple[type[BaseException], ...]
-    """The exceptions of a request that failed because a connection, or every one, was lost."""
+    """The exceptions of a request that failed because one or all connections were lost."""
     timeouts: tuple[type[BaseException], ...] = ()
     """Exceptions that also mean a lost connection, if they come before the request's timeout."""
 
@@ -59,7 +59,7 @@ class AwaitedDriver(Driver):
 
 
 class CallbackDriver(Driver):
-    """A driver with callbacks. It may call them from any thread."""
+    """A driver with callbacks, which it may call from any thread."""
 
     @abstractmethod
     def open(self, load: Load) -> None:
@@ -91,7 +91,7 @@ class Outcomes:
         self.begins = time.monotonic() + _LEAD_S
 
     def waiting_s(self, number: int) -> float:
-        """Seconds until a request is due; negative for a request that is late."""
+        """Returns the seconds until a request is due; negative for a request that is late."""
         return self.begins + self._load.due_s(number) - time.monotonic()
 
     def answered(self, number: int, value: Any = None) -> None:
@@ -111,7 +111,7 @@ class Outcomes:
             self._ended[number] = (time.monotonic() - self.begins, error, is_lost)
 
     def lines(self) -> list[list[Any]]:
-        """Returns of each request: due time, end or None, error, whether it lost a connection."""
+        """Returns for each request: due time, end or None, error, whether it lost a connection."""
         return [
             [round(self._load.due_s(number), 4), *self._line(ended)]
             for number, ended in enumerate(self._ended)
@@ -193,7 +193,7 @@ def _run_with_callbacks(load: Load, driver: CallbackDriver) -> None:
 def _warm_up(load: Load, driver: CallbackDriver, number: int) -> None:
     """Sends one request before the load, and waits for it.
 
-    Raises: what the driver raised.
+    Raises: the driver's error.
     """
     ended = threading.Event()
     errors: list[BaseException] = []
@@ -216,13 +216,13 @@ def _warm_up(load: Load, driver: CallbackDriver, number: int) -> None:
 
 
 def _tell(load: Load, driver: Driver, outcomes: Outcomes) -> None:
-    """Prints the second line. It precedes the disconnect, which may wait for the lost node."""
+    """Prints the second line, before the disconnect, which may wait for the lost node."""
     about = provenance(load.client, driver.version)
     say({**about, "note": driver.note, "outcomes": outcomes.lines()})
 
 
 def main(driver: AwaitedDriver | CallbackDriver) -> None:
-    """Runs the load on the command line."""
+    """Runs the load that is passed on the command line."""
     load = Load(**json.loads(sys.argv[1]))
     if isinstance(driver, CallbackDriver):
         _run_with_callbacks(load, driver)

@@ -53,7 +53,7 @@ OUTCOMES = BUILD / "availability"
 SPECULATION_S = 0.1
 HEAP_MB = 512
 BUSY = 0.5
-"""Above this share of busy processor time, another program has probably run too."""
+"""If the share of busy processor time is above this, another program has probably run too."""
 QUIET_S = 5.0
 """Seconds to wait after the failed node is back, before the next client."""
 _ATTEMPTS = 3
@@ -71,7 +71,7 @@ _SERVER = {
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """The cases that the patterns choose."""
+    """Returns the names of the cases that the patterns choose."""
     return list(map(str, named(patterns)))
 
 
@@ -85,7 +85,7 @@ def run(options: Options) -> Run:
     with Cassandra(nodes=3, heap_mb=HEAP_MB, config=_SERVER) as cluster:
         _fill(cluster)
         for number, case in turns(cases, options.rounds or ROUNDS):
-            # The last node first: the first node is the cluster's seed.
+            # The last node fails first, because the first node is the cluster's seed.
             node = cluster.nodes[-1 - (number - 1) % len(cluster.nodes)]
 
             def sampled(number: int = number, case: Case = case, node: Node = node) -> list[Sample]:
@@ -132,7 +132,7 @@ def _in_quiet(cluster: Cassandra, node: Node, case: Case, runs: Iterator[int]) -
 
 
 def _wait_until_idle() -> None:
-    """Waits, for a limited time, until the processors have little else to do."""
+    """Waits until the processors are at most half busy, but no longer than five minutes."""
     deadline = time.monotonic() + _IDLE_TIMEOUT_S
     busy, in_all = 1, 1
     while busy > in_all * BUSY and time.monotonic() < deadline:

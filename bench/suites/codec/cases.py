@@ -51,7 +51,8 @@ _READ_ONLY = _single(1536)
 _READ_ONLY.flags.writeable = False
 _INTS = [_random.randrange(-(2**31), 2**31) for _ in range(1000)]
 _TEXTS = [f"element {i}" for i in range(100)]
-# Each name has a letter in its hexadecimal form: scylla-driver reads other names as numbers.
+# In a Java class name, the names of a UDT and its fields are hexadecimal. Each name here has a
+# letter in that form, because scylla-driver reads digits alone as a number.
 UDT = "app.home{lot text, zip int, town text, long double, on boolean}"
 TUPLE = f"tuple<{', '.join(['int'] * 10)}>"
 _INSTANT = datetime.datetime(2026, 2, 28, 12, 34, 56, 789_000)
@@ -303,7 +304,7 @@ WORDS = (
     " below it.",
     "stock: scylla-driver as it comes from PyPI.",
 )
-"""What the names of the cases and clients mean, a sentence each."""
+"""Explanations of the words in the names of cases and clients, a sentence each."""
 
 
 EXTENSIONS = (
@@ -315,7 +316,7 @@ EXTENSIONS = (
     "page, extensions: 5000x10 to named, columns left out",
     "page, extensions: 1x10 to named, columns left out",
 )
-"""Messages on connections with ScyllaDB's protocol extensions; for scylla-driver only."""
+"""Cases of messages on connections with ScyllaDB's protocol extensions; for scylla-driver only."""
 
 
 def plain_rows(rows: list[Any], columns: list[tuple[str, str]], shape: str) -> list[str]:

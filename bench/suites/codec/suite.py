@@ -34,7 +34,7 @@ PROGRAMS = {
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """The cases that the patterns choose."""
+    """Returns the names of the cases that the patterns choose."""
     return [name for name in NAMES if chosen(name, patterns, "codec")]
 
 
@@ -55,7 +55,7 @@ def _samples(client: str, *arguments: str, interpreter: Path | None) -> list[Sam
 def check(patterns: Sequence[str], interpreter: Path | None = None) -> set[str]:
     """Compares the drivers' results. Returns the cases where cassandra-driver's differ.
 
-    cassandra-driver is not timed in those cases.
+    `run` drops cassandra-driver's times in those cases.
 
     Raises: SystemExit if a result of scylla-driver differs.
     """
@@ -77,7 +77,7 @@ def check(patterns: Sequence[str], interpreter: Path | None = None) -> set[str]:
 
 
 def run(options: Options) -> Run:
-    """Checks, then measures."""
+    """Compares the drivers' results, then times the cases."""
     current = Run(SUITE.file)
     differing = check(options.patterns, options.interpreter)
 
@@ -97,7 +97,7 @@ def run(options: Options) -> Run:
 
 
 def print_table(samples: list[Sample]) -> None:
-    """Prints the medians in microseconds; of several floors, the lowest."""
+    """Prints the medians in microseconds; of a case's floors, only the fastest."""
     times: dict[str, dict[tuple[str, str], list[float]]] = {}
     for sample in samples:
         by_client = times.setdefault(sample["case"], {})

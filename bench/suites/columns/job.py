@@ -149,7 +149,7 @@ def _take_load(job: Job, client: ColumnClient) -> tuple[int, Measured]:
 
 
 def main(connect: Callable[[Job], ColumnClient]) -> None:
-    """Runs the job on the command line, and prints the sample."""
+    """Runs the job that is passed on the command line, and prints the sample."""
     job = Job(**json.loads(sys.argv[1]))
     take = _take_scan if job.scenario in data.SCANNED else _take_page
     if job.writes:

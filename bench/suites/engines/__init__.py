@@ -1,1 +1,1 @@
-"""A table read by Ray, Spark and Dask."""
+"""Reads of a table by Ray, Spark and Dask."""

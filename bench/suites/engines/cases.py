@@ -9,7 +9,7 @@ __all__ = ["CLIENTS", "PARTS", "TABLE", "Client"]
 
 TABLE = "engines.rows"
 PARTS = 16
-"""The number of tasks of a client that divides the table into tasks."""
+"""The number of tasks that a client splits the table into, if it splits the table."""
 
 
 @dataclass(frozen=True)

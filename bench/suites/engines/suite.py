@@ -31,7 +31,7 @@ WORKER = "bench.suites.engines.worker"
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """The clients that the patterns choose."""
+    """Returns the names of the clients that the patterns choose."""
     return [name for name in CLIENTS if chosen(name, patterns, "engines")]
 
 
@@ -63,7 +63,7 @@ def run(options: Options) -> Run:
     with Cassandra(nodes=3, heap_mb=1024, config=SERVER) as cluster:
         points = ",".join(cluster.contact_points)
         _printed("ray", "-m", WORKER, "fill", points, str(rows))
-        # The first reads are slow, because the nodes' JVMs still compile their code.
+        # This sample is dropped: first reads are slow, because the JVMs still compile their code.
         _sampled("scan", points, rows)
         for _, name in turns(names(options.patterns), options.rounds or ROUNDS):
             for sample in current.measure(name, partial(_sampled, name, points, rows)):

@@ -3,7 +3,7 @@
     python -m bench.suites.engines.worker CLIENT CONTACT_POINTS ROWS
     python -m bench.suites.engines.worker fill CONTACT_POINTS ROWS
 
-Reads the table twice to warm up, then once more, and prints the figures of the last as JSON.
+Reads the table twice to warm up, then once more, and prints the figures of the last read as JSON.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def sums(batch: Any) -> pa.Table:
 
 
 def scan(config: turbocql.Config, _: int) -> Iterator[Read]:
-    """Reads with `session.scan` in this process."""
+    """Yields a function that reads with `session.scan` in this process."""
     with turbocql.connect(config=config) as session:
 
         def read() -> tuple[int, int]:
@@ -49,7 +49,7 @@ def scan(config: turbocql.Config, _: int) -> Iterator[Read]:
 
 
 def ray(config: turbocql.Config, count: int) -> Iterator[Read]:
-    """Reads with `turbocql.ray.read`."""
+    """Yields a function that reads with `turbocql.ray.read`."""
     with ray_started(count) as data:
         import turbocql.ray
 
@@ -61,7 +61,7 @@ def ray(config: turbocql.Config, count: int) -> Iterator[Read]:
 
 
 def driver(config: turbocql.Config, count: int) -> Iterator[Read]:
-    """Reads with scylla-driver in Ray's `map_batches`, over the same token ranges."""
+    """Yields a function that reads the same token ranges with scylla-driver in `map_batches`."""
     from bench.clients.cassandra.engines import read_ranges
 
     points = ",".join(config.contact_points)
@@ -104,7 +104,7 @@ def ray_started(count: int) -> Iterator[Any]:
 
 
 def spark(config: turbocql.Config, count: int) -> Iterator[Read]:
-    """Reads with Spark's format `turbocql`."""
+    """Yields a function that reads with Spark's format `turbocql`."""
     from pyspark.sql import SparkSession
 
     import turbocql.spark
@@ -129,14 +129,14 @@ def spark(config: turbocql.Config, count: int) -> Iterator[Read]:
 
 
 def read_part(split: turbocql.Split, config: turbocql.Config) -> Any:
-    """Reads a part of the table for Dask, as in the guide."""
+    """Reads a part of the table in a Dask task. Returns its number of rows and the sum of ids."""
     with workers.session(config) as session:
         frame = session.scan(split=split, concurrency=2).to_pandas()
     return len(frame), int(frame["id"].sum())
 
 
 def dask(config: turbocql.Config, count: int) -> Iterator[Read]:
-    """Reads with Dask by the recipe of the guide."""
+    """Yields a function that reads with Dask, by the recipe in `docs/engines.md`."""
     import dask as library
     from dask.distributed import Client, LocalCluster
 

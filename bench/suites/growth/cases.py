@@ -26,7 +26,7 @@ class Series:
     shape: Literal["list", "set", "map", "vector", "ndarray", "rows"]
     sizes: tuple[int, ...]
     rivals_up_to: int = 10_000_000
-    """The largest size that the rivals are measured at; more would take them too long."""
+    """The largest size that the rivals are measured at; larger sizes would take them too long."""
 
     def cql(self, size: int) -> str:
         """Returns the CQL type at this size."""

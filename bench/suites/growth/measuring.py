@@ -49,7 +49,7 @@ def measure_series(
 
 
 def peak_bytes(case: Case) -> int | None:
-    """Returns by how much the peak of resident memory rises in one call, its result included.
+    """Returns how far one call, its result included, raises the peak of resident memory.
 
     Allocators return memory late and in pages, so the figure is meaningful for large sizes only.
     Returns None without Linux's `clear_refs`.
@@ -69,7 +69,7 @@ def peak_bytes(case: Case) -> int | None:
 
 
 def plain(value: Any, shape: str) -> Any:
-    """Converts a decoded value to the plain Python type that the series has."""
+    """Converts a decoded value to the plain Python type that `Series.value` returns."""
     match shape:
         case "set":
             return set(value)

@@ -27,7 +27,7 @@ CLIENTS = ("turbocql", *RIVALS)
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """The series that the patterns choose."""
+    """Returns the names of the series that the patterns choose."""
     return [name for name in SERIES if chosen(name, patterns, "growth")]
 
 

@@ -127,8 +127,8 @@ def recorded_anew(
 def read_dump(text: str, core: str) -> Counts:
     """Reads a callgrind dump: all instructions, and the self cost of the object file `core`.
 
-    A name follows its number where it first occurs; later only the number is written. The line
-    after `calls=` is skipped: it has the inclusive cost of a callee, which has lines of its own.
+    A dump gives an object file a number and a name once, and later only the number. The line after
+    `calls=` is skipped: it has the inclusive cost of a callee, which has lines of its own.
     """
     total = core_cost = 0
     number, skip, is_core = "", False, False
@@ -262,12 +262,12 @@ def save(path: Path, origin: dict[str, str], cases: Mapping[str, Recorded]) -> N
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """The cases that the patterns choose."""
+    """Returns the names of the cases that the patterns choose."""
     return [name for name in NAMES if chosen(name, patterns, "instructions")]
 
 
 def check(patterns: Sequence[str], reason: str | None) -> list[str]:
-    """Counts, then compares or records. Returns a message for each failure."""
+    """Counts, then compares the counts or records them. Returns a message for each failure."""
     if reason is not None and not reason.strip():
         raise SystemExit('figures are recorded with the reason why they moved: RECORD="why"')
     core = extension()
@@ -318,7 +318,7 @@ def _record(
 
 
 def run(options: Options) -> Run:
-    """Compares with the recorded figures, or records."""
+    """Compares the counts with the recorded ones, or records them if there is a reason."""
     current = Run(SUITE.file)
     for failure in check(options.patterns, options.record):
         current.fail("instructions", failure)

@@ -49,7 +49,7 @@ def _cases(patterns: Sequence[str]) -> list[Case]:
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """The cases that the patterns choose."""
+    """Returns the names of the cases that the patterns choose."""
     return list(map(str, _cases(patterns)))
 
 

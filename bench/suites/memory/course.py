@@ -35,7 +35,7 @@ class Course:
 
     @property
     def growth(self) -> int:
-        """How far the peak of the second half exceeds that of the first, without its first 5 %."""
+        """How far the second half's peak exceeds the peak from 5 % of the rows to the half."""
         return self._peak(0.5, 1) - self._peak(LEFT_OUT, 0.5)
 
     @property
@@ -43,7 +43,7 @@ class Course:
         return self.growth <= MOST_GROWTH
 
     def lines(self) -> Iterator[str]:
-        """The course in twelve points, and the verdict."""
+        """Yields lines with the times, the resident size in twelve parts, and the verdict."""
         yield (
             f"{self.direction}: {self.rows:,} rows in {self.wall_s:.1f} s,"
             f" {self.cpu_s / self.rows * 1e6:.2f} us of CPU a row"

@@ -4,8 +4,8 @@ The rows are generated batch by batch, and each batch that is read is dropped, s
 depends on the number of rows. The load and the scan each run in a process of their own in
 `.venv-columns`, which has pyarrow. The process records its resident size every 20 ms. Memory is
 flat when the second half of the run needs at most 16 MiB more than the first half; the first 5 % of
-the rows are left out. Rows that are kept would need some 60 bytes each: with fewer than 1,000,000
-rows the verdict says little.
+the rows are left out. With fewer than 1,000,000 rows the verdict says little, because even rows
+that are never freed need only some 60 bytes each.
 
 Without a contact point, an embedded Cassandra is started. With `--keep` the table stays. The run
 fails if memory is not flat.
@@ -41,7 +41,7 @@ def names(patterns: Sequence[str]) -> list[str]:
 
 
 def run(options: Options) -> Run:
-    """Measures both directions."""
+    """Measures the load, then the scan."""
     current = Run(SUITE.file, SUITE.subject)
     rows, contact_point = options.rows or ROWS, options.contact_point
     with nullcontext() if contact_point else Cassandra(heap_mb=1024) as cluster:

@@ -1,1 +1,1 @@
-"""The functions in which the instructions of a case or a request are executed."""
+"""Profiles of cases and requests: the functions that execute the most instructions."""

@@ -1,4 +1,4 @@
-"""The end-to-end benchmark's cases: which client does what, in which shape, how often."""
+"""The end-to-end benchmark's cases: a client, a scenario, a shape, and a number in flight."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SCENARIOS = {
 """The title of each scenario."""
 
 COUNTERPARTS = {"callbacks": "workers", "concurrent": "tasks"}
-"""The shape of turbocql that a shape of other drivers is compared with."""
+"""The shape of turbocql that each shape of other drivers is compared with."""
 
 FLOOR = "engine"
 """Not a driver: the network engine alone, without Python."""
@@ -86,8 +86,8 @@ CANNOT = {
     ("scyllapy", "scan tuples"): "cannot: its rows are dicts, or objects made from dicts",
     ("acsylla", "scan named"): "cannot: its as_named_tuple gives pairs of name and value",
 }
-"""Why a client cannot run a scenario, or a scenario in one shape. The case is tried nevertheless:
-if a later release can run it, the run fails, so that the entry is removed."""
+"""The reason why a client cannot run a scenario, or a scenario in one shape. The case is tried
+nevertheless: if a later release can run it, the run fails, so that the entry is removed."""
 
 
 @dataclass(frozen=True)
@@ -121,13 +121,13 @@ class Case(Scenario):
 
     @property
     def cannot(self) -> str | None:
-        """Why the client is expected to fail; None if it is not."""
+        """The reason why the client is expected to fail, or None if it is expected to succeed."""
         by_shape = CANNOT.get((self.client, f"{self.scenario} {self.shape}"))
         return CANNOT.get((self.client, self.scenario)) or by_shape
 
     @property
     def requests(self) -> int:
-        """The requests of a sample: enough that it takes roughly one to three seconds."""
+        """The number of requests in a sample: enough for roughly one to three seconds."""
         slow = self.client.startswith(PYTHON) or self.client == "scyllapy"
         if self.scenario.startswith("page"):
             return 500_000 if self.kind == "vector" else 2_000_000 if slow else 10_000_000
@@ -179,7 +179,7 @@ def request_cases() -> list[Case]:
     for scenario in ("bulk_text", "bulk_vector"):
         for in_flight in (100, 1000):
             cases += [Case(scenario, "bulk", client, in_flight) for client in ("turbocql", *PYTHON)]
-            # These drivers have no bulk call that is faster than workers.
+            # acsylla and scyllapy have no bulk call that is faster, so they use workers.
             cases += [Case(scenario, "bulk", client, in_flight) for client in AWAITED[1:]]
             cases.append(Case(scenario, "bulk", FLOOR, in_flight))
     for shape in ("tuples", "named", "dicts"):
@@ -191,7 +191,7 @@ def request_cases() -> list[Case]:
 
 
 def program(case: Case, *, check: bool = False) -> tuple[str, str]:
-    """The environment that a case runs in, and its program."""
+    """Returns the environment that a case runs in, and its program."""
     environment, module = CLIENTS[case.client]
     if not case.has_columns:
         return environment, module
@@ -203,7 +203,7 @@ def program(case: Case, *, check: bool = False) -> tuple[str, str]:
 
 
 def environments(case: Case) -> set[str]:
-    """All environments that a case needs."""
+    """Returns all environments that a case needs."""
     mine = CLIENTS[case.client][0]
     return {mine, program(case)[0], program(case, check=True)[0]}
 

@@ -47,7 +47,7 @@ SELECT = {
 }
 SCAN = "SELECT id, name, ratio, big, active, at FROM bench.scanned"
 VECTOR_PAGE_SIZE = 1000
-"""Rows per page where a row is a vector: about 3 MB."""
+"""Rows per page where a row is a vector: a page has about 3 MB."""
 SCANNED = {
     "scan": (SCAN, SCAN_ROWS, PAGE_SIZE),
     "scan_vector": ("SELECT k, v FROM bench.vector_scanned", 20_000, VECTOR_PAGE_SIZE),
@@ -86,7 +86,7 @@ def number_of(key: int, salt: int) -> int:
 
 @lru_cache(maxsize=1)
 def vectors() -> list[Any]:
-    """Distinct float32 arrays, the same in every process."""
+    """Returns distinct float32 arrays, the same in every process."""
     import numpy as np
 
     generator = np.random.default_rng(768)

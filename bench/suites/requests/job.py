@@ -86,7 +86,7 @@ class Pass:
 
     rows: Sequence[Any]
     latencies: list[int] | None = None
-    """Nanoseconds of each request. None: they are not measured, which would cost time."""
+    """Nanoseconds of each request. None: they are not measured, because measuring costs time."""
     seen: list[tuple[Any, Any]] | None = None
     """Rows that were read. None: they are not kept."""
 
@@ -202,7 +202,7 @@ def _plain(row: Any) -> tuple[Any, ...]:
 
 
 def main(connect: Callable[[Job], Client]) -> None:
-    """Runs the job on the command line, and prints the sample."""
+    """Runs the job that is passed on the command line, and prints the sample."""
     job = Job(**json.loads(sys.argv[1]))
     client = connect(job)
     try:

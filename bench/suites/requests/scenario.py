@@ -1,4 +1,4 @@
-"""What the name of a scenario says, for cases and for the jobs of clients."""
+"""Derives from a scenario's name what its rows hold, and whether it writes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Scenario:
 
     @property
     def kind(self) -> str:
-        """What the rows hold: `text`, `vector`, or `mixed` types."""
+        """What the rows hold: `text`, `vector` or `mixed` types; empty for `scan` and `page`."""
         return self.scenario.partition("_")[2]
 
     @property

@@ -1,4 +1,4 @@
-"""Which cases of requests and columns a pattern chooses."""
+"""Chooses the cases of requests and of columns that patterns name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["every_case", "named"]
 
 
 def every_case() -> list[Case]:
-    """All cases of requests, then those of columns."""
+    """Returns all cases of requests, then those of columns."""
     return [*request_cases(), *column_cases()]
 
 
@@ -33,7 +33,7 @@ _COMPARED_WITH = {
     "numpy": FRAMES,
     "pandas": ("numpy", "polars"),
 }
-"""Shapes of scylla-driver and the floors, and turbocql's shapes that each is compared with."""
+"""For each shape of scylla-driver or a floor, turbocql's shapes that it is compared with."""
 _BESIDE = {**COUNTERPARTS, **{ours: theirs for theirs, ours in COUNTERPARTS.items()}}
 
 

@@ -50,7 +50,7 @@ class Measurement:
                 fit[_code(case)] = self._is_fit(case)
         for case in cases:
             if case.cannot and not fit[_code(case)]:
-                # No process has reported its interpreter.
+                # The failed process has reported no interpreter, so this process reports its own.
                 about = {"interpreter": interpreter(), "requests": 0, "note": case.cannot}
                 self._run.add(self._complete(case, about))
         return [case for case in cases if fit[_code(case)]]
@@ -217,7 +217,7 @@ def _names(patterns: Sequence[str]) -> list[str]:
 
 
 def _columns(patterns: Sequence[str]) -> list[Case]:
-    """The cases of columns, and those of rows that they are compared with."""
+    """Returns the cases of columns, and those of rows that they are compared with."""
     return named([f"columns {pattern}" for pattern in patterns or [""]])
 
 

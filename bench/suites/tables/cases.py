@@ -72,7 +72,7 @@ SHAPES: dict[str, Shape] = {
 
 
 def generated(shape: str, count: int) -> Any:
-    """The rows, as a `pyarrow.Table`."""
+    """Returns the rows as a `pyarrow.Table`."""
     import numpy as np
     import pyarrow as pa
 
@@ -116,7 +116,7 @@ def make(shape: str, directory: str, count: int) -> None:
                 out.writelines(f'{k},"{values}"\n' for k, values in rows)
         return
     position = table.schema.get_field_index("at")
-    # cqlsh reads this format. From another, it silently drops the time of day.
+    # cqlsh reads this format. From other formats, it silently drops the time of day.
     texts = pc.strftime(table["at"].cast(pa.timestamp("s")), "%Y-%m-%d %H:%M:%S+0000")
     options = pyarrow.csv.WriteOptions(quoting_style="none")
     table = table.set_column(position, "at", texts)

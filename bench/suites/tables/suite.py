@@ -1,10 +1,10 @@
 """Measures loads and unloads of whole tables with turbocql, dsbulk and cqlsh's COPY.
 
-All tools use CSV files, and turbocql also Parquet. Each sample is a process of its own with one
-embedded Cassandra. It has the rows per second, the processor time of the client and of the node,
-and the client's largest resident size. *parse* only reads the CSV file as a load does; *ready*
-loads the same rows from Arrow in memory. Together they are the floor of a load of CSV. The rows
-that a sample has written are counted after it.
+All tools use CSV files, and turbocql also Parquet. Each sample is a process of its own; all use one
+node of the embedded Cassandra. A sample has the rows per second, the processor time of the client
+and of the node, and the client's largest resident size. *parse* only reads the CSV file as a load
+does; *ready* loads the same rows from Arrow in memory. Together they are the floor of a load of
+CSV. After each load, and each unload to CSV, the written rows are counted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DSBULK = "build/dsbulk/*"
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """The tables that the patterns choose."""
+    """Returns the names of the tables that the patterns choose."""
     return [name for name in SHAPES if chosen(name, patterns, "tables")]
 
 
@@ -140,7 +140,7 @@ def _measure(current: Run, options: Options, name: str, node: Any, directory: Pa
     _execute(node, f"CREATE TABLE whole.{name} ({shape.columns})")
     arguments = ("files", name, str(directory), str(count))
     processes.output(processes.command(python_in(".venv-columns"), PROGRAM, *arguments))
-    # The first load would be the slowest, because the node's JVM still compiles its code.
+    # These loads are not kept: they would be the slowest, because the JVM still compiles its code.
     for _ in range(2):
         _sampled("ready", "load", name, node, directory, count)
     steps = [("load", tool) for tool in shape.loads] + [("unload", tool) for tool in shape.unloads]
