@@ -302,7 +302,7 @@ def _line(axes: Axes, client: str, by_size: dict[int, float]) -> None:
         markersize=3,
         linewidth=1,
     )
-    # There are few ticks and no minor ones, because ticks are most of the file.
+    # There are few ticks and no minor ones, because ticks make up most of an SVG file.
     axes.minorticks_off()
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(numticks=5))

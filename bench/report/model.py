@@ -37,7 +37,7 @@ FLOOR = "engine"
 
 
 _BESIDE = {"decode: vector<float, 1536> to NumPy": "decode: vector<float, 1536> to list"}
-"""The case of scylla-driver to compare with, if it has none of the same name."""
+"""For a case that scylla-driver cannot run: the case of scylla-driver to compare with."""
 
 
 class Samples:
@@ -80,7 +80,7 @@ class Compared:
         return min(self.rivals, key=lambda rival: self.rivals[rival].median)
 
     def ratio(self, rival: str) -> Spread:
-        """The rival's time divided by turbocql's."""
+        """Returns the rival's time divided by turbocql's."""
         return self.rivals[rival].divided_by(self.ours)
 
 
@@ -122,7 +122,7 @@ class CodecCase:
 
 
 def codec_cases(samples: list[Sample], interpreter: str) -> list[CodecCase]:
-    """The cases of one interpreter, in the order of the suite."""
+    """Returns the cases of one interpreter, in the order of the suite."""
     cases: dict[str, CodecCase] = {}
     times: dict[tuple[str, str, str], list[float]] = {}
     for sample in samples:
@@ -169,7 +169,7 @@ class Endpoint:
 
 
 def end_to_end(samples: list[Sample], interpreter: str) -> list[Endpoint]:
-    """The end-to-end results of one interpreter, by scenario, shape, and cost."""
+    """Returns the results of one interpreter, by scenario, shape, number in flight and cost."""
     groups: dict[tuple[str, str, str, int], list[Sample]] = {}
     for sample in samples:
         if sample.get("interpreter") == interpreter and sample.get("cpu_s") is not None:
@@ -219,7 +219,7 @@ class GrowthSeries:
 
 
 def growth(samples: list[Sample], interpreter: str) -> dict[str, dict[str, GrowthSeries]]:
-    """The series of one interpreter, by name and client."""
+    """Returns the series of one interpreter, by name and client."""
     times: dict[tuple[str, str, int], list[float]] = {}
     peaks: dict[tuple[str, str, int], list[float]] = {}
     for sample in samples:

@@ -25,7 +25,7 @@ from bench.report.tables.whole_tables import whole_tables_about, whole_tables_se
 __all__ = ["IN_GIT", "keep", "write"]
 
 IN_GIT = "headline"
-"""The part that is also in git, as is the overview chart: README.md shows both."""
+"""The part that is also in git, in `docs/benchmarks.md`. So is the overview chart."""
 
 _CHARTS = {
     "codec-values": "Microseconds per call to encode a value, by client",
@@ -63,7 +63,7 @@ def write(
 
 
 def keep(built: Path = BUILT, docs: Path = DOCS) -> None:
-    """Copies to the documentation's sources what is in git: the three figures, and the overview."""
+    """Copies the three figures and the overview chart to the documentation's sources, for git."""
     page = docs / "benchmarks.md"
     parts = {IN_GIT: read(built)[IN_GIT]}
     page.write_text(filled(page.read_text(encoding="utf-8"), parts), encoding="utf-8")

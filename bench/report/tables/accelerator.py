@@ -105,7 +105,7 @@ def _both(rounds: dict[tuple[str, str], list[float]]) -> list[Row]:
 
 
 def _above(rounds: dict[tuple[str, str], list[float]]) -> list[Row]:
-    """Returns rows of what inserting a vector costs more than inserting a text."""
+    """Returns rows with the extra cost of inserting a vector instead of a text."""
     rows = []
     for shape in ("callbacks", "concurrent"):
         for driver in PYTHON:

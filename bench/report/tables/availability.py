@@ -14,7 +14,7 @@ __all__ = ["availability_about", "availability_section"]
 
 
 def availability_section(samples: list[Sample]) -> list[str]:
-    """A table for each fault, as lines of Markdown."""
+    """Returns a table for each fault, as lines of Markdown."""
     lines: list[str] = []
     for name, fault in FAULTS.items():
         rows = []

@@ -52,7 +52,7 @@ def codec_floors(cases: list[CodecCase]) -> list[str]:
 
 
 def losses(cases: list[CodecCase]) -> list[Loss]:
-    """Cases in which a rival is faster."""
+    """Returns the cases in which a rival is faster."""
     return [
         Loss(case.name, "CPU, us", case.spreads[OURS], rival, case.spreads[rival])
         for case in cases
@@ -62,7 +62,7 @@ def losses(cases: list[CodecCase]) -> list[Loss]:
 
 
 def failures(cases: list[CodecCase]) -> list[str]:
-    """Cases that turbocql cannot run. A case without a note was not measured, and is left out."""
+    """Returns the cases that turbocql cannot run; a case without a note was not measured."""
     return [
         f"{case.name}: turbocql cannot: {case.notes[OURS]}"
         for case in cases

@@ -15,7 +15,7 @@ _HEAD = ["client", "rows/s", "CPU of the workers, us a row", "of all client proc
 
 
 def _row(name: str, samples: Sequence[Sample]) -> list[str]:
-    """The figures of a client."""
+    """Returns a client's row of the table."""
     of = [sample for sample in samples if sample["client"] == name]
 
     def micros(field: str) -> str:

@@ -14,9 +14,9 @@ _CLIENTS = (OURS, *RIVALS)
 
 
 def exponent(series: GrowthSeries) -> float | None:
-    """Fits the exponent of the size that the time grows with, over the upper half of the sizes.
+    """Returns the k for which the time grows as n ** k, over the upper half of the sizes n.
 
-    The fit is by least squares on the logarithms; 1 is linear. Returns None for under two sizes.
+    The fit is by least squares on the logarithms. Returns None if that half has under two sizes.
     """
     sizes = sorted(series.ns)
     upper = sizes[len(sizes) // 2 :]
@@ -78,7 +78,7 @@ def _sizes(clients: dict[str, GrowthSeries]) -> list[str]:
 
 
 def losses(by_name: dict[str, dict[str, GrowthSeries]]) -> list[Loss]:
-    """Returns where a rival is faster, or takes less memory at the largest size."""
+    """Returns the cases in which a rival is faster, or takes less memory at the largest size."""
     lost = []
     for name, clients in by_name.items():
         ours = clients.get(OURS)

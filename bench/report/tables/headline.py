@@ -81,7 +81,7 @@ def _ratio(compared: Compared | None) -> str:
 def _compared(
     labels: Mapping[str, str], cases: Iterable[CodecCase], points: list[Endpoint]
 ) -> dict[str, Compared]:
-    """Returns the cases in `labels` that were measured with turbocql and a rival, in that order."""
+    """Returns the cases that were measured with turbocql and a rival, in the order of `labels`."""
     by_name = {}
     for case in cases:
         rivals = {rival: case.spreads[rival] for rival in RIVALS if rival in case.spreads}

@@ -90,10 +90,11 @@ def _ratio(theirs: float | None, ours: float | None) -> str:
 
 
 def losses(endpoints: list[Endpoint]) -> list[Loss]:
-    """Returns where a rival needs less processor time, has lower latency or a higher rate.
+    """Returns the figures in which a rival is better: processor time, latency or rate.
 
-    Each is compared in the same shape, with the same number in flight. A client whose name begins
-    with turbocql's is turbocql with other settings, and not a rival.
+    Shapes in `COUNTERPARTS` are compared with turbocql's counterpart, other shapes with the same
+    shape; the number in flight is the same. A client whose name begins with turbocql's is turbocql
+    with other settings, and not a rival.
     """
     ours = {(p.scenario, p.shape, p.in_flight): p for p in endpoints if p.client == OURS}
     lost = []

@@ -1,4 +1,4 @@
-"""The targets, and the rules by which one is met.
+"""The targets, and the rules that decide whether one is met.
 
 The targets were set on one machine, and another machine is slower or faster. So a codec case meets
 its target in any of three ways. Its ratio to scylla-driver in the same run is at least that of

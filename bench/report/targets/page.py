@@ -1,4 +1,4 @@
-"""Everything about targets as one text: `python -m bench report --targets`."""
+"""Makes the text that `python -m bench report --targets` prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges samples by the targets: which are met, and what is known about the missed ones."""
+"""Decides which targets the samples meet, and lists what is known about missed ones."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _profiled(profile: Any) -> list[str]:
 def _least(
     points: list[Endpoint], scenario: str, shapes: tuple[str, ...], client: str
 ) -> Endpoint | None:
-    """Returns the client's shape that needs the least processor time, or None."""
+    """Returns the client's endpoint with the least processor time in these shapes, or None."""
     measured = [find(points, scenario, shape, client) for shape in shapes]
     return min(
         (judgement for judgement in measured if judgement is not None),
