@@ -17,7 +17,7 @@ PROGRAM = ROOT / "target" / "release" / "examples" / "pure_engine"
 
 
 def main() -> None:
-    """Runs the job on the command line, and prints the sample."""
+    """Runs the job that is passed on the command line, and prints the sample."""
     job = Job(**json.loads(sys.argv[1]))
     passes = [f"2000000:{job.warm_up}", f"0:{job.requests}"]
     ready = b"".join(data.vector_bytes()) if job.kind == "vector" else b""

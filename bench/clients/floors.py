@@ -214,7 +214,7 @@ def _list_floors() -> list[_Floor]:
 
 
 def _rows(columns: list[tuple[str, str]], count: int, shape: str) -> _Floor:
-    """Unpacks a column by a C loop or takes ready objects, and zips the columns to tuples."""
+    """Returns a floor that gets each column by a C loop or as ready objects, and zips them."""
     names: dict[str, Any] = {"zip": zip, "map": map, "add": add, "repeat": repeat}
     parts = []
     for at, (_, cql) in enumerate(columns):

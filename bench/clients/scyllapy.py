@@ -1,6 +1,7 @@
 """scyllapy: asyncio over the ScyllaDB Rust driver.
 
-Vectors are sent as bytes; scyllapy cannot read them. A row is a dict, or an object made from one.
+Vectors are sent as bytes; scyllapy cannot read vectors. A row is a dict, or an object made from a
+dict.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Scanned(NamedTuple):
 
 
 class Scyllapy(Client):
-    """Coroutines, tasks and scans."""
+    """Sends requests from coroutines and tasks, and scans."""
 
     version = version("scyllapy")
     ready_bytes = True

@@ -22,7 +22,7 @@ class Acsylla(AwaitedDriver):
         errors.CassErrorLibUnableToConnect,
         errors.CassErrorLibWriteError,
     )
-    # The C++ driver also reports this for a request whose connection was closed.
+    # The C++ driver also reports this error for a request whose connection was closed.
     timeouts = (errors.CassErrorLibRequestTimedOut,)
 
     async def open(self, load: Load) -> None:

@@ -17,7 +17,7 @@ from bench.suites.requests.job import Client, Job, Pass, main
 
 
 class Acsylla(Client):
-    """Coroutines, tasks and scans."""
+    """Sends requests from coroutines and tasks, and scans."""
 
     version = version("acsylla")
     ready_bytes = True

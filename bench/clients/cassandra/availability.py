@@ -17,7 +17,7 @@ from bench.suites.availability.load import CallbackDriver, main
 
 
 class Cassandra(CallbackDriver):
-    """`execute_async`; the driver's own thread calls the callbacks."""
+    """Sends with `execute_async`; the driver's own thread calls the callbacks."""
 
     version = cassandra.__version__
     note = "callbacks"

@@ -44,7 +44,7 @@ FACTORIES = {"tuple": tuple_factory, "named": named_tuple_factory, "dict": dict_
 
 
 def features() -> list[Any]:
-    """Returns the protocol features, which later releases of scylla-driver take as an argument."""
+    """Returns a list with the protocol features, or an empty list for drivers without them."""
     try:
         from cassandra.protocol_features import ProtocolFeatures
 

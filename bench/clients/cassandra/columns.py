@@ -35,7 +35,7 @@ class Kept(ProtocolHandler):  # type: ignore[misc]
 
 
 class Columns(ColumnClient):
-    """Reads with `NumpyProtocolHandler`, `DataFrame(rows)` `np.array`; decodes pages to tuples."""
+    """Reads with `NumpyProtocolHandler`, `DataFrame(rows)` or `np.array`; pages become tuples."""
 
     version = cassandra.__version__
 

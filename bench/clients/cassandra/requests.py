@@ -21,7 +21,7 @@ FACTORIES = {"named": named_tuple_factory, "dicts": dict_factory}
 
 
 class Cassandra(Client):
-    """Callbacks, `execute_concurrent_with_args`, one request at a time, and scans.
+    """Sends with callbacks, with `execute_concurrent_with_args`, or one at a time; also scans.
 
     Rows are tuples unless the job names another shape: the driver's default, named tuples, makes a
     new class for every result.

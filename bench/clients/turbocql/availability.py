@@ -10,7 +10,7 @@ from bench.suites.availability.load import AwaitedDriver, main
 
 
 class Turbocql(AwaitedDriver):
-    """The asyncio session."""
+    """Sends with the asyncio session."""
 
     version = turbocql.__version__
     note = "asyncio"
@@ -33,7 +33,7 @@ class Turbocql(AwaitedDriver):
         self._insert = await self._session.prepare(load.insert)
         self._select = await self._session.prepare(load.select)
         if speculation is not None:
-            # A statement that only reads is idempotent without being declared.
+            # A SELECT needs no such option: turbocql treats it as idempotent.
             self._insert = self._insert.with_options(idempotent=True)
 
     async def write(self, row: tuple[int, str]) -> None:

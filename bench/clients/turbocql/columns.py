@@ -17,7 +17,7 @@ from turbocql._rows.pages import SyncColumnPages
 
 
 class Columns(ColumnClient):
-    """Arrow without pyarrow, NumPy, pandas and polars; loads from Arrow and from NumPy."""
+    """Reads to NumPy, pandas, polars, or Arrow without pyarrow; loads from Arrow and NumPy."""
 
     version = turbocql.__version__
 
@@ -66,7 +66,7 @@ class Columns(ColumnClient):
             case "stream":
                 return None
         if not self._job.check:
-            # Reading the texts needs pyarrow, which only the environment of a check has.
+            # Converting Arrow data to Python values needs pyarrow, which a timed run does not have.
             return None
         import pyarrow as pa
 

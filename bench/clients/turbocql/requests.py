@@ -15,7 +15,7 @@ ROWS: dict[str, Any] = {"tuples": "tuple", "named": "named", "dicts": "dict"}
 
 
 class Awaited(Client):
-    """Coroutines and tasks."""
+    """Sends requests from coroutines and tasks, with the asyncio session."""
 
     version = turbocql.__version__
 
@@ -48,7 +48,7 @@ class Awaited(Client):
 
 
 class Blocking(Client):
-    """One request at a time, `execute_many`, and scans, all with the blocking session."""
+    """Sends one request at a time or by `execute_many`, and scans, with the blocking session."""
 
     version = turbocql.__version__
 
