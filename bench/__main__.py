@@ -33,7 +33,7 @@ SECTIONS: dict[str, Callable[[list[Sample]], list[str]]] = {
     "availability.jsonl": availability_section,
     "engines.jsonl": engines_section,
 }
-"""Tables that are printed after a run; other suites print their own."""
+"""The tables to print after a run, by file of samples. Other suites print their own tables."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,7 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _suites(chosen: Sequence[str], patterns: Sequence[str], *, is_list: bool) -> list[Suite]:
-    """Returns the suites with chosen cases, among those named or else those that run by default.
+    """Returns the suites that have cases to run or list.
+
+    If no suite is named, a run takes the suites that run by default, and a list takes all.
 
     Raises: SystemExit if a pattern chooses no case.
     """
@@ -95,7 +97,7 @@ def _suites(chosen: Sequence[str], patterns: Sequence[str], *, is_list: bool) ->
 
 
 def _names(suite: Suite, patterns: Sequence[str], chosen: Sequence[str]) -> list[str]:
-    """The names of a suite's cases that the patterns choose."""
+    """Returns the names of a suite's cases that the patterns choose."""
     if suite.name == "accelerator" and not chosen:
         patterns, every = _of_accelerator(patterns), not patterns
         return suite.names(patterns) if patterns or every else []
@@ -103,7 +105,11 @@ def _names(suite: Suite, patterns: Sequence[str], chosen: Sequence[str]) -> list
 
 
 def _of_accelerator(patterns: Sequence[str]) -> list[str]:
-    """Returns the patterns that name the accelerator: its cases share names with other suites."""
+    """Returns the patterns that contain `accelerat`.
+
+    Unless `--suite` names the accelerator's suite, only these choose its cases, because its cases
+    share names with those of other suites.
+    """
     return [pattern for pattern in patterns if "accelerat" in pattern.lower()]
 
 
@@ -134,7 +140,7 @@ def _run(suites: Sequence[Suite], options: Options) -> int:
             if options.keep:
                 samples.keep(KEPT / suite.file, run.samples, suite.subject)
     if is_measured:
-        # Imported here because it imports Matplotlib, which a run of instructions does not need.
+        # Imported late, because `pages` needs Matplotlib, which a run of instructions does not.
         from bench.report import pages
 
         pages.write(BUILD, BUILD / "pages")
