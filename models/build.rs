@@ -82,7 +82,7 @@ fn bridge(text: &str) -> String {
     let top = |first| item(text, first, "}");
     let method = |first| item(text, first, "    }");
     [
-        "const MOST_WOKEN: usize = 64;\n".to_owned(),
+        "const MAX_WOKEN: usize = 64;\n".to_owned(),
         top("pub struct LoopQueue {"),
         top("enum Waker {"),
         "impl LoopQueue {\n".to_owned(),

@@ -13,7 +13,7 @@ use scylla_cql::frame::{
 };
 
 /// The longest body that is read or decompressed.
-const MOST: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 const OPCODES: [u8; 8] = [0x00, 0x02, 0x03, 0x06, 0x08, 0x0c, 0x0e, 0x10];
 
 /// Parses `data` as a body. The first byte chooses the opcode, the second the frame's flags and the
@@ -26,7 +26,7 @@ pub fn response(data: &[u8]) {
     features.scylla_metadata_id_supported = flags & 0x20 != 0;
     let body = Bytes::copy_from_slice(body);
     let Ok(parsed) =
-        parse_response_body_extensions_within(flags & 0x0f, Some(compression), body, MOST)
+        parse_response_body_extensions_within(flags & 0x0f, Some(compression), body, MAX_BYTES)
     else {
         return;
     };
@@ -48,16 +48,17 @@ pub fn frames(mut data: &[u8]) {
     loop {
         let before = data.len();
         let frame = {
-            let frame = pin!(read_response_frame_within(&mut data, MOST));
+            let frame = pin!(read_response_frame_within(&mut data, MAX_BYTES));
             // Reading a slice never waits.
             let mut context = Context::from_waker(Waker::noop());
             let Poll::Ready(frame) = frame.poll(&mut context) else { return };
             frame
         };
         let Ok((head, opcode, body)) = frame else { return };
-        assert!(body.len() <= MOST && data.len() < before);
+        assert!(body.len() <= MAX_BYTES && data.len() < before);
         let lz4 = Some(Compression::Lz4);
-        if let Ok(parsed) = parse_response_body_extensions_within(head.flags, lz4, body, MOST) {
+        if let Ok(parsed) = parse_response_body_extensions_within(head.flags, lz4, body, MAX_BYTES)
+        {
             read(&ProtocolFeatures::default(), opcode, parsed.body);
         }
     }

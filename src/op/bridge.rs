@@ -25,7 +25,7 @@ use turbocql_values::ending::Inside;
 /// costs more than the rounds that it saves, for two reasons. Each time that
 /// `asyncio.Semaphore` of CPython 3.11 wakes a task, it walks over all tasks that it has woken
 /// before. The memory that the tasks use exceeds the processor's nearest caches.
-const MOST_WOKEN: usize = 64;
+const MAX_WOKEN: usize = 64;
 
 /// The completion queue of an event loop.
 pub struct LoopQueue {
@@ -182,7 +182,7 @@ impl LoopQueue {
         let mut failed = Ok(());
         let (mut woken, mut tasks) = (0_usize, Burst::new(self.ready_queue.as_ref()));
         while let Some(op) = burst.next() {
-            if woken == MOST_WOKEN {
+            if woken == MAX_WOKEN {
                 self.put_back(std::iter::once(op).chain(burst));
                 break;
             }

@@ -13,7 +13,7 @@ from cassandra.connection import Timer
 from cassandra.segment import Segment, SegmentCodec, SegmentHeader
 from tests.accel.answers import answer
 
-MOST = Segment.MAX_PAYLOAD_LENGTH
+MAX_PAYLOAD = Segment.MAX_PAYLOAD_LENGTH
 
 
 def compress(data: bytes) -> bytes:
@@ -65,9 +65,11 @@ def described(made: Any) -> Any:
 def segment_tasks(count: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Writes messages of all lengths, and reads whole, damaged and cut segments."""
     rng = Random(21)
+    long = (MAX_PAYLOAD - 1, MAX_PAYLOAD, MAX_PAYLOAD + 1, 3 * MAX_PAYLOAD + 7)
+    lengths = (0, 1, 3, 100, 5000, *long)
     for name, make in CODECS.items():
         for i in range(count):
-            length = rng.choice((0, 1, 3, 100, 5000, MOST - 1, MOST, MOST + 1, 3 * MOST + 7))
+            length = rng.choice(lengths)
             if length > 5000 and i >= 20:
                 length = rng.randrange(5000)
             message = rng.randbytes(length) if rng.random() < 0.5 else bytes(length)

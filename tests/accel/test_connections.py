@@ -17,7 +17,7 @@ from cassandra import segment
 from cassandra.connection import Timer, TimerManager
 from cassandra.segment import SegmentCodec
 from tests.accel.answers import answer
-from tests.accel.segments import MOST, compress, decompress, described, received, sent
+from tests.accel.segments import MAX_PAYLOAD, compress, decompress, described, received, sent
 
 from turbocql import accel
 
@@ -116,7 +116,7 @@ COMPRESSORS: dict[str, Callable[[bytes], Any]] = {
 }
 
 
-@pytest.mark.parametrize("length", [10, 2 * MOST + 1])
+@pytest.mark.parametrize("length", [10, 2 * MAX_PAYLOAD + 1])
 @pytest.mark.parametrize("kind", COMPRESSORS)
 def test_compressors_may_fail(kind: str, length: int) -> None:
     same(partial(sent, SegmentCodec(COMPRESSORS[kind], decompress), bytes(length)))
@@ -128,7 +128,7 @@ def test_decompressors_may_fail(kind: str) -> None:
     same(partial(received, SegmentCodec(compress, COMPRESSORS[kind]), data))
 
 
-@pytest.mark.parametrize("length", [10, 3 * MOST])
+@pytest.mark.parametrize("length", [10, 3 * MAX_PAYLOAD])
 def test_a_compressor_may_fail_later(length: int) -> None:
     calls: list[int] = []
 

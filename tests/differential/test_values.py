@@ -14,7 +14,7 @@ from .normal import CONVERSIONS
 from .reports import Reports, selected
 from .rules import RULES
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 CASES = {ENCODE: 1, DECODE: 2, COMPILED: 2}
 """The minimum number of cases per value."""
 
@@ -38,7 +38,7 @@ def reports(
 @pytest.mark.parametrize("cql_type", TYPES, ids=str)
 def test_every_difference_is_a_listed_one(cql_type: str, reports: TypeReports, count: int) -> None:
     report = reports[cql_type]
-    shown = "\n\n".join(failure[:2000] for failure in report.failures[:MOST_SHOWN])
+    shown = "\n\n".join(failure[:2000] for failure in report.failures[:MAX_SHOWN])
     assert not report.failures, f"{len(report.failures)} failures:\n{shown}"
     for way, cases in CASES.items():
         assert report.tallies[way].total >= cases * count, way

@@ -35,7 +35,7 @@ FAULTS = (
 """
 
 _HEADER = 9
-_MOST_BEFORE_CUT = 30_000
+_MAX_BEFORE_CUT = 30_000
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Stream:
         if fault.kind == "swallow":
             self._swallows = True
         elif fault.kind == "cut":
-            self._left_before_cut = self._chance.randrange(1, _MOST_BEFORE_CUT)
+            self._left_before_cut = self._chance.randrange(1, _MAX_BEFORE_CUT)
         elif fault.kind == "pass":
             self.flush()
 

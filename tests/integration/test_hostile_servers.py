@@ -122,7 +122,7 @@ def event(made: bytes) -> Lie:
 
 INT, TUPLE, LIST, UDT = b"\0\x09", b"\0\x31", b"\0\x20", b"\0\x30"
 INVALID_UTF8 = b"\xff\xfe"
-MOST = 2**31 - 1
+MAX_INT = 2**31 - 1
 
 LIES: dict[str, Lie] = {
     "custom type without its bracket": body(rows(custom("ListType(Int32Type"))),
@@ -138,12 +138,12 @@ LIES: dict[str, Lie] = {
     "lists, nested deeply": body(rows(LIST * 5000 + INT)),
     "tuples with large counts, nested": body(rows((TUPLE + b"\xff\xff") * 300)),
     "user type with a large count": body(rows(UDT + string("k") + string("t") + b"\xff\xff")),
-    "2^31-1 columns": body(rows(INT, columns=MOST)),
+    "2^31-1 columns": body(rows(INT, columns=MAX_INT)),
     "minus one columns": body(rows(INT, columns=-1)),
-    "2^31-1 rows without columns": body(rows(b"", columns=0, count=MOST)),
-    "2^31-1 rows without bytes": body(rows(INT, count=MOST)),
+    "2^31-1 rows without columns": body(rows(b"", columns=0, count=MAX_INT)),
+    "2^31-1 rows without bytes": body(rows(INT, count=MAX_INT)),
     "minus one rows": body(rows(INT, count=-1)),
-    "a cell that is longer than the page": body(rows(INT, cells=struct.pack(">i", MOST))),
+    "a cell that is longer than the page": body(rows(INT, cells=struct.pack(">i", MAX_INT))),
     "a result that ends early": body(rows(INT)[:-6]),
     "a result of an unknown kind": body(struct.pack(">i", 99)),
     "a result without a body": body(b""),
@@ -243,7 +243,7 @@ def works(session: turbocql.Session) -> bool:
 @pytest.mark.usefixtures("bounded")
 @pytest.mark.parametrize(
     "made",
-    [prepared(MOST, 0), prepared(1, MOST), prepared(-1, 0), prepared(65_535, 65_535), b""],
+    [prepared(MAX_INT, 0), prepared(1, MAX_INT), prepared(-1, 0), prepared(65_535, 65_535), b""],
     ids=["markers", "key", "negative", "short counts", "empty"],
 )
 def test_a_lie_about_a_prepared_statement(made: bytes, cassandra: Cassandra) -> None:
@@ -401,7 +401,7 @@ def changed(answer: Answer, random: Random) -> bytes:
         elif kind == 6:
             flags ^= 1 << random.randrange(4)
         elif kind == 7:
-            length = random.choice((0, len(data) + 1, len(data) // 2, 1 << 20, MOST))
+            length = random.choice((0, len(data) + 1, len(data) // 2, 1 << 20, MAX_INT))
         else:
             data = bytearray(random.randbytes(random.randrange(60)))
     made = bytearray(answer.with_body(bytes(data), opcode=opcode, flags=flags).frame(length))
@@ -410,7 +410,7 @@ def changed(answer: Answer, random: Random) -> bytes:
     return bytes(made)
 
 
-COUNTS = [struct.pack(">i", count) for count in (-1, -2, 0, 1, 65_535, 1 << 20, MOST)]
+COUNTS = [struct.pack(">i", count) for count in (-1, -2, 0, 1, 65_535, 1 << 20, MAX_INT)]
 COMPRESSIONS: list[Literal["lz4", "snappy"] | None] = [None, "lz4", "snappy"]
 SPEAKS_ABOUT = f"{MARK} WHERE key = ?"
 
@@ -511,7 +511,7 @@ def peers(count: int, more: bool) -> bytes:
 
 @pytest.mark.usefixtures("bounded")
 @pytest.mark.parametrize(
-    "made", [peers(MOST, more=False), peers(0, more=True)], ids=["rows", "pages"]
+    "made", [peers(MAX_INT, more=False), peers(0, more=True)], ids=["rows", "pages"]
 )
 def test_a_lie_about_the_other_nodes(made: bytes, cassandra: Cassandra) -> None:
     """`system.peers` announces 2^31-1 rows that do not come, or always one more page."""

@@ -27,8 +27,8 @@ __all__ = [
     "whole_table_verdicts",
 ]
 
-_MOST_FACTOR = 1.3
-_MOST_MIB = 300e6 / 2**20
+_MAX_FACTOR = 1.3
+_MAX_MIB = 300e6 / 2**20
 
 
 def codec_verdict(case: CodecCase) -> Verdict | None:
@@ -201,8 +201,8 @@ def whole_table_verdicts(samples: Sequence[Sample]) -> list[list[str]]:
         if ours and all(floors):
             floor = sum(_median(of, "cpu_s") for of in floors)
             factor = _median(ours, "cpu_s") / floor
-            target = f"load of CSV, {what}: CPU at most {_MOST_FACTOR} times both floors"
-            add(target, f"{factor:.2f} times", factor <= _MOST_FACTOR)
+            target = f"load of CSV, {what}: CPU at most {_MAX_FACTOR} times both floors"
+            add(target, f"{factor:.2f} times", factor <= _MAX_FACTOR)
         for task in ("load", "unload"):
             mine, theirs = (
                 rounds_of(samples, name, task, tool) for tool in ("turbocql-csv", "dsbulk")
@@ -211,5 +211,5 @@ def whole_table_verdicts(samples: Sequence[Sample]) -> list[list[str]]:
                 ratio = _median(theirs, "wall_s") / _median(mine, "wall_s")
                 add(f"{task} of CSV, {what}: rows/s of dsbulk", f"{ratio:.1f} times", ratio >= 1)
     peak = max(s["peak_mib"] for s in samples if s["tool"].startswith("turbocql"))
-    add("peak memory below 300 MB", f"{peak * 2**20 / 1e6:,.0f} MB at most", peak < _MOST_MIB)
+    add("peak memory below 300 MB", f"{peak * 2**20 / 1e6:,.0f} MB at most", peak < _MAX_MIB)
     return rows

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 __all__ = ["KEYSPACE", "TABLE", "Course"]
 
 KEYSPACE, TABLE = "bench_memory", "bench_memory.rows"
-MOST_GROWTH = 16 << 20
+MAX_GROWTH = 16 << 20
 LEFT_OUT = 0.05
 
 
@@ -40,7 +40,7 @@ class Course:
 
     @property
     def is_flat(self) -> bool:
-        return self.growth <= MOST_GROWTH
+        return self.growth <= MAX_GROWTH
 
     def lines(self) -> Iterator[str]:
         """Yields lines with the times, the resident size in twelve parts, and the verdict."""

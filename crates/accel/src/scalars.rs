@@ -29,7 +29,7 @@ const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
 /// The size in bytes of the largest decimal that is decoded here: a scale, and at most 640 digits.
 /// Python limits the digits that it converts to an `int`. 640 is the smallest limit that can be
 /// set.
-const MOST_DECIMAL_BYTES: usize = 4 + 265;
+const MAX_DECIMAL_BYTES: usize = 4 + 265;
 
 /// Decodes bytes to a driver's objects.
 pub struct Scalars<'a, 'py> {
@@ -147,7 +147,7 @@ impl<'a, 'py> Scalars<'a, 'py> {
     fn decimal(&self, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
         // The drivers do not decode a number of zero bytes, or one of more digits than Python
         // converts to an int. The compiled drivers cannot negate the smallest scale.
-        if !(5..=MOST_DECIMAL_BYTES).contains(&bytes.len()) {
+        if !(5..=MAX_DECIMAL_BYTES).contains(&bytes.len()) {
             return None;
         }
         let parts = types::decimal::decode(bytes).ok().filter(|parts| parts.scale != i32::MIN)?;

@@ -9,7 +9,7 @@
 //! - 1 bit: 1 if the payload consists of whole frames.
 
 /// The maximum size of a payload in bytes.
-pub const MOST: usize = (1 << LENGTH_BITS) - 1;
+pub const MAX_PAYLOAD: usize = (1 << LENGTH_BITS) - 1;
 
 /// The size in bytes of the CRC after a payload.
 pub const TRAILER: usize = 4;
@@ -54,9 +54,9 @@ impl Header {
     /// The header's bytes: as many as [`Format::header`] returns. The bytes after them are zero.
     ///
     /// # Panics
-    /// If a length is above [`MOST`].
+    /// If a length is above [`MAX_PAYLOAD`].
     pub fn bytes(self, format: Format) -> [u8; 8] {
-        assert!(self.length as usize <= MOST && self.uncompressed as usize <= MOST);
+        assert!(self.length as usize <= MAX_PAYLOAD && self.uncompressed as usize <= MAX_PAYLOAD);
         let mut fields = u64::from(self.length);
         let mut flag = LENGTH_BITS;
         if format == Format::Compressed {
@@ -79,7 +79,7 @@ impl Header {
         if number(crc) != u64::from(crc24(fields)) {
             return None;
         }
-        let (fields, mask) = (number(fields), MOST as u64);
+        let (fields, mask) = (number(fields), MAX_PAYLOAD as u64);
         let (uncompressed, flag) = match format {
             Format::Plain => (0, fields >> LENGTH_BITS),
             Format::Compressed => (fields >> LENGTH_BITS & mask, fields >> (2 * LENGTH_BITS)),
@@ -153,8 +153,8 @@ mod tests {
     proptest! {
         #[test]
         fn headers_come_back(
-            length in 0..=MOST as u32,
-            uncompressed in 0..=MOST as u32,
+            length in 0..=MAX_PAYLOAD as u32,
+            uncompressed in 0..=MAX_PAYLOAD as u32,
             is_self_contained: bool,
             compressed: bool,
             broken in 0..64u32,

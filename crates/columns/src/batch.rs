@@ -14,7 +14,7 @@ use crate::schema::{self, Profile};
 /// positions of these cells fit the CPU's cache.
 pub const BLOCK: usize = 512;
 /// A batch ends before it has more bytes than this, so that offsets of 32 bits suffice.
-const MOST_BYTES: usize = 1 << 30;
+const MAX_BYTES: usize = 1 << 30;
 
 /// The columns of a batch that is being filled.
 pub struct Batches {
@@ -84,7 +84,7 @@ impl Batches {
         }
         while read.rows < page.row_count {
             let room = limit.saturating_sub(self.rows).min(page.row_count - read.rows).min(BLOCK);
-            if room == 0 || (self.rows > 0 && self.bytes >= MOST_BYTES) {
+            if room == 0 || (self.rows > 0 && self.bytes >= MAX_BYTES) {
                 return Ok(false);
             }
             let block = &page.rows[read.bytes..];

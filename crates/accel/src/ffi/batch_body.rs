@@ -39,7 +39,7 @@ pub fn body<'py>(
             let Parts { values, .. } = parts(statement)?;
             if cells.capacity() == 0 {
                 // Usually all statements have the same number of values.
-                let room = values.len().saturating_mul(entries.len()).min(MOST_RESERVED);
+                let room = values.len().saturating_mul(entries.len()).min(MAX_RESERVED);
                 cells.try_reserve(room).ok()?;
             }
             cells.try_reserve(values.len()).ok()?;
@@ -70,7 +70,7 @@ pub fn body<'py>(
 }
 
 /// The maximum number of values for which memory is reserved at once.
-const MOST_RESERVED: usize = 1 << 16;
+const MAX_RESERVED: usize = 1 << 16;
 
 /// The parts of a statement.
 struct Parts<'a> {

@@ -132,7 +132,7 @@ impl BodyStandIn {
         let query_params = field!(fields, "query_params")?;
         let mut values = Vec::new();
         if !query_params.is_none()
-            && !append_values(&query_params, self.unset.bind(py), &mut values, MOST)
+            && !append_values(&query_params, self.unset.bind(py), &mut values, MAX_VALUES)
         {
             return Err(Reason::Field("query_params"));
         }
@@ -239,7 +239,7 @@ impl BodyStandIn {
 }
 
 /// The maximum number of values of a statement.
-const MOST: usize = u16::MAX as usize;
+const MAX_VALUES: usize = u16::MAX as usize;
 
 fn written<'py>(
     py: Python<'py>,

@@ -26,14 +26,14 @@ use turbocql_values::ffi::rows::{Stopped, tuples};
 /// The maximum number of buckets in the cache of plans. A bucket has the plans for one fingerprint
 /// of a result's description, or for one of the driver's lists of columns. While the cache has
 /// 16,384 buckets, it learns no new plan.
-const MOST_BUCKETS: usize = 16_384;
+const MAX_BUCKETS: usize = 16_384;
 /// When 65,536 pages have found no plan in a full cache, the cache is cleared.
-const MOST_UNKNOWN: u64 = 4 * MOST_BUCKETS as u64;
+const MAX_UNKNOWN: u64 = 4 * MAX_BUCKETS as u64;
 /// The maximum number of plans in one bucket. The plans are ordered, the most recently used first.
-const MOST_IN_BUCKET: usize = 16;
+const MAX_IN_BUCKET: usize = 16;
 
 /// The maximum number of addresses in `ResultStandIn::seen`. At 1,024, the set is cleared.
-const MOST_SEEN: usize = 1024;
+const MAX_SEEN: usize = 1024;
 
 /// The form in which rows are returned.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl ResultStandIn {
         let plans = cache.entry(bucket).or_default();
         // The dropped plan owns Python objects. They are released after the mutex is unlocked,
         // because their release may run Python code.
-        let last = if plans.len() < MOST_IN_BUCKET { None } else { plans.pop() };
+        let last = if plans.len() < MAX_IN_BUCKET { None } else { plans.pop() };
         plans.insert(0, (key, plan));
         drop(cache);
         drop(last);
@@ -210,7 +210,7 @@ impl ResultStandIn {
         if !head.is_described() {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             if !seen.contains(&bucket) {
-                if seen.len() >= MOST_SEEN {
+                if seen.len() >= MAX_SEEN {
                     seen.clear();
                 }
                 seen.insert(bucket);
@@ -218,10 +218,10 @@ impl ResultStandIn {
             }
         }
         let mut cache = self.cache();
-        if cache.len() < MOST_BUCKETS {
+        if cache.len() < MAX_BUCKETS {
             return true;
         }
-        if self.unknown.fetch_add(1, Ordering::Relaxed) < MOST_UNKNOWN {
+        if self.unknown.fetch_add(1, Ordering::Relaxed) < MAX_UNKNOWN {
             return false;
         }
         self.unknown.store(0, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCFunction, PyDict, PyInt, PySlice, PyType};
 use turbocql_codec::message::Body;
-use turbocql_codec::segment::{Format, Header, MOST, TRAILER, payload_crc};
+use turbocql_codec::segment::{Format, Header, MAX_PAYLOAD, TRAILER, payload_crc};
 
 use super::counts::Counts;
 use super::method::StandInMethod;
@@ -174,12 +174,12 @@ impl SegmentStandIn {
             return Ok(None);
         }
         let length = message.as_bytes().len();
-        if length <= MOST {
+        if length <= MAX_PAYLOAD {
             return Self::encode_segment(codec, buffer, message, true).map(Some);
         }
         let mut all = true;
-        for start in (0..length).step_by(MOST) {
-            let end = length.min(start + MOST);
+        for start in (0..length).step_by(MAX_PAYLOAD) {
+            let end = length.min(start + MAX_PAYLOAD);
             let part = PySlice::new(py, start as isize, end as isize, 1);
             let part = message.as_any().get_item(part)?.cast_into()?;
             all &= Self::encode_segment(codec, buffer, &part, false)?;

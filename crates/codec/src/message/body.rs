@@ -5,13 +5,13 @@ use crate::row::{AsCell, Cell};
 use crate::wire::{NULL, UNSET};
 
 /// The largest count in a `[short]`.
-pub const MOST: usize = u16::MAX as usize;
+pub const MAX_SHORT: usize = u16::MAX as usize;
 /// The largest length in an `[int]`.
 pub const LONGEST: usize = i32::MAX as usize;
 
 /// The size of `[short bytes]` or a `[string]`, with its length field.
 pub fn short_size(part: &'static str, bytes: &[u8]) -> Result<u64, MessageError> {
-    sized(part, 2, bytes, MOST)
+    sized(part, 2, bytes, MAX_SHORT)
 }
 
 /// The size of `[bytes]` or a `[long string]`, with its length field.
@@ -36,7 +36,11 @@ fn sized(
 /// Refuses more items than a `[short]` can count.
 #[inline]
 pub fn check_count(part: &'static str, got: usize) -> Result<(), MessageError> {
-    if got > MOST { Err(Reason::Count { part, maximum: MOST, got }.into()) } else { Ok(()) }
+    if got > MAX_SHORT {
+        Err(Reason::Count { part, maximum: MAX_SHORT, got }.into())
+    } else {
+        Ok(())
+    }
 }
 
 /// The size of a `[value]`.

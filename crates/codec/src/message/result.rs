@@ -15,7 +15,7 @@ use crate::wire::Reader;
 const ROWS: i32 = 2;
 
 /// The maximum number of columns of a result. A statement cannot name more columns than this.
-const MOST_COLUMNS: usize = u16::MAX as usize;
+const MAX_COLUMNS: usize = u16::MAX as usize;
 
 const GLOBAL_TABLE: i32 = 0x1;
 const HAS_MORE_PAGES: i32 = 0x2;
@@ -327,7 +327,7 @@ fn columns(
         let columns = i32::try_from(count).unwrap_or(i32::MAX);
         return Err(Malformed::Count(columns, reader.remaining()).into());
     }
-    if count > MOST_COLUMNS {
+    if count > MAX_COLUMNS {
         return Err(Malformed::Invalid("more columns than a result can have").into());
     }
     let column = |_| {

@@ -17,7 +17,7 @@ const BACKLOG: usize = 2;
 
 /// No rows are taken while taken rows with this many bytes wait to be admitted by the session. The
 /// rows of a bulk are encoded before they wait, unlike those of single calls.
-const MOST_HELD: usize = 32 << 20;
+const MAX_HELD: usize = 32 << 20;
 
 pub(super) struct Intake {
     waiting: Mutex<Waiting>,
@@ -71,7 +71,7 @@ struct Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let before = self.intake.held.fetch_sub(self.bytes, Ordering::Relaxed);
-        if before >= MOST_HELD {
+        if before >= MAX_HELD {
             self.intake.changed.notify_one();
         }
     }
@@ -113,7 +113,7 @@ impl Intake {
 
     /// The rows of the next request. Requests come in the order of their first rows.
     pub(super) fn take(self: &Arc<Self>) -> Next {
-        if self.held.load(Ordering::Relaxed) >= MOST_HELD {
+        if self.held.load(Ordering::Relaxed) >= MAX_HELD {
             return Next::Nothing;
         }
         let mut waiting = self.waiting();

@@ -91,7 +91,7 @@ const MORE_ALONE: usize = 2;
 /// After a batch has failed, this many of its rows are sent at a time.
 const ONE_BY_ONE_IN_FLIGHT: usize = 16;
 /// The maximum number of rows that wait without a slot.
-const MOST_ASIDE: usize = 256;
+const MAX_ASIDE: usize = 256;
 /// How often a pause checks whether the bulk was stopped.
 const NAP: Duration = Duration::from_millis(200);
 
@@ -337,9 +337,9 @@ impl<S> Window<S> {
         self.occupied.load(Ordering::Relaxed) < self.limit.load(Ordering::Relaxed)
     }
 
-    /// Frees the slot of a waiting row. Returns false if `MOST_ASIDE` rows wait without one.
+    /// Frees the slot of a waiting row. Returns false if `MAX_ASIDE` rows wait without one.
     fn leave(&self) -> bool {
-        if self.aside.fetch_add(1, Ordering::Relaxed) >= MOST_ASIDE {
+        if self.aside.fetch_add(1, Ordering::Relaxed) >= MAX_ASIDE {
             self.aside.fetch_sub(1, Ordering::Relaxed);
             return false;
         }

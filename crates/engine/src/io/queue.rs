@@ -358,7 +358,7 @@ struct Held {
 
 /// Every 32nd submission of a burst wakes the I/O thread. The others may wait for the end of the
 /// burst.
-const MOST_HELD: usize = 32;
+const MAX_HELD: usize = 32;
 
 /// The I/O thread need not be woken for this long after it has handed over answers.
 const HOLD: Duration = Duration::from_micros(500);
@@ -375,7 +375,7 @@ impl Held {
     /// Counts a submission. Returns whether it may wait.
     fn keep(&mut self, shared: &Arc<Shared>) -> bool {
         self.submissions += 1;
-        if self.submissions.is_multiple_of(MOST_HELD) || !shared.may_hold() {
+        if self.submissions.is_multiple_of(MAX_HELD) || !shared.may_hold() {
             return false;
         }
         match &self.of {

@@ -104,12 +104,12 @@ struct CarefulSession {
 /// The maximum number of retries after `Unprepared`. A server whose cache of statements is full may
 /// evict a new statement at once. A request that fails with `Unprepared` has not been applied.
 /// Preparing the statement again helps, mostly at the first attempt.
-const MOST_FORGOTTEN: usize = 20;
+const MAX_FORGOTTEN: usize = 20;
 
 impl RetrySession for CarefulSession {
     fn decide_should_retry(&mut self, request: RequestInfo) -> RetryDecision {
         if let RequestAttemptError::DbError(DbError::Unprepared { .. }, _) = request.error
-            && self.forgotten < MOST_FORGOTTEN
+            && self.forgotten < MAX_FORGOTTEN
         {
             self.forgotten += 1;
             return RetryDecision::RetrySameTarget(None);

@@ -195,7 +195,7 @@ impl Deserializer {
 }
 
 /// The largest number of parts that a key can have.
-const MOST_PARTS: usize = u16::MAX as usize;
+const MAX_PARTS: usize = u16::MAX as usize;
 
 /// Packs the encoded parts of a partition key into one key.
 ///
@@ -220,13 +220,13 @@ pub fn routing_key<'py>(
         .try_iter()
         .map_err(|_| wrong(parts))?
         // An iterable may be endless. No table has more key columns than this.
-        .take(MOST_PARTS + 1)
+        .take(MAX_PARTS + 1)
         .map(|part| {
             let part = part?;
             with_bytes(&part, "a part of a key", |bytes| Ok(bytes.to_vec()))
         })
         .collect::<PyResult<Vec<Vec<u8>>>>()?;
-    if parts.is_empty() || parts.len() > MOST_PARTS {
+    if parts.is_empty() || parts.len() > MAX_PARTS {
         return Err(PyValueError::new_err("a key needs 1 to 65535 parts"));
     }
     pack(py, &parts.iter().map(Vec::as_slice).collect::<Vec<_>>())

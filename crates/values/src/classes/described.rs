@@ -2,7 +2,7 @@
 
 use super::codec::Serializer;
 use super::cql_type::{CqlType_, compiled, object_of};
-use super::row_encoder::MOST_COLUMNS;
+use super::row_encoder::MAX_COLUMNS;
 use crate::bind::Marker;
 use crate::python;
 use crate::value::describe::{describe, type_name};
@@ -92,7 +92,7 @@ fn column_parts<'py>(description: &Bound<'py, PyAny>) -> PyResult<ColumnParts<'p
 pub fn known_columns(descriptions: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
     let mut columns = Vec::new();
     for description in descriptions.try_iter()? {
-        if columns.len() == MOST_COLUMNS {
+        if columns.len() == MAX_COLUMNS {
             return Err(PyValueError::new_err("a row has at most 65535 columns"));
         }
         let ColumnParts { keyspace, table, name, cql_type } = column_parts(&description?)?;

@@ -22,7 +22,7 @@ use crate::value::encode::first_unknown;
 use crate::value::sequence::{is_frame, is_masked};
 
 /// The protocol counts the values of a row in 16 bits.
-pub const MOST_COLUMNS: usize = u16::MAX as usize;
+pub const MAX_COLUMNS: usize = u16::MAX as usize;
 
 /// Binds rows of values to a statement's columns.
 ///
@@ -62,7 +62,7 @@ impl RowEncoder {
         let mut described = Vec::new();
         let mut markers = Vec::new();
         for description in columns.try_iter()? {
-            if described.len() == MOST_COLUMNS {
+            if described.len() == MAX_COLUMNS {
                 return Err(PyValueError::new_err("a row has at most 65535 columns"));
             }
             let (column, marker) = marker(&description?, encryption_policy)?;

@@ -29,7 +29,7 @@ pub enum Method {
 }
 
 /// Validation raises an error for a collection of more elements than this.
-const MOST: usize = 65_535;
+const MAX_ELEMENTS: usize = 65_535;
 
 impl Values {
     /// Returns what a method of a column returns for a value.
@@ -144,7 +144,7 @@ impl Values {
         match (conversion, &column.inner[..]) {
             (Conversion::Set(_), [element]) => {
                 let Ok(elements) = value.cast_exact::<PySet>() else { return Ok(None) };
-                if is_validated && elements.len() > MOST {
+                if is_validated && elements.len() > MAX_ELEMENTS {
                     return Ok(None);
                 }
                 let converted = PySet::empty(py)?;
@@ -156,7 +156,7 @@ impl Values {
             }
             (Conversion::List(_), [element]) => {
                 let Ok(elements) = value.cast_exact::<PyList>() else { return Ok(None) };
-                if is_validated && elements.len() > MOST {
+                if is_validated && elements.len() > MAX_ELEMENTS {
                     return Ok(None);
                 }
                 let converted = PyList::empty(py);
@@ -168,7 +168,7 @@ impl Values {
             }
             (Conversion::Map(_), [key, element]) => {
                 let Ok(elements) = value.cast_exact::<PyDict>() else { return Ok(None) };
-                if is_validated && elements.len() > MOST {
+                if is_validated && elements.len() > MAX_ELEMENTS {
                     return Ok(None);
                 }
                 let converted = PyDict::new(py);

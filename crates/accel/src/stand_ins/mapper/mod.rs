@@ -25,7 +25,7 @@ use plan::Plan;
 /// The driver handles models with more columns than this.
 const WIDEST: usize = 4_096;
 /// The maximum number of models in `Mapper::plans`. When it is reached, the cache is cleared.
-const MOST: usize = 256;
+const MAX_MODELS: usize = 256;
 /// A plan is made when a model is seen for the third time: for a class that a program makes for a
 /// single query, a plan costs more than it saves.
 const OFTEN: u32 = 3;
@@ -180,7 +180,8 @@ impl Mapper {
         let entry = if seen < OFTEN { Some(PlanState::Seen(seen)) } else { self.make_plan(class)? };
         let mut all = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         // Dropped after the lock: a class may have a finalizer.
-        let dropped = if all.len() >= MOST { std::mem::take(&mut *all) } else { HashMap::new() };
+        let dropped =
+            if all.len() >= MAX_MODELS { std::mem::take(&mut *all) } else { HashMap::new() };
         let plan = match &entry {
             Some(PlanState::Planned(plan)) => Some(Arc::clone(plan)),
             Some(PlanState::Seen(_) | PlanState::Unfit(_)) | None => None,

@@ -21,7 +21,7 @@ use crate::value::describe::describe;
 use crate::value::encode::unless_serious;
 
 /// Messages count values and statements in 16 bits.
-pub const MOST: usize = u16::MAX as usize;
+pub const MAX_SHORT: usize = u16::MAX as usize;
 /// A value's length is a signed 32-bit number, which leaves 31 bits.
 pub const LONGEST: usize = i32::MAX as usize;
 
@@ -182,7 +182,7 @@ pub fn named_bytes(
 
 /// An id, which the protocol writes as `[short bytes]`.
 pub fn id(argument: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Py<PyBytes>> {
-    named_bytes(argument, at, MOST)
+    named_bytes(argument, at, MAX_SHORT)
 }
 
 /// A text argument, of at most `maximum` bytes in UTF-8.
@@ -208,7 +208,7 @@ pub fn text(argument: &Bound<'_, PyAny>, at: At<'_>, maximum: usize) -> PyResult
 
 /// A keyspace or the name of a value, which the protocol writes as `[string]`.
 pub fn short_text(argument: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Py<PyString>> {
-    text(argument, at, MOST)
+    text(argument, at, MAX_SHORT)
 }
 
 /// An int argument from `minimum` to `maximum`; `name` is its name in errors.
@@ -234,19 +234,19 @@ pub fn int(argument: &Bound<'_, PyAny>, name: &str, minimum: i64, maximum: i64) 
     }
 }
 
-/// Calls `take` with each element of a sequence or iterable. Stops after `MOST` + 1 elements, one
-/// more than a message can count: an iterable may be endless.
+/// Calls `take` with each element of a sequence or iterable. Stops after `MAX_SHORT` + 1 elements,
+/// one more than a message can count: an iterable may be endless.
 pub fn for_each_element<'py>(
     iterable: &Bound<'py, PyAny>,
     refuse: impl FnOnce() -> PyErr,
     mut take: impl FnMut(usize, &Bound<'py, PyAny>) -> PyResult<()>,
 ) -> PyResult<()> {
     if let Ok(tuple) = iterable.cast_exact::<PyTuple>() {
-        let mut elements = tuple.iter_borrowed().take(MOST + 1).enumerate();
+        let mut elements = tuple.iter_borrowed().take(MAX_SHORT + 1).enumerate();
         return elements.try_for_each(|(index, element)| take(index, &element));
     }
     if let Ok(list) = iterable.cast_exact::<PyList>() {
-        let mut elements = list.iter().take(MOST + 1).enumerate();
+        let mut elements = list.iter().take(MAX_SHORT + 1).enumerate();
         return elements.try_for_each(|(index, element)| take(index, &element));
     }
     // These are iterable, but sets have no order, and characters, single bytes or keys are not the
@@ -264,7 +264,7 @@ pub fn for_each_element<'py>(
     let elements = iterable.try_iter().map_err(|error| {
         if error.is_instance_of::<PyTypeError>(iterable.py()) { refuse() } else { error }
     })?;
-    for (index, element) in elements.take(MOST + 1).enumerate() {
+    for (index, element) in elements.take(MAX_SHORT + 1).enumerate() {
         take(index, &element?)?;
     }
     Ok(())
@@ -272,8 +272,8 @@ pub fn for_each_element<'py>(
 
 /// Refuses a count that is larger than a message can express; `parts` names the parts.
 pub fn check_count(py: Python<'_>, at: At<'_>, parts: &str, count: usize) -> PyResult<()> {
-    if count <= MOST {
+    if count <= MAX_SHORT {
         return Ok(());
     }
-    Err(refused(py, at, &format!("more than {MOST} {parts}: no more can be sent")))
+    Err(refused(py, at, &format!("more than {MAX_SHORT} {parts}: no more can be sent")))
 }

@@ -89,7 +89,7 @@ impl BatchMessage {
         let kind = kind.map_or(Ok(BatchKind::Logged), batch_kind)?;
         let is_sized = statements.is_exact_instance_of::<PyList>()
             || statements.is_exact_instance_of::<PyTuple>();
-        let count = if is_sized { statements.len()?.min(arguments::MOST) } else { 0 };
+        let count = if is_sized { statements.len()?.min(arguments::MAX_SHORT) } else { 0 };
         let (mut entries, mut values) = (Vec::with_capacity(count), Vec::new());
         let expected = "a sequence of (statement, values)";
         for_each_element(
@@ -251,7 +251,7 @@ fn take(statement: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> 
 #[inline]
 fn text(statement: &Bound<'_, PyAny>, index: usize) -> PyResult<Option<Text>> {
     if let Ok(id) = statement.cast_exact::<PyBytes>()
-        && id.as_bytes().len() <= arguments::MOST
+        && id.as_bytes().len() <= arguments::MAX_SHORT
     {
         return Ok(Some(Text::Prepared(Held::new(id.clone()))));
     }

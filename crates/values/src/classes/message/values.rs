@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use super::arguments::{
-    At, LONGEST, MOST, Part, check_count, exact_bytes, for_each_element, refused, short_text,
+    At, LONGEST, MAX_SHORT, Part, check_count, exact_bytes, for_each_element, refused, short_text,
     unexpected,
 };
 pub use crate::ffi::held::Value;
@@ -54,7 +54,7 @@ pub fn append_values(
 ) -> PyResult<()> {
     let py = sequence.py();
     let unset = python::unset(py)?;
-    if held::append_values(sequence, unset, values, MOST) {
+    if held::append_values(sequence, unset, values, MAX_SHORT) {
         return Ok(());
     }
     let start = values.len();
@@ -79,7 +79,7 @@ impl Values {
     pub fn take(argument: Option<&Bound<'_, PyAny>>) -> PyResult<Values> {
         let Some(argument) = argument else { return Ok(Values::Absent) };
         if argument.is_exact_instance_of::<PyTuple>() || argument.is_exact_instance_of::<PyList>() {
-            let mut values = Vec::with_capacity(argument.len()?.min(MOST));
+            let mut values = Vec::with_capacity(argument.len()?.min(MAX_SHORT));
             append_values(argument, At::MESSAGE, &mut values)?;
             return Ok(Values::Positional(values));
         }
