@@ -24,9 +24,10 @@ pub const MUTANTS: &[Mutant] = &[
         name: "look before parking",
         source: "queue",
         changes: &[(
-            "        self.asleep.store(true, Ordering::SeqCst);\n        self.check_queue();",
             "        self.asleep.store(true, Ordering::SeqCst);
-             if !LEFT_OUT { self.check_queue(); }",
+        self.wake_serve_if_waiting();",
+            "        self.asleep.store(true, Ordering::SeqCst);
+             if !LEFT_OUT { self.wake_serve_if_waiting(); }",
         )],
         model: "queue::a_submission_is_begun",
         message: DEADLOCK,
@@ -37,7 +38,11 @@ pub const MUTANTS: &[Mutant] = &[
         changes: &[(
             "    pub(crate) fn before_park(&self) {",
             "    pub(crate) fn before_park(&self) {
-                 if LEFT_OUT { self.check_queue(); self.asleep.store(true, Ordering::SeqCst); return; }",
+                 if LEFT_OUT {
+                     self.wake_serve_if_waiting();
+                     self.asleep.store(true, Ordering::SeqCst);
+                     return;
+                 }",
         )],
         model: "queue::a_submission_is_begun",
         message: DEADLOCK,
@@ -46,8 +51,8 @@ pub const MUTANTS: &[Mutant] = &[
         name: "one order of asleep and waiting",
         source: "queue",
         changes: &[(
-            "    fn check_queue(&self) {",
-            "    fn check_queue(&self) {
+            "    fn wake_serve_if_waiting(&self) {",
+            "    fn wake_serve_if_waiting(&self) {
                  if LEFT_OUT {
                      if self.waiting.load(Ordering::Acquire) { self.changed.notify_one(); }
                      return;
@@ -55,7 +60,11 @@ pub const MUTANTS: &[Mutant] = &[
         ), (
             "    pub(crate) fn before_park(&self) {",
             "    pub(crate) fn before_park(&self) {
-                 if LEFT_OUT { self.asleep.store(true, Ordering::Release); self.check_queue(); return; }",
+                 if LEFT_OUT {
+                     self.asleep.store(true, Ordering::Release);
+                     self.wake_serve_if_waiting();
+                     return;
+                 }",
         )],
         model: "queue::a_submission_is_begun",
         message: DEADLOCK,

@@ -120,7 +120,7 @@ class _Result(_core.Cursor, Generic[T]):
             is there yet; `RequestError` when a page cannot be fetched.
         """
         self._check_first()
-        while self._has_empty_page():
+        while self._must_skip_empty_page():
             if not self._waits:
                 raise Error(
                     "the first pages have no rows, and the time limit of execute has passed before"

@@ -50,9 +50,13 @@ pub fn can_have(cql_type: &CqlType, takes_nulls: bool) -> bool {
 /// there is none, or if the bytes are not a value of the type.
 pub fn first(cql_type: &CqlType, bytes: &[u8], takes_nulls: bool) -> NullError {
     match cql_type.thawed() {
-        CqlType::List(element) => in_elements(element, bytes, takes_nulls, "an element of a list"),
-        CqlType::Set(element) => in_elements(element, bytes, false, "an element of a set"),
-        CqlType::Map(key, value) => in_map(key, value, bytes),
+        CqlType::List(element) => {
+            first_null_in_elements(element, bytes, takes_nulls, "an element of a list")
+        }
+        CqlType::Set(element) => {
+            first_null_in_elements(element, bytes, false, "an element of a set")
+        }
+        CqlType::Map(key, value) => first_null_in_map(key, value, bytes),
         CqlType::Vector(element, dimension) if can_have(element, false) => {
             let width = vector::element_width(element);
             let mut elements = vector::decode(bytes, *dimension as usize, width).ok()?;
@@ -63,11 +67,14 @@ pub fn first(cql_type: &CqlType, bytes: &[u8], takes_nulls: bool) -> NullError {
         }
         CqlType::Tuple(parts) => {
             let parts = parts.iter().enumerate();
-            in_parts(parts.map(|(number, part)| (Segment::Index(number), part)), bytes)
+            first_null_in_fields(parts.map(|(number, part)| (Segment::Index(number), part)), bytes)
         }
         CqlType::Udt(udt) => {
             let fields = udt.fields.iter();
-            in_parts(fields.map(|(name, part)| (Segment::Field(name.clone()), part)), bytes)
+            first_null_in_fields(
+                fields.map(|(name, part)| (Segment::Field(name.clone()), part)),
+                bytes,
+            )
         }
         CqlType::Vector(..)
         | CqlType::Ascii
@@ -104,7 +111,12 @@ fn refused(cql_type: &CqlType, role: &str) -> Box<CodecError> {
     CodecError::new(cql_type, reason)
 }
 
-fn in_elements(element: &CqlType, bytes: &[u8], takes_nulls: bool, role: &str) -> NullError {
+fn first_null_in_elements(
+    element: &CqlType,
+    bytes: &[u8],
+    takes_nulls: bool,
+    role: &str,
+) -> NullError {
     let (mut elements, nests) = (list::decode(bytes).ok()?, can_have(element, false));
     for number in 0..elements.count() {
         let error = match elements.next_value().ok()? {
@@ -119,7 +131,7 @@ fn in_elements(element: &CqlType, bytes: &[u8], takes_nulls: bool, role: &str) -
     None
 }
 
-fn in_map(key: &CqlType, value: &CqlType, bytes: &[u8]) -> NullError {
+fn first_null_in_map(key: &CqlType, value: &CqlType, bytes: &[u8]) -> NullError {
     let mut entries = list::Elements::new(bytes, 2).ok()?;
     for number in 0..entries.count() {
         let (key_bytes, value_bytes) = (entries.next_value().ok()?, entries.next_value().ok()?);
@@ -140,7 +152,10 @@ fn in_map(key: &CqlType, value: &CqlType, bytes: &[u8]) -> NullError {
     None
 }
 
-fn in_parts<'a>(parts: impl Iterator<Item = (Segment, &'a CqlType)>, bytes: &[u8]) -> NullError {
+fn first_null_in_fields<'a>(
+    parts: impl Iterator<Item = (Segment, &'a CqlType)>,
+    bytes: &[u8],
+) -> NullError {
     let mut reader = Reader::new(bytes);
     for (segment, part) in parts {
         // A value written before a field was added to its type has fewer fields.

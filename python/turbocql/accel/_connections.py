@@ -48,8 +48,8 @@ class Segments(Group):
         if segment is None or owner is None:
             raise NotReplaced("the driver has no such function")
         self._expect_helpers(driver, segment, owner)
-        result_classes = {"decode_header": segment.SegmentHeader, "decode": segment.Segment}
-        for cls in result_classes.values():
+        decoded_classes = {"decode_header": segment.SegmentHeader, "decode": segment.Segment}
+        for cls in decoded_classes.values():
             expect_own(segment, cls, "__init__")
         segment_patches, replacements = [], {}
         for (name, parameters), function_name in zip(
@@ -58,7 +58,7 @@ class Segments(Group):
             original = expect_own(segment, owner, name)
             expect_parameters(original, parameters)
             stand_in = _core.SegmentStandIn(
-                original, owner, name, io.BytesIO, result_classes.get(name)
+                original, owner, name, io.BytesIO, decoded_classes.get(name)
             )
             replacements[name] = stand_in.function(documented(original))
             segment_patches.append(

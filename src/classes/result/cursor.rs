@@ -252,7 +252,7 @@ impl Cursor {
     }
 
     /// Whether the current page has no rows, and another page may follow.
-    fn _has_empty_page(&self) -> PyResult<bool> {
+    fn _must_skip_empty_page(&self) -> PyResult<bool> {
         self.with(|current| {
             let is_empty = current.page.as_ref().is_some_and(|page| page.row_count == 0);
             is_empty && !matches!(current.next, NextPage::End)

@@ -43,8 +43,8 @@ pub fn probe_attributes(py: Python<'_>) -> PyResult<Option<String>> {
         let expected = sample.getattr(name)?;
         // SAFETY: `sample` is alive, by its `Bound`, and `py` proves that the GIL is held. Tests:
         // unit/test_quick_paths.py (attributes).
-        let attribute_found = unsafe { find(sample.as_ptr(), &PyString::new(py, name)) };
-        if !attribute_found.is_some_and(|attribute_found| attribute_found.is(&expected)) {
+        let found_value = unsafe { find(sample.as_ptr(), &PyString::new(py, name)) };
+        if !found_value.is_some_and(|found_value| found_value.is(&expected)) {
             return wrong(false);
         }
     }

@@ -22,7 +22,7 @@ pub struct SegmentStandIn {
     /// The class of the buffers that are taken. Such a buffer can seek back after a read.
     buffer: Py<PyType>,
     /// The driver's class of the result; None for `encode`, which returns nothing.
-    result_class: Option<Py<PyType>>,
+    decoded_class: Option<Py<PyType>>,
     counts: Counts,
 }
 
@@ -41,7 +41,7 @@ impl SegmentStandIn {
         owner: Py<PyType>,
         name: &str,
         buffer: Py<PyType>,
-        made: Option<Py<PyType>>,
+        decoded_class: Option<Py<PyType>>,
     ) -> PyResult<SegmentStandIn> {
         let kind = match name {
             "encode" => Kind::Encode,
@@ -50,7 +50,7 @@ impl SegmentStandIn {
             _ => return Err(PyValueError::new_err(format!("unknown function: {name:?}"))),
         };
         let counts = Counts::default();
-        Ok(SegmentStandIn { original, class: owner, kind, buffer, result_class: made, counts })
+        Ok(SegmentStandIn { original, class: owner, kind, buffer, decoded_class, counts })
     }
 
     /// The method that replaces the original. `doc` is its signature and docstring, in the form
@@ -297,8 +297,8 @@ impl StandIn for SegmentStandIn {
         if !codec.get_type().is(&stand_in.class) || !buffer.get_type().is(&stand_in.buffer) {
             return Ok(None);
         }
-        let result_class = stand_in.result_class.as_ref().map(|class| class.bind(py));
-        let result = match (stand_in.kind, parameters, result_class) {
+        let decoded_class = stand_in.decoded_class.as_ref().map(|class| class.bind(py));
+        let result = match (stand_in.kind, parameters, decoded_class) {
             (Kind::Encode, [buffer, message], _) => {
                 let Some(all) = Self::encode(codec, buffer, message)? else { return Ok(None) };
                 if !all {

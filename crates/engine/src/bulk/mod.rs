@@ -31,7 +31,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::io::queue::TaskHandle;
 use crate::io::runtime::Runtime;
 use crate::request::subject::{Subject, Text};
-use crate::session::{Session, before_condition, failed, unreadable};
+use crate::session::{Session, delay_before_conditional_write, failed, unreadable};
 use crate::statement::seam::{BatchRows, response};
 use crate::statement::{Prepared, RequestOptions};
 use crate::terms::Consistency;
@@ -229,7 +229,7 @@ impl Request {
         if self.prepared.has_condition {
             let routes = session.profiles().routes(options.profile.as_deref());
             bound.set_load_balancing_policy(Some(routes.conditional()));
-            before_condition(session).await;
+            delay_before_conditional_write(session).await;
         }
         let answer = session.engine().execute_bound_unpaged(&bound).await;
         self.prepared.note(&answer);

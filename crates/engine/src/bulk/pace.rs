@@ -293,8 +293,8 @@ mod tests {
         // All workers are back.
         cluster.workers = std::iter::repeat_n(Reverse((cluster.now * NANO) as u64), 64).collect();
         cluster.run(5.0, &mut control, start);
-        let recovered = cluster.run(10.0, &mut control, start);
-        assert!(recovered > 0.95 * 32_000.0, "{recovered}");
+        let recovered_rate = cluster.run(10.0, &mut control, start);
+        assert!(recovered_rate > 0.95 * 32_000.0, "{recovered_rate}");
         assert_eq!(cluster.lost, 0);
     }
 

@@ -87,7 +87,7 @@ struct Window<S> {
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// If no other row has succeeded on its replicas, a suspect fails after this many more tries,
 /// provided that the replicas answer a read.
-const MORE_ALONE: usize = 2;
+const SUSPECT_EXTRA_TRIES: usize = 2;
 /// After a batch has failed, this many of its rows are sent at a time.
 const ONE_BY_ONE_IN_FLIGHT: usize = 16;
 /// The maximum number of rows that wait without a slot.
@@ -142,15 +142,15 @@ where
     // If this future is dropped, the set drops all requests.
     let mut slots = JoinSet::new();
     loop {
-        let mut has_rows = true;
-        while has_rows && window.has_room() {
+        let mut input_is_open = true;
+        while input_is_open && window.has_room() {
             match window.take() {
                 Next::Rows(rows) => {
                     window.occupied.fetch_add(1, Ordering::Relaxed);
                     slots.spawn(Arc::clone(&window).occupy(rows));
                 }
                 Next::Nothing => break,
-                Next::End => has_rows = false,
+                Next::End => input_is_open = false,
             }
         }
         (0..window.intake.arenas_to_request()).for_each(|_| events.wants_more());
@@ -161,7 +161,7 @@ where
                     std::panic::resume_unwind(error.into_panic());
                 }
             }
-            () = window.intake.changed.notified(), if has_rows => {}
+            () = window.intake.changed.notified(), if input_is_open => {}
             else => return std::mem::take(&mut *window.outcome()),
         }
     }
@@ -214,7 +214,7 @@ where
     /// Sends a request. After errors that may pass, sends it again until `patience` is over.
     async fn send_patiently(&self, mut rows: RequestRows) -> Result<Option<Response>, EngineError> {
         let (mut since, mut pause, mut tries) = (None, PAUSES.0, 0);
-        let mut trying = Trying { progress: self.progress.as_deref(), rows: 0 };
+        let mut retry_guard = RetryGuard { progress: self.progress.as_deref(), rows: 0 };
         let mut suspect: Option<Arc<Suspect>> = None;
         let mut was_limited = false;
         let (count, batched) = (rows.len(), rows.is_batched());
@@ -267,7 +267,9 @@ where
                     return Err(error);
                 }
                 // There may be no other rows on these replicas, so a read probes them.
-                if tries == self.judge.tries() + MORE_ALONE && self.judge.probe(&retry_rows).await {
+                if tries == self.judge.tries() + SUSPECT_EXTRA_TRIES
+                    && self.judge.probe(&retry_rows).await
+                {
                     return Err(error);
                 }
             }
@@ -276,7 +278,7 @@ where
             if since.elapsed() + pause > self.patience {
                 return Err(error);
             }
-            trying.note(count, &error);
+            retry_guard.note(count, &error);
             let is_own = error.may_be_of_row() || error.is_unavailable();
             let waits_aside = is_own && self.leave();
             let goes_on = self.nap(pause).await;
@@ -415,12 +417,12 @@ impl<S> Window<S> {
 }
 
 /// Counts rows as being tried again in the progress, until it is dropped.
-struct Trying<'a> {
+struct RetryGuard<'a> {
     progress: Option<&'a Progress>,
     rows: usize,
 }
 
-impl Trying<'_> {
+impl RetryGuard<'_> {
     fn note(&mut self, rows: usize, error: &EngineError) {
         match self.progress {
             Some(progress) if self.rows == 0 => progress.trying_again(rows, error.brief()),
@@ -431,7 +433,7 @@ impl Trying<'_> {
     }
 }
 
-impl Drop for Trying<'_> {
+impl Drop for RetryGuard<'_> {
     fn drop(&mut self) {
         if let Some(progress) = self.progress {
             progress.tried_again(self.rows);

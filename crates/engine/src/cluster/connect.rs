@@ -26,7 +26,7 @@ const TRACE_ATTEMPTS: NonZeroU32 = NonZeroU32::new(40).unwrap();
 const TRACE_INTERVAL: Duration = Duration::from_millis(25);
 
 /// How long to wait for the other contact points after the first has answered.
-const MORE_CONTACT_POINTS: Duration = Duration::from_millis(50);
+const OTHER_CONTACT_POINTS_WAIT: Duration = Duration::from_millis(50);
 
 /// Opens a session. `profile` is the ScyllaDB driver's form of the default profile.
 pub(crate) async fn connect(
@@ -96,7 +96,7 @@ async fn ask_contact_points(
         waiting.retain(|contact_point| *contact_point != at);
         match answer {
             Ok(()) => {
-                until = until.min(Instant::now() + MORE_CONTACT_POINTS);
+                until = until.min(Instant::now() + OTHER_CONTACT_POINTS_WAIT);
                 outcome.open.push(at.clone());
                 outcome.took = began.elapsed();
             }

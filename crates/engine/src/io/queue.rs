@@ -95,7 +95,7 @@ impl BurstWakes {
                     if armed {
                         look.as_mut().reset(tokio::time::Instant::now() + LOOK);
                     } else {
-                        shared.check_queue();
+                        shared.wake_serve_if_waiting();
                     }
                 }
             }
@@ -265,7 +265,7 @@ impl Shared {
     /// thread does not park.
     pub(crate) fn before_park(&self) {
         self.asleep.store(true, Ordering::SeqCst);
-        self.check_queue();
+        self.wake_serve_if_waiting();
     }
 
     /// Called after the thread was parked: from here on it checks the queue by itself.
@@ -273,8 +273,8 @@ impl Shared {
         self.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// Wakes [`Shared::serve`] if the queue has entries. Called on the thread itself.
-    fn check_queue(&self) {
+    /// Wakes [`Shared::serve`] if submissions wait in the queue. Called on the I/O thread itself.
+    fn wake_serve_if_waiting(&self) {
         if self.waiting.load(Ordering::SeqCst) {
             self.changed.notify_one();
         }
@@ -337,7 +337,7 @@ impl Shared {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
         // A thread that is always busy never parks, so it checks the queue here too.
         if !self.several {
-            self.check_queue();
+            self.wake_serve_if_waiting();
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::request::subject::{Subject, Text};
 use crate::session::Session;
 use crate::session::answer::answered;
-use crate::session::condition::before_condition;
+use crate::session::condition::delay_before_conditional_write;
 use crate::statement::seam::BatchRows;
 use crate::statement::{BatchEntry, BatchKind, RequestOptions};
 use crate::terms::Response;
@@ -67,7 +67,7 @@ pub(super) async fn batch(
     if conditions {
         let routes = session.profiles().routes(options.profile.as_deref());
         batch.set_load_balancing_policy(Some(routes.conditional()));
-        before_condition(session).await;
+        delay_before_conditional_write(session).await;
     }
     let answer = session.engine().batch(&batch, BatchRows(values)).await;
     let answer = answer.map(|result| (result, PagingStateResponse::NoMorePages));

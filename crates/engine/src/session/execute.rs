@@ -11,7 +11,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::request::limit::{limit_of_steps, to_the_end};
 use crate::request::subject::{Subject, Text};
 use crate::session::answer::answered;
-use crate::session::condition::before_condition;
+use crate::session::condition::delay_before_conditional_write;
 use crate::session::{Request, Session};
 use crate::statement::nulls::null_of;
 use crate::statement::{RequestOptions, has_steps};
@@ -52,7 +52,7 @@ pub(crate) async fn execute(
         Subject { doing: "executing", text: Text::One(prepared.text()), time_left, options };
     let engine = &session.0.engine;
     if prepared.has_condition {
-        Box::pin(before_condition(session)).await;
+        Box::pin(delay_before_conditional_write(session)).await;
     }
     // A statement without a result needs no page size, and the frame is smaller without it.
     let paged = paging.is_some() || prepared.has_result();
@@ -113,7 +113,7 @@ pub(super) async fn query(
     let page_size = page_size(session, options, &paging)?;
     let subject = Subject { doing, text: Text::One(text), time_left, options };
     if has_condition(text) {
-        before_condition(session).await;
+        delay_before_conditional_write(session).await;
     }
     let work = async {
         let answer = match page_size {

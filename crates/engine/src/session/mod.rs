@@ -30,7 +30,7 @@ use crate::statement::{BatchEntry, BatchKind, Prepared, RequestOptions};
 use crate::terms::{PagingState, Response};
 
 pub(crate) use self::answer::{failed, name_unconnected, unreadable};
-pub(crate) use self::condition::before_condition;
+pub(crate) use self::condition::delay_before_conditional_write;
 pub(crate) use self::execute::execute;
 
 /// An open session. Clones share it. Dropping the last clone closes the session and all of its

@@ -258,15 +258,15 @@ impl ColumnValues {
         let py = table.py();
         let mut value_columns = Vec::with_capacity(described.len());
         if table.is_instance(python::mapping(py)?)? {
-            let mut present_count = 0;
+            let mut found_columns = 0;
             for column in described {
                 let present = table.contains(&column.name)?;
-                present_count += usize::from(present);
+                found_columns += usize::from(present);
                 value_columns.push(present.then(|| table.get_item(&column.name)).transpose()?);
             }
             let distinct: std::collections::HashSet<&str> =
                 described.iter().map(|column| column.name.as_str()).collect();
-            if present_count < described.len() || table.len()? != distinct.len() {
+            if found_columns < described.len() || table.len()? != distinct.len() {
                 check_names(table, described)?;
             }
         } else {

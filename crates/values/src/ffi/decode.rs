@@ -168,9 +168,9 @@ impl Maker {
         if !PYTHON_DAYS.contains(&days) {
             return ptr::null_mut();
         }
-        let time_of_day = milliseconds.rem_euclid(MILLISECONDS_PER_DAY) as u32;
+        let millisecond_of_day = milliseconds.rem_euclid(MILLISECONDS_PER_DAY) as u32;
         let (year, month, day) = civil_from_days(days);
-        let (seconds, microseconds) = (time_of_day / 1000, time_of_day % 1000 * 1000);
+        let (seconds, microseconds) = (millisecond_of_day / 1000, millisecond_of_day % 1000 * 1000);
         let (year, micro) = ((year as u16).to_be_bytes(), microseconds.to_be_bytes());
         let aware = !self.naive_timestamps;
         // SAFETY: the GIL is held, by the `# Safety` section. `datetime` points to CPython's C API

@@ -24,8 +24,8 @@ pub trait Serializes: PyClass<Frozen = True> + Sync {
     fn plan(&self) -> &HostPlan;
 }
 
-/// The method that pyo3 made. It handles every kind of call.
-static SAFE_METHOD: AtomicPtr<ffi::PyObject> = AtomicPtr::new(ptr::null_mut());
+/// The method `serialize` that pyo3 made. It handles every kind of call.
+static PYO3_SERIALIZE: AtomicPtr<ffi::PyObject> = AtomicPtr::new(ptr::null_mut());
 
 /// Replaces the method by the C function, if the probe of that function passes. Otherwise returns
 /// the reason.
@@ -34,8 +34,8 @@ pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
         return Ok(Some("it needs the quick path \"encode\"".to_owned()));
     }
     let class = py.get_type::<T>();
-    let safe_method = class.getattr("serialize")?;
-    let text_of = |name: &str| safe_method.getattr(name)?.extract::<String>();
+    let pyo3_serialize = class.getattr("serialize")?;
+    let text_of = |name: &str| pyo3_serialize.getattr(name)?.extract::<String>();
     // CPython splits text of this form into `__text_signature__` and `__doc__`.
     let doc = format!("serialize{}\n--\n\n{}", text_of("__text_signature__")?, text_of("__doc__")?);
     let doc = CString::new(doc).map_err(|_| pyo3::exceptions::PyValueError::new_err("a doc"))?;
@@ -48,7 +48,7 @@ pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
     };
     // The definition is leaked, because the method refers to it and lives as long as the class.
     let definition = Box::into_raw(Box::new(definition));
-    SAFE_METHOD.store(safe_method.into_ptr(), Ordering::Release);
+    PYO3_SERIALIZE.store(pyo3_serialize.into_ptr(), Ordering::Release);
     // SAFETY: `PyDescr_NewMethod` needs the GIL, which `py` shows is held, a class, and a
     // definition that outlives the method, which `Box::into_raw` ensures. The flags fit the
     // signature of `serialize`. It returns a new reference, or null with an exception. Tests:
@@ -136,7 +136,7 @@ unsafe fn call_safe_method(
         let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) };
         let passed = std::slice::from_raw_parts(arguments, (count + named) as usize);
         let all: Vec<_> = std::iter::once(this).chain(passed.iter().copied()).collect();
-        let safe_method = SAFE_METHOD.load(Ordering::Acquire);
-        ffi::PyObject_Vectorcall(safe_method, all.as_ptr(), (count + 1) as usize, names)
+        let pyo3_serialize = PYO3_SERIALIZE.load(Ordering::Acquire);
+        ffi::PyObject_Vectorcall(pyo3_serialize, all.as_ptr(), (count + 1) as usize, names)
     }
 }

@@ -323,14 +323,14 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
             let Ok(list) = fill(py, &Parts(&parts), &mut cells, 2, &kind) else {
                 return Ok(Some("rows could not be made".to_owned()));
             };
-            let expected_rows = PyList::new(py, [expected, expected])?;
+            let expected_list = PyList::new(py, [expected, expected])?;
             // A row is compared only after the list is freed: `probe::check_object` expects one
             // reference.
             let wrong = probe::check_object(
                 QuickPath::Rows,
                 "a list of rows",
                 &list,
-                &expected_rows,
+                &expected_list,
                 true,
             )?;
             if wrong.is_some() {

@@ -182,9 +182,9 @@ impl<'py> Decoder<'py> {
         if !PYTHON_DAYS.contains(&days) {
             return Ok(python::cql_timestamp(self.py)?.call1((milliseconds,))?);
         }
-        let time_of_day = milliseconds.rem_euclid(MILLISECONDS_PER_DAY);
+        let millisecond_of_day = milliseconds.rem_euclid(MILLISECONDS_PER_DAY);
         let (year, month, day) = civil_from_days(days);
-        let seconds = time_of_day / 1000;
+        let seconds = millisecond_of_day / 1000;
         let utc = PyTzInfo::utc(self.py)?;
         let zone = if self.choices.naive_timestamps { None } else { Some(&*utc) };
         let datetime = PyDateTime::new(
@@ -195,7 +195,7 @@ impl<'py> Decoder<'py> {
             (seconds / 3600) as u8,
             (seconds / 60 % 60) as u8,
             (seconds % 60) as u8,
-            (time_of_day % 1000 * 1000) as u32,
+            (millisecond_of_day % 1000 * 1000) as u32,
             zone,
         )?;
         Ok(datetime.into_any())

@@ -192,7 +192,7 @@ impl Mapper {
         // An empty collection is copied here. The memo is used as `copy.deepcopy` uses it, because
         // another attribute may refer to the same collection.
         let key = value.as_ptr() as usize;
-        let empty_copy =
+        let new_collection =
             if value.cast_exact::<PyList>().is_ok_and(|collection| collection.is_empty()) {
                 PyList::empty(py).into_any()
             } else if value.cast_exact::<PySet>().is_ok_and(|collection| collection.is_empty()) {
@@ -205,7 +205,7 @@ impl Mapper {
         if let Some(copied) = memo.get_item(key)? {
             return Ok(copied);
         }
-        memo.set_item(key, &empty_copy)?;
-        Ok(empty_copy)
+        memo.set_item(key, &new_collection)?;
+        Ok(new_collection)
     }
 }
