@@ -312,8 +312,8 @@ def _unwrap_authenticator(authenticator: Any) -> Any:
 
 def _is_pickled_by_name(authenticator: Any) -> bool:
     """Whether an authenticator is pickled by name alone, without a closure or an object's state."""
-    has_name = isinstance(authenticator, (FunctionType, BuiltinFunctionType, type))
-    return authenticator is None or (has_name and "<" not in authenticator.__qualname__)
+    is_function_or_class = isinstance(authenticator, (FunctionType, BuiltinFunctionType, type))
+    return authenticator is None or (is_function_or_class and "<" not in authenticator.__qualname__)
 
 
 def _native_tls(tls: Tls | bool | None) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ NODES = [(UUID(int=1), 4), (UUID(int=2), 2)]
 def test_results_are_read_as_they_were_written(columns: list[Column], state: bytes | None) -> None:
     cells: list[list[bytes | None]] = [[b"x"] * len(columns), [None] * len(columns)]
     rows = Rows.parse(rows_of(columns, cells, state).encoded())
-    assert (rows.decoded_columns(), rows.cells(), rows.paging_state) == (columns, cells, state)
+    assert (rows.column_specs(), rows.cells(), rows.paging_state) == (columns, cells, state)
     bare = Rows.parse(rows.encoded(is_bare=True))
     assert (bare.count, bare.columns, bare.cells()) == (len(columns), b"", cells)
 

@@ -314,9 +314,9 @@ class _Numbers:
         numbers = array.astype(array.dtype.newbyteorder("="), copy=False).view("i8")
         max_count = (2**63 - 1) // factor
         # NumPy's multiplication would overflow silently. The smallest int64 is "not a time".
-        is_out_of_range = (numbers > max_count) | ((numbers < -max_count) & (numbers != -(2**63)))
-        if is_out_of_range.any():
-            row = int(np.argwhere(is_out_of_range)[0][0])
+        out_of_range_mask = (numbers > max_count) | ((numbers < -max_count) & (numbers != -(2**63)))
+        if out_of_range_mask.any():
+            row = int(np.argwhere(out_of_range_mask)[0][0])
             raise refused(f'column "{self._name}", row {row}: a time beyond 64 bits of seconds')
         return array.astype(f"{array.dtype.kind}8[{'s' if unit in 'hm' else unit}]")
 
@@ -444,5 +444,5 @@ def _can_be_read_again(data: Any) -> bool:
 
 def _column_can_be_read_again(values: Any) -> bool:
     """Whether a column can be read twice. A stream cannot, an array can."""
-    is_array = _module(values) in ("numpy", "pandas", "polars", "pyarrow")
-    return is_array or not hasattr(values, "__arrow_c_stream__")
+    is_library_column = _module(values) in ("numpy", "pandas", "polars", "pyarrow")
+    return is_library_column or not hasattr(values, "__arrow_c_stream__")

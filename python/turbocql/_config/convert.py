@@ -192,10 +192,10 @@ def _read_union(name: str, members: Sequence[Any], value: Any, may_show: bool) -
             if value.keys() <= fields_of(candidate).keys()
         ]
         if not candidates:
-            key_lists = "; or ".join(
+            allowed_keys_text = "; or ".join(
                 listed(fields_of(candidate)) for candidate in dataclass_members
             )
-            raise ConfigError(f"{name} must have keys of one kind: {key_lists}")
+            raise ConfigError(f"{name} must have keys of one kind: {allowed_keys_text}")
     for annotation in sorted(
         candidates, key=lambda candidate: (candidate is str, candidate is not bool)
     ):

@@ -32,31 +32,31 @@ def contact_point(point: object, port: int, number: int = 1) -> str:
             f"contact point {number} must be a str like 'host:9042', got {shown(point)}"
         )
     text = point.strip()
-    point_name = f"contact point {shown_address(text) or number}"
+    label = f"contact point {shown_address(text) or number}"
     if text.startswith("["):
         host, bracket, port_suffix = text[1:].partition("]")
         if not bracket or (port_suffix and (not port_suffix.startswith(":") or port_suffix == ":")):
-            raise ConfigError(f"{point_name}: expected '[address]:port'")
-        host, point_port = f"[{_ipv6(point_name, host)}]", port_suffix[1:]
+            raise ConfigError(f"{label}: expected '[address]:port'")
+        host, point_port = f"[{_ipv6(label, host)}]", port_suffix[1:]
     elif text.count(":") > 1:
-        host, point_port = f"[{_ipv6(point_name, text)}]", ""
+        host, point_port = f"[{_ipv6(label, text)}]", ""
     else:
         host, colon, point_port = text.partition(":")
         if colon and not point_port:
-            raise ConfigError(f"{point_name}: the port is missing")
+            raise ConfigError(f"{label}: the port is missing")
         if re.search(r"[\s,;/\[\]@]", host):
-            raise ConfigError(f"{point_name}: expected a host name, optionally with a port")
+            raise ConfigError(f"{label}: expected a host name, optionally with a port")
     if not point_port:
         return f"{host}:{port}"
     if not re.fullmatch("[0-9]{1,5}", point_port) or not 1 <= int(point_port) <= 65_535:
-        raise ConfigError(f"{point_name}: the port must be a number from 1 to 65535")
+        raise ConfigError(f"{label}: the port must be a number from 1 to 65535")
     if not host:
-        raise ConfigError(f"{point_name}: the host is missing")
+        raise ConfigError(f"{label}: the host is missing")
     return f"{host}:{point_port}"
 
 
-def _ipv6(point_name: str, address: str) -> str:
+def _ipv6(label: str, address: str) -> str:
     with suppress(ValueError):
         return str(IPv6Address(address))
     # Not raised in an `except` block, where the error's `__context__` would show the text.
-    raise ConfigError(f"{point_name}: expected an IPv6 address")
+    raise ConfigError(f"{label}: expected an IPv6 address")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .names import qualified, quoted, quoted_type, text, words_of, written_type
+from .names import qualified, quoted, quoted_type, text, type_words, written_type
 
 if TYPE_CHECKING:
     from ..schema import Aggregate, Function, Index, Keyspace, Table, TableColumn, UserType, View
@@ -235,7 +235,7 @@ def by_dependency(types: Mapping[str, UserType]) -> list[UserType]:
             return
         visited.add(name)
         for field_type in types[name].field_types:
-            for word in words_of(field_type):
+            for word in type_words(field_type):
                 if word in types:
                     visit(word)
         ordered[name] = types[name]

@@ -14,7 +14,7 @@ __all__ = [
     "quoted_type",
     "split_qualified",
     "text",
-    "words_of",
+    "type_words",
     "written_type",
 ]
 
@@ -25,7 +25,7 @@ keyspaces limit materialized mbean mbeans modify nan norecursive not null of on 
 rename replace revoke schema select set table to token truncate unlogged unset update use using view
 where with
 """
-# The reserved words of all servers. A server that does not reserve a word accepts it in quotes.
+# At least one server reserves each of these words. A server that does not accepts it in quotes.
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 _SCALAR_WORDS = """
 ascii bigint blob boolean counter date decimal double duration empty float inet int smallint text
@@ -37,7 +37,9 @@ set ttl tuple vector writetime
 """
 _SCALARS = frozenset(_SCALAR_WORDS.split())
 _NO_TYPE_NAMES = _SCALARS | frozenset(_OTHER_WORDS.split())
-"""Words that need quotes as the name of a type, but not as any other name."""
+"""Words that need quotes as the name of a type. As any other name, only `set` needs them: it is
+also in `_RESERVED`.
+"""
 _WORD = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'|\w+')
 _PART = r'(?:"((?:[^"]|"")+)"|(\w+))'
 
@@ -119,8 +121,10 @@ def text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def words_of(cql_type: str) -> list[str]:
-    """The words of a type as CQL, without quotes."""
+def type_words(cql_type: str) -> list[str]:
+    """The words in the CQL text of a type, in order: names without their double quotes, and class
+    names with their single quotes.
+    """
     return [
         word[1:-1].replace('""', '"') if word[0] == '"' else word
         for word in _WORD.findall(cql_type)

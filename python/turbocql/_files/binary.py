@@ -93,7 +93,9 @@ class ParquetFile(Reader):
                         if batch is None:
                             break
                         if coarse_batches is not None:
-                            batch = self._with_times(batch, next(coarse_batches), time_columns)
+                            batch = self._with_exact_int96(
+                                batch, next(coarse_batches), time_columns
+                            )
                         _validate(batch)
                     remaining_rows -= batch.num_rows
                     for count, part in self.split_batch(batch, first, skip):
@@ -106,7 +108,7 @@ class ParquetFile(Reader):
                 rows_before = rows_after
                 self.bytes_read = size_on_disk * rows_before // total_rows
 
-    def _with_times(self, batch: Any, coarse_batch: Any, names: list[str]) -> Any:
+    def _with_exact_int96(self, batch: Any, coarse_batch: Any, names: list[str]) -> Any:
         """A batch with exact INT96 times. `coarse_batch` has its times in milliseconds."""
         for name in names:
             column, position = batch.column(name), batch.schema.get_field_index(name)

@@ -231,12 +231,12 @@ def from_texts(cql_type: CqlType, texts: Any) -> Any:
     pc = pa.compute
     if kind in _TEXTS:
         if kind in _PATTERNS:
-            _check_pattern(texts, *_PATTERNS[kind])
+            _require_all_match(texts, *_PATTERNS[kind])
         return texts
     target = type_of(cql_type)
     if kind in INTEGERS:
         # Arrow also accepts hexadecimal digits, and refuses a plus.
-        _check_pattern(texts, r"^[-+]?[0-9]+$", "an integer")
+        _require_all_match(texts, r"^[-+]?[0-9]+$", "an integer")
         if pc.any(pc.starts_with(texts, "+")).as_py():
             texts = pc.replace_substring_regex(texts, r"^\+", "")
         return texts.cast(target)
@@ -244,7 +244,7 @@ def from_texts(cql_type: CqlType, texts: Any) -> Any:
         floats = texts.cast(target)
         is_infinite = pc.is_inf(floats)
         if pc.any(is_infinite).as_py():
-            _check_pattern(
+            _require_all_match(
                 texts.filter(is_infinite),
                 "(?i)^[+-]?inf(inity)?$",
                 f"in the range of {kind}",
@@ -289,7 +289,7 @@ def guessed(texts: Any) -> Any:
         return texts
 
 
-def _check_pattern(texts: Any, pattern: str, expected: str) -> None:
+def _require_all_match(texts: Any, pattern: str, expected: str) -> None:
     pc = library().compute
     matches = pc.match_substring_regex(texts, pattern)
     if pc.all(matches).as_py() is False:
@@ -302,7 +302,7 @@ def _converted(texts: Any, read: Callable[[str], Any]) -> list[Any]:
 
 def _blobs(texts: Any) -> Any:
     pa = library()
-    _check_pattern(texts, "^0x([0-9a-fA-F]{2})*$", "a blob as 0x and hexadecimal digits")
+    _require_all_match(texts, "^0x([0-9a-fA-F]{2})*$", "a blob as 0x and hexadecimal digits")
     values = texts.to_pylist()
     blobs = [None if text is None else bytes.fromhex(text[2:]) for text in values]
     return pa.array(blobs, pa.binary())
@@ -310,7 +310,7 @@ def _blobs(texts: Any) -> Any:
 
 def _uuids(texts: Any) -> Any:
     pa = library()
-    _check_pattern(texts, _UUID, "a UUID of 36 characters")
+    _require_all_match(texts, _UUID, "a UUID of 36 characters")
     values = texts.to_pylist()
     blobs = [None if text is None else bytes.fromhex(text.replace("-", "")) for text in values]
     storage = pa.array(blobs, pa.binary(16))

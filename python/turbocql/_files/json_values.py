@@ -20,10 +20,10 @@ from .from_text import (
     type_of,
 )
 
-__all__ = ["column_of", "guessed_of", "without_duplicates"]
+__all__ = ["column_of", "guessed_of", "reject_duplicate_keys"]
 
 
-def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The dict of a JSON object, for `object_pairs_hook`.
 
     Raises: `ValueError` if a name occurs twice.

@@ -11,8 +11,8 @@ from typing import Any
 from .._core import CqlType
 from ..errors import ConfigError, EncodeError
 from .from_text import Number, from_texts, guessed, has_kind, is_nested, library, read_all
-from .json_values import column_of, guessed_of, without_duplicates
-from .literals import nested_of
+from .json_values import column_of, guessed_of, reject_duplicate_keys
+from .literals import parse_nested_cell
 from .number_lists import numbers_of
 from .quotes import CheckedQuotes, unescaped
 from .reader import MAX_BATCH_ROWS, FileErrors, OnUnreadable, Reader, Skip, Unit
@@ -45,7 +45,7 @@ def _decoder(*, exact: bool) -> json.JSONDecoder:
         parse_int=_parse_int if exact else None,
         # NaN, Infinity and -Infinity without quotes are read like these words in quotes.
         parse_constant=str,
-        object_pairs_hook=without_duplicates,
+        object_pairs_hook=reject_duplicate_keys,
     )
 
 
@@ -136,12 +136,12 @@ class CsvFile(Reader):
 
         A batch is yielded after the next one was read: only then is the batch known to be complete.
         """
-        block, yielded_rows = _BLOCK, 0
+        block, yielded_count = _BLOCK, 0
         while True:
             file, raw_file = self.open_bytes()
             with raw_file:
                 checked_file, last_batch = CheckedQuotes(self, file), None
-                rows_read = batches_read = 0
+                read_count = batches_read = 0
                 try:
                     csv_reader = self._open(checked_file, names, block)
                     while True:
@@ -154,28 +154,30 @@ class CsvFile(Reader):
                             self.bytes_read = raw_file.tell()
                             break
                         batches_read += 1
-                        if last_batch is not None and rows_read > yielded_rows:
-                            yield self._new_rows(checked_file, last_batch, rows_read - yielded_rows)
-                            yielded_rows = rows_read
-                        last_batch, rows_read = batch, rows_read + batch.num_rows
+                        if last_batch is not None and read_count > yielded_count:
+                            yield self._unyielded_rows(
+                                checked_file, last_batch, read_count - yielded_count
+                            )
+                            yielded_count = read_count
+                        last_batch, read_count = batch, read_count + batch.num_rows
                 except EncodeError as error:
                     block = self._next_block_size(block, error)
                     continue
             if checked_file.ends_in_quotes:
                 # pyarrow accepts such a file.
                 raise self.file_error("the file ends within quotes: it may have been cut off")
-            if last_batch is not None and rows_read > yielded_rows:
-                yield self._new_rows(checked_file, last_batch, rows_read - yielded_rows)
+            if last_batch is not None and read_count > yielded_count:
+                yield self._unyielded_rows(checked_file, last_batch, read_count - yielded_count)
             return
 
-    def _new_rows(self, file: CheckedQuotes, batch: Any, count: int) -> Any:
+    def _unyielded_rows(self, file: CheckedQuotes, batch: Any, count: int) -> Any:
         """The last `count` rows of a batch, with escapes replaced."""
-        new_rows = batch.slice(batch.num_rows - min(batch.num_rows, count))
+        unyielded_rows = batch.slice(batch.num_rows - min(batch.num_rows, count))
         escape = self.context.csv.escape
         if escape is None or not file.has_escapes:
-            return new_rows
-        columns = [unescaped(column, escape) for column in new_rows.columns]
-        return library().RecordBatch.from_arrays(columns, new_rows.schema.names)
+            return unyielded_rows
+        columns = [unescaped(column, escape) for column in unyielded_rows.columns]
+        return library().RecordBatch.from_arrays(columns, unyielded_rows.schema.names)
 
     def _typed(
         self,
@@ -204,7 +206,7 @@ class CsvFile(Reader):
                 if numbers is not None:
                     return numbers
                 values = [
-                    None if text is None else nested_of(cql_type, text, decoder)
+                    None if text is None else parse_nested_cell(cql_type, text, decoder)
                     for text in texts.to_pylist()
                 ]
                 return column_of(cql_type, values)

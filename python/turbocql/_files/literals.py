@@ -12,7 +12,7 @@ from typing import Any
 from .._core import CqlType
 from .from_text import INTEGERS, Number, kind_of, names_of, thawed
 
-__all__ = ["nested_of"]
+__all__ = ["parse_nested_cell"]
 
 _NUMBERS = {*INTEGERS, "varint", "decimal", "float", "double"}
 _NULL = re.compile(r"(?:null|NULL|None)(?!\w)")
@@ -46,7 +46,7 @@ _EXAMPLES = {
 }
 
 
-def nested_of(cql_type: CqlType, text: str, decoder: json.JSONDecoder) -> Any:
+def parse_nested_cell(cql_type: CqlType, text: str, decoder: json.JSONDecoder) -> Any:
     """The value of a cell, as a value of JSON for `column_of`.
 
     Raises: `ValueError`, with an example, for text that is neither JSON nor a CQL literal.

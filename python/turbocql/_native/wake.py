@@ -110,14 +110,14 @@ def start(event_loop: asyncio.AbstractEventLoop, requests: _core.Requests) -> No
     """
     _loops_with_thread.add(event_loop)
     threading.Thread(
-        target=_wake_on_requests,
+        target=_run_wake_thread,
         args=(weakref.ref(event_loop), requests),
         name="turbocql-notify",
         daemon=True,
     ).start()
 
 
-def _wake_on_requests(
+def _run_wake_thread(
     reference: weakref.ref[asyncio.AbstractEventLoop], requests: _core.Requests
 ) -> None:
     while (drain := requests.wait()) is not None:

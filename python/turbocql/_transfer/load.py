@@ -64,10 +64,10 @@ def rows_or_columns(rows: Any, columns: Any, on_thread: bool) -> Any:
                 f"pass a {type(rows).__name__} as columns=: as rows it is no iterable of rows"
             )
         return rows
-    data_columns = columns_of(columns)
-    if data_columns is None:
+    input_columns = columns_of(columns)
+    if input_columns is None:
         return []
-    return _core.Columns(data_columns.pieces, None, [], False, False, on_thread, False, None, None)
+    return _core.Columns(input_columns.pieces, None, [], False, False, on_thread, False, None, None)
 
 
 class Load:
@@ -141,9 +141,9 @@ class Load:
         """
         if not is_files(data):
             self._files.check_unused()
-            data_columns = columns_of(data)
-            self._files.expect(None if data_columns is None else data_columns.rows)
-            return data_columns
+            input_columns = columns_of(data)
+            self._files.expect(None if input_columns is None else input_columns.rows)
+            return input_columns
         types = {name: cql_type for name, _, cql_type in table}
         definitions = {udt[0]: _definition(*udt) for udt in udts}
         return self._files.open(data, types, definitions, self._rename)
@@ -170,12 +170,12 @@ class Load:
     def dry_run_report(
         self,
         session: _core.Session,
-        data_columns: Columns,
+        input_columns: Columns,
         insert: Prepared,
         care: _core.Care | None,
     ) -> BulkReport:
         """The report of a dry run, which reads and encodes all rows, and sends none."""
-        columns = self.columns(data_columns, on_thread=False, care=care)
+        columns = self.columns(input_columns, on_thread=False, care=care)
         encoded = _core.EncodedColumns(session, columns, insert)
         rows, failures = 0, list[BulkFailure]()
         try:
@@ -317,11 +317,11 @@ class Load:
             )
 
     def columns(
-        self, data_columns: Columns, *, on_thread: bool, care: _core.Care | None = None
+        self, input_columns: Columns, *, on_thread: bool, care: _core.Care | None = None
     ) -> _core.Columns:
         """The data's columns for the statement, as the native core reads them."""
         return _core.Columns(
-            data_columns.pieces,
+            input_columns.pieces,
             self._fields,
             list(self._pairs_of_key),
             self._leaves_nulls,

@@ -277,8 +277,8 @@ class Files:
             for row in range(first, first + len(batch)):
                 if row not in errors or row in rejected_rows:
                     continue
-                row_batch = batch.slice(row - first, 1)
-                columns_and_fields = zip(row_batch.columns, row_batch.schema, strict=True)
+                single_row = batch.slice(row - first, 1)
+                columns_and_fields = zip(single_row.columns, single_row.schema, strict=True)
                 values = {
                     field.name: cells_of(column, field, None)[0]
                     for column, field in columns_and_fields

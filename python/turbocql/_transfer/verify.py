@@ -91,10 +91,10 @@ class Verification:
         return [row for row in rows if self._random.random() < self._share]
 
     def encoded(
-        self, session: _core.Session, data_columns: Columns, insert: Any
+        self, session: _core.Session, input_columns: Columns, insert: Any
     ) -> _core.EncodedColumns:
         """The rows of the data, encoded as a load would send them."""
-        columns = self.load.columns(data_columns, on_thread=False)
+        columns = self.load.columns(input_columns, on_thread=False)
         encoded = _core.EncodedColumns(session, columns, insert)
         self._values, self._markers = encoded.values, len(insert.markers)
         return encoded

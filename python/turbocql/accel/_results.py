@@ -64,7 +64,7 @@ class Results(Group):
                 raise NotReplaced("it has been replaced")
             deserializers = importlib.import_module("cassandra.deserializers")
         shape, width = "list", None
-        finish: Callable[..., Any] = _unchanged
+        finish: Callable[..., Any] = _identity
         if self._handler == "LazyProtocolHandler":
             shape, finish = "lazy", _generated
         elif self._handler == "NumpyProtocolHandler":
@@ -86,7 +86,7 @@ class Results(Group):
         return [Patch(owner, "recv_results_rows", self.names[0], replacement, counts, learned)]
 
 
-def _unchanged(rows: Any) -> Any:
+def _identity(rows: Any) -> Any:
     return rows
 
 

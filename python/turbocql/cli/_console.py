@@ -59,8 +59,8 @@ def help_text(width: int) -> str:
     for command, abbreviation, purpose in _HELP:
         line = f"  {command:{longest}}  {abbreviation:10}  {purpose}".rstrip()
         if len(line) > width or len(command) > longest:
-            remarks = ", ".join(part for part in (abbreviation, purpose) if part)
-            line = f"  {command}\n      {remarks}".rstrip()
+            abbreviation_and_purpose = ", ".join(part for part in (abbreviation, purpose) if part)
+            line = f"  {command}\n      {abbreviation_and_purpose}".rstrip()
         lines.append(line)
     lines += ["", "Ctrl-C cancels a statement, Ctrl-D ends the shell."]
     return "\n".join(lines)

@@ -16,7 +16,7 @@ import click
 
 from .._cql.names import parse_table_name, qualified, quoted
 from .._files.from_text import days_of, milliseconds_of
-from .._files.json_values import without_duplicates
+from .._files.json_values import reject_duplicate_keys
 from ..codec import CqlType
 from ..rows import Column
 from ..statements import Prepared
@@ -248,7 +248,7 @@ def _value(cql_type: CqlType, text: str) -> Any:
             parse_float=str,
             parse_int=str,
             parse_constant=str,
-            object_pairs_hook=without_duplicates,
+            object_pairs_hook=reject_duplicate_keys,
         )
     except ValueError as error:
         raise ValueError(f"expected JSON: {error}") from None

@@ -39,7 +39,7 @@ def top(interval_s: float, count: int | None, **connection: Any) -> None:
     with opened(**connection) as session:
         probes = _NodeProbes(session)
         if not sys.stdout.isatty():
-            _print_tables(probes, interval_s, count or 1)
+            _print_snapshots(probes, interval_s, count or 1)
             return
         from rich.console import Console
         from rich.live import Live
@@ -125,7 +125,7 @@ def _sparkline(latencies: list[float]) -> str:
     return "".join(_SPARK_CHARACTERS[min(7, int(8 * latency / longest))] for latency in recent)
 
 
-def _print_tables(probes: _NodeProbes, interval_s: float, count: int) -> None:
+def _print_snapshots(probes: _NodeProbes, interval_s: float, count: int) -> None:
     from ._show import print_rows
 
     for number in range(count):

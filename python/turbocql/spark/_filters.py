@@ -30,9 +30,11 @@ class Keys(NamedTuple):
     """The conditions in CQL that replace filters of a query."""
 
     where: str
-    """The condition on the clustering columns; with `partition_values`, on the whole key."""
+    """The condition: on the whole key with `bind_values_by_partition`, otherwise on the clustering
+    columns.
+    """
     values: tuple[Any, ...]
-    partition_values: tuple[tuple[Any, ...], ...]
+    bind_values_by_partition: tuple[tuple[Any, ...], ...]
     """The values of the condition for each queried partition; empty for a scan."""
 
 
@@ -66,11 +68,13 @@ def pushed(
     conditions = [condition for _, (condition, _) in bounds.values()]
     values = tuple(value for _, (_, value) in bounds.values())
     pushed_filters = [filter_ for filter_, _ in bounds.values()]
-    partition_values: tuple[tuple[Any, ...], ...] = ()
+    bind_values_by_partition: tuple[tuple[Any, ...], ...] = ()
     if len(key_options) == len(partition):
         options_of = [key_options[name][1] for name in partition]
         if math.prod(map(len, options_of)) <= _MAX_QUERIED_PARTITIONS:
-            partition_values = tuple((*key, *values) for key in itertools.product(*options_of))
+            bind_values_by_partition = tuple(
+                (*key, *values) for key in itertools.product(*options_of)
+            )
             pushed_filters += [filter_ for filter_, _ in key_options.values()]
             conditions = [f"{quoted(name)} = ?" for name in partition] + conditions
     if not conditions:
@@ -80,7 +84,7 @@ def pushed(
         for filter_ in filters
         if not any(filter_ is pushed_filter for pushed_filter in pushed_filters)
     ]
-    return Keys(" AND ".join(conditions), values, partition_values), remaining_filters
+    return Keys(" AND ".join(conditions), values, bind_values_by_partition), remaining_filters
 
 
 def _in_order(columns: Sequence[tuple[str, str, str, int]], key_kind: str) -> list[str]:

@@ -224,8 +224,8 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> Sequence[InputPartition]:
         """The parts of the table."""
-        if self._keys is not None and self._keys.partition_values:
-            return [_Part(None, values) for values in self._keys.partition_values]
+        if self._keys is not None and self._keys.bind_values_by_partition:
+            return [_Part(None, values) for values in self._keys.bind_values_by_partition]
         count = self._count
         if count is None:
             sizes = [split.size_bytes or 0 for split in self._reading.splits(_MIN_PARTITIONS)]

@@ -343,9 +343,9 @@ class Cassandra:
         peers = connection.query(
             "SELECT schema_version, rpc_address, host_id, tokens FROM system.peers"
         )
-        complete_peers = sum(None not in row for row in peers.rows)
-        if complete_peers < self._count - 1:
-            return f"it knows {complete_peers} of the other nodes"
+        complete_peer_count = sum(None not in row for row in peers.rows)
+        if complete_peer_count < self._count - 1:
+            return f"it knows {complete_peer_count} of the other nodes"
         local = connection.query("SELECT schema_version FROM system.local")
         if any(row[0] != local.rows[0][0] for row in peers.rows):
             return "the nodes do not agree on a schema"

@@ -107,7 +107,7 @@ class Connection(Link):
             return None
         return plan(analysis.select, analysis.text, self._keyspace, self.state.upstream_addresses)
 
-    def _is_system(self, analysis: Analysis) -> bool:
+    def _is_not_on_user_table(self, analysis: Analysis) -> bool:
         select = analysis.select
         keyspace = (select.keyspace if select else None) or self._keyspace or ""
         return _is_system(keyspace) or analysis.verb not in _ON_TABLES
@@ -118,9 +118,9 @@ class Connection(Link):
             return None
         message = f"Per-partition rate limit reached for {'writes' if is_write else 'reads'}"
         if RATE_LIMIT in self.extensions:
-            self._fail(frame, RATE_LIMIT_CODE, message, struct.pack(">BB", is_write, 1))
+            self._answer_error(frame, RATE_LIMIT_CODE, message, struct.pack(">BB", is_write, 1))
             return RATE_LIMIT_CODE
-        self._fail(frame, CONFIG_ERROR, message)
+        self._answer_error(frame, CONFIG_ERROR, message)
         return CONFIG_ERROR
 
     def _query(self, frame: Frame) -> None:
@@ -130,7 +130,7 @@ class Connection(Link):
         planned = self._planned(analysis)
         if isinstance(planned, Refusal):
             self._log(frame, text, error=planned.code)
-            self._fail(frame, planned.code, planned.message)
+            self._answer_error(frame, planned.code, planned.message)
             return
         if isinstance(planned, Virtual):
             self._log(frame, text)
@@ -140,7 +140,7 @@ class Connection(Link):
             )
             self._answer(frame, frames.RESULT, rows.encoded())
             return
-        is_system = self._is_system(analysis)
+        is_system = self._is_not_on_user_table(analysis)
         error = None if is_system else self._is_limited(frame, text, analysis.is_write)
         self._log(frame, text, error=error)
         if error is not None:
@@ -172,7 +172,7 @@ class Connection(Link):
         if not message.startswith(frames.int32(SCHEMA_CHANGE)):
             return
         if analysis.change is not None:
-            self.state.change_keyspace(analysis.change)
+            self.state.apply_keyspace_ddl(analysis.change)
         if analysis.dropped_table is not None:
             keyspace, table = analysis.dropped_table
             self.state.maps.pop((keyspace or self._keyspace or "", table), None)
@@ -205,7 +205,7 @@ class Connection(Link):
         has_id = METADATA_ID in self.extensions
         self._log(frame, text, error=planned.code if isinstance(planned, Refusal) else None)
         if isinstance(planned, Refusal):
-            self._fail(frame, planned.code, planned.message)
+            self._answer_error(frame, planned.code, planned.message)
             return
         version = frame.version & 0x7F
         if isinstance(planned, Virtual):
@@ -232,7 +232,7 @@ class Connection(Link):
                 return answer
             prepared = Prepared.parse(message, version)
             if isinstance(planned, Rewrite):
-                prepared = prepared.with_columns(planned.columns(prepared.decoded_columns()))
+                prepared = prepared.with_columns(planned.columns(prepared.column_specs()))
             if LWT in self.extensions and analysis.is_conditional:
                 prepared = replace(prepared, bind_flags=prepared.bind_flags | LWT_MARK)
             body = self._store_prepared(
@@ -247,7 +247,7 @@ class Connection(Link):
         self, prepared: Prepared, statement: Statement, version: int, has_id: bool
     ) -> bytes:
         """Stores a prepared statement, and returns the body of the response to the client."""
-        columns = [*prepared.bound(), *prepared.decoded_columns()]
+        columns = [*prepared.bound(), *prepared.column_specs()]
         if columns:
             statement.table = (columns[0].keyspace, columns[0].table)
             statement.is_system = _is_system(columns[0].keyspace)

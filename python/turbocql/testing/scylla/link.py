@@ -112,7 +112,7 @@ class Link(ABC):
         version = request.version | _RESPONSE
         self._client_writer.write(Frame(version, 0, request.stream, opcode, body).encoded())
 
-    def _fail(self, request: Frame, code: int, message: str, details: bytes = b"") -> None:
+    def _answer_error(self, request: Frame, code: int, message: str, details: bytes = b"") -> None:
         self._answer(request, frames.ERROR, error_body(code, message, details))
 
     def _response(self, frame: Frame) -> None:

@@ -148,7 +148,7 @@ class Rows:
         count = reader.int32()
         return [[reader.value() for _ in range(self.count)] for _ in range(count)]
 
-    def decoded_columns(self) -> list[Column]:
+    def column_specs(self) -> list[Column]:
         """The columns. The result must contain metadata."""
         return decode_columns(self.columns, bool(self.flags & GLOBAL_TABLE), self.count)
 
@@ -227,7 +227,7 @@ class Prepared:
         is_global = bool(self.bind_flags & GLOBAL_TABLE)
         return decode_columns(self.bind_columns, is_global, self.bind_count)
 
-    def decoded_columns(self) -> list[Column]:
+    def column_specs(self) -> list[Column]:
         """The columns of the result; empty for a statement without rows."""
         if self.flags & NO_METADATA:
             return []

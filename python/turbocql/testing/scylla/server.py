@@ -153,7 +153,7 @@ class Server:
         ]
 
     def _move(self, keyspace: str, table: str, token: int | None) -> int:
-        moved: int = self._map(keyspace, table).move(token, self.state.replica_nodes())
+        moved: int = self._map(keyspace, table).move(token, self.state.host_ids_and_shard_counts())
         return moved
 
     def _faults(self, **changes: Any) -> None:

@@ -129,7 +129,7 @@ class State:
         """Makes all metadata ids that clients have stale."""
         self.salt = os.urandom(8)
 
-    def change_keyspace(self, change: KeyspaceChange) -> None:
+    def apply_keyspace_ddl(self, change: KeyspaceChange) -> None:
         """Updates the state after Cassandra has created, altered or dropped a keyspace."""
         if change.action == "drop":
             self.keyspaces.pop(change.keyspace, None)
@@ -156,12 +156,12 @@ class State:
                 return None
             count = power_of_two(keyspace.initial or DEFAULT_COUNT)
             tablets = TabletMap(
-                place_tablets(count, keyspace.replication_factor, self.replica_nodes())
+                place_tablets(count, keyspace.replication_factor, self.host_ids_and_shard_counts())
             )
             self.maps[table] = tablets
         return tablets
 
-    def replica_nodes(self) -> list[tuple[UUID, int]]:
+    def host_ids_and_shard_counts(self) -> list[tuple[UUID, int]]:
         """The host id and the number of shards of each node."""
         return [(node.host_id, node.count) for node in self.nodes]
 

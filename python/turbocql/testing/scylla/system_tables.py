@@ -94,7 +94,7 @@ class Rewrite:
 
     def rows(self, rows: Rows, addresses: Mapping[bytes, bytes]) -> Rows:
         """The result for the client. `addresses` maps nodes' own addresses to the clients' ones."""
-        columns = rows.decoded_columns()
+        columns = rows.column_specs()
         cells = [
             [
                 addresses.get(cell, cell) if column.type == INET and cell is not None else cell
