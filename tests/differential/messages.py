@@ -18,8 +18,8 @@ from turbocql.protocol import BatchMessage, ExecuteMessage, QueryMessage
 
 RULES = {
     "negative_timestamp": (
-        "turbocql writes negative timestamps, which servers take, but for -2**63, which they "
-        "refuse; the reference fails: it packs them as unsigned"
+        "turbocql writes negative timestamps, and refuses only -2**63, which servers do not "
+        "accept; the reference fails, because it packs timestamps as unsigned numbers"
     ),
     "unset_in_version_3": (
         "version 3 has no UNSET and servers would read a null; turbocql refuses, the reference "
@@ -33,12 +33,13 @@ RULES = {
         "which asks for the first page again"
     ),
     "empty_batch_keyspace": (
-        "turbocql writes a flag and the keyspace; of an empty one the reference writes the name "
-        "without the flag, or in versions before 5 nothing, where turbocql refuses"
+        "in version 5, turbocql writes the flag and the empty keyspace, and the reference writes "
+        "the keyspace without the flag; before version 5, turbocql refuses, and the reference "
+        "writes neither"
     ),
     "no_metadata_id": (
-        "turbocql refuses an EXECUTE of version 5 without a result metadata id, to be explicit; "
-        "the reference writes an empty id"
+        "turbocql refuses an EXECUTE of version 5 without a result metadata id, and writes an "
+        "empty id only if the caller passes one; the reference writes an empty id"
     ),
     "metadata_id_left_out": (
         "versions before 5 have no result metadata id: turbocql refuses one that is given, the "

@@ -1,4 +1,7 @@
-"""Tests that tasks of engines give each row and each retry its own write time."""
+"""Tests the write times of an engine's task: each row, and each retry of a row, has its own.
+
+With equal write times, the server would merge the lists of two rows or of two attempts.
+"""
 
 from __future__ import annotations
 

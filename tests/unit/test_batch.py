@@ -1,4 +1,4 @@
-"""Tests that a batch refuses invalid statements and options when they are passed."""
+"""Tests which kinds, options, statements and values a `Batch` accepts, and which it refuses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-//! `execute_many`: this module encodes rows into arenas. The engine keeps a window of requests in
-//! flight, and requests the next arena when it has room.
+//! `execute_many`: encodes rows into arenas, and passes these to the engine. The engine keeps a
+//! limited number of requests in flight, and asks for the next arena when it can send more rows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -64,7 +64,7 @@ impl AfterPreparing for Many {
     }
 }
 
-/// Limits on the speed of sending, extracted from a tuple.
+/// The limits on the speed of sending, and the patience with errors. Extracted from a tuple.
 #[derive(FromPyObject)]
 pub struct PaceOptions {
     #[pyo3(item(0))]
@@ -120,8 +120,10 @@ impl BulkProgress {
         BulkProgress(Arc::new(Progress::new(keeps_ranges)))
     }
 
-    /// Returns the rows that succeeded and that failed, the bytes of values, the maximum and the
-    /// current number of requests in flight, the rows sent again, and the rows written in batches.
+    /// Returns seven numbers, in this order: the rows that succeeded; the rows that failed; the
+    /// bytes of the values of rows that succeeded; the maximum number of requests in flight; their
+    /// current number; how often rows were sent again; and the rows that succeeded in a batch with
+    /// others.
     fn snapshot(&self) -> (u64, u64, u64, usize, usize, u64, u64) {
         let now = self.0.snapshot();
         let (window, retried) = (now.window, now.retried);
@@ -396,7 +398,8 @@ impl BulkStep {
 }
 
 impl Drop for BulkStep {
-    /// Aborts the window with its requests in flight, if the operation was abandoned.
+    /// Aborts the bulk and its requests in flight, if the operation was abandoned. After the
+    /// outcome this has no effect.
     fn drop(&mut self) {
         self.bulk.abort();
     }

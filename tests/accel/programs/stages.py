@@ -35,7 +35,10 @@ def load(name: str) -> Any:
 
 
 class Late(MetaPathFinder):
-    """Accelerates in the middle of an import, as import hooks do."""
+    """Calls `accelerate` while `cassandra.connection` is imported, as a program's import hook may.
+
+    The call is made when that module imports `cassandra.segment`.
+    """
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> None:
         if name == "cassandra.segment" and "cassandra.connection" in sys.modules:

@@ -32,7 +32,7 @@ fn look_up() -> Option<LookUp> {
 }
 
 /// Returns the address of the pointer to an object's dict; null if the object has no such pointer.
-/// Private.
+/// The function is private to CPython.
 type GetDictPointer = unsafe extern "C" fn(object: *mut ffi::PyObject) -> *mut *mut ffi::PyObject;
 // SAFETY: `GetDictPointer` is the function's type as CPython 3.10 to 3.15 declare it; for all other
 // versions quick paths are off. Tests: unit/test_quick_paths.py (lookups).
@@ -72,8 +72,9 @@ fn quick<'py>(
     }
 }
 
-/// Probes two functions: the lookup, with an attribute that exists and one that is missing, and the
-/// address of the dict pointer, with an object that has a dict and one that has none.
+/// Probes two functions of CPython. The lookup must return an attribute that exists, and must not
+/// raise an exception for one that is missing. `_PyObject_GetDictPtr` must return the address of
+/// the pointer to an object's dict, and null for an object that cannot have a dict.
 pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
     #[cfg(not(Py_3_13))]
     if let Some(missing) = LOOK_UP.look_up() {
@@ -96,7 +97,7 @@ pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
             (py.import("io")?.getattr("BytesIO")?.call0()?, PyString::new(py, ""));
         // SAFETY: `with` and `without` keep the objects alive, and `py` proves that the GIL is
         // held. The returned address lies within the object, so it is valid as long as the object.
-        // `*place` is dereferenced as a dict only after an attribute was set; a null dict makes
+        // `*slot` is dereferenced as a dict only after an attribute was set; a null dict makes
         // `PyDict_Size` return -1 with an exception. Tests: unit/test_quick_paths.py (lookups).
         unsafe {
             let slot = dict_pointer(with.as_ptr());

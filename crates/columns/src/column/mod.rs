@@ -21,7 +21,8 @@ use crate::column::nested::{Lists, Maps, Structs, Vectors};
 use crate::schema::{self, Decimal, Duration, Profile, Texts, Time, Uuids, Varint, data_type};
 use crate::text;
 
-/// The error has its place. It is boxed, so that a `Result` is small.
+/// The error has the path to the part of the value that it concerns. It is boxed, so that a
+/// `Result` is small.
 pub type Outcome<T> = Result<T, Box<CodecError>>;
 
 /// The error for bytes that cannot be read as `cql_type`, or that do not fit the chosen Arrow type.

@@ -38,8 +38,9 @@ pub(crate) async fn reach(
 }
 
 /// Sends OPTIONS, which a client may send before it authenticates, and waits for the answer. A node
-/// that hangs still accepts connections, but does not answer. If `may_lack_cql` is true, the
-/// server may speak another protocol, and an error says so.
+/// that hangs still accepts connections, but does not answer. If `may_lack_cql` is true, line ends
+/// are sent after one second without an answer, because a server of another protocol may wait for
+/// them.
 async fn probe(
     address: SocketAddr,
     tls: Option<&Arc<ClientConfig>>,
@@ -142,7 +143,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// are made at a time.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// The least time that a node has to answer [`Endpoints::probe`], if it may have fallen silent.
+/// The lower bound of [`Endpoints::patience`].
 const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 
 impl Endpoints {
@@ -190,7 +191,8 @@ impl Endpoints {
     pub(crate) fn patience(&self, at: SocketAddr) -> Duration {
         let took = match self.states().get(&at) {
             Some(ProbeResult::Answers(_, took)) => *took,
-            // The translator does not probe the contact point with which the session began.
+            // The last probe failed, or there was none: the driver does not translate the address
+            // of the contact point at which it opens the session, so that point is not probed.
             _ => self.took,
         };
         (took * 4).min(self.limit).max(LEAST_PATIENCE)
@@ -222,7 +224,8 @@ impl Endpoints {
         }
         let failed = match timeout(self.limit, self.probe(at)).await {
             Ok(Ok(())) => return Ok(()),
-            // After any other failure the driver still connects, and reports its own error.
+            // The probe failed before its time limit. The driver connects nevertheless, and reports
+            // its own error. Only a probe that times out keeps the driver from connecting.
             Ok(Err(error)) => ProbeResult::Fails(error.to_string()),
             Err(_) => ProbeResult::Silent,
         };

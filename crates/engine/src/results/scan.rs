@@ -18,7 +18,7 @@ use crate::statement::{Prepared, RequestOptions};
 use crate::terms::PagingState;
 use crate::terms::Response;
 
-/// The number of rows in the first page, unless the limit is lower.
+/// The number of rows that each worker requests first, unless `most_rows` is smaller.
 const FEW_ROWS: i32 = 100;
 /// The size that pages are adapted to, in bytes. Pages with wide rows have few rows.
 const PAGE_BYTES: usize = 1 << 20;
@@ -45,8 +45,8 @@ pub struct ScanRange {
     pub near: Option<Near>,
 }
 
-/// The pages of ranges, in the order of their arrival. At most one ready page waits in the channel,
-/// and one page of each range that is being read. Dropping the scan cancels its requests.
+/// The pages of ranges, in the order of their arrival. At most one page waits in the channel. Each
+/// range that is being read holds at most one more. Dropping the scan cancels its requests.
 pub struct Scan {
     pages: Mutex<mpsc::Receiver<PageResult>>,
     task: TaskHandle,
@@ -145,8 +145,10 @@ impl Scan {
 
     /// The next page of any range; `None` after the last.
     ///
-    /// After an error, the scan continues: the failed page is requested again. But if the server
-    /// has repeated a paging state, the range ends. Dropping this future loses no page.
+    /// If a page could not be read, the scan requests it again after the error. If the server has
+    /// repeated a paging state, the scan continues with another range. If the session was closed,
+    /// the scan has ended, and each further call returns this error. Dropping this future loses no
+    /// page.
     pub async fn next(&self) -> Result<Option<Response>, EngineError> {
         let page = self.pages.lock().await.recv().await;
         if page.is_none() && self.is_cut.load(Ordering::Acquire) {
@@ -347,9 +349,9 @@ mod tests {
             };
             async move {
                 match (range, at, nth) {
-                    // This error passes within the patience.
+                    // The scan retries after this error without returning it.
                     (0, 1, 1 | 2) => Err(EngineError::new(ErrorKind::Timeout, "late")),
-                    // This error does not pass by itself.
+                    // The scan returns this error, and then requests the page again.
                     (1, 2, 1 | 2) => Err(EngineError::new(ErrorKind::Decode, "odd")),
                     _ => Ok(page(range, at, 3, 1)),
                 }

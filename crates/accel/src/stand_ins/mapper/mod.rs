@@ -22,7 +22,8 @@ use crate::ffi::version;
 use convert::Values;
 use plan::Plan;
 
-/// The driver handles models with more columns than this.
+/// The maximum number of columns of a model that the stand-ins handle. The driver handles models
+/// with more columns.
 const WIDEST: usize = 4_096;
 /// The maximum number of models in `Mapper::plans`. When it is reached, the cache is cleared.
 const MAX_MODELS: usize = 256;
@@ -54,14 +55,15 @@ pub struct Mapper {
     protect_name: Py<PyAny>,
     /// `logging.Logger`.
     logger: Py<PyType>,
-    /// Classes whose methods the stand-ins replace or do themselves.
+    /// Classes of the driver whose methods the stand-ins replace, or whose work they do without a
+    /// call. If such a class has been changed, the driver does the work.
     depends: Vec<Dependence>,
     planner: Py<PyAny>,
     /// The plans, by the address of the model's class.
     plans: Mutex<HashMap<usize, PlanState>>,
 }
 
-/// Classes of the driver, from a tuple.
+/// Classes of the driver, and `logging.Logger`. Extracted from a tuple.
 #[derive(FromPyObject)]
 struct DriverClasses {
     #[pyo3(item(0))]
@@ -119,11 +121,12 @@ enum PlanState {
 #[pymethods]
 impl Mapper {
     /// `planner` returns the description of a model, or `None` if the driver must handle the model.
-    /// `values` are the classes of UUIDs and decimals, and the function that copies. `classes` are
-    /// the classes of managers, inserts, assignments, simple statements and loggers. `defaults` are
-    /// the defaults of timeouts and page sizes. `functions` save an instance with the options of a
-    /// query set, and protect names. `depends` are classes, and a function that checks whether they
-    /// are as the driver has defined them.
+    /// `values` are `uuid.UUID`, `decimal.Decimal` and `copy.deepcopy`. `classes` are
+    /// `BaseValueManager`, `InsertStatement`, `AssignmentClause`, `SimpleStatement` and
+    /// `logging.Logger`. `defaults` are the driver's defaults for a timeout and a page size.
+    /// `functions` are one that saves an instance with the options of a query set, and the driver's
+    /// `protect_name`. `depends` are classes, and a function that checks whether they are as the
+    /// driver has defined them.
     #[new]
     fn new(
         planner: Bound<'_, PyAny>,
@@ -179,7 +182,8 @@ impl Mapper {
         };
         let entry = if seen < OFTEN { Some(PlanState::Seen(seen)) } else { self.make_plan(class)? };
         let mut all = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        // Dropped after the lock: a class may have a finalizer.
+        // Dropped after the mutex is unlocked: a plan owns Python objects, whose finalizers may run
+        // code that locks it.
         let dropped =
             if all.len() >= MAX_MODELS { std::mem::take(&mut *all) } else { HashMap::new() };
         let plan = match &entry {
@@ -276,7 +280,8 @@ impl MapperStandIn {
         let name = NAMES[stand_in.work as usize].0;
         let function = call::function(this, name, doc)?;
         match stand_in.work {
-            // `execute` is not a method. Python code makes the other two class methods.
+            // `execute` is a function of a module. The other two are class methods: Python code
+            // wraps them in `classmethod`.
             Work::Execute | Work::Create | Work::TableName => Ok(function),
             Work::Init
             | Work::SetPersisted
