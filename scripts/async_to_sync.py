@@ -36,7 +36,7 @@ FILES = {
 """The files that are generated as a whole: source file to generated file."""
 DEFINITIONS = {
     "rows.py": ("rows.py", ["AsyncRows"]),
-    "diagnose/__init__.py": ("aio.py", ["diagnosis", "diagnose"]),
+    "_diagnosis/blocking.py": ("aio.py", ["diagnosis", "diagnose"]),
 }
 """Files that contain generated classes and functions, with the file and names of their sources."""
 

@@ -13,30 +13,57 @@ import importlib as _importlib
 import os as _os
 import warnings as _warnings
 from collections.abc import Iterable as _Iterable
+from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from . import _core, aio, cluster, codec, errors, policies, protocol, schema, security
-from . import _native as _native
-from .bulk import BulkFailure, BulkReport, Difference, Progress, UnloadReport, VerifyReport
-from .config import Config
-from .diagnose import Diagnosis, diagnose, diagnosis
-from .errors import Error
-from .policies import (
-    Balancing,
-    Consistency,
-    ConstantSpeculation,
-    ExecutionProfile,
-    LatencyAwareness,
-    PercentileSpeculation,
-    Retry,
-    Speculation,
-)
-from .rows import AsyncRows, Column, Rows
-from .security import Authenticator, Secret, Tls
-from .session import Session, connect
-from .statements import Batch, Bound, Prepared, Query
-from .tables import Split
-from .types import UNSET, Date, Duration, FrozenMap, Time, Timestamp
+# The import of a submodule binds its name in this package. For `diagnose` that must happen before
+# the name stands for the function, so it is imported here. It imports no other module.
+from . import _core
+from . import diagnose as _diagnose  # noqa: F401
+
+if TYPE_CHECKING:
+    from . import (  # noqa: F401
+        accel,
+        aio,
+        bulk,
+        cluster,
+        codec,
+        columns,
+        config,
+        dbapi,
+        errors,
+        policies,
+        protocol,
+        rows,
+        schema,
+        security,
+        session,
+        statements,
+        tables,
+        types,
+    )
+    from .bulk import BulkFailure, BulkReport, Difference, Progress, UnloadReport, VerifyReport
+    from .config import Config
+    from .diagnose import Diagnosis, diagnose, diagnosis
+    from .errors import Error
+    from .policies import (
+        Balancing,
+        Consistency,
+        ConstantSpeculation,
+        ExecutionProfile,
+        LatencyAwareness,
+        PercentileSpeculation,
+        Retry,
+        Speculation,
+    )
+    from .rows import AsyncRows, Column, Rows
+    from .security import Authenticator, Secret, Tls
+    from .session import Session, connect
+    from .statements import Batch, Bound, Prepared, Query
+    from .tables import Split
+    from .types import UNSET, Date, Duration, FrozenMap, Time, Timestamp
+else:
+    del diagnose
 
 __all__ = [
     "UNSET",
@@ -110,10 +137,47 @@ def accelerate(*, without: _Iterable[str] = ()) -> None:
     _importlib.import_module(".accel", __name__).accelerate(without=without)
 
 
-def __getattr__(name: str) -> _Any:
-    if name in ("accel", "dbapi"):
-        return _importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+_SUBMODULES = (
+    *("accel", "aio", "bulk", "cluster", "codec", "columns", "config", "dbapi", "errors"),
+    *("policies", "protocol", "rows", "schema", "security", "session", "statements", "tables"),
+    "types",
+)
+_ORIGINS = {
+    name: module
+    for module, names in {
+        "bulk": "BulkFailure BulkReport Difference Progress UnloadReport VerifyReport",
+        "config": "Config",
+        "diagnose": "Diagnosis diagnose diagnosis",
+        "errors": "Error",
+        "policies": "Balancing Consistency ConstantSpeculation ExecutionProfile LatencyAwareness"
+        " PercentileSpeculation Retry Speculation",
+        "rows": "AsyncRows Column Rows",
+        "security": "Authenticator Secret Tls",
+        "session": "Session connect",
+        "statements": "Batch Bound Prepared Query",
+        "tables": "Split",
+        "types": "UNSET Date Duration FrozenMap Time Timestamp",
+    }.items()
+    for name in names.split()
+}
+"""The module of each public name. It is imported when the name is first looked up: an accelerated
+program uses none of them, and a program that reads values needs no session."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _Any:
+        if name in _ORIGINS:
+            module = _importlib.import_module(f".{_ORIGINS[name]}", __name__)
+            value = globals()[name] = getattr(module, name)
+            return value
+        if name in _SUBMODULES:
+            # The import binds the name here too.
+            return _importlib.import_module(f".{name}", __name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_SUBMODULES})
 
 
 # A thread that runs native code while the interpreter ends can abort the process. This handler lets

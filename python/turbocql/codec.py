@@ -22,7 +22,7 @@ from ._core import (
     routing_key,
     token,
 )
-from ._native import cassandra_types
+from ._native.preload import cassandra_types
 
 __all__ = [
     "CqlType",

@@ -18,6 +18,10 @@ Example:
 
 from __future__ import annotations
 
+# The core takes classes from these modules later, when the process may have no file descriptor left
+# or may be exiting.
+from . import policies, rows  # noqa: F401
 from ._core import BatchMessage, ExecuteMessage, QueryMessage, ResultRows, RowsDecoder
+from ._native import preload  # noqa: F401
 
 __all__ = ["BatchMessage", "ExecuteMessage", "QueryMessage", "ResultRows", "RowsDecoder"]

@@ -64,7 +64,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("source", "target", "before", "after"),
     [
         ("aio.py", "session.py", "concurrency: int = 256", "concurrency: int = 128"),
-        ("aio.py", "diagnose/__init__.py", "statement = next", "text = next"),
+        ("aio.py", "_diagnosis/blocking.py", "statement = next", "text = next"),
         ("_session/async_tables.py", "_session/tables.py", "= await in_thread(", "= await ("),
         ("rows.py", "rows.py", "await self._trace()", "self._trace()"),
     ],

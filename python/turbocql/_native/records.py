@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import namedtuple
 from functools import lru_cache
 from keyword import iskeyword
 from typing import Any
 from unicodedata import normalize
-from uuid import SafeUUID
-
-SAFE_UUID_UNKNOWN = SafeUUID.unknown
-DATACLASS_FIELD: Any = vars(dataclasses)["_FIELD"]
 
 
 def field_names(names: tuple[str, ...]) -> list[str]:

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, TypeAlias, cast
 
-from .records import DATACLASS_FIELD
-
 __all__ = ["field_names", "row_maker"]
 
 _MakeRow: TypeAlias = "Callable[[tuple[Any, ...]], Any]"
@@ -101,6 +99,7 @@ def _conditional(row_class: Callable[..., Any], names: tuple[str, ...]) -> _Make
     return make_unless_applied
 
 
+_STORED: Any = vars(dataclasses)["_FIELD"]
 _ARGUMENT: Any = vars(dataclasses)["_FIELD_INITVAR"]
 
 
@@ -135,7 +134,7 @@ def _fields(row_class: Any) -> list[_Field] | None:
             )
             # `dataclasses.fields` leaves out `InitVar`s, which `__init__` takes as arguments.
             for field in members
-            if field.init and field._field_type in (DATACLASS_FIELD, _ARGUMENT)
+            if field.init and field._field_type in (_STORED, _ARGUMENT)
         ]
     if hasattr(row_class, "__attrs_attrs__"):
         no_default = sys.modules["attr"].NOTHING

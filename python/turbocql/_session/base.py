@@ -9,6 +9,7 @@ from uuid import UUID
 from .. import _core
 from .._checks import check_int, check_seconds
 from .._columns.pieces import Columns
+from .._native import preload  # noqa: F401
 from .._options import ExecuteOptions, StatementOptions
 from .._schema.read import PAGE_SIZE
 from .._transfer.load import Load, Pace

@@ -7,56 +7,26 @@ same information as data.
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from .._diagnosis.collect import (
-    TIMEOUT_S,
-    Diagnosis,
-    NodeDiagnosis,
-    QuickPath,
-    SessionDiagnosis,
-    steps,
-)
-from ..errors import Error
-from ..session import Session
+if TYPE_CHECKING:
+    from .._diagnosis.blocking import diagnose, diagnosis
+    from .._diagnosis.collect import Diagnosis, NodeDiagnosis, QuickPath, SessionDiagnosis
 
 __all__ = ["Diagnosis", "NodeDiagnosis", "QuickPath", "SessionDiagnosis", "diagnose", "diagnosis"]
 
+if not TYPE_CHECKING:
 
-# Generated from diagnosis of aio.py by scripts/async_to_sync.py: change the source.
-def diagnosis(session: Session | None = None) -> Diagnosis:
-    """Describes this installation and, if a session is passed, its cluster.
+    def __getattr__(name: str) -> Any:
+        # The package imports this module to bind its name, and the names here come when they are
+        # used.
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .._diagnosis import blocking, collect
 
-    The description of the cluster comes from the server's system tables. Each query takes 10
-    seconds at most. If a query fails, `notes` of the result's `session` say why. The result
-    contains no secrets.
-
-    Raises: `TypeError` if `session` is of a class other than `Session`.
-    """
-    if session is not None and not isinstance(session, Session):
-        raise TypeError(
-            f"expected a turbocql.Session, got {type(session).__name__}; for an AsyncSession, call"
-            " `await turbocql.aio.diagnose(session)`"
-        )
-    running = steps(session, asynchronous=False)
-    try:
-        statement = next(running)
-        while True:
-            assert session is not None
-            try:
-                rows = session.execute(
-                    statement, consistency="ONE", timeout_s=TIMEOUT_S, rows="dict"
-                )
-                answer: Any = rows.all(), rows.coordinator
-            except Error as error:
-                answer = error
-            statement = running.send(answer)
-    except StopIteration as end:
-        result: Diagnosis = end.value
-        return result
+        value = globals()[name] = getattr(blocking if name[0].islower() else collect, name)
+        return value
 
 
-# Generated from diagnose of aio.py by scripts/async_to_sync.py: change the source.
-def diagnose(session: Session | None = None, *, file: TextIO | None = None) -> None:
-    """Prints what [`diagnosis`][turbocql.diagnosis] finds, to standard output or `file`."""
-    print(diagnosis(session), file=file)
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
