@@ -11,7 +11,7 @@ import pytest
 from tests.accel.environments import SAFE, installed_driver
 
 from turbocql import accel
-from turbocql.accel import _mapper
+from turbocql.accel import _mapper_functions
 
 with warnings.catch_warnings():
     # On later CPythons, some modules of the drivers import deprecated modules.
@@ -52,7 +52,8 @@ def driver() -> str:
 def digests() -> Iterator[None]:
     """Computes digests of the driver's functions once, not for each of 1,000 installations."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_mapper, "source_digest", functools.cache(_mapper.source_digest))
+        cached = functools.cache(_mapper_functions.source_digest)
+        patch.setattr(_mapper_functions, "source_digest", cached)
         yield
 
 

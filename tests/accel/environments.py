@@ -32,12 +32,17 @@ LEFT: dict[str, set[str]] = {
     "scylla-driver": set(),
     "scylla-driver-previous": set(),
     "scylla-driver-earlier": set(),
-    # With NumPy 2, the driver's NumPy parser returns no rows.
-    "cassandra-driver": {_HANDLERS["NumpyProtocolHandler"]},
+    "cassandra-driver": set(),
     # This release has a single protocol handler.
     "cassandra-driver-earlier": {*_HANDLERS.values()},
 }
 """For each driver, the seams that are not patched."""
+LEFT_LATER: dict[str, set[str]] = {
+    **{driver: set() for driver in LEFT},
+    # With NumPy 2, the driver's NumPy parser returns no rows.
+    "cassandra-driver": {_HANDLERS["NumpyProtocolHandler"]},
+}
+"""For each driver, the patched seams that leave all calls to the driver after their first use."""
 
 
 def installed_driver() -> str:

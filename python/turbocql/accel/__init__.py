@@ -15,7 +15,26 @@ To run a program without changing it: `python -m turbocql.accel program.py args.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ._install import accelerate, accelerated, status, uninstall
-from ._status import Seam, Status
+
+if TYPE_CHECKING:
+    from ._status import Seam, Status
 
 __all__ = ["Seam", "Status", "accelerate", "accelerated", "status", "uninstall"]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        # An accelerated program may never look at its status.
+        if name in ("Seam", "Status"):
+            from . import _status
+
+            value = globals()[name] = getattr(_status, name)
+            return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

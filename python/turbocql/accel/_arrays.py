@@ -21,8 +21,10 @@ _PAGE = bytes.fromhex(
 class Arrays:
     """Makes arrays of columns of numbers, with the installed NumPy.
 
-    Raises: NotReplaced, if NumPy or the driver's parser for NumPy is missing, or if the two do not
-        work together.
+    The arrays are compared with the driver's own when the first page is read: the comparison needs
+    `numpy.ma`, which a program that reads no such page need not import.
+
+    Raises: NotReplaced, if NumPy or the driver's parser for NumPy is missing.
     """
 
     def __init__(self, original: Any, owner: Any) -> None:
@@ -32,13 +34,27 @@ class Arrays:
             self._dtypes = self._parser._cqltype_to_numpy
         except (ImportError, AttributeError) as error:
             raise NotReplaced(f"it needs NumPy: {error}") from None
-        message = owner(2)
-        original(message, io.BytesIO(_PAGE), 4, {}, None, None)
+        self._original, self._owner = original, owner
+        self._is_compared = False
+        self.problem = ""
+        """The reason why the driver reads all pages; empty if there is none."""
+
+    def are_the_drivers(self) -> bool:
+        """Whether arrays are equal to the driver's own. They are compared once."""
+        if not self._is_compared:
+            try:
+                self.problem = self._difference()
+            except Exception as error:  # an unknown driver may fail in any way
+                self.problem = f"it could not be inspected: {error!r}"
+            self._is_compared = True
+        return not self.problem
+
+    def _difference(self) -> str:
+        message = self._owner(2)
+        self._original(message, io.BytesIO(_PAGE), 4, {}, None, None)
         rows = getattr(message, "parsed_rows", None)
         if not rows:
-            raise NotReplaced(
-                f"with NumPy {self._numpy.__version__}, the driver's own gives no rows"
-            )
+            return f"with NumPy {self._numpy.__version__}, the driver's own gives no rows"
         column = rows["c"]
         numbers = bytearray((7).to_bytes(4, sys.byteorder) + bytes(4))
         our_column = self.finish(["c"], [self._int_type], [(numbers, bytearray(b"\0\1"))])["c"]
@@ -48,7 +64,8 @@ class Arrays:
             != (column.dtype, column.dtype.byteorder)
             or our_column.tolist() != column.tolist()
         ):
-            raise NotReplaced("its arrays differ from those of turbocql")
+            return "its arrays differ from those of turbocql"
+        return ""
 
     @property
     def _int_type(self) -> Any:

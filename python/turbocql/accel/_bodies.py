@@ -6,7 +6,7 @@ import importlib
 import io
 import itertools
 from _io import BytesIO  # the original, even if `io.BytesIO` was replaced
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -154,18 +154,16 @@ def _samples(
     if features is None:
         return
     cls, _ = features
-    feature_names = set(vars(cls))
-    for names in (
-        (),
-        ("use_metadata_id",),
-        ("tablets_routing_v2",),
-        tuple(sorted(_KNOWN_FEATURES)),
-    ):
+    feature_names, messages = set(vars(cls)), _messages(driver, kind, (8,))
+    sets: tuple[Iterable[str], ...] = ((), _KNOWN_FEATURES)
+    if kind == "execute":
+        sets += (("use_metadata_id",), ("tablets_routing_v2",))
+    for names in sets:
         connection = cls()
         for name in feature_names.intersection(names):
             # Bodies do not contain the values of features, so True stands for any value.
             setattr(connection, name, True)
-        for message, version in _messages(driver, kind):
+        for message, version in messages:
             if kind == "execute":
                 message.skip_meta = version == 4
                 message.result_metadata_id = b"metadata" if version > 3 else None
@@ -173,12 +171,15 @@ def _samples(
             yield message, (version, connection)
 
 
-def _messages(driver: Driver, kind: str) -> list[tuple[Any, int]]:
+def _messages(
+    driver: Driver, kind: str, serials: tuple[int | None, ...] = (None, 8)
+) -> list[tuple[Any, int]]:
+    """Messages, and their versions, that have each pair of values of any two fields."""
     protocol, unset = driver.protocol, driver.protocol._UNSET_VALUE
     messages: list[tuple[Any, int]] = []
-    for version, serial, timestamp in itertools.product((3, 4, 5), (None, 8), (None, 0, 1 << 50)):
+    for version, serial, (row, column) in itertools.product((3, 4, 5), serials, _SQUARE):
         values = [b"value", None, b""] + ([unset] if version > 3 else [])
-        common = {"serial_consistency_level": serial, "timestamp": timestamp}
+        common = {"serial_consistency_level": serial, "timestamp": (None, 0, 1 << 50)[row]}
         if kind == "batch":
             kinds = driver.query.BatchType
             queries: list[Any] = [
@@ -186,21 +187,30 @@ def _messages(driver: Driver, kind: str) -> list[tuple[Any, int]]:
                 (False, "text \u20ac", ()),
                 (False, "q", [b"1"]),
             ]
-            for batch_type in (kinds.LOGGED, kinds.UNLOGGED, kinds.COUNTER):
-                for batch_queries in ([], queries):
-                    message = protocol.BatchMessage(batch_type, batch_queries, 6, **common)
-                    message.keyspace = "ks" if version == 5 and serial else None
-                    messages.append((message, version))
-            continue
-        for size, state in itertools.product((None, 0, 5000), (None, b"", b"state")):
-            paging = {"fetch_size": size, "paging_state": state, **common}
-            if kind == "query":
-                messages.append((protocol.QueryMessage("text \u20ac", 1, **paging), version))
-                continue
-            for values_or_none in ([], values, None):
-                message = protocol.ExecuteMessage(b"id", values_or_none, 10, **paging)
-                if version == 5:
-                    message.result_metadata_id = b"metadata"
-                    message.keyspace = "ks" if serial else None
+            batch_type = (kinds.LOGGED, kinds.UNLOGGED, kinds.COUNTER)[column]
+            for batch_queries in ([], queries) if row == column else (queries,):
+                message = protocol.BatchMessage(batch_type, batch_queries, 6, **common)
+                message.keyspace = "ks" if version == 5 and serial else None
                 messages.append((message, version))
+            continue
+        paging = {
+            "fetch_size": (None, 0, 5000)[column],
+            "paging_state": (None, b"", b"state")[(row + column) % 3],
+            **common,
+        }
+        if kind == "query":
+            messages.append((protocol.QueryMessage("text \u20ac", 1, **paging), version))
+            continue
+        values_or_none = ([], values, None)[(row + 2 * column) % 3]
+        message = protocol.ExecuteMessage(b"id", values_or_none, 10, **paging)
+        if version == 5:
+            message.result_metadata_id = b"metadata"
+            message.keyspace = "ks" if serial else None
+        messages.append((message, version))
     return messages
+
+
+_SQUARE = tuple(itertools.product(range(3), range(3)))
+"""Rows and columns of a square. The row, the column, their sum, and the sum of the row and twice
+the column, each modulo 3, number the three values of four fields. So each pair of values of two
+fields is in one of 9 messages."""

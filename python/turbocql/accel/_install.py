@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.machinery
-import importlib.util
 import os
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from ._connections import CONNECTION, connection_groups
@@ -21,9 +18,16 @@ from ._mapper import MODELS, mapper_groups
 from ._origin import NotReplaced, expect_helpers
 from ._patch import Driver, Group, Patch, driver_name
 from ._seams import TypeWatcher, groups
-from ._serializers import SERIALIZERS, serializer_groups
+from ._serializers_module import SERIALIZERS, serializer_groups
 from ._statements import CLUSTER, statement_groups
-from ._status import Seam, Status
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+
+    from ._status import Seam, Status
+else:
+    # Their module imports many others.
+    Loader = MetaPathFinder = object
 
 __all__ = ["accelerate", "accelerated", "status", "uninstall"]
 
@@ -158,6 +162,8 @@ def status() -> Status:
     counts from zero. The calls of a child are not in the counts of the parent, so call `status()`
     in each process. `Status.pid` is the id of the process.
     """
+    from ._status import Seam, Status
+
     with _state.lock:
         if _state.is_enabled:
             _switch_on()
@@ -223,11 +229,7 @@ def _switch_off() -> None:
     _state.modules = {}
     if driver is not None:
         _state.last_seams = [
-            replace(
-                seam,
-                patched=False,
-                why=_REPLACED if seam.name in replaced_names else seam.why or "over",
-            )
+            seam.ended(_REPLACED if seam.name in replaced_names else seam.why or "over")
             for seam in seams
         ]
     if driver is not None:
@@ -360,9 +362,7 @@ def _after_fork_in_child() -> None:
         # The calls made before the fork count in the parent only.
         for patch in _state.patches:
             patch.count_from_here()
-        _state.last_seams = [
-            replace(seam, native=0, fallback=0, learned=0, reasons=()) for seam in _state.last_seams
-        ]
+        _state.last_seams = [seam.at_zero() for seam in _state.last_seams]
     finally:
         _after_fork()
 
@@ -373,7 +373,7 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder(MetaPathFinder):
     """Patches the driver when its modules are imported."""
 
     def find_spec(
@@ -415,10 +415,10 @@ class _Finder(importlib.abc.MetaPathFinder):
                 _state.lock.release()
 
 
-class _Loader(importlib.abc.Loader):
+class _Loader(Loader):
     """Loads a module by another loader, and then patches the driver."""
 
-    def __init__(self, loader: importlib.abc.Loader) -> None:
+    def __init__(self, loader: Loader) -> None:
         self._loader = loader
 
     def __getattr__(self, name: str) -> Any:

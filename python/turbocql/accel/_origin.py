@@ -179,13 +179,54 @@ def expect_parameters(attribute: Any, *shapes: tuple[str, ...]) -> tuple[str, ..
 
     Raises: NotReplaced, if the names are none of `shapes`, or cannot be inspected.
     """
+    original = function(attribute)
     try:
-        names = tuple(inspect.signature(function(attribute)).parameters)
+        names = (
+            _plain_parameters(original)
+            if _is_plain(original)
+            else tuple(inspect.signature(original).parameters)
+        )
     except (TypeError, ValueError):
         raise NotReplaced("its parameters cannot be inspected") from None
     if names not in shapes:
         raise NotReplaced(f"its parameters are ({', '.join(names)}), which turbocql does not know")
     return names
+
+
+_VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
+def _is_plain(original: Any) -> bool:
+    """Whether a function has only parameters that may be passed by position or by name, and no
+    annotations. `inspect.signature` takes long, and most of the driver's functions are so.
+    """
+    if type(original) is not FunctionType and type(original).__name__ not in _COMPILED:
+        return False
+    code = original.__code__
+    return not (
+        code.co_posonlyargcount
+        or code.co_kwonlyargcount
+        or code.co_flags & _VARIADIC
+        or original.__annotations__
+        or hasattr(original, "__wrapped__")
+        or hasattr(original, "__signature__")
+    )
+
+
+def _plain_parameters(original: Any) -> tuple[str, ...]:
+    code = original.__code__
+    names: tuple[str, ...] = code.co_varnames[: code.co_argcount]
+    return names
+
+
+def _plain_signature(original: Any) -> str:
+    names, defaults = _plain_parameters(original), original.__defaults__ or ()
+    required = len(names) - len(defaults)
+    optional = [
+        f"{name}={'...' if _is_not_constant(default) else repr(default)}"
+        for name, default in zip(names[required:], defaults, strict=True)
+    ]
+    return f"({', '.join([*names[:required], *optional])})"
 
 
 class _Ellipsis:
@@ -200,6 +241,8 @@ def _is_not_constant(default: Any) -> bool:
 
 def documented(original: Any) -> str:
     """The signature and docstring of a function, in the form that built-in functions have."""
+    if _is_plain(original):
+        return f"{original.__name__}{_plain_signature(original)}\n--\n\n{original.__doc__ or ''}"
     parameters = inspect.signature(original)
     shown_parameters = [
         # `inspect.signature` can parse only defaults that are constants.

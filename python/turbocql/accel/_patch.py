@@ -8,12 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from ._origin import NotReplaced
 from ._plans import Plans
-from ._status import Seam
+
+if TYPE_CHECKING:
+    from ._status import Seam
 
 __all__ = ["Driver", "Group", "Patch", "driver_name"]
 
@@ -35,10 +37,10 @@ class Patch:
     reasons: Callable[[], list[tuple[str, int]]] = list
     """Why calls were handed to the original, and how many."""
     original: Any = _ABSENT
-    why: str = ""
-    """The reason why the function is not replaced; empty if it is."""
     is_listed: bool = True
     """Whether `status()` lists the patch."""
+    problem: Callable[[], str] = str
+    """The reason why the replacement now hands its calls to the original; empty if it does not."""
     start: tuple[int, int, int] = (0, 0, 0)
     """The counts when counting began. `counted` subtracts them."""
     start_reasons: tuple[tuple[str, int], ...] = ()
@@ -77,10 +79,12 @@ class Patch:
 
     def seam(self, part: str) -> Seam:
         """The function, as `status()` shows it."""
+        # Its classes take long to make, and only reports need them.
+        from ._status import Seam
+
         counted, reasons = self.counted(), self.fallback_reasons()
-        return Seam(
-            self.function_name, not self.why, self.why, *counted, part=part, reasons=reasons
-        )
+        why = self.problem()
+        return Seam(self.function_name, not why, why, *counted, part=part, reasons=reasons)
 
     def _set(self, value: Any) -> None:
         # `type.__setattr__`, so that `TypeWatcher` does not see the change.

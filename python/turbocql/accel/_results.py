@@ -63,18 +63,26 @@ class Results(Group):
             if getattr(original, "__module__", None) != "cassandra.row_parser":
                 raise NotReplaced("it has been replaced")
             deserializers = importlib.import_module("cassandra.deserializers")
-        shape, width = "list", None
+        shape, arrays = "list", None
         finish: Callable[..., Any] = _identity
         if self._handler == "LazyProtocolHandler":
             shape, finish = "lazy", _generated
         elif self._handler == "NumpyProtocolHandler":
             arrays = Arrays(original, owner)
-            shape, finish, width = "arrays", arrays.finish, arrays.width
+            shape, finish = "arrays", arrays.finish
         plans, describe = driver.plans, protocol.ColDesc
+
+        def plan(metadata: Any) -> _core.ResultPlan:
+            if arrays is None:
+                return plans.of_result(metadata, deserializers)
+            if arrays.are_the_drivers():
+                return plans.of_result(metadata, deserializers, arrays.width)
+            return _core.ResultPlan(list(metadata), None, [], [])
+
         stand_in = _core.ResultStandIn(
             original,
             owner,
-            lambda metadata: plans.of_result(metadata, deserializers, width),
+            plan,
             lambda policy, metadata: plans.of_secrets(policy, metadata, describe, deserializers),
             driver.read_ways(),
             not pure,
@@ -83,7 +91,17 @@ class Results(Group):
         )
         replacement = stand_in.function(documented(original))
         counts, learned = stand_in.counts, stand_in.learned
-        return [Patch(owner, "recv_results_rows", self.names[0], replacement, counts, learned)]
+        return [
+            Patch(
+                owner,
+                "recv_results_rows",
+                self.names[0],
+                replacement,
+                counts,
+                learned,
+                problem=(lambda: arrays.problem) if arrays else str,
+            )
+        ]
 
 
 def _identity(rows: Any) -> Any:

@@ -16,8 +16,10 @@ class Seam:
     name: str
     """The dotted name of the function."""
     patched: bool
+    """Whether a native function stands for the driver's, and does calls."""
     why: str
-    """Why the function was not patched, or is no longer patched; empty for a patched function."""
+    """Why the function was not patched, is no longer patched, or why its native function now hands
+    all calls to the driver's own; empty for a patched function."""
     native: int
     """Calls that were done natively."""
     fallback: int
@@ -34,12 +36,17 @@ class Seam:
     @property
     def is_counted(self) -> bool:
         """Whether calls are or were counted: the function is or was patched."""
-        return self.patched or self.why == "over"
+        calls = self.native or self.fallback or self.learned
+        return self.patched or self.why == "over" or bool(calls)
 
     @property
     def is_idle(self) -> bool:
         """Whether calls are or were counted, but none was made."""
         return self.is_counted and not (self.native or self.fallback or self.learned)
+
+    def ended(self, why: str) -> Seam:
+        """The same function, not patched any more."""
+        return replace(self, patched=False, why=why)
 
     def at_zero(self) -> Seam:
         """The same function, not called yet."""
@@ -79,7 +86,10 @@ class Status:
                 continue
             summary = f"native {seam.native:,}, by the driver {seam.fallback:,}"
             summary += f", learned from {seam.learned:,}" if seam.learned else ""
-            summary = summary if seam.is_counted else seam.why
+            if not seam.is_counted:
+                summary = seam.why
+            elif seam.why not in ("", "over"):
+                summary += f"; by the driver from now on: {seam.why}"
             lines.append(f"  {seam.name:{width}}  {seam.part:{part_width}}  {summary}")
             lines += [f"    by the driver {count:,}: {reason}" for reason, count in seam.reasons]
         if idle:

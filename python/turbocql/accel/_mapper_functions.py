@@ -1,0 +1,102 @@
+"""The functions of the object mapper that native code replaces or does itself: are they known?"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+from types import ModuleType
+from typing import Any
+
+from ._mapper_sources import FILE_DIGESTS, SOURCE_DIGESTS
+from ._origin import NotReplaced, function, is_function_of, is_own
+
+__all__ = ["Functions", "known_files", "source_digest"]
+
+
+def source_digest(code: Any) -> str:
+    """A digest of a function's source without comments, docstring and layout.
+
+    Raises: NotReplaced, if there is no source.
+    """
+    # Imported here: known releases are recognized by their files.
+    import io
+    import tokenize
+
+    ignored_types = {
+        *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+        tokenize.ENDMARKER,
+    }
+    try:
+        source = inspect.getsource(code)
+    except (OSError, TypeError):
+        raise NotReplaced("its source is not there to be compared") from None
+    # A method's source begins with its indentation.
+    source = source if source[:1].strip() else f"if 1:\n{source}"
+    tokens: list[str] = []
+    previous_type = tokenize.NEWLINE
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        # A string that is a statement is a docstring.
+        is_documentation = token.type == tokenize.STRING and previous_type in ignored_types
+        if token.type not in ignored_types and not is_documentation:
+            tokens.append(token.string)
+        previous_type = token.type
+    return _digest(" ".join(tokens).encode())
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+def known_files(modules: dict[str, ModuleType]) -> set[str]:
+    """The paths of those modules' files that are the files of known releases."""
+    paths: set[str] = set()
+    for name, digests in FILE_DIGESTS.items():
+        path = getattr(modules[name], "__file__", None)
+        with contextlib.suppress(OSError, TypeError), open(path or "", "rb") as file:
+            if _digest(file.read()) in digests:
+                paths.add(str(path))
+    return paths
+
+
+class Functions:
+    """The functions of the driver that native code replaces or does itself, and their classes."""
+
+    def __init__(self, modules: dict[str, ModuleType]) -> None:
+        self.modules = modules
+        self.originals: dict[str, Any] = {}
+        files = known_files(modules)
+        for name, digests in SOURCE_DIGESTS.items():
+            module, *path = name.split(".")
+            owner: Any = modules[module]
+            if len(path) == 2:
+                owner = vars(owner).get(path[0])
+            attribute = vars(owner).get(path[-1]) if owner is not None else None
+            if attribute is None:
+                raise NotReplaced(f"the driver has no {name}")
+            if not (
+                is_own(modules[module], owner, path[-1])
+                if isinstance(owner, type)
+                else is_function_of(modules[module], attribute)
+            ):
+                raise NotReplaced(f"{name} has been replaced")
+            code = getattr(attribute, "fget", function(attribute))
+            # A function that the program has made instead has another file.
+            is_known = getattr(code, "__code__", None) and code.__code__.co_filename in files
+            digest = "" if is_known else source_digest(code)
+            if not is_known and digest not in digests:
+                raise NotReplaced(f"{name} is one that turbocql does not know ({digest})")
+            self.originals[name] = attribute
+
+    def owner(self, name: str) -> Any:
+        """The class or module of a function."""
+        module, *path = name.split(".")
+        return vars(self.modules[module])[path[0]] if len(path) == 2 else self.modules[module]
+
+    def are_unchanged(self, stand_in_ids: dict[str, int]) -> bool:
+        """Whether each function is the driver's, or a stand-in with its id in `stand_in_ids`."""
+        for name, attribute in self.originals.items():
+            current = vars(self.owner(name)).get(name.rsplit(".", 1)[1])
+            if current is not attribute and id(current) != stand_in_ids.get(name):
+                return False
+        return True

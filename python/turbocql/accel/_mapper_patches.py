@@ -1,0 +1,129 @@
+"""The replacements of the object mapper's functions."""
+
+from __future__ import annotations
+
+import copy
+import decimal
+import logging
+import sys
+import uuid
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+from typing import Any
+
+from .. import _core
+from ._mapper_functions import Functions
+from ._mapper_plans import Planner
+from ._origin import NotReplaced, documented, function
+from ._patch import Driver, Patch
+
+__all__ = ["mapper_patches"]
+
+
+def mapper_patches(driver: Driver, package: str, replaced: Iterable[str]) -> list[Patch]:
+    """The patches of functions of `package`.
+
+    Raises: NotReplaced, with the name of a function that turbocql does not know, among those that
+        native code replaces or does itself.
+    """
+    names = ("columns", "models", "query", "statements", "connection", "functions")
+    modules = {name: sys.modules[f"{package}.{name}"] for name in names}
+    functions = Functions(modules)
+    columns, statements = modules["columns"], modules["statements"]
+    expected_names = (
+        (columns.deepcopy, copy.deepcopy),
+        (columns._UUID, uuid.UUID),
+        (modules["query"].copy, copy),
+        (modules["query"].InsertStatement, statements.InsertStatement),
+        (modules["query"].conn, modules["connection"]),
+        (modules["models"].connection, modules["connection"]),
+        (modules["connection"].SimpleStatement, driver.query.SimpleStatement),
+        (modules["models"].protect_name, sys.modules["cassandra.metadata"].protect_name),
+    )
+    models = modules["models"]
+    model_attributes = vars(models.BaseModel)
+    kinds = (type(model_attributes[name]) is vars(models)[kind] for name, kind in _SETTERS.items())
+    is_batch = (
+        all(kinds) and model_attributes["batch"].instmethod is model_attributes["_inst_batch"]
+    )
+    if not is_batch or any(current is not expected for current, expected in expected_names):
+        raise NotReplaced("a name in its modules has been replaced")
+    # Ids only: references to the stand-ins would form a cycle that the GC does not see.
+    stand_in_ids: dict[str, int] = {}
+    mapper = _core.Mapper(
+        Planner(modules),
+        (uuid.UUID, decimal.Decimal, copy.deepcopy),
+        (
+            columns.BaseValueManager,
+            statements.InsertStatement,
+            statements.AssignmentClause,
+            driver.query.SimpleStatement,
+            logging.Logger,
+        ),
+        (modules["connection"].NOT_SET, statements.FETCH_SIZE_UNSET),
+        modules["connection"],
+        (_save_with_options, modules["models"].protect_name),
+        (
+            [
+                columns.BaseValueManager,
+                statements.InsertStatement,
+                statements.AssignmentClause,
+                statements.MapDeleteClause,
+                modules["models"].ColumnDescriptor,
+                *_descriptors(modules["models"]),
+            ],
+            lambda: functions.are_unchanged(stand_in_ids),
+        ),
+    )
+    return list(_make_patches(replaced, functions, mapper, stand_in_ids))
+
+
+def _make_patches(
+    names: Iterable[str], functions: Functions, mapper: _core.Mapper, stand_in_ids: dict[str, int]
+) -> Iterator[Patch]:
+    for name in names:
+        original = functions.originals[name]
+        is_of_class = isinstance(original, classmethod)
+        bare = function(original)
+        stand_in = _core.MapperStandIn(bare, mapper, name)
+        native_function = stand_in.function(documented(bare))
+        replacement = classmethod(native_function) if is_of_class else native_function
+        stand_in_ids[name] = id(replacement)
+        attribute = name.rsplit(".", 1)[1]
+        yield Patch(
+            functions.owner(name),
+            attribute,
+            f"cqlengine.{name}",
+            replacement,
+            stand_in.counts,
+        )
+
+
+_SETTERS = {
+    "ttl": "TTLDescriptor",
+    "timestamp": "TimestampDescriptor",
+    "consistency": "ConsistencyDescriptor",
+    "if_not_exists": "IfNotExistsDescriptor",
+    "if_exists": "IfExistsDescriptor",
+    "using": "UsingDescriptor",
+    "batch": "hybrid_classmethod",
+}
+"""Attributes of models that set an option of an instance, and their descriptors' classes."""
+
+
+def _descriptors(models: ModuleType) -> list[type[Any]]:
+    return [vars(models)[name] for name in _SETTERS.values()]
+
+
+def _save_with_options(queries: Any, instance: Any) -> Any:
+    """Sets the options of a query set on an instance, and saves it."""
+    return (
+        instance.batch(queries._batch)
+        .ttl(queries._ttl)
+        .consistency(queries._consistency)
+        .if_not_exists(queries._if_not_exists)
+        .timestamp(queries._timestamp)
+        .if_exists(queries._if_exists)
+        .using(connection=queries._connection)
+        .save()
+    )
