@@ -1,4 +1,4 @@
-"""Measures other drivers, plain and accelerated: the codec's cases, and requests to a server."""
+"""Measures other drivers, plain and accelerated: the codec's cases, requests, and the start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.harness.samples import Sample
 from bench.harness.selection import chosen
 from bench.harness.spread import turns
 from bench.harness.suites import Options, Run, Suite
-from bench.suites.accelerator import instructions
+from bench.suites.accelerator import instructions, start
 from bench.suites.codec.cases import EXTENSIONS, NAMES
 from bench.suites.codec.suite import class_names
 from bench.suites.requests.cases import Case, accelerated_cases
@@ -31,12 +31,12 @@ def _requests(patterns: Sequence[str]) -> list[Case]:
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """Returns the names of the cases that the patterns choose."""
-    return [*_codec(patterns), *map(str, _requests(patterns))]
+    """The cases that the patterns choose."""
+    return [*_codec(patterns), *map(str, _requests(patterns)), *start.names(patterns)]
 
 
 def run(options: Options) -> Run:
-    """Measures the codec's cases, then the requests."""
+    """Measures the codec's cases, then the requests, then the start."""
     current = Run(SUITE.file)
     rounds = options.rounds or ROUNDS
     if _codec(options.patterns):
@@ -45,6 +45,10 @@ def run(options: Options) -> Run:
             current.measure(f"{client}, round {number}", sampled)
     if cases := _requests(options.patterns):
         measure(cases, rounds, current, SUITE.name)
+    if start.names(options.patterns):
+        for client in RIVALS:
+            sampled = partial(start.samples, client, options.patterns)
+            current.measure(f"start, {client}", sampled)
     return current
 
 
