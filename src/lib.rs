@@ -58,6 +58,8 @@ mod _core {
     #[pymodule_export]
     use crate::options::check_batch_options;
     #[pymodule_export]
+    use turbocql_accel::convert::refused::{accel_forget_refused, accel_refused};
+    #[pymodule_export]
     use turbocql_accel::ffi::cassandra_util::accel_values;
     #[pymodule_export]
     use turbocql_accel::reader::ValueReader;

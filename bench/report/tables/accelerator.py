@@ -10,6 +10,7 @@ from bench.harness.samples import Sample
 from bench.harness.spread import Spread, against, number
 from bench.report.markdown import about, table
 from bench.suites.codec.cases import EXTENSIONS
+from bench.suites.codec.everyday import CASES as EVERYDAY_CASES
 from bench.suites.requests.cases import ACCELERATED, PYTHON
 
 __all__ = ["OWN", "Row", "accelerator_section", "tables"]
@@ -125,7 +126,10 @@ def tables(samples: list[Sample]) -> dict[str, list[Row]]:
     codec = _codec_rows(samples)
     every = {
         "The codec, us of processor time per call": [
-            row for row in codec if row.name not in EXTENSIONS
+            row for row in codec if row.name not in EXTENSIONS and row.name not in EVERYDAY_CASES
+        ],
+        "Everyday values, us of processor time per call": [
+            row for row in codec if row.name in EVERYDAY_CASES
         ],
         "On a connection with all extensions of ScyllaDB, us of processor time per call": [
             row for row in codec if row.name in EXTENSIONS

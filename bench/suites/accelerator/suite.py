@@ -13,6 +13,8 @@ from bench.harness.spread import turns
 from bench.harness.suites import Options, Run, Suite
 from bench.suites.accelerator import instructions, start
 from bench.suites.codec.cases import EXTENSIONS, NAMES
+from bench.suites.codec.everyday import CASES as EVERYDAY_CASES
+from bench.suites.codec.everyday import EVERYDAY
 from bench.suites.codec.suite import class_names
 from bench.suites.requests.cases import Case, accelerated_cases
 from bench.suites.requests.suite import measure
@@ -23,7 +25,11 @@ ROUNDS = 5
 
 
 def _codec(patterns: Sequence[str]) -> list[str]:
-    return [name for name in [*NAMES, *EXTENSIONS] if chosen(name, patterns, "accelerator")]
+    return [
+        name
+        for name in [*NAMES, *EXTENSIONS, *EVERYDAY_CASES]
+        if chosen(name, patterns, "accelerator")
+    ]
 
 
 def _requests(patterns: Sequence[str]) -> list[Case]:
@@ -54,7 +60,8 @@ def run(options: Options) -> Run:
 
 def _samples(client: str, patterns: Sequence[str]) -> list[Sample]:
     program = "bench.clients.cassandra.accelerated_codec"
-    return processes.samples(python_of(client), program, client, *patterns, stdin=class_names())
+    types = class_names({cql for cql, _ in EVERYDAY.values()})
+    return processes.samples(python_of(client), program, client, *patterns, stdin=types)
 
 
 SUITE = Suite(

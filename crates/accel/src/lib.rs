@@ -8,6 +8,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod arrays;
+pub mod convert;
 pub mod ffi;
 mod python;
 pub mod reader;

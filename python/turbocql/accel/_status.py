@@ -64,6 +64,9 @@ class Status:
     seams: tuple[Seam, ...]
     pid: int = field(default_factory=os.getpid)
     """The process whose calls were counted."""
+    values_left: tuple[tuple[str, str, int], ...] = ()
+    """The values that were left to the driver's own `serialize`: CQL type, Python class and number,
+    the most frequent first. At most 64 pairs of type and class are counted."""
 
     @property
     def native(self) -> int:
@@ -92,6 +95,10 @@ class Status:
                 summary += f"; by the driver from now on: {seam.why}"
             lines.append(f"  {seam.name:{width}}  {seam.part:{part_width}}  {summary}")
             lines += [f"    by the driver {count:,}: {reason}" for reason, count in seam.reasons]
+        lines += [
+            f"  left to the driver: {count:,} values of {name} for {cql_type}"
+            for cql_type, name, count in self.values_left
+        ]
         if idle:
             summary = f"  not called so far: {', '.join(seam.name for seam in idle)}"
             lines += _wrapped(summary)

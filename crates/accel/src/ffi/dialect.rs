@@ -16,6 +16,7 @@ use turbocql_values::traits::traits;
 
 use super::cassandra_util::put_util;
 use super::record::put_record;
+use crate::convert::convert;
 use crate::types::has_drivers_class;
 
 /// The dialect of a driver. With `FLOAT_TIME`, it computes timestamps in binary64. With
@@ -49,21 +50,67 @@ impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect for Driver<FLOAT_TI
     /// Appends instances of the classes in `cassandra.util`, and objects that represent values of
     /// user-defined types.
     unsafe fn put_other(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-        // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section of
-        // `Dialect::put_other`. Where Python code may run, the caller owns a reference to `object`
-        // (`may_run_python`). `parts` are the items of `object`; `put_parts` handles a list that
-        // changes. Tests: accel/test_overrides.py (records_of_all_kinds), accel/test_hostile.py
-        // (keys_of_a_class_of_their_own).
-        unsafe {
-            let Plan::Udt(udt) = plan else { return put_util::<Self>(plan, object, out) };
-            match items(object) {
-                // The driver ignores parts beyond the fields.
-                Some(parts) if parts.len() > udt.fields.len() => {
-                    put_parts::<Self>(&udt.fields, object, parts, out)
-                }
-                Some(_) => false,
-                None => put_record::<Self>(udt, object, out),
+        // SAFETY: `put_of_driver` demands what the `# Safety` section of `Dialect::put_other` does,
+        // since `may_run_python` is true for each type that it takes. Tests:
+        // accel/test_overrides.py (records_of_all_kinds).
+        unsafe { put_of_driver::<Self>(plan, object, out) }
+    }
+}
+
+/// The dialect of a driver that also converts objects of other classes: see [`crate::convert`].
+pub struct Converting<const FLOAT_TIME: bool, const EMPTY_NULL: bool>;
+
+impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect
+    for Converting<FLOAT_TIME, EMPTY_NULL>
+{
+    const NULL: i32 = Driver::<FLOAT_TIME, EMPTY_NULL>::NULL;
+    const CONVERTS: bool = true;
+
+    fn may_run_python(_plan: &HostPlan) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn milliseconds(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
+        Driver::<FLOAT_TIME, EMPTY_NULL>::milliseconds(datetime)
+    }
+
+    fn accepts_vector(vector: &VectorPlan<Record>, bytes: &[u8], of_objects: bool) -> bool {
+        Driver::<FLOAT_TIME, EMPTY_NULL>::accepts_vector(vector, bytes, of_objects)
+    }
+
+    unsafe fn put_other(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+        // SAFETY: `put_of_driver` demands what the `# Safety` section of `Dialect::put_other` does,
+        // since `may_run_python` is true. Tests: accel/test_everyday_values.py.
+        unsafe { put_of_driver::<Self>(plan, object, out) }
+    }
+
+    fn convert(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+        convert::<Self, FLOAT_TIME>(plan, object, out)
+    }
+}
+
+/// Appends instances of the classes in `cassandra.util`, and objects that represent values of
+/// user-defined types. Returns false if the value is not taken; `out` may then end with an
+/// incomplete value.
+///
+/// # Safety
+/// The caller must ensure that `object` is alive and that the GIL is held. If
+/// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
+unsafe fn put_of_driver<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Where Python code
+    // may run, the caller owns a reference to `object`. `parts` are the items of `object`;
+    // `put_parts` handles a list that changes. Tests: accel/test_overrides.py
+    // (records_of_all_kinds), accel/test_hostile.py (keys_of_a_class_of_their_own).
+    unsafe {
+        let Plan::Udt(udt) = plan else { return put_util::<D>(plan, object, out) };
+        match items(object) {
+            // The driver ignores parts beyond the fields.
+            Some(parts) if parts.len() > udt.fields.len() => {
+                put_parts::<D>(&udt.fields, object, parts, out)
             }
+            Some(_) => false,
+            None => put_record::<D>(udt, object, out),
         }
     }
 }

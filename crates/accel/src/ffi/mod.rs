@@ -8,6 +8,7 @@ pub mod batch_body;
 pub mod call;
 pub mod cassandra_util;
 pub mod dialect;
+pub mod operators;
 pub mod record;
 pub mod version;
 

@@ -254,6 +254,9 @@ unsafe fn find(object: Object, name: &Bound<'_, PyString>) -> Option<Py<PyAny>> 
             return None;
         }
         let class_attribute = lookup(class, name.as_ptr());
+        if class_attribute.is_null() && has_no_dict(class) {
+            return None;
+        }
         if !class_attribute.is_null() {
             let kind = ffi::Py_TYPE(class_attribute);
             let slot = kind == &raw mut ffi::PyMemberDescr_Type;
@@ -268,4 +271,16 @@ unsafe fn find(object: Object, name: &Bound<'_, PyString>) -> Option<Py<PyAny>> 
         }
         Some(Bound::from_owned_ptr(Python::assume_attached(), value).unbind())
     }
+}
+
+/// Whether instances of a class have no dict, so that an attribute that the class lacks is missing.
+///
+/// # Safety
+/// The caller must ensure that `class` is alive and that the GIL is held.
+unsafe fn has_no_dict(class: *mut ffi::PyTypeObject) -> bool {
+    /// `Py_TPFLAGS_MANAGED_DICT`, since CPython 3.12; no other flag of earlier versions.
+    const MANAGED_DICT: std::ffi::c_ulong = 1 << 4;
+    // SAFETY: `class` is alive and the GIL is held, by the `# Safety` section. Tests:
+    // accel/test_overrides.py (records_of_all_kinds), accel/test_everyday_values.py.
+    unsafe { (*class).tp_dictoffset == 0 && ffi::PyType_HasFeature(class, MANAGED_DICT) == 0 }
 }

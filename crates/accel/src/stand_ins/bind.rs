@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
 use super::counts::Counts;
 use super::method::StandInMethod;
-use super::serialize::TypePlan;
+use super::serialize::{self, TypePlan};
 use super::writes::Writes;
 use crate::ffi::call::{self, StandIn};
 use crate::ffi::record::is_plain_tuple;
@@ -186,13 +186,16 @@ impl BindStandIn {
                 }
                 cells.append(value)?;
             } else {
-                let plan = column.plan.as_deref();
-                if let Some(bytes) = plan.and_then(|plan| self.writes.bytes(plan, value)) {
-                    cells.append(bytes)?;
-                    continue;
+                if let Some(plan) = column.plan.as_deref() {
+                    if let Some(bytes) = self.writes.bytes(plan, value)? {
+                        cells.append(bytes)?;
+                        continue;
+                    }
+                    serialize::was_refused(value);
                 }
                 let serialize = pyo3::intern!(py, "serialize");
                 let cell = column.cql_type.bind(py).call_method1(serialize, (value, version));
+                serialize::forget_refused();
                 match cell {
                     Ok(cell) => cells.append(cell)?,
                     // The original binds the row again and raises its own error.

@@ -1,5 +1,6 @@
 //! The stand-in for `serialize` of the driver's types.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -133,14 +134,20 @@ impl StandIn for SerializeStandIn {
         let stand_in = this.get();
         let bytes = match (&stand_in.source, arguments) {
             (PlanSource::Fixed(plan), [value, version]) if is_known_version(version) => {
-                stand_in.writes.bytes(plan, value)
+                if is_refused(value) {
+                    None
+                } else {
+                    stand_in.writes.bytes(plan, value)?
+                }
             }
             (PlanSource::ByClass(compile), [class, value, version])
                 if is_known_version(version) =>
             {
                 let type_plan = plan_of_class(class, compile)?;
-                let plan = type_plan.get().plan.as_ref();
-                plan.and_then(|plan| stand_in.writes.bytes(plan, value))
+                match type_plan.get().plan.as_ref() {
+                    Some(plan) if !is_refused(value) => stand_in.writes.bytes(plan, value)?,
+                    _ => None,
+                }
             }
             _ => None,
         };
@@ -155,6 +162,32 @@ impl StandIn for SerializeStandIn {
         stand_in.counts.fallback();
         &stand_in.original
     }
+}
+
+thread_local! {
+    /// The address of a value that was refused a moment ago, and for which the driver's `serialize`
+    /// is being called: it is not tried again. Zero if there is none.
+    static REFUSED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Says that the codec has refused a value, whose type's `serialize` will be called next.
+pub fn was_refused(value: &Bound<'_, PyAny>) {
+    REFUSED.set(value.as_ptr() as usize);
+}
+
+/// Says that the call of `serialize` is over.
+pub fn forget_refused() {
+    REFUSED.set(0);
+}
+
+/// Whether the codec has just refused this value. True only once, because `serialize` may call
+/// itself for a part that is the same object.
+fn is_refused(value: &Bound<'_, PyAny>) -> bool {
+    let refused = REFUSED.get();
+    if refused != 0 {
+        REFUSED.set(0);
+    }
+    refused == value.as_ptr() as usize
 }
 
 /// The current plan of a class. If the class has none, `compile` makes it.

@@ -3,10 +3,12 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use turbocql_codec::Plan;
 use turbocql_values::ffi::encode;
 use turbocql_values::plan::HostPlan;
 
-use crate::ffi::dialect::Driver;
+use crate::convert::{refused, text};
+use crate::ffi::dialect::{Converting, Driver};
 
 /// How a driver writes timestamps and nulls in collections. Drivers differ in both.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,17 +32,46 @@ impl Writes {
     }
 
     /// The bytes of a value; `None` if the original must serialize it.
+    ///
+    /// # Errors
+    /// An exception of the value's own code that is not an `Exception`, such as
+    /// `KeyboardInterrupt`.
     #[inline]
     pub fn bytes<'py>(
         self,
         plan: &HostPlan,
         value: &Bound<'py, PyAny>,
-    ) -> Option<Bound<'py, PyBytes>> {
-        match self {
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let bytes = match self {
             Writes::Protocol => encode::bytes_of::<Driver<false, false>>(plan, value),
             Writes::FloatTime => encode::bytes_of::<Driver<true, false>>(plan, value),
             Writes::FloatTimeEmptyNull => encode::bytes_of::<Driver<true, true>>(plan, value),
-        }
+        };
+        if bytes.is_some() { Ok(bytes) } else { self.converted(plan, value) }
+    }
+
+    /// The bytes of a value of another class than the built-in ones that are usual for the type.
+    #[cold]
+    fn converted<'py>(
+        self,
+        plan: &HostPlan,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let bytes = match (plan, self) {
+            // One copy of the bytes less.
+            (Plan::Blob, _) => text::bytes_of(plan, value),
+            (_, Writes::Protocol) => {
+                encode::bytes_converted::<Converting<false, false>>(plan, value)
+            }
+            (_, Writes::FloatTime) => {
+                encode::bytes_converted::<Converting<true, false>>(plan, value)
+            }
+            (_, Writes::FloatTimeEmptyNull) => {
+                encode::bytes_converted::<Converting<true, true>>(plan, value)
+            }
+        };
+        refused::interrupt()?;
+        Ok(bytes)
     }
 }
 

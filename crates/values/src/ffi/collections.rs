@@ -73,7 +73,7 @@ pub unsafe fn put_items<D: Dialect>(
     // (test_sequences_that_change_while_they_are_read), accel/test_hostile.py. Benchmark:
     // "value: list<int> of 100".
     unsafe {
-        match traits(element).numeric {
+        match traits(element).numeric.filter(|_| !D::CONVERTS) {
             Some(Numeric::Int) => put_run::<D, _>(parts, out, |o| as_int(o)),
             Some(Numeric::BigInt) => put_run::<D, _>(parts, out, |o| as_bigint(o)),
             Some(Numeric::Float) => put_run::<D, _>(parts, out, |o| as_float(o)),

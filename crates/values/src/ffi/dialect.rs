@@ -17,6 +17,10 @@ pub trait Dialect {
     /// The length that means null in a list, set or map.
     const NULL: i32 = wire::NULL;
 
+    /// Whether [`Dialect::convert`] gets each value that is not of a usual built-in class. Then
+    /// [`Dialect::may_run_python`] is true for every type.
+    const CONVERTS: bool = false;
+
     /// Whether writing a value of this type may run Python code. If so, owned references hold the
     /// items of a container, and are compared with the container's items afterwards.
     #[inline(always)]
@@ -45,6 +49,13 @@ pub trait Dialect {
     /// [`Dialect::may_run_python`] is true, the caller must own a reference to `object`.
     #[inline(always)]
     unsafe fn put_other(_plan: &HostPlan, _object: Object, _out: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    /// Appends, without a length, a value that nothing else has taken. It may run Python code.
+    /// Called only if [`Dialect::CONVERTS`]. If it returns false, `out` may end with an incomplete
+    /// value.
+    fn convert(_plan: &HostPlan, _object: &Bound<'_, PyAny>, _out: &mut Vec<u8>) -> bool {
         false
     }
 }

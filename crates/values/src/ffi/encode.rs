@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use turbocql_codec::{Plan, types, wire};
 
-use super::append::{append, append_framed, room};
+use super::append::room;
 use super::bytes::copy;
 use super::collections::{put_dict, put_items, put_parts, put_set};
 use super::dialect::{Dialect, Protocol};
@@ -22,7 +22,8 @@ use super::scalar::{
     as_bigint, as_boolean, as_date, as_double, as_float, as_int, as_smallint, as_timestamp,
     as_tinyint, as_uuid, borrowed, is_none,
 };
-use super::vector::{put_bare, put_vector, sized};
+use super::sink::{Bare, Framed, Sink, Unbuffered};
+use super::vector::{put_bare, put_vector};
 use super::{decimal, numpy};
 use crate::memory::with_scratch;
 use crate::plan::HostPlan;
@@ -118,126 +119,30 @@ pub fn bytes_of<'py, D: Dialect>(
     }
 }
 
-/// Whether a frame can carry this many bytes. For longer values the safe path raises the error.
-#[inline(always)]
-fn can_be_sent(bytes: &[u8]) -> bool {
-    i32::try_from(bytes.len()).is_ok()
+/// Makes the `bytes` of a value in a dialect that converts values of other classes. Returns `None`
+/// without an exception if the value is not taken, and if there is no memory.
+#[inline(never)]
+pub fn bytes_converted<'py, D: Dialect>(
+    plan: &HostPlan,
+    object: &Bound<'py, PyAny>,
+) -> Option<Bound<'py, PyBytes>> {
+    with_scratch(|out| value::<D>(plan, object, out).then(|| copy(object.py(), out).ok()).flatten())
 }
 
-/// The destination of the bytes of a scalar.
-trait Sink: Sized {
-    type Output;
-
-    fn fixed<const N: usize>(self, bytes: Option<[u8; N]>) -> Self::Output;
-
-    fn slice(self, bytes: Option<&[u8]>) -> Self::Output;
-
-    /// The bytes of a blob.
-    #[inline(always)]
-    fn blob(self, bytes: Option<&[u8]>) -> Self::Output {
-        self.slice(bytes)
-    }
-
-    /// A value of a type that [`put_scalar`] leaves to the sink.
-    ///
-    /// # Safety
-    /// The caller must ensure that `object` is alive and that the GIL is held. If
-    /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
-    unsafe fn non_scalar<D: Dialect>(self, plan: &HostPlan, object: Object) -> Self::Output;
+/// Appends a length and the bytes of a part of a collection; for `None`, only the dialect's length
+/// of null. If it returns false, `out` may end with an incomplete value.
+pub fn part<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    // SAFETY: `object` owns a reference to the object, and shows that the GIL is held. Tests:
+    // accel/test_everyday_values.py.
+    unsafe { put_part::<D>(plan, object.as_ptr(), out) }
 }
 
-/// Appends to a buffer, without a length.
-struct Bare<'a>(&'a mut Vec<u8>);
-
-impl Sink for Bare<'_> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn fixed<const N: usize>(self, bytes: Option<[u8; N]>) -> bool {
-        let Some(bytes) = bytes else { return false };
-        append(self.0, &bytes)
-    }
-
-    #[inline(always)]
-    fn slice(self, bytes: Option<&[u8]>) -> bool {
-        let Some(bytes) = bytes else { return false };
-        append(self.0, bytes)
-    }
-
-    #[inline(always)]
-    unsafe fn non_scalar<D: Dialect>(self, plan: &HostPlan, object: Object) -> bool {
-        // SAFETY: `put_non_scalar` demands what the `# Safety` section of `Sink::non_scalar` does.
-        // Tests: property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
-        unsafe { put_non_scalar::<D>(plan, object, self.0) }
-    }
-}
-
-/// Appends to a buffer, after a length.
-struct Framed<'a>(&'a mut Vec<u8>);
-
-impl Sink for Framed<'_> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn fixed<const N: usize>(self, bytes: Option<[u8; N]>) -> bool {
-        let Some(bytes) = bytes else { return false };
-        append_framed(self.0, N as i32, &bytes)
-    }
-
-    #[inline(always)]
-    fn slice(self, bytes: Option<&[u8]>) -> bool {
-        let Some(bytes) = bytes else { return false };
-        let Ok(length) = i32::try_from(bytes.len()) else { return false };
-        append_framed(self.0, length, bytes)
-    }
-
-    #[inline(always)]
-    unsafe fn non_scalar<D: Dialect>(self, plan: &HostPlan, object: Object) -> bool {
-        let out = self.0;
-        if !room(out, 4) {
-            return false;
-        }
-        let start = wire::begin_value(out);
-        // SAFETY: `put` demands what the `# Safety` section of `Sink::non_scalar` does. Tests:
-        // property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
-        unsafe { put::<D>(plan, object, out) && wire::end_value(out, start).is_ok() }
-    }
-}
-
-/// Makes new `bytes` of the value in the field.
-struct Unbuffered<'a, 'py>(&'a Bound<'py, PyAny>);
-
-impl<'py> Sink for Unbuffered<'_, 'py> {
-    type Output = PyResult<Option<Bound<'py, PyBytes>>>;
-
-    #[inline(always)]
-    fn fixed<const N: usize>(self, bytes: Option<[u8; N]>) -> Self::Output {
-        bytes.map(|bytes| copy(self.0.py(), &bytes)).transpose()
-    }
-
-    #[inline(always)]
-    fn slice(self, bytes: Option<&[u8]>) -> Self::Output {
-        bytes.filter(|bytes| can_be_sent(bytes)).map(|bytes| copy(self.0.py(), bytes)).transpose()
-    }
-
-    /// Returns the value itself: an exact `bytes` never changes.
-    #[inline(always)]
-    fn blob(self, _: Option<&[u8]>) -> Self::Output {
-        let bytes = self.0.cast_exact::<PyBytes>().ok();
-        Ok(bytes.filter(|bytes| can_be_sent(bytes.as_bytes())).cloned())
-    }
-
-    #[inline(always)]
-    unsafe fn non_scalar<D: Dialect>(self, plan: &HostPlan, object: Object) -> Self::Output {
-        let Plan::Vector(vector) = plan else { return Ok(None) };
-        numpy::learn(self.0);
-        // SAFETY: `items` demands what the `# Safety` section of `Sink::non_scalar` does; the items
-        // are not used. Tests: property/test_both_ways.py, accel/test_overrides.py
-        // (signalling_numbers_become_quiet). Benchmark: "value: vector<float, 1536>, list".
-        let of_objects = unsafe { items(object) }.is_some();
-        let bytes = sized(plan, self.0)?;
-        Ok(bytes.filter(|bytes| D::accepts_vector(vector, bytes.as_bytes(), of_objects)))
-    }
+/// Appends a length and the bytes of a value; for `None`, only the length of null. If it returns
+/// false, `out` may end with an incomplete value.
+pub fn cell_of<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    // SAFETY: `object` owns a reference to the object, and shows that the GIL is held. Tests:
+    // accel/test_everyday_values.py.
+    unsafe { put_cell::<D>(plan, object.as_ptr(), out) }
 }
 
 /// Writes a value of the most frequent types, and leaves all other types to the sink. The function
@@ -298,6 +203,13 @@ pub unsafe fn put_cell<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
         if is_none(object) {
             return Bare(out).fixed(Some(wire::NULL.to_be_bytes()));
         }
+        if D::CONVERTS {
+            if !room(out, 4) {
+                return false;
+            }
+            let start = wire::begin_value(out);
+            return put_converted::<D>(plan, object, out) && wire::end_value(out, start).is_ok();
+        }
         put_scalar::<D, _>(plan, object, Framed(out))
     }
 }
@@ -328,9 +240,34 @@ pub unsafe fn put_part<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
 /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline]
 pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-    // SAFETY: `put_scalar` demands what the `# Safety` section does. Tests:
-    // property/test_both_ways.py.
-    unsafe { put_scalar::<D, _>(plan, object, Bare(out)) }
+    // SAFETY: `put_scalar` and `put_converted` demand what the `# Safety` section does: a dialect
+    // that converts may run Python code for every type. Tests: property/test_both_ways.py,
+    // accel/test_everyday_values.py.
+    unsafe {
+        if D::CONVERTS {
+            return put_converted::<D>(plan, object, out);
+        }
+        put_scalar::<D, _>(plan, object, Bare(out))
+    }
+}
+
+/// Appends a value without a length; converts it if nothing else takes it. If it returns false,
+/// `out` may end with an incomplete value.
+///
+/// # Safety
+/// The caller must own a reference to `object` and must hold the GIL.
+unsafe fn put_converted<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `bound` takes a
+    // reference of its own. Tests: accel/test_everyday_values.py.
+    unsafe {
+        if put_scalar::<D, _>(plan, object, Bare(out)) {
+            return true;
+        }
+        out.truncate(start);
+        let bound = Bound::from_borrowed_ptr(Python::assume_attached(), object);
+        D::convert(plan, &bound, out)
+    }
 }
 
 /// Appends a value of a type that [`put_scalar`] does not take, without a length. If it returns
@@ -340,7 +277,11 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
 /// The caller must ensure that `object` is alive and that the GIL is held. If
 /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline(always)]
-unsafe fn put_non_scalar<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+pub unsafe fn put_non_scalar<D: Dialect>(
+    plan: &HostPlan,
+    object: Object,
+    out: &mut Vec<u8>,
+) -> bool {
     // SAFETY: all functions called here demand what the `# Safety` section does, or more, as
     // follows. The `owner` of items is `object`, and its items are passed on at once.
     // `decimal::parts` demands the class `Decimal`, which is compared first. `borrowed` demands
@@ -373,6 +314,8 @@ unsafe fn put_non_scalar<D: Dialect>(plan: &HostPlan, object: Object, out: &mut 
                 }
                 _ => D::put_other(plan, object, out),
             },
+            // `put_bare` demands that no Python code runs.
+            Plan::Vector(_) if D::CONVERTS => false,
             Plan::Vector(vector) => match items(object) {
                 Some(parts) if parts.len() == vector.dimension && vector.width.is_some() => {
                     let start = out.len();

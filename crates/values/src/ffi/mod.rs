@@ -19,15 +19,16 @@ pub mod int;
 pub mod interpreter;
 pub mod make;
 pub mod method;
-mod numpy;
+pub mod numpy;
 pub mod object;
 pub mod probe;
 pub mod quick_path;
 pub mod rows;
 pub mod scalar;
+mod sink;
 pub mod slots;
 pub mod symbol;
-mod vector;
+pub mod vector;
 
 use pyo3::prelude::*;
 use pyo3::types::PyTzInfo;

@@ -1,4 +1,4 @@
-//! Reads NumPy arrays through the layout that NumPy promises to extensions compiled against it.
+//! Reads NumPy arrays and NumPy's numbers through the layout that NumPy promises to extensions compiled against it.
 //!
 //! The buffer protocol gives the same facts, but takes longer than copying a vector.
 
@@ -55,10 +55,104 @@ const KINDS: [(Kind, &str); 11] = [
     (Kind::U64, "uint64"),
 ];
 
-/// The objects of the loaded NumPy that arrays are compared with. They are leaked, so never freed.
+/// The objects of the loaded NumPy that arrays and numbers are compared with. They are leaked, so
+/// never freed.
 struct Known {
     class: *mut ffi::PyTypeObject,
     dtypes: [*mut ffi::PyObject; KINDS.len()],
+    /// The dtype of arrays of Python objects.
+    objects: *mut ffi::PyObject,
+    /// The classes of numbers, such as `numpy.float32`.
+    scalars: [*mut ffi::PyTypeObject; KINDS.len()],
+}
+
+/// A NumPy number, as NumPy promises its layout to extensions.
+#[repr(C)]
+struct Scalar<T> {
+    head: ffi::PyObject,
+    value: T,
+}
+
+/// The value of a NumPy number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    Float(f64),
+    Int(i64),
+    Unsigned(u64),
+}
+
+/// Reads a NumPy number. `None` for `float16`.
+///
+/// # Safety
+/// The caller must ensure that `object` is alive, that it has the layout of a number of this kind,
+/// and that the GIL is held.
+unsafe fn read(kind: Kind, object: *mut ffi::PyObject) -> Option<Number> {
+    // SAFETY: `object` is a live number of this kind, by the `# Safety` section. Its value does not
+    // change. Tests: accel/test_everyday_values.py.
+    unsafe {
+        Some(match kind {
+            Kind::F32 => Number::Float((*object.cast::<Scalar<f32>>()).value.into()),
+            Kind::F64 => Number::Float((*object.cast::<Scalar<f64>>()).value),
+            Kind::I8 => Number::Int((*object.cast::<Scalar<i8>>()).value.into()),
+            Kind::I16 => Number::Int((*object.cast::<Scalar<i16>>()).value.into()),
+            Kind::I32 => Number::Int((*object.cast::<Scalar<i32>>()).value.into()),
+            Kind::I64 => Number::Int((*object.cast::<Scalar<i64>>()).value),
+            Kind::U8 => Number::Unsigned((*object.cast::<Scalar<u8>>()).value.into()),
+            Kind::U16 => Number::Unsigned((*object.cast::<Scalar<u16>>()).value.into()),
+            Kind::U32 => Number::Unsigned((*object.cast::<Scalar<u32>>()).value.into()),
+            Kind::U64 => Number::Unsigned((*object.cast::<Scalar<u64>>()).value),
+            Kind::F16 => return None,
+        })
+    }
+}
+
+/// The value of a NumPy number of one of the fixed-size types; `None` for `float16` and for any
+/// other object.
+#[inline]
+pub fn number(object: &Bound<'_, PyAny>) -> Option<Number> {
+    // SAFETY: `object` is alive and shows that the GIL is held. Tests:
+    // accel/test_everyday_values.py.
+    unsafe { number_at(object.as_ptr()) }
+}
+
+/// Does what [`number`] does, for a borrowed object.
+///
+/// # Safety
+/// The caller must ensure that `object` is alive and that the GIL is held.
+#[inline]
+pub unsafe fn number_at(object: *mut ffi::PyObject) -> Option<Number> {
+    // SAFETY: `KNOWN` is null or points to a leaked box. `object` is alive and the GIL is held, by
+    // the `# Safety` section. Its class is one of those whose layout `try_layout` has checked.
+    // Tests: accel/test_everyday_values.py.
+    unsafe {
+        let numpy_objects = KNOWN.load(Ordering::Acquire).as_ref()?;
+        let class = (*object).ob_type;
+        let at = numpy_objects.scalars.iter().position(|&scalar| scalar == class)?;
+        read(KINDS[at].0, object)
+    }
+}
+
+/// Whether an object is an exact `ndarray` of one dimension whose elements are Python objects.
+pub fn is_row_of_objects(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: `KNOWN` is null or points to a leaked box. `object` is alive and shows that the GIL
+    // is held. Its class is compared first, and instances of it have the layout that `try_layout`
+    // has checked. Tests: accel/test_everyday_values.py.
+    unsafe {
+        let Some(numpy_objects) = KNOWN.load(Ordering::Acquire).as_ref() else { return false };
+        if (*object.as_ptr()).ob_type != numpy_objects.class {
+            return false;
+        }
+        let array = object.as_ptr().cast::<Array>();
+        (*array).dimensions == 1 && (*array).dtype == numpy_objects.objects
+    }
+}
+
+/// Whether an object is an exact `ndarray` of one dimension whose elements are numbers that
+/// [`number`] reads.
+pub fn is_row_of_numbers(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: `object` is alive and shows that the GIL is held; the numbers are not read. Tests:
+    // accel/test_everyday_values.py.
+    unsafe { row(object.as_ptr()) }.is_some_and(|row| row.kind != Kind::F16)
 }
 
 static KNOWN: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
@@ -131,7 +225,8 @@ fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
         return wrong();
     }
     let mut dtypes = [ptr::null_mut(); KINDS.len()];
-    for ((_, name), slot) in KINDS.iter().zip(&mut dtypes) {
+    let mut scalars = [ptr::null_mut(); KINDS.len()];
+    for (((kind, name), slot), scalar) in KINDS.iter().zip(&mut dtypes).zip(&mut scalars) {
         let dtype = numpy.getattr("dtype")?.call1((*name,))?;
         let width: isize = dtype.getattr("itemsize")?.extract()?;
         // A program may have replaced NumPy's `dtype` by another object.
@@ -163,9 +258,27 @@ fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
         if probe::check_value(QuickPath::Arrays, "an array", as_expected, true).is_some() {
             return wrong();
         }
+        let scalar_class = dtype.getattr("type")?.cast_into::<PyType>()?;
+        let three = scalar_class.call1((3,))?;
+        let size = size_of::<ffi::PyObject>() as isize + width;
+        if !three.get_type().is(&scalar_class)
+            || scalar_class.getattr("__basicsize__")?.extract::<isize>()? < size
+        {
+            return wrong();
+        }
+        // SAFETY: `three` keeps the number alive and shows that the GIL is held. Instances of its
+        // class have room for a value of this width after the head. Tests:
+        // accel/test_everyday_values.py.
+        let value = unsafe { read(*kind, three.as_ptr()) };
+        if !matches!(value, None | Some(Number::Float(3.0) | Number::Int(3) | Number::Unsigned(3)))
+        {
+            return wrong();
+        }
+        *scalar = scalar_class.into_ptr().cast();
         *slot = dtype.into_ptr();
     }
-    Ok(Ok(Known { class: class.into_ptr().cast(), dtypes }))
+    let objects = numpy.getattr("dtype")?.call1(("object",))?.into_ptr();
+    Ok(Ok(Known { class: class.into_ptr().cast(), dtypes, objects, scalars }))
 }
 
 /// The numbers of an exact, one-dimensional `ndarray` of a known dtype; `None` for any other

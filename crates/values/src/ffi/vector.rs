@@ -14,9 +14,10 @@ use super::bytes::{Filled, build};
 use super::dialect::Dialect;
 use super::encode::put;
 use super::int::small;
+use super::numpy::{self, Number};
 use super::object::{Object, float, items};
 use super::scalar::{as_bigint, as_double, as_int, is_none};
-use crate::binary32::KEEPS_SIGNALLING;
+use crate::binary32::{KEEPS_SIGNALLING, narrow};
 use crate::plan::HostPlan;
 use crate::plan::Record;
 use crate::traits::{Numeric, traits};
@@ -239,5 +240,87 @@ pub unsafe fn put_vector(vector: &VectorPlan<Record>, object: Object, out: &mut 
             out.set_len(start + size);
         }
         is_written
+    }
+}
+
+/// Does what [`put_vector`] does, for an object that its caller owns.
+pub fn append_vector(
+    vector: &VectorPlan<Record>,
+    object: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> bool {
+    // SAFETY: `object` owns a reference to the object, and shows that the GIL is held. Tests:
+    // accel/test_everyday_values.py.
+    unsafe { put_vector(vector, object.as_ptr(), out) }
+}
+
+/// Appends the elements of an exact list or tuple of numbers of Python and NumPy, without lengths.
+/// Returns false if an element is another object or out of range; `out` may then end with an
+/// incomplete value. Elements of the types `float`, `double`, `int` and `bigint` are taken.
+pub fn append_numbers(element: &HostPlan, list: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    // SAFETY: `list` is alive and shows that the GIL is held. It keeps its items alive: no Python
+    // code runs here. Tests: accel/test_everyday_values.py.
+    unsafe {
+        let Some(parts) = items(list.as_ptr()) else { return false };
+        match traits(element).numeric {
+            Some(Numeric::Float) => {
+                append_each(parts, out, |part| narrow(as_binary64(part)?).map(f32::to_be_bytes))
+            }
+            Some(Numeric::Double) => {
+                append_each(parts, out, |part| as_binary64(part).map(f64::to_be_bytes))
+            }
+            Some(Numeric::Int) => append_each(parts, out, |part| {
+                i32::try_from(as_integer(part)?).ok().map(i32::to_be_bytes)
+            }),
+            Some(Numeric::BigInt) => {
+                append_each(parts, out, |part| as_integer(part).map(i64::to_be_bytes))
+            }
+            Some(Numeric::TinyInt | Numeric::SmallInt) | None => false,
+        }
+    }
+}
+
+fn append_each<const N: usize>(
+    parts: &[Object],
+    out: &mut Vec<u8>,
+    read: impl Fn(Object) -> Option<[u8; N]>,
+) -> bool {
+    room(out, parts.len().saturating_mul(N))
+        && parts.iter().all(|&part| read(part).map(|bytes| out.extend_from_slice(&bytes)).is_some())
+}
+
+/// An exact `float`, an exact `int` of at most 60 bits, or a NumPy number.
+///
+/// # Safety
+/// The caller must ensure that `object` is alive and that the GIL is held.
+#[inline(always)]
+unsafe fn as_binary64(object: Object) -> Option<f64> {
+    // SAFETY: all functions called here demand what the `# Safety` section does. Tests:
+    // accel/test_everyday_values.py.
+    unsafe {
+        match numpy::number_at(object) {
+            Some(Number::Float(number)) => Some(number),
+            Some(Number::Int(number)) => Some(number as f64),
+            Some(Number::Unsigned(number)) => Some(number as f64),
+            None => float(object).or_else(|| small(object).map(|number| number as f64)),
+        }
+    }
+}
+
+/// An exact `int` of at most 60 bits, or a NumPy integer of at most 63 bits.
+///
+/// # Safety
+/// The caller must ensure that `object` is alive and that the GIL is held.
+#[inline(always)]
+unsafe fn as_integer(object: Object) -> Option<i64> {
+    // SAFETY: all functions called here demand what the `# Safety` section does. Tests:
+    // accel/test_everyday_values.py.
+    unsafe {
+        match numpy::number_at(object) {
+            Some(Number::Int(number)) => Some(number),
+            Some(Number::Unsigned(number)) => i64::try_from(number).ok(),
+            Some(Number::Float(_)) => None,
+            None => small(object),
+        }
     }
 }

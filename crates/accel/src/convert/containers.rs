@@ -1,0 +1,233 @@
+//! Collections, tuples, records and vectors that are not exact built-in containers.
+//!
+//! The drivers ask for the length and then iterate. An exact list, tuple, set or dict comes here
+//! only after one of its parts was refused.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyString, PyTuple};
+use turbocql_codec::Plan;
+use turbocql_codec::plan::{UdtPlan, VectorPlan};
+use turbocql_codec::wire;
+use turbocql_values::ffi::append::room;
+use turbocql_values::ffi::dialect::Dialect;
+use turbocql_values::ffi::{encode, numpy, vector as vectors};
+use turbocql_values::plan::{HostPlan, Record};
+use turbocql_values::traits::traits;
+
+use super::refused::{note, python};
+
+/// Appends the length of an object. False if it has none, or has too many parts.
+fn put_count(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    let count = python(object.len()).and_then(|count| i32::try_from(count).ok());
+    room(out, 4) && count.map(|count| wire::put_i32(out, count)).is_some()
+}
+
+/// Calls `put` for each part of an iterable until it returns false. False if iterating raises.
+fn all_parts(object: &Bound<'_, PyAny>, mut put: impl FnMut(&Bound<'_, PyAny>) -> bool) -> bool {
+    let Some(parts) = python(object.try_iter()) else { return false };
+    for part in parts {
+        if !python(part).is_some_and(|part| put(&part)) {
+            return false;
+        }
+    }
+    true
+}
+
+fn is_exact_sequence(object: &Bound<'_, PyAny>) -> bool {
+    object.is_exact_instance_of::<PyList>() || object.is_exact_instance_of::<PyTuple>()
+}
+
+/// Appends the elements of a list or set.
+pub fn items<D: Dialect>(
+    plan: &HostPlan,
+    element: &HostPlan,
+    object: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> bool {
+    let was_tried = is_exact_sequence(object)
+        || object.is_exact_instance_of::<PySet>()
+        || object.is_exact_instance_of::<PyFrozenSet>();
+    if was_tried && matches!(plan, Plan::Set(_)) || is_exact_sequence(object) {
+        return false;
+    }
+    if object.is_instance_of::<PyString>() || !put_count(object, out) {
+        return note(plan, object);
+    }
+    numpy::learn(object);
+    // The elements of such an array are equal to Python's numbers, which are made faster.
+    let elements = listed(element, object).unwrap_or_else(|| object.clone());
+    all_parts(&elements, |part| encode::part::<D>(element, part, out))
+}
+
+/// The elements as a list, if `tolist` gives what iterating gives: of an array of Python objects,
+/// and, for a type of numbers, of an array of numbers and of a pandas series or index.
+fn listed<'py>(element: &HostPlan, object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let of_numbers = || numpy::is_row_of_numbers(object) || is_pandas_of_numbers(object);
+    let is_listed = numpy::is_row_of_objects(object) || is_number(element) && of_numbers();
+    let list = is_listed.then(|| object.call_method0(pyo3::intern!(object.py(), "tolist")))?;
+    python(list)
+}
+
+/// Whether an object is a pandas series or index whose dtype is one of NumPy's dtypes of numbers.
+fn is_pandas_of_numbers(object: &Bound<'_, PyAny>) -> bool {
+    let (py, class) = (object.py(), object.get_type());
+    let is_of_pandas = python(class.module()).is_some_and(|module| module == "pandas")
+        && python(class.name()).is_some_and(|name| {
+            ["Series", "Index", "RangeIndex"].iter().any(|known| name == *known)
+        });
+    if !is_of_pandas {
+        return false;
+    }
+    // The dtypes of pandas' own arrays lack this attribute; they iterate over other objects.
+    let dtype = python(object.getattr(pyo3::intern!(py, "dtype")));
+    let code =
+        dtype.and_then(|dtype| python(dtype.getattr_opt(pyo3::intern!(py, "char"))).flatten());
+    code.is_some_and(|code| {
+        ["f", "d", "b", "h", "i", "l", "q"].iter().any(|known| code.eq(known).unwrap_or(false))
+    })
+}
+
+fn is_number(plan: &HostPlan) -> bool {
+    traits(plan).numeric.is_some() || matches!(plan, Plan::Counter)
+}
+
+/// Appends the entries of a mapping.
+pub fn map<D: Dialect>(
+    plan: &HostPlan,
+    key: &HostPlan,
+    value: &HostPlan,
+    object: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> bool {
+    if object.is_exact_instance_of::<PyDict>() {
+        return false;
+    }
+    let entries = || python(object.call_method0(pyo3::intern!(object.py(), "items")));
+    let Some(entries) = put_count(object, out).then(entries).flatten() else {
+        return note(plan, object);
+    };
+    all_parts(&entries, |entry| {
+        let Ok(pair) = entry.cast_exact::<PyTuple>() else { return false };
+        let [entry_key, entry_value] = pair.as_slice() else { return false };
+        encode::part::<D>(key, entry_key, out) && encode::part::<D>(value, entry_value, out)
+    })
+}
+
+/// Appends the components of a tuple.
+pub fn tuple<D: Dialect>(
+    plan: &HostPlan,
+    components: &[HostPlan],
+    object: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> bool {
+    if is_exact_sequence(object) {
+        return false;
+    }
+    let count = python(object.len());
+    if count.is_none_or(|count| count > components.len()) {
+        return note(plan, object);
+    }
+    let mut plans = components.iter();
+    let Some(parts) = python(object.try_iter()) else { return note(plan, object) };
+    for part in parts {
+        let Some(part) = python(part) else { return false };
+        let Some(component) = plans.next() else { break };
+        if !encode::cell_of::<D>(component, &part, out) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Appends the attributes of an object that cannot be indexed, such as one with properties.
+pub fn record<D: Dialect>(
+    plan: &HostPlan,
+    udt: &UdtPlan<Record>,
+    object: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> bool {
+    let py = object.py();
+    let class = object.get_type();
+    let index = python(class.getattr_opt(pyo3::intern!(py, "__getitem__"))).flatten();
+    if index.is_some() || object.is_instance_of::<pyo3::types::PyType>() {
+        return note(plan, object);
+    }
+    udt.fields.iter().zip(&udt.host.names).all(|(field, name)| {
+        let value = python(object.getattr(name.bind(py)));
+        value.is_some_and(|value| encode::cell_of::<D>(field, &value, out))
+    })
+}
+
+/// Appends the elements of a vector.
+pub fn vector<D: Dialect>(
+    plan: &HostPlan,
+    vector: &VectorPlan<Record>,
+    object: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> bool {
+    let start = out.len();
+    if python(object.len()) != Some(vector.dimension) {
+        return note(plan, object);
+    }
+    let is_complete = match elements_of(vector, object) {
+        Some(array) => vectors::append_vector(vector, &array, out),
+        None => put_elements::<D>(vector, object, out),
+    };
+    is_complete && D::accepts_vector(vector, &out[start..], true)
+}
+
+fn put_elements<D: Dialect>(
+    vector: &VectorPlan<Record>,
+    object: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> bool {
+    if vector.width.is_none() {
+        return all_parts(object, |part| put_sized::<D>(&vector.element, part, out));
+    }
+    numpy::learn(object);
+    let elements = listed(&vector.element, object).unwrap_or_else(|| object.clone());
+    let start = out.len();
+    if vectors::append_numbers(&vector.element, &elements, out) {
+        return true;
+    }
+    out.truncate(start);
+    all_parts(&elements, |part| !part.is_none() && encode::value::<D>(&vector.element, part, out))
+}
+
+/// Packages whose tensors have, as an array, the numbers that iterating over them gives.
+const TENSOR_PACKAGES: [&str; 4] = ["torch", "jax", "jaxlib", "tensorflow"];
+
+/// The numbers of an array, or of an object that can be converted to one, such as a tensor.
+fn elements_of<'py>(
+    vector: &VectorPlan<Record>,
+    object: &Bound<'py, PyAny>,
+) -> Option<Bound<'py, PyAny>> {
+    if vector.width.is_none() || !is_number(&vector.element) || is_exact_sequence(object) {
+        return None;
+    }
+    numpy::learn(object);
+    if numpy::is_row_of_numbers(object) {
+        return Some(object.clone());
+    }
+    let module = python(object.get_type().module())?;
+    let package = module.to_str().ok()?.split('.').next()?;
+    if !TENSOR_PACKAGES.contains(&package) {
+        return None;
+    }
+    let array = python(object.call_method0(pyo3::intern!(object.py(), "__array__")))?;
+    numpy::is_row_of_numbers(&array).then_some(array)
+}
+
+/// Appends an element of variable size after its length.
+fn put_sized<D: Dialect>(element: &HostPlan, part: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    let mut bytes = Vec::new();
+    if part.is_none() || !encode::value::<D>(element, part, &mut bytes) {
+        return false;
+    }
+    if !room(out, bytes.len().saturating_add(9)) {
+        return false;
+    }
+    wire::put_unsigned_vint(out, bytes.len() as u64);
+    out.extend_from_slice(&bytes);
+    true
+}

@@ -1,0 +1,113 @@
+//! Serializes objects that are not of a usual built-in class, as the drivers do: NumPy's numbers,
+//! pandas' timestamps, dates for timestamps, subclasses, iterables and many more.
+//!
+//! The functions use the public interface of Python and may run Python code. They return `None` or
+//! false for values that only the driver's own function takes, or that no one takes. The original
+//! then serializes the value or raises its own error.
+
+mod containers;
+mod numbers;
+pub mod refused;
+mod temporal;
+pub mod text;
+
+use std::cell::Cell;
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use turbocql_codec::{Plan, types};
+use turbocql_values::binary32::narrow;
+use turbocql_values::ffi::append::append;
+use turbocql_values::ffi::dialect::Dialect;
+use turbocql_values::plan::HostPlan;
+
+use crate::ffi::version;
+use refused::python;
+
+/// Appends a value without a length, as the driver serializes an object of this class. Returns
+/// false if the value is not taken; `out` may then end with an incomplete value.
+pub fn convert<D: Dialect, const FLOAT_TIME: bool>(
+    plan: &HostPlan,
+    object: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> bool {
+    let is_taken = match plan {
+        Plan::Float => fixed(numbers::float(object).and_then(narrow).map(f32::to_be_bytes), out),
+        Plan::Double => fixed(numbers::float(object).map(f64::to_be_bytes), out),
+        Plan::BigInt | Plan::Counter => fixed(numbers::integer(object).map(i64::to_be_bytes), out),
+        Plan::Int => fixed(numbers::narrowed(object).map(i32::to_be_bytes), out),
+        Plan::SmallInt => fixed(numbers::narrowed(object).map(i16::to_be_bytes), out),
+        // The drivers write a boolean as any number of one byte.
+        Plan::TinyInt | Plan::Boolean => fixed(numbers::narrowed(object).map(i8::to_be_bytes), out),
+        Plan::VarInt => numbers::varint(object, out),
+        Plan::Decimal => numbers::decimal::<D>(plan, object, out),
+        Plan::Timestamp => {
+            fixed(temporal::timestamp::<FLOAT_TIME>(object).map(i64::to_be_bytes), out)
+        }
+        Plan::Date => fixed(temporal::date(object), out),
+        Plan::Time => fixed(temporal::time(object).map(i64::to_be_bytes), out),
+        Plan::Text => text::text(object, out),
+        Plan::Ascii => text::ascii(object, out),
+        Plan::Blob => text::blob(object, out),
+        Plan::Uuid | Plan::TimeUuid => text::uuid(object, out),
+        Plan::Inet => text::address(object).is_some_and(|address| {
+            append(out, &[]) && {
+                types::inet::encode(address, out);
+                true
+            }
+        }),
+        Plan::List(element) | Plan::Set(element) => {
+            return containers::items::<D>(plan, element, object, out);
+        }
+        Plan::Map(entry) => return containers::map::<D>(plan, &entry.0, &entry.1, object, out),
+        Plan::Tuple(components) => {
+            return containers::tuple::<D>(plan, components, object, out);
+        }
+        Plan::Udt(udt) => return containers::record::<D>(plan, udt, object, out),
+        Plan::Vector(vector) => return containers::vector::<D>(plan, vector, object, out),
+        Plan::Duration | Plan::Composite(_) | Plan::Custom(_) => false,
+    };
+    is_taken || refused::note(plan, object)
+}
+
+/// Appends bytes of a fixed width.
+fn fixed<const N: usize>(bytes: Option<[u8; N]>, out: &mut Vec<u8>) -> bool {
+    bytes.is_some_and(|bytes| append(out, &bytes))
+}
+
+/// A class and a name that were compared: the version of the class, the addresses of the base class
+/// and of the name, and whether the class has the function of the base class.
+#[derive(Clone, Copy)]
+struct Inherited {
+    version: u32,
+    base: usize,
+    name: usize,
+    is_inherited: bool,
+}
+
+thread_local! {
+    /// The last comparisons. The version of a class changes with the class and with its bases.
+    static INHERITED: [Cell<Option<Inherited>>; 8] = const { [const { Cell::new(None) }; 8] };
+}
+
+/// Whether a class has a function of another class under the name, so that a call of the method
+/// does what the other class does.
+fn inherits(class: &Bound<'_, PyType>, base: &Bound<'_, PyAny>, name: &'static str) -> bool {
+    let (version, base_address, name_address) =
+        (version::of(class), base.as_ptr() as usize, name.as_ptr() as usize);
+    let place = (version as usize ^ name.len()) % 8;
+    let last = INHERITED.with(|last| last[place].get());
+    if let Some(last) = last
+        && (last.version, last.base, last.name) == (version, base_address, name_address)
+        && version != 0
+    {
+        return last.is_inherited;
+    }
+    let (own, inherited) = (python(class.getattr(name)), python(base.getattr(name)));
+    let is_inherited = own.is_some_and(|own| inherited.is_some_and(|other| own.is(&other)));
+    // A lookup can give a class its version, and can run Python code that changes the class.
+    let version = version::of(class);
+    let now = Inherited { version, base: base_address, name: name_address, is_inherited };
+    INHERITED.with(|last| last[place].set(Some(now)));
+    is_inherited
+}

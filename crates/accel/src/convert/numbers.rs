@@ -1,0 +1,99 @@
+//! Numbers, as `struct` and `varint_pack` of the drivers take them.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt};
+use turbocql_codec::types::varint;
+use turbocql_values::ffi::append::room;
+use turbocql_values::ffi::dialect::Dialect;
+use turbocql_values::ffi::encode;
+use turbocql_values::ffi::numpy::{self, Number};
+use turbocql_values::plan::HostPlan;
+use turbocql_values::python as classes;
+
+use super::inherits;
+use super::refused::python;
+use crate::ffi::attribute;
+use crate::ffi::operators::is_plain_int;
+
+/// A NumPy number. The classes are learned at the first object that is no number of Python's.
+fn of_numpy(object: &Bound<'_, PyAny>) -> Option<Number> {
+    numpy::number(object).or_else(|| {
+        if object.is_instance_of::<PyFloat>() || object.is_instance_of::<PyInt>() {
+            return None;
+        }
+        numpy::learn(object);
+        numpy::number(object)
+    })
+}
+
+/// A number that has `__float__` or `__index__`, as binary64.
+pub fn float(object: &Bound<'_, PyAny>) -> Option<f64> {
+    match of_numpy(object) {
+        Some(Number::Float(number)) => Some(number),
+        Some(Number::Int(number)) => Some(number as f64),
+        Some(Number::Unsigned(number)) => Some(number as f64),
+        None => python(object.extract::<f64>()),
+    }
+}
+
+/// A number that has `__index__`, in 64 bits.
+pub fn integer(object: &Bound<'_, PyAny>) -> Option<i64> {
+    match of_numpy(object) {
+        Some(Number::Int(number)) => Some(number),
+        Some(Number::Unsigned(number)) => i64::try_from(number).ok(),
+        Some(Number::Float(_)) => None,
+        None => python(object.extract::<i64>()),
+    }
+}
+
+/// A number that has `__index__`, in fewer bits.
+pub fn narrowed<T: TryFrom<i64>>(object: &Bound<'_, PyAny>) -> Option<T> {
+    T::try_from(integer(object)?).ok()
+}
+
+/// Appends an instance of a subclass of `int`, such as a member of an `IntEnum`.
+pub fn varint(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    if !is_plain_int(object) || !room(out, 24) {
+        return false;
+    }
+    let number = python(object.extract::<i128>());
+    number.map(|number| varint::encode_i128(number, out)).is_some()
+}
+
+/// Appends an instance of a subclass of `Decimal`, another object that `Decimal()` takes, or a
+/// decimal of many digits.
+pub fn decimal<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    let Some(decimal) = python(classes::decimal(object.py())) else { return false };
+    let class = object.get_type();
+    if class.is(decimal) {
+        return long_decimal::<D>(object, out);
+    }
+    let own = python(attribute::optional(class.as_any(), pyo3::intern!(object.py(), "as_tuple")));
+    let is_decimal = own.flatten().is_some();
+    if is_decimal && !inherits(&class, decimal, "as_tuple") {
+        return false;
+    }
+    let exact = python(decimal.call1((object,)));
+    exact.is_some_and(|exact| encode::value::<D>(plan, &exact, out))
+}
+
+/// Appends an exact `Decimal` by its digits, in the time that its text takes.
+fn long_decimal<D: Dialect>(decimal: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    let Some(text) = python(decimal.str()) else { return false };
+    let Some(text) = python(text.to_str()) else { return false };
+    let (number, exponent) = match text.split_once('E') {
+        Some((number, exponent)) => (number, exponent.parse::<i64>().ok()),
+        None => (text, Some(0)),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    // `NaN` and `Infinity` have no digits.
+    let digits = format!("{whole}{fraction}");
+    let is_number = digits.strip_prefix('-').unwrap_or(&digits).bytes().all(|c| c.is_ascii_digit());
+    let scale = exponent.and_then(|exponent| i32::try_from(fraction.len() as i64 - exponent).ok());
+    let (true, Some(scale)) = (is_number, scale) else { return false };
+    let unscaled = python(decimal.py().get_type::<PyInt>().call1((digits,)));
+    room(out, 4) && {
+        out.extend_from_slice(&scale.to_be_bytes());
+        unscaled.is_some_and(|unscaled| encode::value::<D>(&HostPlan::VarInt, &unscaled, out))
+    }
+}

@@ -1,0 +1,125 @@
+//! The values that neither the codec nor the conversions have taken, and the exceptions of the
+//! attempts.
+
+use std::cell::RefCell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use turbocql_codec::Plan;
+use turbocql_values::plan::HostPlan;
+
+/// The classes that are counted. Values of further classes are not counted, so that a program that
+/// makes classes cannot fill the memory.
+const MOST_CLASSES: usize = 64;
+
+/// How many values of a class were left to the driver for one CQL type.
+struct Count {
+    cql_type: &'static str,
+    /// The reference keeps the address from being that of another class later.
+    class: Py<PyType>,
+    values: u64,
+}
+
+static COUNTS: Mutex<Vec<Count>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// An exception that a conversion raised and that a program must see, such as
+    /// `KeyboardInterrupt`.
+    static INTERRUPT: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+fn counts() -> MutexGuard<'static, Vec<Count>> {
+    COUNTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts a value that is left to the driver. Returns false, as the functions that refuse a value
+/// do.
+#[cold]
+pub fn note(plan: &HostPlan, object: &Bound<'_, PyAny>) -> bool {
+    let (cql_type, class) = (kind(plan), object.get_type());
+    let mut counts = counts();
+    let same = |count: &&mut Count| count.cql_type == cql_type && count.class.is(&class);
+    if let Some(count) = counts.iter_mut().find(same) {
+        count.values += 1;
+    } else if counts.len() < MOST_CLASSES {
+        counts.push(Count { cql_type, class: class.unbind(), values: 1 });
+    }
+    false
+}
+
+/// The result of a call of Python code; `None` if it raised an exception. An exception that is not
+/// an `Exception` is kept for [`interrupt`].
+pub fn python<T>(result: PyResult<T>) -> Option<T> {
+    result.map_err(|error| Python::attach(|py| keep(py, error))).ok()
+}
+
+#[cold]
+fn keep(py: Python<'_>, error: PyErr) {
+    if !error.is_instance_of::<PyException>(py) {
+        INTERRUPT.with_borrow_mut(|interrupt| *interrupt = Some(error));
+    }
+}
+
+/// Raises the exception that [`python`] has kept.
+pub fn interrupt() -> PyResult<()> {
+    INTERRUPT.with_borrow_mut(Option::take).map_or(Ok(()), Err)
+}
+
+/// The values left to the driver: CQL type, Python class and number, the most frequent first.
+#[pyfunction]
+pub fn accel_refused(py: Python<'_>) -> PyResult<Vec<(&'static str, String, u64)>> {
+    let mut classes: Vec<_> = {
+        let counts = counts();
+        let entry = |count: &Count| (count.cql_type, count.class.clone_ref(py), count.values);
+        counts.iter().map(entry).collect()
+    };
+    classes.sort_by_key(|&(.., values)| std::cmp::Reverse(values));
+    let named = |(cql_type, class, values): (_, Py<PyType>, _)| {
+        Ok((cql_type, class.bind(py).fully_qualified_name()?.to_string(), values))
+    };
+    classes.into_iter().map(named).collect()
+}
+
+/// Counts from zero again.
+#[pyfunction]
+pub fn accel_forget_refused() {
+    // The classes are dropped after the lock is released, because that may run Python code.
+    let forgotten = std::mem::take(&mut *counts());
+    drop(forgotten);
+}
+
+/// The name of a type, without its parameters.
+fn kind(plan: &HostPlan) -> &'static str {
+    match plan {
+        Plan::Ascii => "ascii",
+        Plan::Text => "text",
+        Plan::TinyInt => "tinyint",
+        Plan::SmallInt => "smallint",
+        Plan::Int => "int",
+        Plan::BigInt => "bigint",
+        Plan::Counter => "counter",
+        Plan::VarInt => "varint",
+        Plan::Float => "float",
+        Plan::Double => "double",
+        Plan::Decimal => "decimal",
+        Plan::Boolean => "boolean",
+        Plan::Blob => "blob",
+        Plan::Uuid => "uuid",
+        Plan::TimeUuid => "timeuuid",
+        Plan::Inet => "inet",
+        Plan::Timestamp => "timestamp",
+        Plan::Date => "date",
+        Plan::Time => "time",
+        Plan::Duration => "duration",
+        Plan::List(_) => "list",
+        Plan::Set(_) => "set",
+        Plan::Map(_) => "map",
+        Plan::Tuple(_) => "tuple",
+        Plan::Udt(_) => "a user-defined type",
+        Plan::Vector(_) => "vector",
+        Plan::Composite(_) => "composite",
+        Plan::Custom(_) => "custom",
+    }
+}

@@ -1,0 +1,228 @@
+//! Timestamps, dates and times of day.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{
+    PyDate, PyDateAccess, PyDateTime, PyDelta, PyDeltaAccess, PyDict, PyFloat, PyInt, PyString,
+    PyTime, PyTimeAccess, PyTzInfoAccess,
+};
+use turbocql_codec::types;
+use turbocql_values::calendar::{self, MILLISECONDS_PER_DAY, PYTHON_DAYS};
+
+use super::inherits;
+use super::numbers;
+use super::refused::python;
+use crate::ffi::attribute;
+
+const SECONDS_PER_DAY: i64 = MILLISECONDS_PER_DAY / 1000;
+const NANOSECONDS_PER_DAY: i64 = SECONDS_PER_DAY * 1_000_000_000;
+
+/// Milliseconds since 1970 of a `datetime` in any time zone, a `date`, an exact `int` or `float`.
+/// With `FLOAT_TIME`, they are computed in binary64.
+pub fn timestamp<const FLOAT_TIME: bool>(object: &Bound<'_, PyAny>) -> Option<i64> {
+    if let Ok(datetime) = object.cast::<PyDateTime>() {
+        if !is_usual(datetime, &["utctimetuple", "microsecond"]) {
+            return None;
+        }
+        let microsecond = i64::from(datetime.get_microsecond());
+        let local = i64::from(calendar::days_of(datetime)) * SECONDS_PER_DAY
+            + (i64::from(datetime.get_hour()) * 60 + i64::from(datetime.get_minute())) * 60
+            + i64::from(datetime.get_second());
+        // An offset can have a part below a second, which can change the second. The drivers take
+        // the microsecond of the local time.
+        let seconds = match instant(datetime) {
+            Some(seconds) => seconds,
+            None => {
+                let (east, fraction) = offset(datetime)?;
+                local - east + (microsecond - fraction).div_euclid(1_000_000)
+            }
+        };
+        // Python cannot represent the time in UTC beyond these days, and raises an OverflowError.
+        if !PYTHON_DAYS.contains(&seconds.div_euclid(SECONDS_PER_DAY)) {
+            return None;
+        }
+        return Some(if FLOAT_TIME {
+            (seconds as f64 * 1e3 + microsecond as f64 / 1e3) as i64
+        } else {
+            seconds * 1000 + microsecond / 1000
+        });
+    }
+    if let Ok(date) = object.cast::<PyDate>() {
+        let py = object.py();
+        let own = python(attribute::optional(object, pyo3::intern!(py, "utctimetuple")))?;
+        let is_usual = own.is_none() && is_usual_date(date);
+        return is_usual.then(|| i64::from(calendar::days_of(date)) * MILLISECONDS_PER_DAY);
+    }
+    if object.is_exact_instance_of::<PyInt>() {
+        return python(object.extract::<i64>());
+    }
+    let number = object.cast_exact::<PyFloat>().ok()?.value().trunc();
+    // The upper bound is the first number of binary64 that has no 64 bits.
+    (-(2f64.powi(63)) <= number && number < 2f64.powi(63)).then_some(number as i64)
+}
+
+/// Seconds since 1970 of a pandas `Timestamp` with a time zone, whose offset pandas is slow to find.
+/// `None` for other objects.
+fn instant(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
+    if datetime.get_tzinfo().is_none() || datetime.is_exact_instance_of::<PyDateTime>() {
+        return None;
+    }
+    if !is_pandas(&datetime.get_type()) {
+        return None;
+    }
+    // It raises for a time that has no nanoseconds of 64 bits.
+    let nanoseconds = python(datetime.getattr(pyo3::intern!(datetime.py(), "value")))?;
+    Some(python(nanoseconds.extract::<i64>())?.div_euclid(1_000_000_000))
+}
+
+/// Seconds and microseconds east of UTC; zero without a time zone.
+fn offset(datetime: &Bound<'_, PyDateTime>) -> Option<(i64, i64)> {
+    static UTCOFFSET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = datetime.py();
+    if datetime.get_tzinfo().is_none() {
+        return Some((0, 0));
+    }
+    // The function of the base class, because `utctimetuple` does not call an override either.
+    let load = || Ok::<_, PyErr>(py.get_type::<PyDateTime>().getattr("utcoffset")?.unbind());
+    let utcoffset = python(UTCOFFSET.get_or_try_init(py, load))?;
+    let offset = python(utcoffset.bind(py).call1((datetime,)))?;
+    if offset.is_none() {
+        return Some((0, 0));
+    }
+    let offset = offset.cast::<PyDelta>().ok()?;
+    let seconds = i64::from(offset.get_days()) * SECONDS_PER_DAY + i64::from(offset.get_seconds());
+    Some((seconds, offset.get_microseconds().into()))
+}
+
+/// Whether attributes of a `datetime` are those of the class `datetime`, or of pandas' `Timestamp`,
+/// so that its fields have its value.
+fn is_usual(datetime: &Bound<'_, PyDateTime>, names: &[&'static str]) -> bool {
+    let (py, class) = (datetime.py(), datetime.get_type());
+    let base = py.get_type::<PyDateTime>();
+    if class.is(&base) {
+        return true;
+    }
+    if is_pandas(&class) {
+        // Beyond the years of `datetime`, the fields have another date, and `year` is an attribute.
+        let year = python(datetime.getattr(pyo3::intern!(py, "year")));
+        return year.and_then(|year| python(year.extract::<i32>())) == Some(datetime.get_year());
+    }
+    names.iter().all(|name| inherits(&class, &base, name))
+        && looks_up_as_usual(datetime, &base, names)
+}
+
+/// Whether an object's class looks up attributes as the base class does, and the object's dict has
+/// none of these names.
+fn looks_up_as_usual(object: &Bound<'_, PyAny>, base: &Bound<'_, PyAny>, names: &[&str]) -> bool {
+    let py = object.py();
+    if !inherits(&object.get_type(), base, "__getattribute__") {
+        return false;
+    }
+    let own = python(attribute::optional(object, pyo3::intern!(py, "__dict__")));
+    match own {
+        Some(None) => true,
+        Some(Some(own)) => own.cast_exact::<PyDict>().is_ok_and(|own| {
+            names.iter().all(|name| own.contains(*name).is_ok_and(|is_own| !is_own))
+        }),
+        None => false,
+    }
+}
+
+/// Whether the fields of a `date`, of a `datetime` or of an instance of a subclass have the day
+/// that `timetuple` has.
+fn is_usual_date(date: &Bound<'_, PyDate>) -> bool {
+    if let Ok(datetime) = date.cast::<PyDateTime>() {
+        return is_usual(datetime, &["timetuple"]);
+    }
+    let (class, base) = (date.get_type(), date.py().get_type::<PyDate>());
+    class.is(&base)
+        || inherits(&class, &base, "timetuple") && looks_up_as_usual(date, &base, &["timetuple"])
+}
+
+/// Whether a class is pandas' `Timestamp`, and its times are those of its fields.
+fn is_pandas(class: &Bound<'_, PyAny>) -> bool {
+    static TIMESTAMP: PyOnceLock<Option<Py<PyAny>>> = PyOnceLock::new();
+    let py = class.py();
+    if let Some(known) = TIMESTAMP.get(py) {
+        return known.as_ref().is_some_and(|known| known.is(class));
+    }
+    let modules = python(py.import("sys").and_then(|sys| sys.getattr("modules")));
+    let modules = modules.and_then(|modules| modules.cast_into::<PyDict>().ok());
+    let pandas = modules.and_then(|modules| python(modules.get_item("pandas")).flatten());
+    let timestamp = pandas.and_then(|pandas| python(pandas.getattr_opt("Timestamp")).flatten());
+    // pandas may not be imported yet, or not completely.
+    let Some(timestamp) = timestamp.filter(|timestamp| timestamp.is(class)) else { return false };
+    let is_usual = python(agrees(&timestamp)).unwrap_or(false);
+    let _ = TIMESTAMP.set(py, is_usual.then(|| timestamp.unbind()));
+    is_usual
+}
+
+/// Compares what pandas' `Timestamp` says of two samples with what `datetime` says.
+fn agrees(timestamp: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = timestamp.py();
+    let base = py.get_type::<PyDateTime>();
+    for text in ["1969-12-31 23:59:59.999999999", "2020-02-29 12:30:15.123456+05:30"] {
+        let sample = timestamp.call1((text,))?;
+        for name in ["utctimetuple", "timetuple"] {
+            let expected = base.call_method1(name, (&sample,))?;
+            if !sample.call_method0(name)?.eq(expected)? {
+                return Ok(false);
+            }
+        }
+        let microsecond = sample.cast::<PyDateTime>()?.get_microsecond();
+        if sample.getattr("microsecond")?.extract::<u32>()? != microsecond {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The bytes of a day: of a `date`, a `datetime`, the wire's number, or a text like 2020-01-31.
+pub fn date(object: &Bound<'_, PyAny>) -> Option<[u8; 4]> {
+    let py = object.py();
+    if python(attribute::optional(object, pyo3::intern!(py, "days_from_epoch")))?.is_some() {
+        return None;
+    }
+    if let Ok(date) = object.cast::<PyDate>() {
+        let days = is_usual_date(date).then(|| calendar::days_of(date))?;
+        return Some(types::date::to_bytes(days));
+    }
+    if object.is_instance_of::<PyInt>() {
+        // The driver takes the number of the wire, which counts from -5877641-06-23.
+        return numbers::narrowed::<u32>(object).map(u32::to_be_bytes);
+    }
+    let text = object.cast_exact::<PyString>().ok()?;
+    day_of_text(python(text.to_str())?).map(types::date::to_bytes)
+}
+
+/// The day of a text of exactly four, two and two digits. `None` for any other text, which the
+/// driver parses.
+fn day_of_text(text: &str) -> Option<i32> {
+    let bytes: &[u8; 10] = text.as_bytes().try_into().ok()?;
+    let digits = |part: &[u8]| {
+        part.iter().try_fold(0, |number, digit| {
+            digit.is_ascii_digit().then(|| number * 10 + i32::from(digit - b'0'))
+        })
+    };
+    if bytes[4] != b'-' || bytes[7] != b'-' {
+        return None;
+    }
+    let (year, month, day) = (digits(&bytes[..4])?, digits(&bytes[5..7])?, digits(&bytes[8..])?);
+    let days = calendar::days_from_civil(year, month as u8, day as u8);
+    // A day that the month does not have would be a day of another month.
+    let again = calendar::civil_from_days(days.into());
+    (year > 0 && again == (year.into(), month as u8, day as u8)).then_some(days)
+}
+
+/// Nanoseconds of an exact `datetime.time`, or an exact `int` of nanoseconds.
+pub fn time(object: &Bound<'_, PyAny>) -> Option<i64> {
+    if let Ok(time) = object.cast_exact::<PyTime>() {
+        let seconds = (i64::from(time.get_hour()) * 60 + i64::from(time.get_minute())) * 60
+            + i64::from(time.get_second());
+        return Some((seconds * 1_000_000 + i64::from(time.get_microsecond())) * 1000);
+    }
+    if !object.is_exact_instance_of::<PyInt>() {
+        return None;
+    }
+    python(object.extract::<i64>()).filter(|time| *time < NANOSECONDS_PER_DAY)
+}

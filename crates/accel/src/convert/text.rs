@@ -1,0 +1,93 @@
+//! Text, bytes, UUIDs and addresses.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyString};
+use turbocql_values::ffi::append::append;
+use turbocql_values::plan::HostPlan;
+use turbocql_values::python as classes;
+
+use super::inherits;
+use super::refused::{self, python};
+
+/// Appends an instance of a subclass of `str`.
+pub fn text(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    let Ok(text) = object.cast::<PyString>() else { return false };
+    let str_class = object.py().get_type::<PyString>();
+    if !inherits(&object.get_type(), &str_class, "encode") {
+        return false;
+    }
+    python(text.to_str()).is_some_and(|text| append(out, text.as_bytes()))
+}
+
+/// Appends ASCII text of a subclass of `str`.
+pub fn ascii(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    text(object, out) && out[start..].is_ascii()
+}
+
+/// What `bytes()` makes of the object; `None` if it raises.
+#[inline]
+fn bytes<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
+    let bytes = python(object.py().get_type::<PyBytes>().call1((object,)));
+    bytes.and_then(|bytes| bytes.cast_into_exact::<PyBytes>().ok())
+}
+
+/// The bytes of a value of type `blob`. Counts a value that is not taken.
+pub fn bytes_of<'py>(plan: &HostPlan, object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
+    let bytes = bytes(object);
+    if bytes.is_none() {
+        refused::note(plan, object);
+    }
+    bytes
+}
+
+/// Appends what `bytes()` makes of the object.
+pub fn blob(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    if let Ok(array) = object.cast_exact::<PyByteArray>() {
+        return append(out, &array.to_vec());
+    }
+    bytes(object).is_some_and(|bytes| append(out, bytes.as_bytes()))
+}
+
+/// Appends the attribute `bytes` of an object. The drivers do not check its length.
+pub fn uuid(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    let py = object.py();
+    let Some(uuid_class) = python(classes::uuid(py)) else { return false };
+    // The property `bytes` computes the bytes of this number.
+    if inherits(&object.get_type(), uuid_class, "bytes") {
+        let number = python(object.getattr(pyo3::intern!(py, "int")));
+        let number = number.and_then(|number| python(number.extract::<u128>()));
+        return number.is_some_and(|number| append(out, &number.to_be_bytes()));
+    }
+    let bytes = python(object.getattr_opt(pyo3::intern!(object.py(), "bytes"))).flatten();
+    let bytes = bytes.and_then(|bytes| bytes.cast_into_exact::<PyBytes>().ok());
+    bytes.is_some_and(|bytes| append(out, bytes.as_bytes()))
+}
+
+/// The address in an exact `str`, `IPv4Address` or `IPv6Address`. `None` for the other spellings
+/// that the C library takes, such as 127.1.
+pub fn address(object: &Bound<'_, PyAny>) -> Option<IpAddr> {
+    let py = object.py();
+    if let Ok(text) = object.cast_exact::<PyString>() {
+        let text = python(text.to_str())?;
+        return if text.contains(':') {
+            text.parse::<Ipv6Addr>().ok().map(IpAddr::from)
+        } else {
+            text.parse::<Ipv4Addr>().ok().map(IpAddr::from)
+        };
+    }
+    let class = object.get_type();
+    let is_v4 = class.is(python(classes::ipv4_address(py))?);
+    if !is_v4 && !class.is(python(classes::ipv6_address(py))?) {
+        return None;
+    }
+    // `int()` of an address is the number of its bytes, without a zone.
+    let number = python(object.call_method0(pyo3::intern!(py, "__int__")))?;
+    if is_v4 {
+        python(number.extract::<u32>()).map(|number| IpAddr::from(Ipv4Addr::from(number)))
+    } else {
+        python(number.extract::<u128>()).map(|number| IpAddr::from(Ipv6Addr::from(number)))
+    }
+}
