@@ -51,7 +51,7 @@ class Bodies(Group):
     def patches(self, driver: Driver) -> list[Patch]:
         protocol = driver.protocol
         patches: list[Patch] = []
-        versions = expect_versions(protocol)
+        versions, problem = expect_versions(protocol)
         for cls in (protocol._QueryMessage, protocol.ExecuteMessage):
             for name in ("_write_query_params", "_should_skip_metadata"):
                 if name in vars(cls):
@@ -76,7 +76,7 @@ class Bodies(Group):
                 kind,
                 empty_id,
                 BytesIO,
-                versions,
+                (versions, lambda: not problem()),
                 features,
             )
             replacement = stand_in.function(documented(original))
@@ -93,6 +93,7 @@ class Bodies(Group):
                     replacement,
                     stand_in.counts,
                     reasons=stand_in.reasons,
+                    problem=problem,
                 )
             )
             patches[-1].count_from_here()

@@ -177,7 +177,7 @@ def status() -> Status:
             _state.is_enabled,
             _driver_state(),
             (*(seam for seam in seams if seam.name not in unpatched_names), *unpatched),
-            values_left=tuple(_core.accel_refused()),
+            notes=tuple({note: None for patch in _state.patches for note in patch.notes()}),
         )
 
 

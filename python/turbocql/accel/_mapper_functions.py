@@ -59,6 +59,10 @@ def known_files(modules: dict[str, ModuleType]) -> set[str]:
     return paths
 
 
+_CALLED = {"columns.Column.has_default", "columns.Column.get_default"}
+"""Functions that native code calls if the program has replaced them."""
+
+
 class Functions:
     """The functions of the driver that native code replaces or does itself, and their classes."""
 
@@ -79,6 +83,8 @@ class Functions:
                 if isinstance(owner, type)
                 else is_function_of(modules[module], attribute)
             ):
+                if name in _CALLED:
+                    continue
                 raise NotReplaced(f"{name} has been replaced")
             code = getattr(attribute, "fget", function(attribute))
             # A function that the program has made instead has another file.
@@ -93,10 +99,15 @@ class Functions:
         module, *path = name.split(".")
         return vars(self.modules[module])[path[0]] if len(path) == 2 else self.modules[module]
 
-    def are_unchanged(self, stand_in_ids: dict[str, int]) -> bool:
-        """Whether each function is the driver's, or a stand-in with its id in `stand_in_ids`."""
+    def replaced(self, classes: list[type[Any]], stand_in_ids: dict[str, int]) -> str:
+        """The name of a function of these classes or their bases that is neither the driver's nor
+        a stand-in with its id in `stand_in_ids`; empty if there is none.
+        """
         for name, attribute in self.originals.items():
-            current = vars(self.owner(name)).get(name.rsplit(".", 1)[1])
+            owner = self.owner(name)
+            if not isinstance(owner, type) or not any(issubclass(cls, owner) for cls in classes):
+                continue
+            current = vars(owner).get(name.rsplit(".", 1)[1])
             if current is not attribute and id(current) != stand_in_ids.get(name):
-                return False
-        return True
+                return name
+        return ""

@@ -7,7 +7,7 @@ import decimal
 import logging
 import sys
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
@@ -50,8 +50,26 @@ def mapper_patches(driver: Driver, package: str, replaced: Iterable[str]) -> lis
         raise NotReplaced("a name in its modules has been replaced")
     # Ids only: references to the stand-ins would form a cycle that the GC does not see.
     stand_in_ids: dict[str, int] = {}
+    classes = [
+        columns.BaseValueManager,
+        statements.InsertStatement,
+        statements.AssignmentClause,
+        statements.MapDeleteClause,
+        models.ColumnDescriptor,
+        *_descriptors(models),
+    ]
+    planner = Planner(modules, functions.originals)
+
+    def problem() -> str:
+        name = functions.replaced(classes, stand_in_ids)
+        return f"{package}.{name} has been replaced" if name else planner.problem()
+
+    def notes() -> list[str]:
+        unfit = planner.unfit.items()
+        return [f"cqlengine: {model} is left to the driver: {why}" for model, why in unfit]
+
     mapper = _core.Mapper(
-        Planner(modules),
+        planner,
         (uuid.UUID, decimal.Decimal, copy.deepcopy),
         (
             columns.BaseValueManager,
@@ -63,40 +81,29 @@ def mapper_patches(driver: Driver, package: str, replaced: Iterable[str]) -> lis
         (modules["connection"].NOT_SET, statements.FETCH_SIZE_UNSET),
         modules["connection"],
         (_save_with_options, modules["models"].protect_name),
-        (
-            [
-                columns.BaseValueManager,
-                statements.InsertStatement,
-                statements.AssignmentClause,
-                statements.MapDeleteClause,
-                modules["models"].ColumnDescriptor,
-                *_descriptors(modules["models"]),
-            ],
-            lambda: functions.are_unchanged(stand_in_ids),
-        ),
+        (classes, lambda: not functions.replaced(classes, stand_in_ids)),
     )
-    return list(_make_patches(replaced, functions, mapper, stand_in_ids))
-
-
-def _make_patches(
-    names: Iterable[str], functions: Functions, mapper: _core.Mapper, stand_in_ids: dict[str, int]
-) -> Iterator[Patch]:
-    for name in names:
+    patches: list[Patch] = []
+    for name in replaced:
         original = functions.originals[name]
-        is_of_class = isinstance(original, classmethod)
         bare = function(original)
         stand_in = _core.MapperStandIn(bare, mapper, name)
         native_function = stand_in.function(documented(bare))
+        is_of_class = isinstance(original, classmethod)
         replacement = classmethod(native_function) if is_of_class else native_function
         stand_in_ids[name] = id(replacement)
-        attribute = name.rsplit(".", 1)[1]
-        yield Patch(
-            functions.owner(name),
-            attribute,
-            f"cqlengine.{name}",
-            replacement,
-            stand_in.counts,
+        patches.append(
+            Patch(
+                functions.owner(name),
+                name.rsplit(".", 1)[1],
+                f"cqlengine.{name}",
+                replacement,
+                stand_in.counts,
+                problem=problem,
+                notes=notes,
+            )
         )
+    return patches
 
 
 _SETTERS = {

@@ -20,7 +20,9 @@ _SCALARS = {
     "Decimal": "decimal",
 }
 _COLLECTIONS = {"Set": "set", "List": "list", "Map": "map"}
-_INLINED_METHODS = ("has_default", "get_default", "db_field_name", "value_manager")
+_INLINED_METHODS = ("db_field_name", "value_manager")
+_DEFAULT_METHODS = ("has_default", "get_default")
+"""Attributes of columns that native code calls if they are not the driver's own."""
 
 
 def _chain(cls: type[Any], name: str) -> tuple[Any, ...]:
@@ -35,16 +37,35 @@ _INLINED_ATTRIBUTES = (
 """Methods and attributes of models that native code does itself, without calling them."""
 
 
-def _has_default_lookup(cls: type[Any]) -> bool:
-    """Whether attribute lookup on instances of the class is that of `object`."""
-    getter = resolved(cls, "__getattribute__")
-    return getter is not None and getter[0] is object and resolved(cls, "__getattr__") is None
+def _attribute(cls: type[Any], name: str) -> str:
+    """The name of the attribute that a class has or inherits, with that of its owner."""
+    resolution = resolved(cls, name)
+    owner = cls if resolution is None else resolution[0]
+    return f"{owner.__module__}.{owner.__qualname__}.{name}"
+
+
+def _expect_default_lookup(cls: type[Any]) -> None:
+    """Raises: _Unfit, unless attribute lookup on instances of the class is that of `object`."""
+    for name, owner in (("__getattribute__", object), ("__getattr__", None)):
+        resolution = resolved(cls, name)
+        if (resolution and resolution[0]) is not owner:
+            raise _Unfit(f"{_attribute(cls, name)} is not the driver's")
+
+
+_MAX_UNFIT = 64
+
+
+class _Unfit(Exception):
+    """The reason why the driver does the work for a model."""
 
 
 class Planner:
-    """Plans how native code converts the columns of models."""
+    """Plans how native code converts the columns of models.
 
-    def __init__(self, modules: dict[str, ModuleType]) -> None:
+    `originals` are the driver's functions by their names, without those that have been replaced.
+    """
+
+    def __init__(self, modules: dict[str, ModuleType], originals: dict[str, Any]) -> None:
         self._columns, self._models = modules["columns"], modules["models"]
         columns = self._columns
         self._driver_attributes = {
@@ -79,6 +100,12 @@ class Planner:
                 f"{conversion} none"
             )
         self._inlined_methods = {name: (vars(base)[name],) for name in _INLINED_METHODS}
+        self._default_methods = {
+            name: (originals.get(f"columns.Column.{name}"),) for name in _DEFAULT_METHODS
+        }
+        self._null_method = vars(base)["_val_is_null"]
+        self.unfit: dict[str, str] = {}
+        """The reasons why the driver does the work for models, by the models' names."""
         self._nulls = {
             (vars(base)["_val_is_null"],): False,
             (vars(collection)["_val_is_null"], vars(base)["_val_is_null"]): True,
@@ -90,54 +117,93 @@ class Planner:
         A tuple: the dict of the columns; the columns; the numbers of the columns of the primary
         key, and of the clustering key; whether the model's methods are the driver's.
         """
-        columns = model._columns
-        if not isinstance(columns, dict) or not _has_default_lookup(model):
+        name = f"{model.__module__}.{model.__qualname__}"
+        try:
+            plan = self._plan(model)
+        except _Unfit as unfit:
+            if len(self.unfit) < _MAX_UNFIT:
+                self.unfit[name] = str(unfit)
             return None
-        has_driver_methods = not hasattr(model, "__bool__") and all(
-            _chain(model, name)[:1] == (attribute,)
-            for name, attribute in self._driver_attributes.items()
-        )
+        self.unfit.pop(name, None)
+        return plan
+
+    def _plan(self, model: Any) -> tuple[Any, ...]:
+        columns = model._columns
+        if not isinstance(columns, dict):
+            raise _Unfit("its _columns is not a dict")
+        _expect_default_lookup(model)
+        if hasattr(model, "__bool__"):
+            raise _Unfit(f"{_attribute(model, '__bool__')} is not the driver's")
+        for name, attribute in self._driver_attributes.items():
+            if _chain(model, name)[:1] != (attribute,):
+                raise _Unfit(f"{_attribute(model, name)} is not the driver's")
         names = list(columns)
         column_plans = [self._column(name, column, model) for name, column in columns.items()]
-        if any(column is None for column in column_plans):
-            return None
         keys = [
             [names.index(name) for name in part]
             for part in (model._primary_keys, model._clustering_keys)
         ]
-        return columns, column_plans, *keys, has_driver_methods
+        return columns, column_plans, *keys, True
+
+    def problem(self) -> str:
+        """The change of one of the driver's classes that leaves every model to the driver; empty if
+        there is none.
+        """
+        model, column = self._models.BaseModel, self._columns.Column
+        try:
+            for cls in (model, column):
+                _expect_default_lookup(cls)
+        except _Unfit as unfit:
+            return str(unfit)
+        attributes = [("__bool__", model, None)]
+        attributes += [(name, model, own) for name, own in self._driver_attributes.items()]
+        attributes += [(name, column, own) for name, (own,) in self._inlined_methods.items()]
+        attributes.append(("_val_is_null", column, self._null_method))
+        for name, cls, own in attributes:
+            if vars(cls).get(name) is not own:
+                return f"{cls.__module__}.{cls.__qualname__}.{name} is not the driver's"
+        return ""
 
     def _column(self, name: str, column: Any, model: Any | None) -> Any:
         """The plan of a column: name, column, conversions, plans of its elements, and flags."""
         cls, attributes = type(column), vars(column)
-        if not _has_default_lookup(cls):
-            return None
+        _expect_default_lookup(cls)
         conversions = tuple(self._conversion(cls, attributes, method) for method in _METHODS)
         element_plans = [
             self._column("", element_column, None)
             for element_column in attributes.get("types") or ()
         ]
-        if any(element_plan is None for element_plan in element_plans):
-            return None
         columns = self._columns
         empty_is_null = self._nulls.get(_chain(cls, "_val_is_null"))
+        if model is not None:
+            self._expect_usual(name, column, model)
+        calls_default = bool(attributes.keys() & {*_DEFAULT_METHODS}) or any(
+            _chain(cls, method) != chain for method, chain in self._default_methods.items()
+        )
         flags = (
             isinstance(column, columns.BaseContainerColumn),
             isinstance(column, columns.Map),
             bool(empty_is_null),
-            model is None
-            or (
-                empty_is_null is not None
-                and all(
-                    _chain(cls, method) == chain for method, chain in self._inlined_methods.items()
-                )
-                and not attributes.keys() & {*_INLINED_METHODS, "_val_is_null"}
-                and {"default", "db_field", "required"} <= attributes.keys()
-                and attributes.get("column_name") == name
-                and self._is_described(name, column, model)
-            ),
+            True,
+            calls_default,
         )
         return name, column, conversions, element_plans, flags
+
+    def _expect_usual(self, name: str, column: Any, model: Any) -> None:
+        """Raises: _Unfit, unless native code does what the driver does with a model's column."""
+        cls, attributes = type(column), vars(column)
+        own = attributes.keys() & {*_INLINED_METHODS, "_val_is_null"}
+        if own:
+            raise _Unfit(f"its column {name} has {min(own)} of its own")
+        if _chain(cls, "_val_is_null") not in self._nulls:
+            raise _Unfit(f"{_attribute(cls, '_val_is_null')} is not the driver's")
+        for method, chain in self._inlined_methods.items():
+            if _chain(cls, method) != chain:
+                raise _Unfit(f"{_attribute(cls, method)} is not the driver's")
+        if not {"default", "db_field", "required"} <= attributes.keys():
+            raise _Unfit(f"its column {name} lacks attributes of the driver's")
+        if attributes.get("column_name") != name or not self._is_described(name, column, model):
+            raise _Unfit(f"its attribute {name} is not the driver's for that column")
 
     def _conversion(self, cls: type[Any], attributes: dict[str, Any], method: str) -> str:
         if method in attributes:

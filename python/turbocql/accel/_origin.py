@@ -112,8 +112,9 @@ _VERSION_NUMBERS = {"V5": 5, "DSE_V1": 0x41, "DSE_V2": 0x42}
 """The versions that methods of `ProtocolVersion` compare with."""
 
 
-def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], bool]]:
-    """The driver's `ProtocolVersion`, and a function that checks whether it is still unchanged.
+def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], str]]:
+    """The driver's `ProtocolVersion`, and a function that says which of its attributes was replaced
+    since; it returns an empty text if there is none.
 
     Raises: NotReplaced, with the name of an attribute that was replaced.
     """
@@ -127,20 +128,18 @@ def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], bool]
     methods: list[str] = [name for name in vars(owner) if name.startswith(("uses_", "has_"))]
     numbers: list[str] = [name for name in _VERSION_NUMBERS if name in vars(owner)]
 
-    def replaced() -> str | None:
-        """The name of the first attribute that was replaced; None if there is none."""
+    def problem() -> str:
         for name in methods:
             if not _is_own_method(package, owner, name):
-                return name
+                return f"cassandra.ProtocolVersion.{name} has been replaced"
         for name in numbers:
             if vars(owner).get(name) != _VERSION_NUMBERS[name]:
-                return name
-        return None
+                return f"cassandra.ProtocolVersion.{name} has been replaced"
+        return ""
 
-    name = replaced()
-    if name is not None:
-        raise NotReplaced(f"cassandra.ProtocolVersion.{name} has been replaced")
-    return owner, lambda: replaced() is None
+    if problem():
+        raise NotReplaced(problem())
+    return owner, problem
 
 
 def _is_own_method(module: ModuleType, owner: type[Any], name: str) -> bool:

@@ -41,6 +41,8 @@ class Patch:
     """Whether `status()` lists the patch."""
     problem: Callable[[], str] = str
     """The reason why the replacement now hands its calls to the original; empty if it does not."""
+    notes: Callable[[], list[str]] = list
+    """What else the replacement leaves to the original, in words."""
     start: tuple[int, int, int] = (0, 0, 0)
     """The counts when counting began. `counted` subtracts them."""
     start_reasons: tuple[tuple[str, int], ...] = ()
@@ -83,7 +85,8 @@ class Patch:
         from ._status import Seam
 
         counted, reasons = self.counted(), self.fallback_reasons()
-        why = self.problem()
+        is_in_place = vars(self.owner).get(self.name) is self.replacement
+        why = self.problem() if is_in_place else "other code has replaced it since"
         return Seam(self.function_name, not why, why, *counted, part=part, reasons=reasons)
 
     def _set(self, value: Any) -> None:

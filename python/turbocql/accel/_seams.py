@@ -202,8 +202,20 @@ class StaticDeserialize(Group):
             if repr(replacement(sample, 4)) != repr(original(sample, 4)):
                 raise NotReplaced(f"it reads {sample!r} differently from turbocql")
         driver.plans.native_functions.append(replacement)
+
+        def problem() -> str:
+            for namespace, name, value in entries:
+                if namespace.get(name) is not value:
+                    return f"{namespace.get('__name__')}.{name} has been replaced"
+            return ""
+
         patch = Patch(
-            owner, "deserialize", self.names[0], staticmethod(replacement), stand_in.counts
+            owner,
+            "deserialize",
+            self.names[0],
+            staticmethod(replacement),
+            stand_in.counts,
+            problem=problem,
         )
         patch.count_from_here()
         return [patch]

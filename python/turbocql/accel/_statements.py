@@ -74,13 +74,16 @@ class SimpleStatements(Group):
             name: expect_own(module, owner, name) for name in _FUNCTIONS if name in vars(owner)
         }
 
-        def is_unchanged() -> bool:
-            return all(vars(owner).get(name) is function for name, function in originals.items())
+        def problem() -> str:
+            for name, function in originals.items():
+                if vars(owner).get(name) is not function:
+                    return f"cassandra.encoder.Encoder.{name} has been replaced"
+            return ""
 
         stand_in = _core.LiteralsStandIn(
             original,
             owner,
-            is_unchanged,
+            lambda: not problem(),
             functions,
             (uuid.UUID, decimal.Decimal, types.MethodType),
             owner().cql_encode_datetime(_BEFORE_EPOCH) == "-1999",
@@ -92,7 +95,14 @@ class SimpleStatements(Group):
             for sample in _SAMPLES:
                 _expect_same_texts(replacement, original, owner(), [sample])
         bind_params_patches = [
-            Patch(driver.query, "bind_params", self.names[0], replacement, stand_in.counts)
+            Patch(
+                driver.query,
+                "bind_params",
+                self.names[0],
+                replacement,
+                stand_in.counts,
+                problem=problem,
+            )
         ]
         cluster = sys.modules[self.needs]
         if vars(cluster).get("bind_params") is original:

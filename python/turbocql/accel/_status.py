@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 __all__ = ["Seam", "Status"]
@@ -64,9 +65,8 @@ class Status:
     seams: tuple[Seam, ...]
     pid: int = field(default_factory=os.getpid)
     """The process whose calls were counted."""
-    values_left: tuple[tuple[str, str, int], ...] = ()
-    """The values that were left to the driver's own `serialize`: CQL type, Python class and number,
-    the most frequent first. At most 64 pairs of type and class are counted."""
+    notes: tuple[str, ...] = ()
+    """What else is left to the driver, in words: models of the object mapper."""
 
     @property
     def native(self) -> int:
@@ -84,21 +84,21 @@ class Status:
         width = max((len(seam.name) for seam in self.seams), default=0)
         part_width = max((len(seam.part) for seam in self.seams), default=0)
         idle = [seam for seam in self.seams if seam.is_idle]
+        # Functions that wait for the same module, or are left out together, share a line.
+        uncounted = Counter((seam.part, seam.why) for seam in self.seams if not seam.is_counted)
         for seam in self.seams:
             if seam.is_idle:
                 continue
-            summary = f"native {seam.native:,}, by the driver {seam.fallback:,}"
-            summary += f", learned from {seam.learned:,}" if seam.learned else ""
-            if not seam.is_counted:
-                summary = seam.why
-            elif seam.why not in ("", "over"):
-                summary += f"; by the driver from now on: {seam.why}"
-            lines.append(f"  {seam.name:{width}}  {seam.part:{part_width}}  {summary}")
-            lines += [f"    by the driver {count:,}: {reason}" for reason, count in seam.reasons]
-        lines += [
-            f"  left to the driver: {count:,} values of {name} for {cql_type}"
-            for cql_type, name, count in self.values_left
-        ]
+            alike = uncounted[seam.part, seam.why] if not seam.is_counted else 1
+            if alike > _MOST_ALIKE:
+                del uncounted[seam.part, seam.why]
+                together = f"{alike} functions"
+                lines.append(f"  {together:{width}}  {seam.part:{part_width}}  {seam.why}")
+            elif alike:
+                lines.append(f"  {seam.name:{width}}  {seam.part:{part_width}}  {_summary(seam)}")
+                lines += [f"    by the driver {count:,}: {why}" for why, count in seam.reasons]
+        for note in self.notes:
+            lines += _wrapped(f"  {note}")
         if idle:
             summary = f"  not called so far: {', '.join(seam.name for seam in idle)}"
             lines += _wrapped(summary)
@@ -106,6 +106,19 @@ class Status:
         if part_names:
             lines += _wrapped(f"  parts, for accelerate(without=[...]): {', '.join(part_names)}")
         return "\n".join(lines)
+
+
+_MOST_ALIKE = 3
+"""More functions than this that are not patched for the same reason share a line."""
+
+
+def _summary(seam: Seam) -> str:
+    if not seam.is_counted:
+        return seam.why
+    summary = f"native {seam.native:,}, by the driver {seam.fallback:,}"
+    summary += f", learned from {seam.learned:,}" if seam.learned else ""
+    is_over = seam.why in ("", "over")
+    return summary if is_over else f"{summary}; by the driver from now on: {seam.why}"
 
 
 def _wrapped(line: str) -> list[str]:

@@ -69,7 +69,7 @@ def outcomes() -> list[str]:
         buffer = io.BytesIO()
         message = protocol.ExecuteMessage(b"id", values, 1)
         found.append(outcome(message.send_body, buffer, 4) + buffer.getvalue().hex())
-    page = "00000001 00000001 0001 6b 0001 74 0001 63 000d 00000002 00000001 61 ffffffff"
+    page = "00000002 00000001 00000001 0001 6b 0001 74 0001 63 000d 00000002 00000001 61 ffffffff"
     for handler in (protocol.ProtocolHandler, protocol.LazyProtocolHandler):
         if handler is None:
             continue
@@ -77,6 +77,8 @@ def outcomes() -> list[str]:
         for _ in range(4):
             message = cls(2)
             body = io.BytesIO(bytes.fromhex(page))
+            # The driver reads the kind of the result before the rows.
+            body.seek(4)
             found.append(outcome(message.recv_results_rows, body, 4, {}, None, None))
             found.append(outcome(lambda m=message: list(m.parsed_rows)))
     return found

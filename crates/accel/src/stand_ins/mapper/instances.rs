@@ -45,7 +45,7 @@ impl<'py> Manager<'py> {
         if !column.is_container {
             return Ok(false);
         }
-        let default = default_of(column, py)?;
+        let default = made_default(column, py)?;
         let default = match default {
             Some(default) if default.is_truthy()? => Some(default),
             _ => None,
@@ -60,8 +60,29 @@ impl<'py> Manager<'py> {
     }
 }
 
-/// The default of a column. If it is a function, calls it and returns its result.
+/// Whether a column has a default, as its property `has_default` says.
+pub fn has_default(column: &Column, py: Python<'_>) -> PyResult<bool> {
+    if column.calls_default {
+        let answer = column.column.bind(py).getattr(pyo3::intern!(py, "has_default"))?;
+        return answer.is_truthy();
+    }
+    let default = column.attribute(pyo3::intern!(py, "default"))?;
+    Ok(default.is_some_and(|default| !default.is_none()))
+}
+
+/// The default of a column, made anew if it is a function; `None` if the column has none.
 pub fn default_of<'py>(column: &Column, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if column.calls_default && !has_default(column, py)? {
+        return Ok(None);
+    }
+    made_default(column, py)
+}
+
+/// What the column's method `get_default` returns.
+fn made_default<'py>(column: &Column, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if column.calls_default {
+        return column.column.bind(py).call_method0(pyo3::intern!(py, "get_default")).map(Some);
+    }
     let default =
         column.attribute(pyo3::intern!(py, "default"))?.filter(|default| !default.is_none());
     match default {
@@ -225,6 +246,9 @@ fn is_quiet(
     }
     if !column.is_container {
         return Ok(true);
+    }
+    if column.calls_default {
+        return Ok(false);
     }
     let default = column.attribute(pyo3::intern!(py, "default"))?;
     Ok(default.is_some_and(|default| {

@@ -89,8 +89,10 @@ pub struct Column {
     /// Whether an empty value counts as null.
     pub empty_is_null: bool,
     /// Whether the model's attribute of this name is the driver's descriptor, and the class of the
-    /// column uses the driver's value manager, default, name and test for null.
+    /// column uses the driver's value manager, name and test for null.
     pub is_usual: bool,
+    /// Whether `has_default` and `get_default` of the column are called: they are not the driver's.
+    pub calls_default: bool,
 }
 
 /// The names of the conversions that a column's methods do, from a tuple.
@@ -115,6 +117,8 @@ struct ColumnFlags {
     empty_is_null: bool,
     #[pyo3(item(3))]
     is_usual: bool,
+    #[pyo3(item(4))]
+    calls_default: bool,
 }
 
 /// The description of a column that `turbocql.accel` makes, from a tuple.
@@ -153,6 +157,7 @@ impl Column {
             is_map: flags.is_map,
             empty_is_null: flags.empty_is_null,
             is_usual: flags.is_usual,
+            calls_default: flags.calls_default,
         })
     }
 

@@ -5,7 +5,7 @@ use pyo3::types::{PyDict, PyList, PyString};
 
 use super::Mapper;
 use super::convert::Method;
-use super::instances::is_null;
+use super::instances::{has_default, is_null};
 use super::plan::Column;
 use turbocql_values::ffi::make;
 
@@ -49,11 +49,8 @@ impl Mapper {
             if is_null(column, &value)? {
                 continue;
             }
-            let default = column.attribute(pyo3::intern!(py, "default"))?;
             // A default that is saved counts as set by the program.
-            if default.is_some_and(|default| !default.is_none())
-                && !manager.is_changed(&self.values, column)?
-            {
+            if has_default(column, py)? && !manager.is_changed(&self.values, column)? {
                 manager.set_explicit(true)?;
             }
             let value = self.values.convert(column, Method::ToDatabase, &manager.value()?)?;
