@@ -232,6 +232,7 @@ ROOMS = {
     "crates/accel/src": [
         ["python", "switch", "types"],
         ["ffi"],
+        ["convert"],
         ["scalars"],
         ["reader"],
         ["reading"],

@@ -15,59 +15,64 @@ use std::cell::Cell;
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
-use turbocql_codec::{Plan, types};
+use turbocql_codec::Plan;
 use turbocql_values::binary32::narrow;
 use turbocql_values::ffi::append::append;
 use turbocql_values::ffi::dialect::Dialect;
 use turbocql_values::plan::HostPlan;
 
+use crate::ffi::dialect::Convert;
 use crate::ffi::version;
 use refused::python;
 
-/// Appends a value without a length, as the driver serializes an object of this class. Returns
-/// false if the value is not taken; `out` may then end with an incomplete value.
-pub fn convert<D: Dialect, const FLOAT_TIME: bool>(
-    plan: &HostPlan,
-    object: &Bound<'_, PyAny>,
-    out: &mut Vec<u8>,
-) -> bool {
-    let is_taken = match plan {
-        Plan::Float => fixed(numbers::float(object).and_then(narrow).map(f32::to_be_bytes), out),
-        Plan::Double => fixed(numbers::float(object).map(f64::to_be_bytes), out),
-        Plan::BigInt | Plan::Counter => fixed(numbers::integer(object).map(i64::to_be_bytes), out),
-        Plan::Int => fixed(numbers::narrowed(object).map(i32::to_be_bytes), out),
-        Plan::SmallInt => fixed(numbers::narrowed(object).map(i16::to_be_bytes), out),
-        // The drivers write a boolean as any number of one byte.
-        Plan::TinyInt | Plan::Boolean => fixed(numbers::narrowed(object).map(i8::to_be_bytes), out),
-        Plan::VarInt => numbers::varint(object, out),
-        Plan::Decimal => numbers::decimal::<D>(plan, object, out),
-        Plan::Timestamp => {
-            fixed(temporal::timestamp::<FLOAT_TIME>(object).map(i64::to_be_bytes), out)
-        }
-        Plan::Date => fixed(temporal::date(object), out),
-        Plan::Time => fixed(temporal::time(object).map(i64::to_be_bytes), out),
-        Plan::Text => text::text(object, out),
-        Plan::Ascii => text::ascii(object, out),
-        Plan::Blob => text::blob(object, out),
-        Plan::Uuid | Plan::TimeUuid => text::uuid(object, out),
-        Plan::Inet => text::address(object).is_some_and(|address| {
-            append(out, &[]) && {
-                types::inet::encode(address, out);
-                true
+/// The conversions of this module, chosen by the CQL type and the object's class.
+pub struct ByClass;
+
+impl Convert for ByClass {
+    fn convert<D: Dialect, const FLOAT_TIME: bool>(
+        plan: &HostPlan,
+        object: &Bound<'_, PyAny>,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let is_taken = match plan {
+            Plan::Float => {
+                fixed(numbers::float(object).and_then(narrow).map(f32::to_be_bytes), out)
             }
-        }),
-        Plan::List(element) | Plan::Set(element) => {
-            return containers::items::<D>(plan, element, object, out);
-        }
-        Plan::Map(entry) => return containers::map::<D>(plan, &entry.0, &entry.1, object, out),
-        Plan::Tuple(components) => {
-            return containers::tuple::<D>(plan, components, object, out);
-        }
-        Plan::Udt(udt) => return containers::record::<D>(plan, udt, object, out),
-        Plan::Vector(vector) => return containers::vector::<D>(plan, vector, object, out),
-        Plan::Duration | Plan::Composite(_) | Plan::Custom(_) => false,
-    };
-    is_taken || refused::note(plan, object)
+            Plan::Double => fixed(numbers::float(object).map(f64::to_be_bytes), out),
+            Plan::BigInt | Plan::Counter => {
+                fixed(numbers::integer(object).map(i64::to_be_bytes), out)
+            }
+            Plan::Int => fixed(numbers::narrowed(object).map(i32::to_be_bytes), out),
+            Plan::SmallInt => fixed(numbers::narrowed(object).map(i16::to_be_bytes), out),
+            // The drivers write a boolean as any number of one byte.
+            Plan::TinyInt | Plan::Boolean => {
+                fixed(numbers::narrowed(object).map(i8::to_be_bytes), out)
+            }
+            Plan::VarInt => numbers::varint(object, out),
+            Plan::Decimal => numbers::decimal::<D>(plan, object, out),
+            Plan::Timestamp => {
+                fixed(temporal::timestamp::<FLOAT_TIME>(object).map(i64::to_be_bytes), out)
+            }
+            Plan::Date => fixed(temporal::date(object), out),
+            Plan::Time => fixed(temporal::time(object).map(i64::to_be_bytes), out),
+            Plan::Text => text::text(object, out),
+            Plan::Ascii => text::ascii(object, out),
+            Plan::Blob => text::blob(object, out),
+            Plan::Uuid | Plan::TimeUuid => text::uuid(object, out),
+            Plan::Inet => text::inet(object, out),
+            Plan::List(element) | Plan::Set(element) => {
+                return containers::items::<D>(plan, element, object, out);
+            }
+            Plan::Map(entry) => return containers::map::<D>(plan, &entry.0, &entry.1, object, out),
+            Plan::Tuple(components) => {
+                return containers::tuple::<D>(plan, components, object, out);
+            }
+            Plan::Udt(udt) => return containers::record::<D>(plan, udt, object, out),
+            Plan::Vector(vector) => return containers::vector::<D>(plan, vector, object, out),
+            Plan::Duration | Plan::Composite(_) | Plan::Custom(_) => false,
+        };
+        is_taken || refused::note(plan, object)
+    }
 }
 
 /// Appends bytes of a fixed width.

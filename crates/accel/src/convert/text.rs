@@ -66,9 +66,18 @@ pub fn uuid(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     bytes.is_some_and(|bytes| append(out, bytes.as_bytes()))
 }
 
+/// Appends the bytes of an address.
+pub fn inet(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    match address(object) {
+        Some(IpAddr::V4(address)) => append(out, &address.octets()),
+        Some(IpAddr::V6(address)) => append(out, &address.octets()),
+        None => false,
+    }
+}
+
 /// The address in an exact `str`, `IPv4Address` or `IPv6Address`. `None` for the other spellings
 /// that the C library takes, such as 127.1.
-pub fn address(object: &Bound<'_, PyAny>) -> Option<IpAddr> {
+fn address(object: &Bound<'_, PyAny>) -> Option<IpAddr> {
     let py = object.py();
     if let Ok(text) = object.cast_exact::<PyString>() {
         let text = python(text.to_str())?;

@@ -1,6 +1,8 @@
 //! Serializes as cassandra-driver and scylla-driver do: values whose bytes differ from the
 //! protocol's, and objects that the drivers take, but turbocql's own codec does not.
 
+use std::marker::PhantomData;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyDateTime, PyTimeAccess};
 use turbocql_codec::plan::VectorPlan;
@@ -16,7 +18,6 @@ use turbocql_values::traits::traits;
 
 use super::cassandra_util::put_util;
 use super::record::put_record;
-use crate::convert::convert;
 use crate::types::has_drivers_class;
 
 /// The dialect of a driver. With `FLOAT_TIME`, it computes timestamps in binary64. With
@@ -57,11 +58,22 @@ impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect for Driver<FLOAT_TI
     }
 }
 
-/// The dialect of a driver that also converts objects of other classes: see [`crate::convert`].
-pub struct Converting<const FLOAT_TIME: bool, const EMPTY_NULL: bool>;
+/// Converts objects of other classes than the usual built-in ones.
+pub trait Convert {
+    /// Appends a value without a length. Returns false if the value is not taken; `out` may then end
+    /// with an incomplete value. It may run Python code.
+    fn convert<D: Dialect, const FLOAT_TIME: bool>(
+        plan: &HostPlan,
+        object: &Bound<'_, PyAny>,
+        out: &mut Vec<u8>,
+    ) -> bool;
+}
 
-impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect
-    for Converting<FLOAT_TIME, EMPTY_NULL>
+/// The dialect of a driver, with the conversions of `C` for objects of other classes.
+pub struct Converting<C, const FLOAT_TIME: bool, const EMPTY_NULL: bool>(PhantomData<C>);
+
+impl<C: Convert, const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect
+    for Converting<C, FLOAT_TIME, EMPTY_NULL>
 {
     const NULL: i32 = Driver::<FLOAT_TIME, EMPTY_NULL>::NULL;
     const CONVERTS: bool = true;
@@ -86,7 +98,7 @@ impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect
     }
 
     fn convert(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
-        convert::<Self, FLOAT_TIME>(plan, object, out)
+        C::convert::<Self, FLOAT_TIME>(plan, object, out)
     }
 }
 

@@ -7,7 +7,7 @@ use turbocql_codec::Plan;
 use turbocql_values::ffi::encode;
 use turbocql_values::plan::HostPlan;
 
-use crate::convert::{refused, text};
+use crate::convert::{ByClass, refused, text};
 use crate::ffi::dialect::{Converting, Driver};
 
 /// How a driver writes timestamps and nulls in collections. Drivers differ in both.
@@ -61,13 +61,13 @@ impl Writes {
             // One copy of the bytes less.
             (Plan::Blob, _) => text::bytes_of(plan, value),
             (_, Writes::Protocol) => {
-                encode::bytes_converted::<Converting<false, false>>(plan, value)
+                encode::bytes_converted::<Converting<ByClass, false, false>>(plan, value)
             }
             (_, Writes::FloatTime) => {
-                encode::bytes_converted::<Converting<true, false>>(plan, value)
+                encode::bytes_converted::<Converting<ByClass, true, false>>(plan, value)
             }
             (_, Writes::FloatTimeEmptyNull) => {
-                encode::bytes_converted::<Converting<true, true>>(plan, value)
+                encode::bytes_converted::<Converting<ByClass, true, true>>(plan, value)
             }
         };
         refused::interrupt()?;
