@@ -72,11 +72,15 @@ mod _core {
     #[pymodule_export]
     use turbocql_accel::stand_ins::deserialize::DeserializeStandIn;
     #[pymodule_export]
+    use turbocql_accel::stand_ins::key_parts::{KeyPartsStandIn, PackedParts};
+    #[pymodule_export]
     use turbocql_accel::stand_ins::lazy::LazyRows;
     #[pymodule_export]
     use turbocql_accel::stand_ins::literals::LiteralsStandIn;
     #[pymodule_export]
     use turbocql_accel::stand_ins::mapper::{Mapper, MapperStandIn};
+    #[pymodule_export]
+    use turbocql_accel::stand_ins::marshal::MarshalStandIn;
     #[pymodule_export]
     use turbocql_accel::stand_ins::named::NamedStandIn;
     #[pymodule_export]

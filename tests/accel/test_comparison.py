@@ -11,6 +11,8 @@ import pytest
 from cassandra import cqltypes
 from tests.accel.answers import differing
 from tests.accel.environments import LEFT, LEFT_LATER, SAFE
+from tests.accel.keys import key_tasks
+from tests.accel.marshal_tasks import marshal_tasks
 from tests.accel.pages import (
     READERS,
     array_tasks,
@@ -49,6 +51,8 @@ KINDS: dict[str, Callable[[int], Iterable[Task]]] = {
     "literals": lambda count: literal_tasks(),
     "segments": segment_tasks,
     "timers": lambda count: timer_tasks(),
+    "routing keys": key_tasks,
+    "numbers": marshal_tasks,
 }
 if "arrays" in READERS:
     KINDS["arrays"] = lambda count: array_tasks(SHAPES, count)

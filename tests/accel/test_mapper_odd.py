@@ -115,7 +115,7 @@ def test_messages_for_debugging_may_be_watched() -> None:
     finally:
         del log.debug
     assert len(seen) == 1
-    assert inspect.signature(connection.execute).parameters["timeout"].default is ...
+    assert inspect.signature(connection.execute).parameters["timeout"].default is connection.NOT_SET
 
 
 def test_classes_are_not_kept() -> None:

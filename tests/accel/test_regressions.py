@@ -84,7 +84,8 @@ def test_a_class_of_decimals_replaced_before_wins() -> None:
     with replaced(cqltypes, "Decimal", Money):
         with accel.accelerated():
             assert type(DECIMALS.deserialize(written, 4)[0]) is Money
-        assert not any(seam.native for seam in accel.status().seams)
+        # The driver's own functions unpack numbers natively.
+        assert {seam.part for seam in accel.status().seams if seam.native} <= {"marshal"}
 
 
 def test_a_function_that_unpacks_replaced_before_is_named() -> None:
@@ -99,7 +100,8 @@ def test_nothing_replaced_before_is_native() -> None:
     written = DATES.serialize([WHEN], 4)
     with accel.accelerated():
         assert DATES.deserialize(written, 4) == [WHEN]
-        assert any(seam.native for seam in accel.status().seams) == DECODES
+        parts = {seam.part for seam in accel.status().seams if seam.native} - {"marshal"}
+        assert bool(parts) == DECODES
 
 
 STOCK = ListType.apply_parameters([Int32Type])

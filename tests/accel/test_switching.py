@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from cassandra import cqltypes, protocol, query
+from cassandra import cqltypes, marshal, protocol, query
 from cassandra.cqltypes import DateType, Int32Type, ListType, UTF8Type, VectorType
 from cassandra.query import BoundStatement
 from tests.accel.answers import answer
@@ -23,6 +23,12 @@ WATCHED = [
     (DateType, "serialize"),
     (BoundStatement, "bind"),
     (BoundStatement, "routing_key"),
+    (query.Statement, "routing_key"),
+    (query.Statement, "_set_routing_key"),
+    (query.Statement, "_key_parts_packed"),
+    (marshal, "varint_pack"),
+    (cqltypes, "varint_pack"),
+    (protocol, "int32_unpack"),
     (protocol.ExecuteMessage, "send_body"),
     (query, "namedtuple"),
     (type(DateType), "__setattr__"),

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from .. import _core
-from ._origin import NotReplaced, documented, expect_own, expect_parameters, is_function_of
+from ._origin import NotReplaced, expect_own, expect_parameters, is_function_of
 from ._patch import Driver, Group, Patch
 
 __all__ = ["CONNECTION", "connection_groups"]
@@ -64,7 +64,7 @@ class Segments(Group):
             stand_in = _core.SegmentStandIn(
                 original, owner, name, io.BytesIO, decoded_classes.get(name)
             )
-            replacements[name] = stand_in.function(documented(original))
+            replacements[name] = stand_in.function()
             segment_patches.append(
                 Patch(owner, name, function_name, replacements[name], stand_in.counts)
             )
@@ -134,7 +134,7 @@ class Timers(Group):
             expect_own(connection, owner, name)
         expect_parameters(original, ("self",))
         stand_in = _core.TimerStandIn(original, owner, _no_callback)
-        replacement = stand_in.function(documented(original))
+        replacement = stand_in.function()
         self._expect_same_effect(owner, original, replacement)
         patch = Patch(owner, "cancel", self.names[0], replacement, stand_in.counts)
         patch.count_from_here()

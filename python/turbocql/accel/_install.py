@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from ._connections import CONNECTION, connection_groups
+from ._connections import CONNECTION
 from ._mapper import MODELS, mapper_groups
 from ._origin import NotReplaced, expect_helpers
 from ._patch import Driver, Group, Patch, driver_name
@@ -77,7 +77,7 @@ def accelerate(*, without: Iterable[str] = ()) -> None:
     the new `without` applies from now on, and the counts begin again.
 
     `without` names parts of the accelerator to leave out, to find out which part causes a problem:
-    `types`, `bind`, `routing_key`, `bodies`, `rows`, `named_rows`, `segments`, `timers`,
+    `types`, `marshal`, `bind`, `routing_key`, `bodies`, `rows`, `named_rows`, `segments`, `timers`,
     `simple_statements`, `cqlengine`, `serializers`. `status()` names the part of each function.
 
     Raises: ValueError, for an unknown part; TypeError, if `without` is no list of names.
@@ -106,7 +106,6 @@ def _parts(without: Iterable[str]) -> frozenset[str]:
 def _all_groups() -> list[Group]:
     return [
         *groups(),
-        *connection_groups(),
         *statement_groups(),
         *mapper_groups(),
         *serializer_groups(),

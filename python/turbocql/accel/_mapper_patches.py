@@ -14,7 +14,7 @@ from typing import Any
 from .. import _core
 from ._mapper_functions import Functions
 from ._mapper_plans import Planner
-from ._origin import NotReplaced, documented, function
+from ._origin import NotReplaced, function
 from ._patch import Driver, Patch
 
 __all__ = ["mapper_patches"]
@@ -88,7 +88,7 @@ def mapper_patches(driver: Driver, package: str, replaced: Iterable[str]) -> lis
         original = functions.originals[name]
         bare = function(original)
         stand_in = _core.MapperStandIn(bare, mapper, name)
-        native_function = stand_in.function(documented(bare))
+        native_function = stand_in.function()
         is_of_class = isinstance(original, classmethod)
         replacement = classmethod(native_function) if is_of_class else native_function
         stand_in_ids[name] = id(replacement)

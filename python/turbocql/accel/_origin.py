@@ -13,7 +13,6 @@ from typing import Any
 
 __all__ = [
     "NotReplaced",
-    "documented",
     "expect_helpers",
     "expect_own",
     "expect_parameters",
@@ -216,37 +215,3 @@ def _plain_parameters(original: Any) -> tuple[str, ...]:
     code = original.__code__
     names: tuple[str, ...] = code.co_varnames[: code.co_argcount]
     return names
-
-
-def _plain_signature(original: Any) -> str:
-    names, defaults = _plain_parameters(original), original.__defaults__ or ()
-    required = len(names) - len(defaults)
-    optional = [
-        f"{name}={'...' if _is_not_constant(default) else repr(default)}"
-        for name, default in zip(names[required:], defaults, strict=True)
-    ]
-    return f"({', '.join([*names[:required], *optional])})"
-
-
-class _Ellipsis:
-    def __repr__(self) -> str:
-        return "..."
-
-
-def _is_not_constant(default: Any) -> bool:
-    constant_types = (int, float, str, bytes, bool, type(None))
-    return default is not inspect.Parameter.empty and not isinstance(default, constant_types)
-
-
-def documented(original: Any) -> str:
-    """The signature and docstring of a function, in the form that built-in functions have."""
-    if _is_plain(original):
-        return f"{original.__name__}{_plain_signature(original)}\n--\n\n{original.__doc__ or ''}"
-    parameters = inspect.signature(original)
-    shown_parameters = [
-        # `inspect.signature` can parse only defaults that are constants.
-        parameter.replace(default=_Ellipsis()) if _is_not_constant(parameter.default) else parameter
-        for parameter in parameters.parameters.values()
-    ]
-    parameters = parameters.replace(parameters=shown_parameters)
-    return f"{original.__name__}{parameters}\n--\n\n{original.__doc__ or ''}"

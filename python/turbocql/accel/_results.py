@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import importlib
 import sys
 from collections.abc import Callable
@@ -10,12 +11,7 @@ from typing import Any
 
 from .. import _core
 from ._arrays import Arrays
-from ._origin import (
-    NotReplaced,
-    documented,
-    expect_own,
-    expect_parameters,
-)
+from ._origin import NotReplaced, expect_own, expect_parameters
 from ._patch import Driver, Group, Patch
 
 __all__ = ["NamedRows", "Results"]
@@ -89,7 +85,7 @@ class Results(Group):
             shape,
             finish,
         )
-        replacement = stand_in.function(documented(original))
+        replacement = stand_in.function()
         counts, learned = stand_in.counts, stand_in.learned
         return [
             Patch(
@@ -111,11 +107,6 @@ def _identity(rows: Any) -> Any:
 def _generated(rows: Any) -> Any:
     """A generator of the rows. The driver's handler also returns a generator."""
     yield from rows
-
-
-_ROW = "Row($self, *values)\n--\n\nA row: the values of its columns, in order."
-"""The docstring that all stand-ins for row classes share. Each stand-in is a built-in function, and
-the definition of a built-in function is never freed."""
 
 
 class NamedRows(Group):
@@ -147,11 +138,14 @@ class NamedRows(Group):
                 cls = collections.namedtuple(typename, names, module=module)  # type: ignore[misc]  # noqa: PYI024
                 if len(row_classes) >= self._MAX_CLASSES:
                     row_classes.clear()
-                row_class = row_classes[names] = _core.NamedStandIn(cls, len(names)).function(_ROW)
+                row_class = row_classes[names] = _core.NamedStandIn(cls, len(names)).function()
             else:
                 counts[0] += 1
             return row_class
 
+        functools.update_wrapper(namedtuple, original)
+        # Pickled by the name under which it is found.
+        namedtuple.__module__ = query.__name__
         return [
             Patch(
                 query,

@@ -9,13 +9,9 @@ from typing import Any
 
 from .. import _core
 from ._bodies import Bodies
-from ._origin import (
-    NotReplaced,
-    documented,
-    expect_own,
-    expect_parameters,
-    function,
-)
+from ._connections import connection_groups
+from ._marshal import marshal_groups
+from ._origin import NotReplaced, expect_own, expect_parameters, function
 from ._patch import Driver, Group, Patch
 from ._plans import WATCHED
 from ._readers import Entry
@@ -49,6 +45,10 @@ class TypeWatcher(Group):
                 _core.accel_changed()
 
         function_name = "cqltypes.CassandraTypeType"
+        for name, watcher in (("__setattr__", set_attribute), ("__delattr__", delete_attribute)):
+            # Pickled by the name under which it is found.
+            watcher.__module__ = driver.cqltypes.__name__
+            watcher.__name__, watcher.__qualname__ = name, f"CassandraTypeType.{name}"
         return [
             Patch(
                 metaclass, "__setattr__", function_name, set_attribute, _no_counts, is_listed=False
@@ -84,7 +84,7 @@ class ClassSerialize(Group):
         stand_in = _core.SerializeStandIn(
             function(attribute), driver.writes(), driver.plans.of_type
         )
-        replacement = stand_in.function(documented(function(attribute)))
+        replacement = stand_in.function()
         driver.plans.native_functions.append(replacement)
         return [Patch(owner, "serialize", self.names[0], classmethod(replacement), stand_in.counts)]
 
@@ -130,7 +130,7 @@ class StaticSerialize(Group):
         original = function(attribute)
         sample_type = _core.CqlType(cql_type)
         stand_in = _core.SerializeStandIn(original, driver.writes(), sample_type)
-        replacement = stand_in.function(documented(original))
+        replacement = stand_in.function()
         for sample in samples:
             if replacement(sample, 4) != original(sample, 4):
                 raise NotReplaced(f"it writes {sample!r} differently from turbocql")
@@ -158,7 +158,7 @@ class ClassDeserialize(Group):
         stand_in = _core.DeserializeStandIn(
             function(attribute), driver.read_ways(), driver.plans.of_type
         )
-        replacement = stand_in.function(documented(function(attribute)))
+        replacement = stand_in.function()
         driver.plans.native_functions.append(replacement)
         return [
             Patch(owner, "deserialize", self.names[0], classmethod(replacement), stand_in.counts)
@@ -197,7 +197,7 @@ class StaticDeserialize(Group):
         if reader is None or not reader.is_native:
             raise NotReplaced("turbocql has no native reader for it")
         stand_in = _core.DeserializeStandIn(original, driver.read_ways(), reader, entries)
-        replacement = stand_in.function(documented(original))
+        replacement = stand_in.function()
         for sample in map(bytes.fromhex, _ENCODED_SAMPLES[self._owner]):
             if repr(replacement(sample, 4)) != repr(original(sample, 4)):
                 raise NotReplaced(f"it reads {sample!r} differently from turbocql")
@@ -235,7 +235,7 @@ class Bind(Group):
         stand_in = _core.BindStandIn(
             original, owner, driver.query.UNSET_VALUE, driver.writes(), driver.plans.of_statement
         )
-        replacement = stand_in.function(documented(original))
+        replacement = stand_in.function()
         return [Patch(owner, "bind", self.names[0], replacement, stand_in.counts)]
 
 
@@ -248,16 +248,88 @@ class RoutingKey(Group):
     def patches(self, driver: Driver) -> list[Patch]:
         owner = driver.query.BoundStatement
         original = expect_own(driver.query, owner, "routing_key")
-        expect_own(driver.query, driver.query.Statement, "_key_parts_packed")
+        packer = expect_own(driver.query, driver.query.Statement, "_key_parts_packed")
         if not isinstance(original, property) or original.fset is not None:
             raise NotReplaced("it is not a read-only property")
-        stand_in = _core.RoutingStandIn(original.fget, owner)
-        replacement = property(stand_in.function(documented(original.fget)), doc=original.__doc__)
+        stand_in = _core.RoutingStandIn(original.fget, owner, packer)
+        replacement = property(stand_in.function(), doc=original.__doc__)
         return [Patch(owner, "routing_key", self.names[0], replacement, stand_in.counts)]
 
 
+_KEYS: list[Any] = [
+    *(None, b"", b"key", "key", [], (), [b"only"], [b"a", b""], (b"x" * 300, b"\0\xff")),
+    [bytes(65_535), b"b"],
+]
+"""Routing keys, in parts and not."""
+
+
+class KeyParts(Group):
+    """The setter of `Statement.routing_key`, which packs keys of several parts, and the generator
+    of the packed parts.
+    """
+
+    part = "routing_key"
+    names = ("query.Statement._key_parts_packed", "query.Statement.routing_key")
+    _ACCESSORS = ("_get_routing_key", "_set_routing_key", "_del_routing_key")
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        owner = driver.query.Statement
+        packer = expect_own(driver.query, owner, "_key_parts_packed")
+        expect_parameters(packer, ("self", "parts"))
+        getter, setter, deleter = (
+            expect_own(driver.query, owner, name) for name in self._ACCESSORS
+        )
+        expect_parameters(setter, ("self", "key"))
+        original = vars(owner).get("routing_key")
+        if type(original) is not property:
+            raise NotReplaced("it is not a property")
+        if (original.fget, original.fset, original.fdel) != (getter, setter, deleter):
+            raise NotReplaced("it has been replaced")
+        pack_stand_in = _core.KeyPartsStandIn(packer)
+        set_stand_in = _core.KeyPartsStandIn(setter, packer)
+        pack = pack_stand_in.function()
+        set_key = set_stand_in.function()
+        for key in _KEYS:
+            if _key_as_set(owner, set_key, key) != _key_as_set(owner, setter, key):
+                raise NotReplaced("it packs parts differently from turbocql")
+            if isinstance(key, list) and list(pack(None, key[:])) != list(packer(None, key[:])):
+                raise NotReplaced("it packs parts differently from turbocql")
+        patches = [
+            Patch(owner, "_key_parts_packed", self.names[0], pack, pack_stand_in.counts),
+            Patch(
+                owner,
+                "routing_key",
+                self.names[1],
+                property(getter, set_key, deleter, original.__doc__),
+                set_stand_in.counts,
+            ),
+            Patch(
+                owner,
+                "_set_routing_key",
+                self.names[1],
+                set_key,
+                set_stand_in.counts,
+                is_listed=False,
+            ),
+        ]
+        for patch in patches:
+            patch.count_from_here()
+        return patches
+
+
+def _key_as_set(owner: Any, setter: Any, key: Any) -> Any:
+    statement = owner()
+    setter(statement, key)
+    return statement.routing_key
+
+
 def groups() -> list[Group]:
-    """All groups for the codec. `TypeWatcher` is first: without it, types are not accelerated."""
+    """All groups for the codec and for connections.
+
+    `TypeWatcher` is first: without it, types are not accelerated. The functions of
+    `cassandra.marshal` are last, because the originals of the other groups call them when they are
+    compared with their stand-ins, and those calls would be counted.
+    """
     return [
         TypeWatcher(),
         *(ClassSerialize(owner) for owner in ("_ParameterizedType", "VectorType")),
@@ -266,6 +338,7 @@ def groups() -> list[Group]:
         *(StaticDeserialize(owner) for owner in _ENCODED_SAMPLES),
         Bind(),
         RoutingKey(),
+        KeyParts(),
         Bodies(),
         *(
             Results(handler)
@@ -277,4 +350,6 @@ def groups() -> list[Group]:
             )
         ),
         NamedRows(),
+        *connection_groups(),
+        *marshal_groups(),
     ]

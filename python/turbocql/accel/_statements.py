@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _core
-from ._origin import NotReplaced, documented, expect_own, expect_parameters, is_function_of
+from ._origin import NotReplaced, expect_own, expect_parameters, is_function_of
 from ._patch import Driver, Group, Patch
 
 __all__ = ["CLUSTER", "statement_groups"]
@@ -88,7 +88,7 @@ class SimpleStatements(Group):
             (uuid.UUID, decimal.Decimal, types.MethodType),
             owner().cql_encode_datetime(_BEFORE_EPOCH) == "-1999",
         )
-        replacement = stand_in.function(documented(original))
+        replacement = stand_in.function()
         _expect_same_texts(replacement, original, owner())
         if stand_in.counts()[1]:
             # The original has written all samples of a call. One by one, native code writes some.

@@ -1,16 +1,18 @@
-//! Built-in functions that call a stand-in. They replace the driver's functions, so a call must
-//! cost next to nothing.
+//! Functions that call a stand-in. They replace the driver's functions, so a call must cost next to
+//! nothing, and they look like the functions that they replace.
 
-use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::ptr;
 
 use pyo3::PyClass;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyAttributeError, PyRuntimeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyString, PyTuple, PyType};
+use turbocql_values::ffi::make;
 
 use crate::switch::is_on;
 
@@ -38,120 +40,345 @@ pub trait StandIn: PyClass {
     fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny>;
 }
 
-/// The definitions of all functions, by the type of their stand-in, their name and their docstring.
-/// Definitions are never freed, so each is made once, however often a driver is accelerated.
-static DEFINITIONS: LazyLock<Mutex<HashMap<FunctionKey, Definition>>> =
-    LazyLock::new(Mutex::default);
-
-#[derive(PartialEq, Eq, Hash)]
-struct FunctionKey {
-    stand_in: &'static str,
-    name: &'static CStr,
-    doc: String,
+/// The layout of a function. In a class it behaves as a Python function does: a lookup on an
+/// instance returns a bound method, and a lookup on the class returns the function itself.
+#[repr(C)]
+struct Function {
+    head: ffi::PyObject,
+    vectorcall: Option<ffi::vectorcallfunc>,
+    /// Owned, and null only before `function` returns.
+    stand_in: *mut ffi::PyObject,
+    /// Owned, and null only before `function` returns.
+    original: *mut ffi::PyObject,
+    weak_references: *mut ffi::PyObject,
 }
 
-struct Definition(*mut ffi::PyMethodDef);
+/// The class of all functions.
+static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
-// SAFETY: the pointer must be usable from any thread. It is: a definition is leaked, so it lives as
-// long as the process, and nothing writes to it after `function` has made it. Tests:
-// accel/test_switching.py (threads_may_do_all_at_once).
-unsafe impl Send for Definition {}
-
-/// A built-in function that calls a stand-in. To be a method of a class, it must be wrapped in a
-/// `StandInMethod`.
-///
-/// `doc` has the form in which CPython expects the signature and docstring of built-in functions:
-/// name and parameters, a line `--`, an empty line, the docstring.
+/// A function that calls a stand-in. All its attributes are those of the original.
 pub fn function<'py, T: StandIn>(
     this: &Bound<'py, T>,
-    name: &'static CStr,
-    doc: &str,
+    original: &Py<PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let key = FunctionKey { stand_in: std::any::type_name::<T>(), name, doc: doc.to_owned() };
-    let mut definitions = DEFINITIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    let definition = match definitions.get(&key) {
-        Some(definition) => definition.0,
-        None => {
-            let definition = ffi::PyMethodDef {
-                ml_name: name.as_ptr(),
-                ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call::<T> },
-                ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
-                ml_doc: CString::new(doc)?.into_raw(),
-            };
-            // Leaked, because a program may keep a function for as long as the process runs.
-            let definition = Box::into_raw(Box::new(definition));
-            definitions.insert(key, Definition(definition));
-            definition
-        }
-    };
-    drop(definitions);
-    // SAFETY: CPython requires that the definition outlives the function: it is leaked above. The
-    // function takes a reference to `this`, which is alive by its `Bound`. The result is a new
-    // reference, or null with an exception. `call::<T>` has the signature that `METH_FASTCALL |
-    // METH_KEYWORDS` requires, and receives `this`, a `T`, as its first argument. Tests: all of
-    // tests/accel.
+    let py = this.py();
+    let class = CLASS.get_or_try_init(py, || make_class(py))?.bind(py);
+    // SAFETY: `class` is the class that `make_class` made, and the GIL is held by its `Bound`.
+    // `PyType_GenericAlloc` returns a new instance with zeroed fields, or null with an exception.
+    // An instance has the layout of `Function`, by the class's size. Each field is set once, to an
+    // owned reference or to a function with the signature of a vectorcall. `call::<T>` gets a
+    // function whose stand-in is a `T`. No Python code runs between. Tests: all of tests/accel.
     unsafe {
-        let function = ffi::PyCFunction_NewEx(definition, this.as_ptr(), std::ptr::null_mut());
-        Bound::from_owned_ptr_or_err(this.py(), function)
+        let object = ffi::PyType_GenericAlloc(class.as_type_ptr(), 0);
+        let function = Bound::from_owned_ptr_or_err(py, object)?;
+        let fields = object.cast::<Function>();
+        (*fields).vectorcall = Some(call::<T>);
+        (*fields).stand_in = this.clone().into_any().into_ptr();
+        (*fields).original = original.clone_ref(py).into_ptr();
+        Ok(function)
+    }
+}
+
+/// Whether an object is `original`, or a function that replaces it.
+pub fn stands_for(object: &Bound<'_, PyAny>, original: &Py<PyAny>) -> bool {
+    let is_function = CLASS.get(object.py()).is_some_and(|class| object.get_type().is(class));
+    // SAFETY: an object of this class has the layout of `Function`, and `object` keeps it alive.
+    // Tests: accel/test_keys.py (a_replaced_packer_wins).
+    let replaced = is_function.then(|| unsafe { (*object.as_ptr().cast::<Function>()).original });
+    object.is(original) || replaced == Some(original.as_ptr())
+}
+
+fn make_class(py: Python<'_>) -> PyResult<Py<PyType>> {
+    let offset = |name: &'static std::ffi::CStr, offset: usize| ffi::PyMemberDef {
+        name: name.as_ptr(),
+        type_code: ffi::Py_T_PYSSIZET,
+        offset: offset as ffi::Py_ssize_t,
+        flags: ffi::Py_READONLY,
+        doc: ptr::null(),
+    };
+    // CPython keeps pointers to the members and methods, so they are leaked; the class is made once.
+    let members = Box::leak(Box::new([
+        offset(c"__vectorcalloffset__", offset_of!(Function, vectorcall)),
+        offset(c"__weaklistoffset__", offset_of!(Function, weak_references)),
+        ffi::PyMemberDef::default(),
+    ]));
+    let methods = Box::leak(Box::new([
+        ffi::PyMethodDef {
+            ml_name: c"__reduce__".as_ptr(),
+            ml_meth: ffi::PyMethodDefPointer { PyCFunction: reduce },
+            ml_flags: ffi::METH_NOARGS,
+            ml_doc: ptr::null(),
+        },
+        ffi::PyMethodDef::zeroed(),
+    ]));
+    let slot = |slot: c_int, pfunc: *mut c_void| ffi::PyType_Slot { slot, pfunc };
+    let mut slots = [
+        slot(ffi::Py_tp_dealloc, deallocate as *mut c_void),
+        slot(ffi::Py_tp_traverse, traverse as *mut c_void),
+        slot(ffi::Py_tp_call, ffi::PyVectorcall_Call as *mut c_void),
+        slot(ffi::Py_tp_descr_get, bind as *mut c_void),
+        slot(ffi::Py_tp_getattro, attribute as *mut c_void),
+        slot(ffi::Py_tp_setattro, set_attribute as *mut c_void),
+        slot(ffi::Py_tp_repr, represent as *mut c_void),
+        slot(ffi::Py_tp_members, members.as_mut_ptr().cast()),
+        slot(ffi::Py_tp_methods, methods.as_mut_ptr().cast()),
+        ffi::PyType_Slot::default(),
+    ];
+    let flags = ffi::Py_TPFLAGS_DEFAULT
+        | ffi::Py_TPFLAGS_HAVE_GC
+        | ffi::Py_TPFLAGS_HAVE_VECTORCALL
+        | ffi::Py_TPFLAGS_METHOD_DESCRIPTOR
+        | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION
+        | ffi::Py_TPFLAGS_IMMUTABLETYPE;
+    let mut spec = ffi::PyType_Spec {
+        name: c"turbocql._core.StandInFunction".as_ptr(),
+        basicsize: size_of::<Function>() as c_int,
+        itemsize: 0,
+        flags: flags as u32,
+        slots: slots.as_mut_ptr(),
+    };
+    // SAFETY: `py` shows that the GIL is held. The spec and its slots live until the call returns,
+    // and what CPython refers to later is static or leaked. Each slot has a function of the
+    // signature that CPython's documentation gives for it, or the members or methods, each ended by
+    // a zeroed one. The offsets are those of fields of the right type. The result is a new
+    // reference to a class, or null with an exception. Tests: all of tests/accel.
+    unsafe {
+        let class = ffi::PyType_FromSpec(&raw mut spec);
+        Ok(Bound::from_owned_ptr_or_err(py, class)?.cast_into_unchecked::<PyType>().unbind())
     }
 }
 
 /// # Safety
-/// Only CPython may call it, through a function that [`function`] made for `T`. `this` is then a
-/// live `T`, `arguments` has `count` borrowed references and the values of `names` after them, and
-/// the GIL is held.
-unsafe extern "C" fn call<T: StandIn>(
-    this: *mut ffi::PyObject,
-    arguments: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    names: *mut ffi::PyObject,
+/// Only CPython may call it, as `tp_dealloc` of [`CLASS`].
+unsafe extern "C" fn deallocate(object: *mut ffi::PyObject) {
+    // SAFETY: `object` is a function without references, the GIL is held, and nothing uses the
+    // object after this call. Its fields are owned references, or null if `function` failed. An
+    // instance of a class that was made from a spec has a reference to the class, which is dropped
+    // last. Tests: accel/test_switching.py (switching_leaves_nothing_behind).
+    unsafe {
+        let fields = object.cast::<Function>();
+        let class = ffi::Py_TYPE(object);
+        ffi::PyObject_GC_UnTrack(object.cast());
+        if !(*fields).weak_references.is_null() {
+            ffi::PyObject_ClearWeakRefs(object);
+        }
+        ffi::Py_XDECREF((*fields).stand_in);
+        ffi::Py_XDECREF((*fields).original);
+        ffi::PyObject_GC_Del(object.cast());
+        ffi::Py_DECREF(class.cast());
+    }
+}
+
+/// # Safety
+/// Only CPython may call it, as `tp_traverse` of [`CLASS`].
+unsafe extern "C" fn traverse(
+    object: *mut ffi::PyObject,
+    visit: ffi::visitproc,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: `object` is a function, and its fields are null or live objects that it owns, as is
+    // its class. `visit` may be called with each, by the protocol of `tp_traverse`. Tests:
+    // accel/test_likeness.py (functions_are_collected).
+    unsafe {
+        let fields = object.cast::<Function>();
+        for owned in [ffi::Py_TYPE(object).cast(), (*fields).stand_in, (*fields).original] {
+            let stop = if owned.is_null() { 0 } else { visit(owned, argument) };
+            if stop != 0 {
+                return stop;
+            }
+        }
+        0
+    }
+}
+
+/// `__get__`.
+///
+/// # Safety
+/// Only CPython may call it, as `tp_descr_get` of [`CLASS`].
+unsafe extern "C" fn bind(
+    function: *mut ffi::PyObject,
+    instance: *mut ffi::PyObject,
+    _class: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // A panic must not pass through C.
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        Python::attach(|py| {
-            // SAFETY: `this` is a live `T`, since `function` bound this code to one. By CPython's
-            // documentation of METH_FASTCALL, `names` is null or a tuple, and `arguments` has
-            // `count` live objects and one more per name, which the caller of the function owns
-            // until it returns. A `Borrowed` is `repr(transparent)` over a non-null object pointer,
-            // so the array can be read as `Borrowed`s. Without arguments the pointer may be null
-            // and is not used. Tests: all of tests/accel; of names: accel/test_mapper.py.
-            let (this, named, values) = unsafe {
-                let this = Borrowed::from_ptr(py, this).cast_unchecked::<T>();
-                let named = Bound::from_borrowed_ptr_or_opt(py, names)
-                    .map(|names| names.cast_into_unchecked::<PyTuple>());
-                let all = count as usize + named.as_ref().map_or(0, |names| names.len());
-                let values = if all == 0 {
-                    &[]
-                } else {
-                    std::slice::from_raw_parts(arguments.cast::<Borrowed<'_, '_, PyAny>>(), all)
-                };
-                (this, named, values)
-            };
-            let result = match named {
-                _ if !is_on() => Ok(None),
-                Some(names) => T::call_named(&this, values, &names),
-                None => T::call(&this, values),
-            };
-            match result {
-                Ok(Some(value)) => value.into_ptr(),
-                Ok(None) => {
-                    let original = T::original(&this).as_ptr();
-                    // SAFETY: `this`, which CPython keeps alive during the call, owns the original.
-                    // The arguments, their count and `names` are passed on unchanged, in the
-                    // vectorcall format in which they came. The result is a new reference, or null
-                    // with an exception. Tests: accel/test_overrides.py, accel/test_hostile.py.
-                    unsafe { ffi::PyObject_Vectorcall(original, arguments, count as usize, names) }
-                }
-                Err(error) => {
-                    error.restore(py);
-                    std::ptr::null_mut()
+    // SAFETY: the GIL is held, `function` is alive, and `instance` is null or alive, by the
+    // protocol of `tp_descr_get`. The result is a new reference, or null with an exception. Tests:
+    // accel/test_switching.py (functions_may_be_taken_from_their_classes_and_put_back).
+    answer(|py| unsafe {
+        let function = Bound::from_borrowed_ptr(py, function);
+        match Bound::from_borrowed_ptr_or_opt(py, instance) {
+            Some(instance) if !instance.is_none() => make::method(&function, &instance),
+            _ => Ok(function),
+        }
+    })
+}
+
+/// `__getattribute__`. What a class has for CPython is the function's own. All other attributes are
+/// those of the original.
+///
+/// # Safety
+/// Only CPython may call it, as `tp_getattro` of [`CLASS`].
+unsafe extern "C" fn attribute(
+    function: *mut ffi::PyObject,
+    name: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the GIL is held, `function` is a function, and `name` is a live `str`, by the
+    // protocol of `tp_getattro`. `original` is alive as long as the function.
+    // `PyObject_GenericGetAttr` returns a new reference, or null with an exception. Tests:
+    // accel/test_likeness.py.
+    answer(|py| unsafe {
+        let original = Borrowed::from_ptr(py, (*function.cast::<Function>()).original);
+        let name = Borrowed::from_ptr(py, name).cast_unchecked::<PyString>();
+        match name.to_str().unwrap_or_default() {
+            "__wrapped__" => return Ok(original.to_owned()),
+            "__signature__" => {
+                let inspect = py.import("inspect")?;
+                return inspect.call_method1("signature", (original,));
+            }
+            // The class has attributes of these names, which describe the class.
+            "__module__" | "__name__" | "__qualname__" | "__doc__" => {}
+            _ => {
+                let own = ffi::PyObject_GenericGetAttr(function, name.as_ptr());
+                match Bound::from_owned_ptr_or_err(py, own) {
+                    Err(error) if error.is_instance_of::<PyAttributeError>(py) => {}
+                    own => return own,
                 }
             }
-        })
-    }));
-    result.unwrap_or_else(|_| {
+        }
+        original.getattr(&*name)
+    })
+}
+
+/// `__setattr__` and `__delattr__`, which change the original.
+///
+/// # Safety
+/// Only CPython may call it, as `tp_setattro` of [`CLASS`].
+unsafe extern "C" fn set_attribute(
+    function: *mut ffi::PyObject,
+    name: *mut ffi::PyObject,
+    value: *mut ffi::PyObject,
+) -> c_int {
+    // SAFETY: the GIL is held, `function` is a function, `name` is alive, and `value` is alive, or
+    // null to delete the attribute, by the protocol of `tp_setattro`, which is also that of
+    // `PyObject_SetAttr`. `original` is alive as long as the function. Tests:
+    // accel/test_likeness.py (attributes_may_be_set).
+    unsafe { ffi::PyObject_SetAttr((*function.cast::<Function>()).original, name, value) }
+}
+
+/// `__repr__`.
+///
+/// # Safety
+/// Only CPython may call it, as `tp_repr` of [`CLASS`].
+unsafe extern "C" fn represent(function: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    answer(|py| {
+        // SAFETY: `function` is a live function, by the protocol of `tp_repr`. Tests:
+        // accel/test_likeness.py (a_stand_in_is_like_its_original).
+        let name = unsafe { qualified_name(py, function)? };
+        Ok(PyString::new(py, &format!("<native {name}>")).into_any())
+    })
+}
+
+/// `__reduce__`: the qualified name, by which `pickle` and `copy` handle functions.
+///
+/// # Safety
+/// Only CPython may call it, as a method of [`CLASS`] without arguments.
+unsafe extern "C" fn reduce(
+    function: *mut ffi::PyObject,
+    _none: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the method descriptor has checked that `function` is a function, and
+    // `qualified_name` demands nothing else. Tests: accel/test_likeness.py
+    // (a_stand_in_is_like_its_original).
+    answer(|py| unsafe { qualified_name(py, function) })
+}
+
+/// # Safety
+/// The caller must ensure that `function` is a live function.
+unsafe fn qualified_name(
+    py: Python<'_>,
+    function: *mut ffi::PyObject,
+) -> PyResult<Bound<'_, PyAny>> {
+    // SAFETY: `function` has the layout of `Function`, by the `# Safety` section, and keeps
+    // `original` alive. Tests: accel/test_likeness.py (a_stand_in_is_like_its_original).
+    let original = unsafe { Borrowed::from_ptr(py, (*function.cast::<Function>()).original) };
+    original.getattr(pyo3::intern!(py, "__qualname__"))
+}
+
+/// What a C function returns to CPython: an owned reference, or null with an exception.
+fn answer(
+    run: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>>,
+) -> *mut ffi::PyObject {
+    guarded(|py| match run(py) {
+        Ok(object) => object.into_ptr(),
+        Err(error) => {
+            error.restore(py);
+            ptr::null_mut()
+        }
+    })
+}
+
+/// Turns a panic into an exception, because a panic must not pass through C.
+#[inline(always)]
+fn guarded(run: impl FnOnce(Python<'_>) -> *mut ffi::PyObject) -> *mut ffi::PyObject {
+    catch_unwind(AssertUnwindSafe(|| Python::attach(run))).unwrap_or_else(|_| {
         let reason = "a native function of turbocql.accel panicked";
         Python::attach(|py| PyRuntimeError::new_err(reason).restore(py));
-        std::ptr::null_mut()
+        ptr::null_mut()
+    })
+}
+
+/// The vectorcall of a function whose stand-in is a `T`.
+///
+/// # Safety
+/// Only CPython may call it, through a function that [`function`] made for `T`. By the vectorcall
+/// protocol, `callable` is then that function, `arguments` has as many borrowed references as
+/// `count` says and the values of `names` after them, and the GIL is held.
+unsafe extern "C" fn call<T: StandIn>(
+    callable: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    guarded(|py| {
+        // SAFETY: the stand-in of `callable` is a live `T`, since `function` has set both, and the
+        // caller has a reference to `callable`. By CPython's documentation of vectorcall, `names`
+        // is null or a tuple, and `arguments` has as many live objects as `count` says and one more
+        // per name, which the caller of the function owns until it returns. A `Borrowed` is
+        // `repr(transparent)` over a non-null object pointer, so the array can be read as
+        // `Borrowed`s. Without arguments the pointer may be null and is not used. Tests: all of
+        // tests/accel; of names: accel/test_mapper.py.
+        let (this, named, values) = unsafe {
+            let this = Borrowed::from_ptr(py, (*callable.cast::<Function>()).stand_in);
+            let this = this.cast_unchecked::<T>();
+            let named = Bound::from_borrowed_ptr_or_opt(py, names)
+                .map(|names| names.cast_into_unchecked::<PyTuple>());
+            let positional = ffi::PyVectorcall_NARGS(count) as usize;
+            let all = positional + named.as_ref().map_or(0, |names| names.len());
+            let values = if all == 0 {
+                &[]
+            } else {
+                std::slice::from_raw_parts(arguments.cast::<Borrowed<'_, '_, PyAny>>(), all)
+            };
+            (this, named, values)
+        };
+        let result = match named {
+            _ if !is_on() => Ok(None),
+            Some(names) => T::call_named(&this, values, &names),
+            None => T::call(&this, values),
+        };
+        match result {
+            Ok(Some(value)) => value.into_ptr(),
+            Ok(None) => {
+                let original = T::original(&this).as_ptr();
+                // SAFETY: `this`, which `callable` keeps alive, owns the original. The arguments,
+                // their count and `names` are passed on unchanged, in the vectorcall format in
+                // which they came. The result is a new reference, or null with an exception.
+                // Tests: accel/test_overrides.py, accel/test_hostile.py.
+                unsafe { ffi::PyObject_Vectorcall(original, arguments, count, names) }
+            }
+            Err(error) => {
+                error.restore(py);
+                ptr::null_mut()
+            }
+        }
     })
 }

@@ -7,7 +7,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
 use super::counts::Counts;
-use super::method::StandInMethod;
 use super::serialize::{self, TypePlan};
 use super::writes::Writes;
 use crate::ffi::call::{self, StandIn};
@@ -131,10 +130,9 @@ impl BindStandIn {
         Ok(BindStandIn { original, class: owner, unset, append_unset, writes, compile, counts })
     }
 
-    /// The method that replaces the original. `doc` is its signature and docstring, in the form
-    /// that CPython expects of built-in functions.
-    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
-        StandInMethod::make(&call::function(this, c"bind", doc)?, &this.get().original)
+    /// The function that replaces the original.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, &this.get().original)
     }
 
     /// Calls done natively, and calls handed to the original.

@@ -11,7 +11,6 @@ use super::body_fields::{Features, FieldResult, Fields, extensions, field, numbe
 use super::body_reason::{Reason, Reasons};
 use super::counts::Counts;
 use super::dependence::Dependence;
-use super::method::StandInMethod;
 use crate::ffi::attribute;
 use crate::ffi::batch_body;
 use crate::ffi::call::{self, StandIn};
@@ -82,10 +81,9 @@ impl BodyStandIn {
         })
     }
 
-    /// The method that replaces the original. `doc` is its signature and docstring, in the form
-    /// that CPython expects of built-in functions.
-    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
-        StandInMethod::make(&call::function(this, c"send_body", doc)?, &this.get().original)
+    /// The function that replaces the original.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, &this.get().original)
     }
 
     /// Calls done natively, and calls handed to the original.

@@ -50,10 +50,9 @@ impl DeserializeStandIn {
         DeserializeStandIn { original, properties: ways, source, counts: Counts::default() }
     }
 
-    /// The built-in function that replaces the original. `doc` is its signature and docstring, in
-    /// the form that CPython expects of built-in functions.
-    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
-        call::function(this, c"deserialize", doc)
+    /// The function that replaces the original.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, &this.get().original)
     }
 
     /// Calls done natively, and calls handed to the original.

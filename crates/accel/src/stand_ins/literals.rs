@@ -102,10 +102,9 @@ impl LiteralsStandIn {
         })
     }
 
-    /// The built-in function that replaces the original. `doc` is its signature and docstring, in
-    /// the form that CPython expects of built-in functions.
-    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
-        call::function(this, c"bind_params", doc)
+    /// The function that replaces the original.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, &this.get().original)
     }
 
     /// Calls done natively, and calls handed to the original.

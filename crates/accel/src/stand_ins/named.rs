@@ -24,10 +24,9 @@ impl NamedStandIn {
         Ok(NamedStandIn { class: owner.clone().into_any().unbind(), width })
     }
 
-    /// The built-in function that is called instead of the class. `doc` is its signature and
-    /// docstring, in the form that CPython expects of built-in functions.
-    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
-        call::function(this, c"Row", doc)
+    /// The function that is called instead of the class.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, &this.get().class)
     }
 }
 

@@ -12,7 +12,6 @@ use turbocql_codec::page;
 
 use super::counts::Counts;
 use super::lazy::{LazyRows, OriginalCall};
-use super::method::StandInMethod;
 use super::result_plan::{PlanKey, Plans, ResultPlan};
 use crate::arrays;
 use crate::ffi::call::{self, StandIn};
@@ -110,10 +109,9 @@ impl ResultStandIn {
         })
     }
 
-    /// The method that replaces the original. `doc` is its signature and docstring, in the form
-    /// that CPython expects of built-in functions.
-    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
-        StandInMethod::make(&call::function(this, c"recv_results_rows", doc)?, &this.get().original)
+    /// The function that replaces the original.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, &this.get().original)
     }
 
     /// Calls done natively, and calls handed to the original.

@@ -2,32 +2,31 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyType};
-use turbocql_codec::token;
 
 use super::counts::Counts;
+use super::key_parts::{packed, packs_as_driver};
 use crate::ffi::call::{self, StandIn};
-use turbocql_values::ffi::bytes;
-use turbocql_values::memory::with_scratch;
 
 /// Stands in for the getter of the property `BoundStatement.routing_key`.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct RoutingStandIn {
     original: Py<PyAny>,
     class: Py<PyType>,
+    /// The driver's `_key_parts_packed`.
+    packer: Py<PyAny>,
     counts: Counts,
 }
 
 #[pymethods]
 impl RoutingStandIn {
     #[new]
-    fn new(original: Py<PyAny>, owner: Py<PyType>) -> RoutingStandIn {
-        RoutingStandIn { original, class: owner, counts: Counts::default() }
+    fn new(original: Py<PyAny>, owner: Py<PyType>, packer: Py<PyAny>) -> RoutingStandIn {
+        RoutingStandIn { original, class: owner, packer, counts: Counts::default() }
     }
 
-    /// The built-in function that replaces the original. `doc` is its signature and docstring, in
-    /// the form that CPython expects of built-in functions.
-    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
-        call::function(this, c"routing_key", doc)
+    /// The function that replaces the original.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, &this.get().original)
     }
 
     /// Calls done natively, and calls handed to the original.
@@ -79,10 +78,10 @@ impl StandIn for RoutingStandIn {
             let Ok(part) = part.cast_into_exact::<PyBytes>() else { return Ok(None) };
             parts.push(part);
         }
-        let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
-        let packed =
-            with_scratch(|out| token::routing_key(&parts, out).ok().map(|()| bytes::copy(py, out)));
-        let Some(key) = packed.transpose()? else { return Ok(None) };
+        if !packs_as_driver(&stand_in.packer, statement) {
+            return Ok(None);
+        }
+        let Some(key) = packed(py, &parts)? else { return Ok(None) };
         statement.setattr(attribute, &key)?;
         stand_in.counts.native();
         Ok(Some(key.into_any()))

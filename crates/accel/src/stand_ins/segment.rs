@@ -8,7 +8,6 @@ use turbocql_codec::message::Body;
 use turbocql_codec::segment::{Format, Header, MAX_PAYLOAD, TRAILER, payload_crc};
 
 use super::counts::Counts;
-use super::method::StandInMethod;
 use crate::ffi::call::{self, StandIn};
 use turbocql_values::ffi::bytes;
 
@@ -53,15 +52,9 @@ impl SegmentStandIn {
         Ok(SegmentStandIn { original, class: owner, kind, buffer, decoded_class, counts })
     }
 
-    /// The method that replaces the original. `doc` is its signature and docstring, in the form
-    /// that CPython expects of built-in functions.
-    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
-        let name = match this.get().kind {
-            Kind::Encode => c"encode",
-            Kind::DecodeHeader => c"decode_header",
-            Kind::Decode => c"decode",
-        };
-        StandInMethod::make(&call::function(this, name, doc)?, &this.get().original)
+    /// The function that replaces the original.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, &this.get().original)
     }
 
     /// Calls done natively, and calls handed to the original.

@@ -4,7 +4,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyType};
 
 use super::counts::Counts;
-use super::method::StandInMethod;
 use crate::ffi::call::{self, StandIn};
 
 /// Stands in for `cancel()`: does what the original does, and drops the timer's callback.
@@ -31,10 +30,9 @@ impl TimerStandIn {
         TimerStandIn { original, class: owner, nothing, counts: Counts::default() }
     }
 
-    /// The method that replaces the original. `doc` is its signature and docstring, in the form
-    /// that CPython expects of built-in functions.
-    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
-        StandInMethod::make(&call::function(this, c"cancel", doc)?, &this.get().original)
+    /// The function that replaces the original.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, &this.get().original)
     }
 
     /// Calls done natively, and calls handed to the original.

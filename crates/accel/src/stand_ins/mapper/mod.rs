@@ -16,7 +16,6 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 
 use super::counts::Counts;
 use super::dependence::Dependence;
-use super::method::StandInMethod;
 use crate::ffi::call::{self, StandIn};
 use crate::ffi::version;
 use convert::Values;
@@ -274,26 +273,9 @@ impl MapperStandIn {
         Ok(MapperStandIn { original, mapper, work: *work, counts: Counts::default() })
     }
 
-    /// The built-in function or method that replaces the original.
-    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
-        let stand_in = this.get();
-        let name = NAMES[stand_in.work as usize].0;
-        let function = call::function(this, name, doc)?;
-        match stand_in.work {
-            // `execute` is a function of a module. The other two are class methods: Python code
-            // wraps them in `classmethod`.
-            Work::Execute | Work::Create | Work::TableName => Ok(function),
-            Work::Init
-            | Work::SetPersisted
-            | Work::Validate
-            | Work::Save
-            | Work::DeleteNulls
-            | Work::Text
-            | Work::Context
-            | Work::KeyValues
-            | Work::Copy
-            | Work::CreateIn => StandInMethod::make(&function, &stand_in.original),
-        }
+    /// The function that replaces the original.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, &this.get().original)
     }
 
     /// Calls done natively, and calls handed to the original.

@@ -1,0 +1,233 @@
+//! `Statement._key_parts_packed`, and the setter of `Statement.routing_key`, which joins its items.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyBytes, PyIterator, PyList, PyTuple};
+use turbocql_codec::message::Body;
+use turbocql_codec::token;
+
+use super::counts::Counts;
+use crate::ffi::call::{self, StandIn};
+use turbocql_values::ffi::bytes;
+use turbocql_values::memory::with_scratch;
+
+/// Stands in for `_key_parts_packed(parts)` or for `_set_routing_key(key)`.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct KeyPartsStandIn {
+    original: Py<PyAny>,
+    /// The driver's `_key_parts_packed` if this stands in for the setter; None if this stands in
+    /// for `_key_parts_packed`.
+    packer: Option<Py<PyAny>>,
+    counts: Counts,
+}
+
+#[pymethods]
+impl KeyPartsStandIn {
+    #[new]
+    #[pyo3(signature = (original, packer = None))]
+    fn new(original: Py<PyAny>, packer: Option<Py<PyAny>>) -> KeyPartsStandIn {
+        KeyPartsStandIn { original, packer, counts: Counts::default() }
+    }
+
+    /// The function that replaces the original.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, &this.get().original)
+    }
+
+    /// Calls done natively, and calls handed to the original.
+    fn counts(&self) -> (u64, u64) {
+        self.counts.get()
+    }
+}
+
+impl KeyPartsStandIn {
+    /// What the setter stores for a key; None if the original must set it.
+    fn key<'py>(
+        packer: &Py<PyAny>,
+        statement: &Bound<'py, PyAny>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if key.is_none() || key.is_exact_instance_of::<PyBytes>() {
+            return Ok(Some(key.clone()));
+        }
+        let parts: Vec<Bound<'py, PyAny>> = if let Ok(list) = key.cast_exact::<PyList>() {
+            list.iter().collect()
+        } else if let Ok(tuple) = key.cast_exact::<PyTuple>() {
+            tuple.iter().collect()
+        } else {
+            return Ok(None);
+        };
+        if let [only] = &parts[..] {
+            return Ok(Some(only.clone()));
+        }
+        if !packs_as_driver(packer, statement) {
+            return Ok(None);
+        }
+        let parts: Result<Vec<_>, _> =
+            parts.into_iter().map(Bound::cast_into_exact::<PyBytes>).collect();
+        let Ok(parts) = parts else { return Ok(None) };
+        Ok(packed(key.py(), &parts)?.map(Bound::into_any))
+    }
+}
+
+impl StandIn for KeyPartsStandIn {
+    fn call<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (stand_in, py) = (this.get(), this.py());
+        let [statement, key] = arguments else { return Ok(None) };
+        let result = match &stand_in.packer {
+            None => {
+                let original = stand_in.original.clone_ref(py);
+                let parts = PackedParts::new(original, statement, key);
+                Bound::new(py, parts)?.into_any()
+            }
+            Some(packer) => {
+                let Some(key) = Self::key(packer, statement, key)? else { return Ok(None) };
+                statement.setattr(pyo3::intern!(py, "_routing_key"), key)?;
+                py.None().into_bound(py)
+            }
+        };
+        stand_in.counts.native();
+        Ok(Some(result))
+    }
+
+    fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
+        let stand_in = this.get();
+        stand_in.counts.fallback();
+        &stand_in.original
+    }
+}
+
+/// Whether `_key_parts_packed` of a statement is the driver's, or the method that stands in for it.
+pub fn packs_as_driver(packer: &Py<PyAny>, statement: &Bound<'_, PyAny>) -> bool {
+    let py = statement.py();
+    let function = statement
+        .getattr(pyo3::intern!(py, "_key_parts_packed"))
+        .and_then(|method| method.getattr(pyo3::intern!(py, "__func__")));
+    function.is_ok_and(|function| call::stands_for(&function, packer))
+}
+
+/// The routing key of several parts; None if a part is longer than 65,535 bytes.
+pub fn packed<'py>(
+    py: Python<'py>,
+    parts: &[Bound<'py, PyBytes>],
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
+    with_scratch(|out| token::routing_key(&parts, out).ok().map(|()| bytes::copy(py, out)))
+        .transpose()
+}
+
+/// Iterates over packed parts, each packed when the iterator reaches it. The driver has a generator
+/// in its place.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct PackedParts {
+    /// The driver's `_key_parts_packed`. It packs each part that is not packed natively.
+    original: Py<PyAny>,
+    statement: Py<PyAny>,
+    /// None while a part is being packed.
+    at: Mutex<Option<At>>,
+}
+
+enum At {
+    /// The parts. They are not iterated over before the first call of `__next__`.
+    Start(Py<PyAny>),
+    Part(Py<PyIterator>),
+    End,
+}
+
+#[pymethods]
+impl PackedParts {
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(at) = self.lock().take() else {
+            // The error of a generator.
+            return Err(PyValueError::new_err("generator already executing"));
+        };
+        let step = match at {
+            At::Start(parts) => parts.bind(py).try_iter().map(Some),
+            At::Part(parts) => Ok(Some(parts.into_bound(py))),
+            At::End => Ok(None),
+        };
+        let step = step.and_then(|parts| {
+            let Some(mut parts) = parts else { return Ok(None) };
+            let Some(part) = parts.next() else { return Ok(None) };
+            Ok(Some((self.pack(&part?)?, parts)))
+        });
+        // An error or the end of the parts ends a generator.
+        let (at, item) = match step {
+            Ok(Some((item, parts))) => (At::Part(parts.unbind()), Ok(Some(item))),
+            Ok(None) => (At::End, Ok(None)),
+            Err(error) => (At::End, Err(error)),
+        };
+        *self.lock() = Some(at);
+        item
+    }
+
+    /// Ends the iteration, as `close` of a generator does.
+    fn close(&self) -> PyResult<()> {
+        let mut at = self.lock();
+        if at.is_none() {
+            return Err(PyValueError::new_err("generator already executing"));
+        }
+        let before = at.replace(At::End);
+        // Released before the parts are dropped, which may run Python code.
+        drop(at);
+        drop(before);
+        Ok(())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.original)?;
+        visit.call(&self.statement)?;
+        // The GC must not block on the mutex.
+        match self.at.try_lock().as_deref() {
+            Ok(Some(At::Start(parts))) => visit.call(parts),
+            Ok(Some(At::Part(parts))) => visit.call(parts),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl PackedParts {
+    fn new(
+        original: Py<PyAny>,
+        statement: &Bound<'_, PyAny>,
+        parts: &Bound<'_, PyAny>,
+    ) -> PackedParts {
+        let at = Mutex::new(Some(At::Start(parts.clone().unbind())));
+        PackedParts { original, statement: statement.clone().unbind(), at }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<At>> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `[uint16 length][bytes][0]`. The driver packs a part that is not `bytes`, or raises its error.
+    fn pack<'py>(&self, part: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = part.py();
+        if let Ok(exact) = part.cast_exact::<PyBytes>()
+            && let Ok(length) = u16::try_from(exact.as_bytes().len())
+        {
+            let item = bytes::build(py, 3 + usize::from(length), |item| {
+                item.put(&length.to_be_bytes());
+                item.put(exact.as_bytes());
+                item.put(&[0]);
+                true
+            })?;
+            if let Some(item) = item {
+                return Ok(item.into_any());
+            }
+        }
+        let items = self.original.bind(py).call1((&self.statement, (part,)))?;
+        let mut items = items.try_iter()?;
+        items.next().unwrap_or_else(|| Err(PyValueError::new_err("the driver packed no part")))
+    }
+}
