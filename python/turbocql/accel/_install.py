@@ -176,6 +176,7 @@ def status() -> Status:
             _state.is_enabled,
             _driver_state(),
             (*(seam for seam in seams if seam.name not in unpatched_names), *unpatched),
+            values_left=tuple(_core.accel_refused()),
             notes=tuple({note: None for patch in _state.patches for note in patch.notes()}),
         )
 
@@ -281,6 +282,7 @@ def _inspect_driver() -> bool:
     _state.driver = driver
     _state.waiting = [group for group in groups if group.part not in _state.without]
     _core.accel_values(*values)
+    _core.accel_forget_refused()
     _core.accel_enable(True)
     # Plans from an earlier acceleration may be out of date.
     _core.accel_changed()

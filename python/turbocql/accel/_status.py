@@ -65,6 +65,9 @@ class Status:
     seams: tuple[Seam, ...]
     pid: int = field(default_factory=os.getpid)
     """The process whose calls were counted."""
+    values_left: tuple[tuple[str, str, int], ...] = ()
+    """The values that were left to the driver's own `serialize`: CQL type, Python class and number,
+    the most frequent first. At most 64 pairs of type and class are counted."""
     notes: tuple[str, ...] = ()
     """What else is left to the driver, in words: models of the object mapper."""
 
@@ -97,6 +100,10 @@ class Status:
             elif alike:
                 lines.append(f"  {seam.name:{width}}  {seam.part:{part_width}}  {_summary(seam)}")
                 lines += [f"    by the driver {count:,}: {why}" for why, count in seam.reasons]
+        lines += [
+            f"  left to the driver: {count:,} values of {name} for {cql_type}"
+            for cql_type, name, count in self.values_left
+        ]
         for note in self.notes:
             lines += _wrapped(f"  {note}")
         if idle:

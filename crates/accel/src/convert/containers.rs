@@ -169,11 +169,15 @@ pub fn vector<D: Dialect>(
     if python(object.len()) != Some(vector.dimension) {
         return note(plan, object);
     }
-    let is_complete = match elements_of(vector, object) {
-        Some(array) => vectors::append_vector(vector, &array, out),
-        None => put_elements::<D>(vector, object, out),
-    };
-    is_complete && D::accepts_vector(vector, &out[start..], true)
+    match elements_of(vector, object) {
+        Some(array) => {
+            vectors::append_vector(vector, &array, out)
+                && D::accepts_vector(vector, &out[start..], false)
+        }
+        None => {
+            put_elements::<D>(vector, object, out) && D::accepts_vector(vector, &out[start..], true)
+        }
+    }
 }
 
 fn put_elements<D: Dialect>(

@@ -145,7 +145,7 @@ fn pack_varint<'py>(number: &Bound<'py, PyAny>) -> Answer<'py> {
     if !number.is_exact_instance_of::<PyInt>() {
         return Ok(None);
     }
-    Ok(Writes::Protocol.bytes(&HostPlan::VarInt, number).map(Bound::into_any))
+    Ok(Writes::Protocol.bytes(&HostPlan::VarInt, number)?.map(Bound::into_any))
 }
 
 fn unpack_varint<'py>(py: Python<'py>, bytes: &[u8]) -> Answer<'py> {
