@@ -20,7 +20,7 @@ pub fn narrow(wide: f64) -> Option<f32> {
 #[cold]
 fn signalling_as(wide: f64, single: f32) -> f32 {
     let (signalling, bits) = (wide.to_bits() & 1 << 51 == 0, single.to_bits());
-    // A NaN with no payload bit other than the quiet bit would become infinity without that bit.
+    // A NaN whose only payload bit is the quiet bit would become infinity if that bit were cleared.
     if signalling && bits & 0x003f_ffff != 0 { f32::from_bits(bits & !(1 << 22)) } else { single }
 }
 

@@ -24,11 +24,12 @@ use crate::value::sequence::has_labels;
 
 /// How the values of one bind marker are encoded.
 pub enum Marker {
-    /// By the compiled plan of the marker's type.
+    /// The compiled plan of the marker's type encodes the values.
     Native(HostPlan),
-    /// By calling `serialize(value, protocol_version)` of a user's object.
+    /// `serialize(value, protocol_version)` of a user's object encodes the values.
     Python(Py<PyAny>),
-    /// By the inner marker, and then by calling `encrypt(column, data)` of an encryption policy.
+    /// The inner marker encodes the values. Then `encrypt(column, data)` of an encryption policy
+    /// encrypts them.
     Encrypted { inner: Box<Marker>, encrypt: Py<PyAny>, column: Py<PyAny> },
 }
 
@@ -45,8 +46,8 @@ impl Marker {
         }
     }
 
-    /// Appends the cell of a value: its length and bytes, or null for `None`. Calls Python code for
-    /// the bytes.
+    /// Appends the cell of a value: its length and bytes, or null for `None`. `Python` and
+    /// `Encrypted` markers call Python code for the bytes.
     fn call(
         &self,
         column: &Column,
@@ -83,7 +84,7 @@ impl Marker {
                 let cql_type = &column.cql_type;
                 let mut reason =
                     format!("expected {cql_type}, got {}: {function} failed", describe(value));
-                // The text of a codec error names the place inside the value.
+                // The text of an `EncodeError` names the place inside the value.
                 let ours =
                     python::encode_error(py).and_then(|class| cause.value(py).is_instance(class));
                 if ours.is_ok_and(|ours| ours) {
@@ -253,14 +254,14 @@ impl RowPlan {
         self.encode_positional(items.into_iter(), rows)
     }
 
-    /// For each column, the position of its value in a named tuple. The names of the tuple must
-    /// include all columns, in any order. `None` if the tuple is bound by position: it has no
-    /// names, or it lacks a column's name, and every column's name that it has is at that column's
-    /// position.
+    /// Returns, for each column, the position of its value in a named tuple that has the names of
+    /// all columns, in any order. Returns `None` if the tuple is bound by position. That is so if
+    /// the tuple has no names. It is also so if the tuple lacks a column's name, and each column's
+    /// name that it has is at the position of that column.
     ///
     /// A named tuple is refused if it lacks the name of a column and has the name of another column
-    /// at a different position than the statement has it. turbocql would have to guess whether to
-    /// bind it by name or by position.
+    /// at a different position than the statement. turbocql would have to guess whether to bind it
+    /// by name or by position.
     fn by_name(&self, values: &Bound<'_, PyAny>) -> Outcome<Option<Vec<usize>>> {
         let py = values.py();
         let Some(names) = record::names_of(values)? else { return Ok(None) };
@@ -332,8 +333,9 @@ impl RowPlan {
             self.encode_marker(i, value, rows)?;
         }
         // The names need no check if every entry of the mapping belongs to a marker. The counts
-        // show this in two cases. Either every marker has a value, and there is one entry per
-        // distinct name. Or all names are distinct, and there is one entry per marker with a value.
+        // show this in two cases. In the first, every marker has a value, and there is one entry
+        // per distinct name. In the second, all names are distinct, and there is one entry per
+        // marker with a value.
         let present = self.columns.len() - missing;
         let alone = self.distinct == self.columns.len() && present == count;
         if (missing == 0 && count == self.distinct) || alone {
@@ -380,7 +382,8 @@ impl RowPlan {
         Err(Failure::refused("row", reason))
     }
 
-    /// Appends the cell of marker `i`. Without a value, the cell is unset.
+    /// Appends the cell of marker `i`. Without a value the cell is unset. It is an error to leave a
+    /// column of the partition key unset, or any column before protocol version 4.
     pub fn encode_marker(
         &self,
         i: usize,
@@ -424,7 +427,7 @@ fn no_memory() -> Box<Failure> {
     PyMemoryError::new_err(()).into()
 }
 
-/// The value of a mapping's key, or `None` if the mapping lacks the key.
+/// The value for a key of a mapping, or `None` if the mapping lacks the key.
 fn item_of<'py>(
     mapping: &Bound<'py, PyAny>,
     key: &Bound<'py, PyString>,

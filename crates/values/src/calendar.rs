@@ -4,7 +4,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDateAccess, PyDateTime, PyTimeAccess, PyTzInfo, PyTzInfoAccess};
 
 pub const MILLISECONDS_PER_DAY: i64 = 86_400_000;
-/// 0001-01-01 and 9999-12-31, the first and last day of Python's calendar.
+/// The days from 1970-01-01 to 0001-01-01 and 9999-12-31, the first and last day of Python's
+/// calendar.
 pub const PYTHON_DAYS: std::ops::RangeInclusive<i64> = -719_162..=2_932_896;
 
 /// Days from 1970-01-01 to a day of the proleptic Gregorian calendar.

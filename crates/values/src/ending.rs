@@ -46,8 +46,8 @@ pub struct Inside(());
 const DEEPEST: usize = 32;
 
 impl Inside {
-    /// Enters a native call that user code may make from within another one. More than `DEEPEST`
-    /// nested calls are a `RecursionError`.
+    /// Enters a native call that user code may make from within another native call. More than
+    /// `DEEPEST` nested calls are a `RecursionError`.
     pub fn nested(py: Python<'_>) -> PyResult<Inside> {
         if DEPTH.get() >= DEEPEST {
             let reason = format!("native calls are nested more than {DEEPEST} deep");
@@ -70,7 +70,7 @@ impl Inside {
         Inside::count()
     }
 
-    /// May be called with or without the GIL.
+    /// Counts this thread as inside a native call. May be called with or without the GIL.
     fn count() -> Inside {
         if DEPTH.replace(DEPTH.get() + 1) == 0 {
             INSIDE.fetch_add(1, Ordering::SeqCst);
@@ -109,13 +109,13 @@ pub struct Foreign {
 
 impl Foreign {
     /// `is_foreign` is true for a thread that has no Python thread state. Returns `None` for such a
-    /// thread if the interpreter is ending: the thread must not ask for the GIL then. May be
-    /// called with or without the GIL.
+    /// thread if the interpreter is ending, because the thread must not ask for the GIL then. May
+    /// be called with or without the GIL.
     pub fn enter(is_foreign: bool) -> Option<Foreign> {
         FOREIGN.fetch_add(usize::from(is_foreign), Ordering::SeqCst);
         let foreign = Foreign { before: IS_FOREIGN.replace(is_foreign), _inside: Inside::count() };
         // This thread counts itself and then reads `ENDING`. The exit handler sets `ENDING` and
-        // then reads the count. So at least one of them sees the other.
+        // then reads the count. So at least one of the two threads sees what the other has written.
         let is_late = is_foreign && ENDING.load(Ordering::SeqCst);
         (!is_late).then_some(foreign)
     }

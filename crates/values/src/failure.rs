@@ -77,7 +77,7 @@ impl Failure {
 
     /// The same failure without quotations of the value: its path has no keys of maps, its reason
     /// names only the type, and its cause is dropped. A failure about a whole row, such as a wrong
-    /// number of values, quotes no value.
+    /// number of values, is not changed, because it quotes no value.
     pub fn without_values(mut self: Box<Self>) -> Box<Self> {
         if let Failure::Refused(error, cause) = &mut *self
             && error.cql_type != "row"
@@ -119,7 +119,8 @@ impl From<Box<CodecError>> for Box<Failure> {
 }
 
 /// Turns a `StopIteration` or `StopAsyncIteration` raised by a user's class into a `RuntimeError`.
-/// Otherwise it would end the iteration over the rows. Other exceptions are returned unchanged.
+/// Unchanged, the user's exception would end the iteration over the rows. Other exceptions are
+/// returned unchanged.
 pub fn not_the_end(py: Python<'_>, error: PyErr) -> PyErr {
     if !error.is_instance_of::<PyStopIteration>(py)
         && !error.is_instance_of::<PyStopAsyncIteration>(py)

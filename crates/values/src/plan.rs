@@ -9,7 +9,7 @@ use turbocql_codec::{CqlType, Plan, UdtType};
 use crate::failure::Outcome;
 use crate::python;
 
-/// A plan with the Python class of each user-defined type.
+/// A plan with the Python classes of each user-defined type.
 pub type HostPlan = Plan<Record>;
 
 /// The user's choices where a CQL type can be decoded to more than one Python class.
@@ -73,8 +73,8 @@ impl Record {
     }
 }
 
-/// The named tuple class for columns or fields of these names. Classes are cached by `name` and
-/// `names`.
+/// The named tuple class `name` for columns or fields that are called `names`. Classes are cached
+/// by `name` and `names`.
 pub fn record_class(py: Python<'_>, name: &str, names: &[Py<PyString>]) -> PyResult<Py<PyAny>> {
     let names = PyTuple::new(py, names)?;
     Ok(python::record_class(py)?.call1((name, names))?.unbind())

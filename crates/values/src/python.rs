@@ -6,7 +6,7 @@
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-/// Defines a function for each name, which looks it up at its first call.
+/// Defines a function for each name. The function imports the name's object at its first call.
 #[macro_export]
 macro_rules! imports {
     ($($name:ident,)*) => {
@@ -36,7 +36,7 @@ fn table(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     LOAD.get_or_try_init(py, import).map(|load| load.bind(py))
 }
 
-/// Imports the object for a name of the table: for `imports!`.
+/// Imports the object for a name of the table. Only functions that `imports!` defines call it.
 #[cold]
 pub fn load(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
     Ok(table(py)?.call1((name,))?.unbind())

@@ -203,7 +203,7 @@ impl Shape {
     }
 }
 
-/// Decodes the cells of rows by plan: by the quick path first, then by the safe path.
+/// Decodes the cells of rows by plan. It tries the quick path first, then the safe path.
 struct Decoded<'a, 'py> {
     decoder: Decoder<'py>,
     plans: &'a [HostPlan],

@@ -34,13 +34,13 @@ impl Numeric {
 pub enum Order {
     /// The bytes do not give the order.
     Unknown,
-    /// Bytes of any length, compared lexicographically.
+    /// The bytes have any length and are compared lexicographically.
     Lexical,
-    /// An unsigned big-endian number.
+    /// The bytes are an unsigned big-endian number.
     Unsigned,
-    /// A big-endian number in two's complement.
+    /// The bytes are a big-endian number in two's complement.
     Signed,
-    /// An IEEE 754 number. NaN has no order.
+    /// The bytes are an IEEE 754 number. NaN has no order.
     Float,
 }
 
@@ -49,12 +49,13 @@ pub enum Order {
 pub struct Traits {
     pub numeric: Option<Numeric>,
     pub order: Order,
-    /// No value of the type has zero bytes. Cassandra allows such cells; they are read as null.
+    /// Whether no value of the type has zero bytes. Cassandra allows cells of zero bytes; they are
+    /// read as null.
     pub empty_is_null: bool,
-    /// The Python value cannot form reference cycles, so its container need not be tracked by the
-    /// GC.
+    /// Whether the Python value cannot form reference cycles. A container of only such values need
+    /// not be tracked by the GC.
     pub atomic: bool,
-    /// The Python value is hashable if its parts are.
+    /// Whether the Python value is hashable if all its parts are.
     pub hashable: bool,
 }
 

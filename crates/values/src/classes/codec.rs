@@ -43,7 +43,8 @@ pub fn with_bytes<T>(
     if let Ok(bytes) = object.cast::<PyBytes>() {
         return call(bytes.as_bytes());
     }
-    // Copied, because the buffer's owner may change it while `call` runs Python code.
+    // The bytes are copied, because the buffer's owner may change them while `call` runs Python
+    // code.
     let buffer = bytes_of(object)?.ok_or_else(|| {
         PyTypeError::new_err(format!("{role} must be bytes-like, got {}", describe(object)))
     })?;
@@ -85,7 +86,8 @@ impl Serializer {
     ///
     /// The bytes are the same in protocol versions 3, 4 and 5.
     ///
-    /// Raises: `EncodeError` for None, and for a value that the type cannot take.
+    /// Raises: `EncodeError` for None, and for a value that the type cannot take; `ValueError` for
+    /// a protocol version other than 3, 4 and 5.
     #[pyo3(signature = (value, protocol_version=4))]
     fn serialize<'py>(
         &self,
@@ -156,7 +158,8 @@ impl Deserializer {
     ///
     /// None gives None. Zero bytes give None too if no value of the type has zero bytes.
     ///
-    /// Raises: `DecodeError` for bytes that are not a value of the type.
+    /// Raises: `DecodeError` for bytes that are not a value of the type; `ValueError` for a
+    /// protocol version other than 3, 4 and 5; `TypeError` for `data` that is not bytes-like.
     #[pyo3(signature = (data, protocol_version=4))]
     fn deserialize<'py>(
         &self,
@@ -219,7 +222,7 @@ pub fn routing_key<'py>(
     let parts = parts
         .try_iter()
         .map_err(|_| wrong(parts))?
-        // An iterable may be endless. No table has more key columns than this.
+        // An iterable may be endless. Reading stops at the first part that is one too many.
         .take(MAX_PARTS + 1)
         .map(|part| {
             let part = part?;

@@ -182,25 +182,25 @@ impl CqlType_ {
         CqlType_::checked(parsed.map_err(|error| PyValueError::new_err(error.to_string()))?)
     }
 
-    /// `list<element>`.
+    /// Makes the type `list<element>`.
     #[staticmethod]
     fn list_of(element: &Bound<'_, PyAny>) -> PyResult<CqlType_> {
         CqlType_::checked(CqlType::List(Box::new(type_of(element)?)))
     }
 
-    /// `set<element>`.
+    /// Makes the type `set<element>`.
     #[staticmethod]
     fn set_of(element: &Bound<'_, PyAny>) -> PyResult<CqlType_> {
         CqlType_::checked(CqlType::Set(Box::new(type_of(element)?)))
     }
 
-    /// `map<key, value>`.
+    /// Makes the type `map<key, value>`.
     #[staticmethod]
     fn map_of(key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<CqlType_> {
         CqlType_::checked(CqlType::Map(Box::new(type_of(key)?), Box::new(type_of(value)?)))
     }
 
-    /// `tuple<component, ...>`.
+    /// Makes the type `tuple<component, ...>`.
     #[staticmethod]
     #[pyo3(signature = (*components))]
     fn tuple_of(components: &Bound<'_, PyTuple>) -> PyResult<CqlType_> {
@@ -211,7 +211,7 @@ impl CqlType_ {
         CqlType_::checked(CqlType::Tuple(components))
     }
 
-    /// Java's `CompositeType`, which old tables use for clustering columns.
+    /// Makes Java's `CompositeType`, which old tables use for clustering columns.
     #[staticmethod]
     #[pyo3(signature = (*components))]
     fn composite_of(components: &Bound<'_, PyTuple>) -> PyResult<CqlType_> {
@@ -222,7 +222,7 @@ impl CqlType_ {
         CqlType_::checked(CqlType::Composite(components))
     }
 
-    /// `vector<element, dimension>`.
+    /// Makes the type `vector<element, dimension>`.
     #[staticmethod]
     fn vector_of(element: &Bound<'_, PyAny>, dimension: &Bound<'_, PyAny>) -> PyResult<CqlType_> {
         let reason = || format!("dimension must be 0 to 2147483647, got {}", describe(dimension));
@@ -238,13 +238,13 @@ impl CqlType_ {
         CqlType_::checked(CqlType::Vector(Box::new(type_of(element)?), number))
     }
 
-    /// `frozen<inner>`.
+    /// Makes the type `frozen<inner>`.
     #[staticmethod]
     fn frozen(inner: &Bound<'_, PyAny>) -> PyResult<CqlType_> {
         CqlType_::checked(CqlType::Frozen(Box::new(type_of(inner)?)))
     }
 
-    /// A user-defined type.
+    /// Makes a user-defined type.
     ///
     /// `fields` is a mapping from name to type, or an iterable of pairs `(name, type)`, in order.
     #[staticmethod]

@@ -1,4 +1,4 @@
-//! Columns as users describe them: names, types, and who encodes their values.
+//! Columns as users describe them: names, types, and how their values are encoded.
 
 use super::codec::Serializer;
 use super::cql_type::{CqlType_, compiled, object_of};
@@ -13,7 +13,7 @@ use pyo3::types::{PyString, PyTuple, PyType};
 use std::sync::Arc;
 use turbocql_codec::{Column, CqlType};
 
-/// Reads an element of `columns`: the column, and the marker that encodes its values.
+/// Reads an element of `columns`. Returns the column and the marker that encodes its values.
 pub fn marker(
     description: &Bound<'_, PyAny>,
     policy: Option<&Bound<'_, PyAny>>,
@@ -22,8 +22,8 @@ pub fn marker(
     let ColumnParts { keyspace, table, name, cql_type } = column_parts(description)?;
     let key = (&keyspace, &table, &name);
     if let Some(policy) = policy {
-        // Without keyspace and table the policy would not recognize the column, and its values
-        // would be sent unencrypted.
+        // If the keyspace or the table were empty, the policy would not recognize the column. The
+        // column's values would be sent unencrypted.
         if keyspace.is_empty() || table.is_empty() {
             let reason = format!(
                 "column {name:?}: an encryption policy identifies columns by keyspace, table and \

@@ -91,7 +91,8 @@ impl EncodedRows {
         RowIterator { rows: this.clone().unbind(), next: AtomicUsize::new(0) }
     }
 
-    /// Returns the token of each row; None if the encoder has no `key_columns`.
+    /// Returns a list with the token of each row, or None for each row if the encoder has no
+    /// `key_columns`.
     fn tokens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for row in self.rows.rows() {

@@ -351,7 +351,8 @@ impl ExecuteMessage {
     }
 }
 
-/// The hash of a message, from its text and cells: equal messages have equal hashes.
+/// The hash of a message, computed from `text` and `cells`. Equal messages have equal texts and
+/// cells, and so equal hashes.
 fn hash(text: &[u8], cells: &[Cell<'_>]) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);

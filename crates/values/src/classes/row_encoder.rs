@@ -21,7 +21,7 @@ use crate::value::describe::{cut, describe, describe_key};
 use crate::value::encode::first_unknown;
 use crate::value::sequence::{is_frame, is_masked};
 
-/// The protocol counts the values of a row in 16 bits.
+/// The most columns of a row: the protocol counts the values of a row in 16 bits.
 pub const MAX_COLUMNS: usize = u16::MAX as usize;
 
 /// Binds rows of values to a statement's columns.
@@ -33,9 +33,10 @@ pub const MAX_COLUMNS: usize = u16::MAX as usize;
 /// key. `encryption_policy` is an object with `contains_column(column)`, `column_type(column)` and
 /// `encrypt(column, data) -> bytes`, where `column` is a named tuple `(ks, table, col)`.
 ///
-/// A row is a sequence, a mapping or a dataclass. A column is left as it is (unset) if its value is
-/// `UNSET`, if a mapping lacks its name, or if a sequence ends before it. Protocol version 3 cannot
-/// express unset values. Columns of the partition key need a value.
+/// A row is a sequence, a mapping, a dataclass, or an object of a class of attrs, msgspec or
+/// pydantic. A column is left as it is (unset) if its value is `UNSET`, if a mapping lacks its
+/// name, or if a sequence ends before it. Protocol version 3 cannot express unset values. Columns
+/// of the partition key need a value.
 ///
 /// Immutable; threads may share it.
 #[pyclass(frozen, module = "turbocql.codec")]
@@ -85,8 +86,8 @@ impl RowEncoder {
 
     /// The type of each column.
     ///
-    /// If you passed an object of your own as a column's type, it is a custom type here, with the
-    /// name of the object's class.
+    /// If you passed a class or object of your own as a column's type, `types` has a custom type in
+    /// its place. The custom type has the name of the class or of the object's class.
     #[getter]
     fn types<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let types = self.plan.columns().iter().map(|column| CqlType_::new_of(&column.cql_type));

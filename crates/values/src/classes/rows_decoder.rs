@@ -111,7 +111,8 @@ impl RowsDecoder {
             (rows, Some(shape))
         };
         let rows = rows.map_err(refused)?;
-        // `rows` is an error if the body describes no columns and none are known.
+        // If the body describes no columns and the decoder has none, the line above has returned an
+        // error.
         let Some(shape) = shape else { unreachable!() };
         let block = Block { rows: rows.rows, row_count: rows.row_count };
         let list = shape.decode_as(py, block, usize::MAX, self.kind, self.choices)?;
@@ -138,8 +139,8 @@ impl RowsDecoder {
 
     fn keep(&self, description: Description, shape: Arc<Shape>) {
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
-        // A shape holds Python objects, and dropping them may run Python code. So it is dropped
-        // after the lock is released.
+        // A shape holds Python objects, and dropping them may run Python code. So the shape is
+        // dropped after the lock is released.
         let dropped = if described.len() < KEPT { None } else { described.pop() };
         described.insert(0, (description, shape));
         drop(described);
@@ -180,8 +181,8 @@ impl ResultRows {
         PyTuple::new(py, columns.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Where the next page begins: the `paging_state` for the next request. None after the last
-    /// page.
+    /// The `paging_state` for the next request, which says where the next page begins. None after
+    /// the last page.
     #[getter]
     fn paging_state(&self) -> Option<&Py<PyBytes>> {
         self.paging_state.as_ref()
@@ -189,8 +190,8 @@ impl ResultRows {
 
     /// The new id of the result's columns; None if the server did not report a change.
     ///
-    /// Protocol version 5 only. An id means that the columns are not those of the request's
-    /// `result_metadata_id`.
+    /// Only protocol version 5 has this id. An id means that the columns are not those of the
+    /// request's `result_metadata_id`.
     #[getter]
     fn metadata_id(&self) -> Option<&Py<PyBytes>> {
         self.metadata_id.as_ref()
@@ -205,7 +206,7 @@ impl ResultRows {
         format!("<ResultRows of {} rows, {columns} columns>", self.rows.bind(py).len())
     }
 
-    /// Users may put any object into the list, so that reference cycles are possible.
+    /// Users may put any object into the list, so reference cycles are possible.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.rows)
     }

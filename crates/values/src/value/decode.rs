@@ -39,7 +39,8 @@ impl<'py> Decoder<'py> {
         Decoder { py, choices, maker: Maker::new(py, choices) }
     }
 
-    /// The value of a cell; None for a null.
+    /// The value of a cell. None for a null, and for zero bytes if no value of the type has zero
+    /// bytes.
     #[inline]
     pub fn cell(&self, plan: &HostPlan, cell: Option<&[u8]>) -> Outcome<Bound<'py, PyAny>> {
         match cell {
@@ -52,8 +53,8 @@ impl<'py> Decoder<'py> {
         self.py.None().into_bound(self.py)
     }
 
-    /// A value. `hashable`: it will be an element of a set or a key of a map, or a part of such an
-    /// element or key.
+    /// The value of `bytes`. `hashable` is true for an element of a set or a key of a map, and for
+    /// the parts of such an element or key.
     fn value(&self, plan: &HostPlan, bytes: &[u8], hashable: bool) -> Outcome<Bound<'py, PyAny>> {
         if bytes.is_empty() && traits(plan).empty_is_null {
             return Ok(self.none());
@@ -144,7 +145,7 @@ impl<'py> Decoder<'py> {
         }
     }
 
-    /// Made without `UUID.__init__`, which takes a microsecond to check its arguments.
+    /// Makes a UUID without `UUID.__init__`, which takes a microsecond to check its arguments.
     fn uuid(&self, bytes: [u8; 16]) -> Outcome<Bound<'py, PyAny>> {
         let py = self.py;
         let class = python::uuid(py)?;
@@ -157,7 +158,8 @@ impl<'py> Decoder<'py> {
     fn inet(&self, plan: &HostPlan, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {
         let py = self.py;
         Ok(match good(plan, inet::decode(bytes))? {
-            // Made without `__init__`, which takes a microsecond to check its argument.
+            // The address is made without `__init__`, which takes a microsecond to check its
+            // argument.
             std::net::IpAddr::V4(address) => {
                 let instance = make::instance(python::ipv4_address(py)?)?;
                 make::set(&instance, pyo3::intern!(py, "_ip"), &int(py, u32::from(address)))?;

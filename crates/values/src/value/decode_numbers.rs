@@ -1,4 +1,4 @@
-//! Makes Python numbers from bytes. The codec and the accelerator share these functions.
+//! Makes Python numbers from bytes. This crate and the accelerator share these functions.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyList};
@@ -11,7 +11,7 @@ use crate::plan::Record;
 use crate::python;
 use crate::traits::{Numeric, traits};
 
-/// The `int` of a varint's bytes. `small` is its value if that fits 128 bits.
+/// The `int` of a varint's bytes. `small` is the same number if the number fits 128 bits.
 pub fn varint<'py>(
     py: Python<'py>,
     small: Option<i128>,

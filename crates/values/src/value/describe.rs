@@ -11,8 +11,9 @@ pub const SHOWN: usize = 40;
 /// The maximum number of characters of a class name in a message.
 const NAMED: usize = 200;
 
-/// Describes a value by its type. The text, number or length of a value of an exact built-in class
-/// is added; other values are not rendered, so that no user code runs.
+/// Describes a value by its type. The text, number or length is added for values of the exact
+/// built-in classes that `rendered` lists. Other values are not rendered, so that no user code
+/// runs.
 pub fn describe(value: &Bound<'_, PyAny>) -> String {
     if value.is_none() {
         return "None".to_owned();
@@ -30,7 +31,7 @@ pub fn describe_key(key: &Bound<'_, PyAny>) -> String {
     described.strip_prefix("str ").or(described.strip_prefix("int ")).unwrap_or(&described).into()
 }
 
-/// The name of the value's class, with its module unless it is a built-in.
+/// The name of the value's class. The module is included unless the class is a built-in.
 pub fn type_name(value: &Bound<'_, PyAny>) -> String {
     match value.get_type().fully_qualified_name() {
         Ok(name) => cut(&name.to_string_lossy(), NAMED),
@@ -43,8 +44,8 @@ fn rendered(value: &Bound<'_, PyAny>) -> Option<String> {
         return Some(value.repr().ok()?.to_string_lossy().into_owned());
     }
     if value.is_exact_instance_of::<PyInt>() {
-        // The digits of a huge int take long to compute, and CPython refuses more than 4300 by
-        // default.
+        // The digits of a huge int take long to compute, and CPython refuses to compute more than
+        // 4300 digits by default.
         return Some(match value.extract::<i128>() {
             Ok(small) => small.to_string(),
             Err(_) => "of more than 128 bits".to_owned(),
@@ -76,7 +77,7 @@ fn shorten(text: &str) -> String {
     format!("{:?}", cut(text, SHOWN))
 }
 
-/// The first `characters` characters of a text, followed by `…` if more were cut off.
+/// The first `characters` characters of a text, followed by `…` if the text is longer.
 pub fn cut(text: &str, characters: usize) -> String {
     let mut shown: String = text.chars().take(characters).collect();
     if shown.len() < text.len() {

@@ -26,7 +26,7 @@ pub fn encode_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>)
 
 /// Does the same as [`encode_cell`], on the safe path.
 pub fn safe_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
-    // Room for the length and for most values.
+    // This is room for the length and for most values of fixed width.
     room(out, SMALL)?;
     if value.is_none() {
         wire::put_i32(out, wire::NULL);
@@ -207,8 +207,8 @@ fn encode_map(
 ) -> Outcome<()> {
     let py = value.py();
     // The entries are copied to a list first, because user code that runs below can change the
-    // mapping. A subclass of dict can have its own order of entries, as OrderedDict has, so its
-    // `items()` is called.
+    // mapping. A subclass of dict can have its own order of entries, as OrderedDict has, so the
+    // subclass's `items()` is called.
     let items = if let Ok(dict) = value.cast_exact::<PyDict>() {
         items_of(dict)?
     } else if value.is_instance(python::mapping(py)?)? {

@@ -158,8 +158,8 @@ pub fn is_masked(value: &Bound<'_, PyAny>) -> PyResult<bool> {
         && value.hasattr(pyo3::intern!(py, "_baseclass"))?)
 }
 
-/// Whether the value is a table, such as a pandas or polars DataFrame. Its iterator does not return
-/// its rows.
+/// Whether the value is a table, such as a pandas or polars DataFrame. The iterator of a table does
+/// not return its rows.
 pub fn is_frame(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = value.py();
     Ok(value.hasattr(pyo3::intern!(py, "columns"))?

@@ -30,13 +30,14 @@ fn attribute<T: TryFrom<i64>>(plan: &HostPlan, value: &Bound<'_, PyAny>, name: &
 fn days_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
     let year: i32 = attribute(plan, value, "year")?;
     let (month, day) = (attribute(plan, value, "month")?, attribute(plan, value, "day")?);
-    // Years far outside the range that is checked here have microseconds that do not fit 64 bits.
+    // The microseconds of years far outside this range do not fit 64 bits.
     let calendar = (1..=12).contains(&month) && (1..=31).contains(&day);
     if !(-200_000..200_000).contains(&year) || !calendar {
         return Err(numbers::out_of_range(plan, value));
     }
     let days = days_from_civil(year, month, day);
-    // `days_from_civil` takes April 31 for May 1, so the result is converted back and compared.
+    // `days_from_civil` returns the same number for April 31 as for May 1, so the result is
+    // converted back and compared.
     if civil_from_days(days.into()) != (year.into(), month, day) {
         return Err(numbers::out_of_range(plan, value));
     }
@@ -67,7 +68,7 @@ fn is_integer(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(value.is_instance_of::<PyInt>() || value.hasattr(pyo3::intern!(value.py(), "__index__"))?)
 }
 
-/// Days since 1970-01-01.
+/// The days from 1970-01-01 to a date.
 pub fn date(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
     let py = value.py();
     if value.is_instance_of::<PyDateTime>() {
@@ -172,7 +173,7 @@ fn utc_offset(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     let offset = value
         .call_method0(pyo3::intern!(value.py(), "utcoffset"))
         .map_err(|error| unread_part(plan, value, error))?;
-    // `utcoffset()` may return None: the datetime is then treated as naive.
+    // `utcoffset()` may return None. The datetime is then treated as naive.
     if offset.is_none() {
         return Ok(0);
     }
@@ -185,7 +186,8 @@ fn utc_offset(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     Ok(seconds * 1_000_000 + i64::from(delta.get_microseconds()))
 }
 
-/// A `timedelta` becomes whole days and the remaining nanoseconds, both with its sign.
+/// The duration of a value. A `timedelta` becomes whole days and the remaining nanoseconds, both
+/// with the sign of the `timedelta`.
 pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> {
     let py = value.py();
     if let Ok(delta) = value.cast::<PyDelta>() {

@@ -17,15 +17,15 @@ use crate::traits::Numeric;
 /// How numbers are written on the wire.
 #[derive(Clone, Copy)]
 pub enum Framing {
-    /// One after another, without lengths.
+    /// The numbers follow one another without lengths.
     Bare,
-    /// Each with its length in bytes before it.
+    /// Each number follows its length in bytes.
     Sized,
 }
 
 /// The one-dimensional buffer of an object such as an array of numbers. `None` for lists, tuples,
-/// bytes, views of bytes and masked arrays, and for objects without a buffer: the caller reads
-/// their elements one by one.
+/// bytes, bytearrays, views of bytes and masked arrays, and for objects without a one-dimensional
+/// buffer. The caller reads the elements of these values one by one, or refuses them.
 pub fn buffer_of(value: &Bound<'_, PyAny>) -> PyResult<Option<PyUntypedBuffer>> {
     if value.is_instance_of::<PyList>()
         || value.is_instance_of::<PyTuple>()
@@ -43,7 +43,8 @@ pub fn buffer_of(value: &Bound<'_, PyAny>) -> PyResult<Option<PyUntypedBuffer>> 
 }
 
 /// Whether the buffer's numbers are in the machine's byte order. [`PyUntypedBuffer::as_typed`] does
-/// not check it: it would read numbers in the other byte order as if they were in the machine's.
+/// not check the byte order: it would read numbers in the opposite order as if they were in the
+/// machine's order.
 fn is_native(buffer: &PyUntypedBuffer) -> bool {
     let foreign = if cfg!(target_endian = "little") { *b">!" } else { [b'<'; 2] };
     buffer.item_size() == 1
@@ -72,8 +73,8 @@ impl Numbers<'_, '_> {
         if is_native(buffer) {
             first_of!(f32, f64, i32, i64, u8, i8, i16, u16, u32, u64);
         }
-        // Half floats, numbers in the other byte order and records are converted through Python
-        // objects.
+        // All other items, such as half floats, records and numbers in the opposite byte order, are
+        // converted through Python objects.
         let parts = bounded_list(self.plan, self.value, self.value, buffer.item_count())?;
         for (i, part) in parts.iter().enumerate() {
             let encoded = match self.framing {
@@ -145,7 +146,8 @@ macro_rules! integers {
                     Numeric::SmallInt => fits(self, types::smallint::encode, out),
                     Numeric::Int => fits(self, types::int::encode, out),
                     Numeric::BigInt => fits(self, types::bigint::encode, out),
-                    // Converted through binary64, like the same number outside an array.
+                    // The number is converted through binary64, like the same number outside an
+                    // array.
                     Numeric::Float => {
                         types::float::encode(self as f64 as f32, out);
                         true

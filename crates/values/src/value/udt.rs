@@ -53,8 +53,8 @@ fn udt_fields<'py>(
         if value.get_type().is(udt.host.class.bind(py)) {
             return positional(plan, udt, parts.iter());
         }
-        // A record that turbocql made, but not of this type's class: its attribute names can differ
-        // from its field names.
+        // turbocql made this record's class for another type or for the columns of a result. The
+        // record's attribute names can differ from its field names.
         if let Some(fields) = record::fields_of(value)? {
             let named = fields.iter().zip(parts.iter()).collect::<Vec<_>>();
             return udt_fields(

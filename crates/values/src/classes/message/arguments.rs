@@ -22,13 +22,14 @@ use crate::value::encode::unless_serious;
 
 /// Messages count values and statements in 16 bits.
 pub const MAX_SHORT: usize = u16::MAX as usize;
-/// A value's length is a signed 32-bit number, which leaves 31 bits.
+/// The most bytes of a value or text: its length is a signed 32-bit number.
 pub const LONGEST: usize = i32::MAX as usize;
 
 /// A place in a message, which errors name.
 #[derive(Clone, Copy)]
 pub struct At<'a> {
-    /// The statement of a batch, counted from 0; `None` outside a statement.
+    /// The number of the batch's statement, counted from 0; `None` outside the statements of a
+    /// batch.
     pub statement: Option<usize>,
     pub part: Part<'a>,
 }
@@ -81,7 +82,7 @@ pub fn refused(py: Python<'_>, at: impl fmt::Display, reason: &str) -> PyErr {
     error_of(py, "encode", at, reason)
 }
 
-/// The `RangeError` for a number in a message.
+/// The `RangeError` for a number that is out of range.
 fn out_of_range(py: Python<'_>, at: impl fmt::Display, reason: &str) -> PyErr {
     error_of(py, "range", at, reason)
 }
@@ -143,8 +144,8 @@ pub fn version(argument: &Bound<'_, PyAny>) -> PyResult<Version> {
 /// Copies the bytes of a bytes-like object to an exact `bytes`; `None` for other objects.
 pub fn exact_bytes<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = object.py();
-    // For an instance of a subclass of `bytes` too, the bytes that it holds are copied, and none of
-    // its methods is called.
+    // This branch also takes instances of subclasses of `bytes`. It copies the bytes that they hold
+    // and calls none of their methods.
     if let Ok(bytes) = object.cast::<PyBytes>() {
         let data = bytes.as_bytes();
         let copy = PyBytes::new_with(py, data.len(), |target| {
@@ -198,7 +199,8 @@ pub fn text(argument: &Bound<'_, PyAny>, at: At<'_>, maximum: usize) -> PyResult
         return Err(refused(py, at, &reason));
     }
     // An instance of a subclass may refer to any object, even to this message. The GC does not
-    // track messages, so it could not free such a reference cycle.
+    // track messages, so it could not free such a reference cycle. So the text of such an instance
+    // is copied.
     let exact = match string.cast_exact::<PyString>() {
         Ok(exact) => exact.clone(),
         Err(_) => PyString::new(py, utf8),
