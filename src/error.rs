@@ -4,8 +4,8 @@ use crate::python;
 use pyo3::prelude::*;
 use turbocql_engine::{Detail, EngineError, ErrorKind, Tried};
 
-/// Makes the exception for an error of the engine. Returns the error of the conversion if that
-/// fails.
+/// Makes the exception for an error of the engine. Returns the error of the conversion if the
+/// conversion fails.
 pub fn raise_engine(py: Python<'_>, error: &EngineError) -> PyErr {
     let details = pyo3::types::PyDict::new(py);
     let filled: PyResult<()> = error.details.iter().try_for_each(|(key, detail)| match detail {
@@ -54,7 +54,8 @@ fn name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// The error of an operation that ended without a result, because the session was closed.
+/// The error of an operation that ended without a result. It names the usual cause: the session was
+/// closed.
 pub fn interrupted() -> EngineError {
     EngineError::new(ErrorKind::Closed, "the session was closed while the request was in flight")
 }

@@ -121,7 +121,8 @@ mod _core {
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         let py = module.py();
-        // Checked first: the objects that are looked up below are kept for the whole process.
+        // The interpreter is checked first, because the objects that are looked up below are kept
+        // for the whole process.
         if turbocql_values::ffi::interpreter::interpreter(py) != 0 {
             let reason = "turbocql works in the main interpreter only: its native code supports \
                           one interpreter per process";

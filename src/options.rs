@@ -156,7 +156,8 @@ pub fn serial_consistency(value: &Bound<'_, PyAny>) -> PyResult<SerialConsistenc
 /// Timeouts longer than this, about 30 years, mean no limit.
 const FOREVER_S: f64 = 1e9;
 
-/// Reads a timeout: seconds, above 0. Infinity means no limit, which is `None`.
+/// Reads a timeout: seconds, above 0. Infinity, or more than `FOREVER_S`, means no limit, which is
+/// `None`.
 pub fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
     if value.is_instance_of::<PyBool>() {
         return Err(PyTypeError::new_err("timeout_s must be a number of seconds, got a bool"));

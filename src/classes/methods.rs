@@ -76,7 +76,8 @@ impl Session {
     }
 
     /// Reads token ranges of a table. The statement's first two values are the bounds of a range;
-    /// `values` are the others. With a host id instead of ranges, sends the statement to that node.
+    /// `values` are the others. With a host id instead of ranges, sends the statement to that node,
+    /// with only `values`.
     #[expect(clippy::too_many_arguments, reason = "the arguments of a Python call")]
     fn scan(
         &self,
@@ -163,7 +164,7 @@ impl Session {
         cluster::metrics(py, &self.0.engine)
     }
 
-    /// Reads the nodes of the cluster again.
+    /// Reads the nodes and the keyspaces of the cluster again.
     fn refresh(&self) -> PyResult<Op> {
         self.0.check_open()?;
         Ok(Op(cluster::refresh(&self.0)))

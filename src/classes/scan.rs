@@ -116,7 +116,7 @@ impl Step for ScanStep {
         _: &Arc<OpState>,
     ) -> PyResult<Next> {
         let arrival = arrival.map_err(|error| raise_engine(py, &error))?;
-        // There is at least one range, and so at least one page.
+        // There is at least one range or a node, and so at least one page.
         let Arrival::Page(Some(response)) = arrival else { return Err(out_of_turn()) };
         Cursor::of_scan(py, &self.session, self.rows, response, self.scan).map(Next::Done)
     }

@@ -28,8 +28,8 @@ pub type Refused = String;
 const MAX_DEPTH: usize = 64;
 /// The maximum length of a format, a name or an error's text.
 const MAX_TEXT: usize = 4096;
-/// The maximum length of all formats, names and metadata of a schema. Children may share one text,
-/// so a small schema could expand without end.
+/// The maximum total length of all formats, names and metadata of a schema. Children may share one
+/// text, so a small schema could expand without end.
 const MAX_TEXTS: usize = 16 << 20;
 
 #[repr(C)]
@@ -125,7 +125,7 @@ impl Stream {
     }
 
     /// Returns the next array, or `None` at the end. After the end or an error, every call returns
-    /// the same, and the producer is not called any more.
+    /// that end or error again, and the producer is not called any more.
     #[allow(
         clippy::should_implement_trait,
         reason = "an iterator would swap the option and the result"
@@ -152,7 +152,8 @@ impl Stream {
             return Err("get_next of the ArrowArrayStream is null".into());
         };
         let mut array = FFI_ArrowArray::empty();
-        // SAFETY: as for get_schema. The stream is not released: `over` is None.
+        // SAFETY: the function is called with the stream that it was read from, and with a struct
+        // to write to. The stream is not released: `over` is None.
         let code = unsafe { get_next(&mut self.stream, &mut array) };
         if code != 0 {
             mem::forget(array);
@@ -190,7 +191,7 @@ unsafe fn take<T>(from: *mut c_void, empty: T, name: &str) -> Result<T, Refused>
     Ok(unsafe { ptr::replace(from, empty) })
 }
 
-/// The number of bytes before the first NUL, or `max`.
+/// The number of bytes before the first NUL, or `max` if the first `max` bytes have no NUL.
 ///
 /// # Safety
 /// `text` points to a C string, or to `max` bytes.
@@ -332,12 +333,12 @@ unsafe fn read_array(mut array: FFI_ArrowArray, data_type: &DataType) -> Result<
         return Err(released("ArrowArray"));
     }
     if range_of(root)?.is_empty() {
-        // An empty array need not be read. Producers may leave its offsets null or at any number,
-        // and arrow-rs would fail.
+        // An empty array need not be read. Its offsets may be null or any number, and arrow-rs
+        // would fail on them.
         return guarded(|| Ok(new_empty_array(data_type)));
     }
-    // SAFETY: `check_array` demands what the `# Safety` section does. The struct is a local
-    // variable, so it can be written to.
+    // SAFETY: `check_array` demands what the `# Safety` section of this function demands. The
+    // struct is a local variable, so it can be written to.
     unsafe { check_array(root, data_type) }?;
     guarded(|| {
         // SAFETY: the array was checked: it agrees with its type in all that arrow-rs relies on.

@@ -17,8 +17,8 @@ use super::arrow::Refused;
 
 pub const MAX_NODES: usize = 100_000;
 const MAX_BUFFERS: usize = 1 << 20;
-/// The maximum size of a buffer: the memory that a process can address. Sums and products of
-/// smaller numbers do not overflow.
+/// The maximum size of a buffer: the memory that a process can address. The sum of two smaller
+/// numbers does not overflow, nor does the product of one with the width of an offset.
 const MAX_BYTES: usize = 1 << 47;
 /// The maximum length of arrays without buffers. A few bytes could declare any length, and when
 /// arrow-rs validates fixed-size lists, it allocates a bitmap of the length of their elements.
@@ -160,8 +160,9 @@ pub unsafe fn check_array(array: &CArray, data_type: &DataType) -> Result<(), Re
         return Err(format!("the array of type {data_type} has {} elements", range.end));
     }
     if *data_type == DataType::Null && array.n_buffers.get() == 1 {
-        // Polars declares a bitmap here, against the specification, and arrow-rs refuses it. A
-        // consumer may write to the struct: it may move children out.
+        // Polars declares a bitmap here, against the specification, and arrow-rs refuses it. The
+        // interface lets a consumer write to the struct, because a consumer may move children out
+        // of it.
         array.n_buffers.set(0);
     }
     // SAFETY: the struct has as many buffers and children as it declares.
@@ -254,13 +255,14 @@ impl Content<'_> {
                     None => Err(format!("arrays of type {other} are not read")),
                 },
             }?;
-            // This is the last check, because it reads a bitmap whose length was checked before.
+            // This check is the last one, because it reads the validity bitmap. The earlier checks
+            // have limited the length of the bitmap.
             if count > 0 { self.check_validity() } else { Ok(()) }
         }
     }
 
-    /// The number of bytes, or of the child's elements, up to the end of the range. Each element
-    /// has `size` of them.
+    /// The number of bytes, or of the child's elements, up to the end of the range. Each element of
+    /// the array has `size` bytes or elements of the child.
     fn scaled(&self, size: usize) -> Result<usize, Refused> {
         let scaled = self.range.end.checked_mul(size).filter(|&scaled| scaled <= MAX_BYTES);
         scaled.ok_or_else(|| format!("{} elements of the size {size} are too many", self.range.end))
@@ -380,7 +382,7 @@ impl Content<'_> {
     }
 
     /// # Safety
-    /// The array was checked as one of `T`. `self` is the parent, which has no buffers.
+    /// `ends` was checked as an array of `T`. `self` is the parent of `ends` and has no buffers.
     unsafe fn check_run_ends<T: Into<i64>>(&self, ends: &CArray) -> Result<(), Refused> {
         let range = range_of(ends)?;
         // SAFETY: the array was checked: it has two buffers.

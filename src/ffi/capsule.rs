@@ -25,7 +25,7 @@ pub fn array(
 ) -> Result<(Field, ArrayRef), Refused> {
     let (schema, array) = (pointer(schema, c"arrow_schema")?, pointer(array, c"arrow_array")?);
     // SAFETY: capsules of these names point to the structs of the Arrow C data interface. The GIL
-    // is held, as the capsules show, and any other user of them needs it too.
+    // is held, as the capsules show, and any other user of the capsules needs the GIL too.
     // `tests/unit/test_hostile_producers.py` passes hostile structs.
     unsafe { import_array(schema, array) }
 }

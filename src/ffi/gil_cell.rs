@@ -1,4 +1,5 @@
-//! A cell that the GIL guards, for Python classes: pyo3 requires them to be `Sync`.
+//! A cell that the GIL guards, for the fields of Python classes. pyo3 requires these classes to be
+//! `Sync`.
 
 use std::cell::Cell;
 
@@ -34,8 +35,8 @@ impl<T> GilCell<T> {
         self.0.take()
     }
 
-    /// Passes the value to `look`. For `__traverse__` only, which gets no `Python` token because it
-    /// must not run Python code.
+    /// Passes the value to `look`. Only `__traverse__` methods may call this method. They get no
+    /// `Python` token, because they must not run Python code.
     pub fn traverse<R>(&self, _visit: &PyVisit<'_>, look: impl FnOnce(&T) -> R) -> R {
         // SAFETY: the value must not be replaced while `look` borrows it. The only callers are the
         // `__traverse__` methods in row_iteration.rs. The GC calls these methods with the GIL held,

@@ -11,7 +11,7 @@ use turbocql_values::ffi::{make, probe};
 /// The slots of `turbocql._native.wake.Ready`.
 static READY: Slotted = Slotted::new();
 
-/// Decides by the interpreter alone whether the quick path is on. [`probe_ready`] runs its probe
+/// Decides by the interpreter alone whether the quick path is on. [`probe_ready`] runs the probe
 /// later, when the first event loop is used.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
     QuickPath::Handles.decide(py, |_| Ok(None)).map(drop)
@@ -19,7 +19,8 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
 
 /// Probes the handles, unless they have passed the probe before. Returns whether they may be used.
 ///
-/// It is not called before there is an event loop, because asyncio's modules take long to import.
+/// This function is not called before there is an event loop, because asyncio's modules take long
+/// to import.
 pub fn probe_ready(py: Python<'_>) -> PyResult<bool> {
     if READY.is_known() {
         return Ok(true);

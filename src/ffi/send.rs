@@ -25,7 +25,7 @@ pub trait Sends: PyClass {
     fn send(this: &Bound<'_, Self>) -> PyResult<Sent>;
 }
 
-/// Sets the `am_send` slot of a class to `send`. Returns the reason if it does not.
+/// Sets the `am_send` slot of a class to `send`. Returns the reason if the slot is not set.
 pub fn install<T: Sends>(py: Python<'_>) -> PyResult<Option<String>> {
     let wrong =
         |member: &str| Ok(Some(format!("{member} is not at the expected offset in a class")));
@@ -57,7 +57,7 @@ pub fn install<T: Sends>(py: Python<'_>) -> PyResult<Option<String>> {
     }
 }
 
-/// Resumes a coroutine: the `am_send` of the class of `T`.
+/// Resumes a coroutine. This function is the `am_send` of the class of `T`.
 ///
 /// # Safety
 /// The caller must hold the GIL. `this` must be a live instance of the class of `T`, or of a class

@@ -10,10 +10,10 @@ const HUGE: usize = 2 << 20;
 /// An upper bound on the bytes that the allocator and the bytearray add to an array.
 const BESIDE: usize = 64;
 
-/// A bytearray that grows. It has spare room, so it is longer than its content.
+/// A bytearray that grows. It may have spare room, so it may be longer than its content.
 pub struct Growing {
     array: Py<PyByteArray>,
-    /// The bytes that are filled.
+    /// The number of bytes that are filled.
     length: usize,
 }
 
@@ -29,8 +29,8 @@ impl Growing {
         Ok(array)
     }
 
-    /// Makes room for `bytes` bytes in all. If the array must grow, it grows at least to twice its
-    /// content: memory that is never written to costs nothing.
+    /// Makes room for `bytes` bytes in all. If the array must grow and there is enough memory, it
+    /// grows to at least twice its content. Memory that is never written to costs nothing.
     fn make_room(&self, array: &Bound<'_, PyByteArray>, bytes: usize) -> PyResult<()> {
         if bytes <= array.len() {
             return Ok(());

@@ -93,14 +93,14 @@ impl OpAwait {
         OpAwait(Mutex::new(Stage::Begun(op)))
     }
 
-    /// The lock must not be held while Python code may run.
+    /// Locks the stage. The lock must not be held while Python code may run.
     fn lock(&self) -> MutexGuard<'_, Stage> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Called when the operation is finished. Schedules its callbacks for the next round of the
-    /// event loop; callbacks that wake tasks are added to the completion batch. Returns true if
-    /// there are callbacks.
+    /// Called when the operation is finished. Adds the callbacks that wake tasks to the completion
+    /// batch, and schedules all other callbacks for the next round of the event loop. Returns true
+    /// if there are callbacks.
     pub fn finish<'py>(this: &Bound<'py, Self>, burst: &mut Burst<'_, 'py>) -> PyResult<bool> {
         let (callbacks, event_loop) = match &mut *this.get().lock() {
             Stage::Waiting(waiting) if waiting.over.is_none() => {
@@ -260,7 +260,7 @@ impl OpAwait {
         self.give_up()
     }
 
-    // The protocol between a task and the future that it waits for.
+    // The methods below are the protocol between a task and the future that it waits for.
 
     /// None unless the object has been yielded. asyncio takes an object for a future if its
     /// `_asyncio_future_blocking` is not None. A coroutine must not be taken for a future.
@@ -322,7 +322,7 @@ impl OpAwait {
         };
         op.abandon();
         let event_loop = event_loop.bind(py);
-        // An error of one must not keep the others from being scheduled.
+        // An error of one callback must not keep the other callbacks from being scheduled.
         let scheduled = callbacks.iter().map(|callback| callback.run_soon(event_loop, this));
         scheduled.fold(Ok(()), Result::and).map(|()| true)
     }
@@ -391,7 +391,7 @@ impl OpAwait {
 }
 
 impl Drop for OpAwait {
-    /// Warns if the coroutine was never awaited, as Python's own coroutines do.
+    /// Warns if the coroutine of a call was never awaited, as Python's own coroutines do.
     fn drop(&mut self) {
         let stage = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         if !matches!(stage, Stage::New(_)) {

@@ -1,7 +1,8 @@
 //! Completion queues: they pass completions from the I/O thread to event loops, in batches.
 //!
 //! Each event loop has one queue. The I/O thread pushes completions to it, and wakes the event loop
-//! only if the queue was empty, so that many completions cost one wake. It never takes the GIL.
+//! only if the queue was empty, so that many completions cost one wake. The I/O thread never takes
+//! the GIL.
 
 use std::cell::RefCell;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,9 +23,9 @@ use turbocql_values::ending::Inside;
 
 /// The maximum size of a completion batch: the number of operations whose tasks are woken in one
 /// round of an event loop. The rest of the queue is left for the following rounds. A larger batch
-/// costs more than the rounds that it saves, for two reasons. Each time that
+/// costs more than the rounds that it saves, for two reasons. First, each time that
 /// `asyncio.Semaphore` of CPython 3.11 wakes a task, it walks over all tasks that it has woken
-/// before. The memory that the tasks use exceeds the processor's nearest caches.
+/// before. Second, the memory that the tasks use exceeds the processor's nearest caches.
 const MAX_WOKEN: usize = 64;
 
 /// The completion queue of an event loop.
@@ -39,7 +40,8 @@ pub struct LoopQueue {
 enum Waker {
     /// The event loop watches the file descriptor.
     EventFd(OwnedFd),
-    /// For event loops that cannot watch a file descriptor: a separate thread wakes the loop.
+    /// A separate thread wakes the event loop. This is for event loops that cannot watch a file
+    /// descriptor.
     Notifier(Arc<Notifier>),
 }
 
@@ -112,8 +114,8 @@ impl LoopQueue {
         Ok(queue)
     }
 
-    /// Makes the queue of an event loop, and connects them. Returns true if the loop watches the
-    /// queue's file descriptor, and so keeps the queue alive.
+    /// Makes the queue of an event loop, and connects the queue to the loop. Returns true if the
+    /// loop watches the queue's file descriptor, and so keeps the queue alive.
     fn connect<'py>(
         py: Python<'py>,
         event_loop: &Bound<'py, PyAny>,
@@ -193,8 +195,8 @@ impl LoopQueue {
                     let interrupt = !error.is_instance_of::<PyException>(py);
                     failed = Err(error);
                     if interrupt {
-                        // After a KeyboardInterrupt, for example, the rest is handled when the
-                        // event loop runs again, if it does.
+                        // After a KeyboardInterrupt, for example, the rest is handled only if the
+                        // event loop runs again.
                         self.put_back(burst);
                         break;
                     }
@@ -270,8 +272,9 @@ impl Drain {
 
 /// Asks a thread, which Python code has started, to call `call_soon_threadsafe`.
 ///
-/// A native thread must not call it. If the interpreter ends while that call has released the GIL,
-/// CPython ends the thread by unwinding its stack, which native frames do not survive.
+/// A native thread must not call `call_soon_threadsafe`. If the interpreter ends while that call
+/// has released the GIL, CPython ends the thread by unwinding its stack, which native frames do not
+/// survive.
 #[derive(Default)]
 struct Notifier {
     state: Mutex<NotifierState>,

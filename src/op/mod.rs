@@ -2,8 +2,8 @@
 //! `await` suspends the task, and blocks no thread.
 //!
 //! The I/O thread only stores a completion ([`Arrival`]) in the operation and wakes the thread or
-//! the event loop that waits for it. The operation's [`Step`] handles the completion there: it
-//! makes Python objects and sends the next request, if any.
+//! the event loop that waits for it. The operation's [`Step`] handles the completion in that thread
+//! or event loop. The step makes Python objects and sends the next request, if any.
 
 pub mod awaiting;
 pub mod bridge;
@@ -75,7 +75,8 @@ struct Inner {
     phase: Phase,
     step: Option<Box<dyn Step>>,
     task: Option<TaskHandle>,
-    /// The request's place among those in flight. Dropped when its answer arrives.
+    /// The request's place among the requests in flight. The place is released when the answer
+    /// arrives.
     permit: Option<Permit>,
     /// The coroutine that awaits the operation, and the completion queue of its event loop. The
     /// reference to the coroutine is strong: the coroutine keeps its task alive, and there may be
@@ -105,7 +106,7 @@ pub struct Execution {
     pub prepared: Arc<Prepared>,
     pub row: Row,
     pub options: Options,
-    /// When the call began, if its statement was prepared before.
+    /// When the call began. `None` if the call has neither waited nor prepared its statement.
     pub began: Option<Instant>,
 }
 
@@ -136,7 +137,7 @@ impl Execution {
 
 impl Sending for OpState {
     fn request(&self) -> Request<'_> {
-        // `OpState::execute` sets it before it submits the operation.
+        // `OpState::execute` sets the execution before it submits the operation.
         let execution = self.execution.get().expect("an operation that executes");
         Request {
             session: execution.session.engine(),
@@ -170,7 +171,7 @@ impl OpState {
         op
     }
 
-    /// An operation without a step yet; [`OpState::begin`] sets it.
+    /// An operation without a step yet; [`OpState::begin`] sets the step.
     pub fn empty() -> Arc<OpState> {
         Arc::new(OpState {
             inner: Mutex::new(Inner {
@@ -210,12 +211,12 @@ impl OpState {
         self.lock().task = Some(task);
     }
 
-    /// Keeps the request's place among those in flight until its answer arrives.
+    /// Keeps the request's place among the requests in flight until the answer arrives.
     pub fn hold(&self, permit: Permit) {
         self.lock().permit = Some(permit);
     }
 
-    /// Counts the bytes of the request's values.
+    /// Counts the bytes of the request's values or text among the bytes in flight.
     pub fn weigh(&self, bytes: usize) {
         if let Some(permit) = &mut self.lock().permit {
             permit.weigh(bytes);
@@ -321,8 +322,8 @@ impl OpState {
             Ok(Next::Done(value)) => inner.phase = Phase::Finished(Ok(value)),
             Err(error) => inner.phase = Phase::Finished(Err(error)),
         }
-        // A request that was not sent must not keep its place, and an exception may keep this
-        // operation alive.
+        // The place is released here for requests that were not sent. Otherwise an exception that
+        // keeps this operation alive could keep their place.
         let permit = inner.permit.take();
         drop(inner);
         drop(permit);

@@ -60,8 +60,9 @@ impl ReadyQueue {
 
     /// Schedules the wake of a task. Returns false if no handle could be made.
     ///
-    /// The event loop calls `context.run(call, done)`, which is composed of bound methods. None of
-    /// them is turbocql's, so no native frame of turbocql is below the task on the stack.
+    /// The event loop calls `context.run(call, completed_future)`, which is composed of bound
+    /// methods. None of these methods is turbocql's, so no native frame of turbocql is below the
+    /// task on the stack.
     fn wake(&self, task: &TaskWake<'_>) -> PyResult<bool> {
         let py = task.call.py();
         let run = make::method(self.run.bind(py), &task.context)?;
@@ -107,7 +108,7 @@ impl<'a, 'py> Burst<'a, 'py> {
         }
         let event_loop = event_loop(py)?;
         let one_by_one = || {
-            // An error of one task must not keep the others from being scheduled.
+            // An error of one task must not keep the other tasks from being scheduled.
             tasks
                 .iter()
                 .map(|task| self.schedule_single(&event_loop, task))
@@ -124,7 +125,8 @@ impl<'a, 'py> Burst<'a, 'py> {
             Ok(true) => return one_by_one(),
             Err(error) => return one_by_one().and(Err(error)),
         }
-        // In reverse order: `wake.wake_tasks` takes tasks from the end of the list.
+        // The pairs are in reverse order, because `wake.wake_tasks` takes tasks from the end of the
+        // list.
         let pairs = tasks.iter().rev().map(|task| (&task.call, &task.context));
         let burst = PyList::new(py, pairs)?;
         // A second callback, queued behind the first, wakes the tasks that are left after a

@@ -1,7 +1,7 @@
 """Waits for the import of the package `cassandra`, and then accelerates it.
 
-Python imports this at its start if the environment has `TURBOCQL_ACCELERATE`: see
-`turbocql_accelerate.pth`. turbocql itself is imported only together with the driver.
+Python imports this module at its start if the environment has a `TURBOCQL_ACCELERATE` that is not
+empty: see `turbocql_accelerate.pth`. turbocql itself is imported only together with the driver.
 """
 
 import os
@@ -19,7 +19,8 @@ class _Finder:
             try:
                 from turbocql.accel._start import start
             except ImportError as error:
-                # The program works without the accelerator, so this error must not stop it.
+                # The program works without the accelerator, so this error must not stop the
+                # program.
                 print(f"turbocql: {error}; the driver is not accelerated", file=sys.stderr)
             else:
                 start()

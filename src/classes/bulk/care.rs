@@ -10,10 +10,10 @@ use crate::classes::statement::prepared::Prepared;
 struct ReadStatement {
     #[pyo3(item(0))]
     prepared: Py<Prepared>,
-    /// The columns of its key.
+    /// The key columns whose values the statement takes.
     #[pyo3(item(1))]
     key: Vec<String>,
-    /// The columns of the lists.
+    /// The list columns that the statement reads.
     #[pyo3(item(2))]
     lists: Vec<String>,
 }
@@ -38,7 +38,7 @@ pub struct Care {
     /// The columns of the key. Rows that are equal in them may write the same cells.
     key: Vec<String>,
     has_lists: bool,
-    /// The write time of row number 0, if the times of other rows are counted from it.
+    /// The write time of row number 0, if the write times of all rows are counted from it.
     counted: Option<i64>,
     /// The write time that the program has chosen, and the statements that read the lists. The time
     /// is `None` if the bind marker `[timestamp]` has it.

@@ -64,7 +64,7 @@ impl AfterPreparing for Many {
     }
 }
 
-/// The limits on the speed of sending, and the patience with errors. Extracted from a tuple.
+/// The limits on the speed of sending, and how long a row is retried. Extracted from a tuple.
 #[derive(FromPyObject)]
 pub struct PaceOptions {
     #[pyo3(item(0))]
@@ -120,10 +120,10 @@ impl BulkProgress {
         BulkProgress(Arc::new(Progress::new(keeps_ranges)))
     }
 
-    /// Returns seven numbers, in this order: the rows that succeeded; the rows that failed; the
-    /// bytes of the values of rows that succeeded; the maximum number of requests in flight; their
-    /// current number; how often rows were sent again; and the rows that succeeded in a batch with
-    /// others.
+    /// Returns seven numbers. The first three count the rows that succeeded, the rows that failed,
+    /// and the bytes of the values of rows that succeeded. The next two are how many requests may
+    /// be in flight, and how many are. The last two count the times that a row was sent again, and
+    /// the rows that succeeded in a batch with others.
     fn snapshot(&self) -> (u64, u64, u64, usize, usize, u64, u64) {
         let now = self.0.snapshot();
         let (window, retried) = (now.window, now.retried);
@@ -135,12 +135,14 @@ impl BulkProgress {
         self.0.stop();
     }
 
-    /// The number of rows that are being tried again, and the last reason; None if there are none.
+    /// The number of rows that are being tried again, and the last reason. None if no row is being
+    /// tried again.
     fn trouble(&self) -> Option<(usize, String)> {
         self.0.trouble()
     }
 
-    /// The numbers of the acknowledged rows as ranges: the first, and the one after the last.
+    /// The numbers of the acknowledged rows as ranges. A range is its first number and the number
+    /// after its last one.
     fn acknowledged(&self, py: Python<'_>) -> Vec<(u64, u64)> {
         py.detach(|| self.0.acknowledged())
     }
@@ -259,9 +261,11 @@ impl BulkStep {
     }
 
     /// Encodes the next arena and passes it to the window. If no row of the arena could be encoded,
-    /// the window gets no arena and does not request the next one, so this function requests it.
+    /// the window gets no arena and does not request the next one. Then this function requests it,
+    /// unless the source of columns will wake the operation.
     fn feed(&mut self, py: Python<'_>, op: &Arc<OpState>) {
-        // A source of columns calls this when it has more rows, even if the window has no room.
+        // A source of columns wakes the operation when it has more rows, even if the window wants
+        // no arena.
         if self.ended || self.arenas_wanted.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -417,7 +421,7 @@ impl Step for BulkStep {
             _ => {
                 match self.session.check_open() {
                     Ok(()) => self.feed(py, op),
-                    // Waits for requests in flight, because the report must count their rows.
+                    // The requests in flight are awaited, because the report must count their rows.
                     Err(closed) if self.session.is_closed() => {
                         self.raised.get_or_insert(closed);
                         self.ended = true;

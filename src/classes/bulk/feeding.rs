@@ -1,5 +1,5 @@
-//! Turns columns into rows of an `execute_many`: takes them piece by piece, and encodes them with
-//! the GIL released.
+//! Turns columns into rows of an `execute_many`. Takes the columns piece by piece, and encodes the
+//! rows with the GIL released. Python objects in the columns are encoded before, with the GIL held.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -19,18 +19,19 @@ use crate::classes::bulk::pieces::{Piece, Values};
 use crate::classes::statement::prepared::Prepared;
 use crate::op::{Arrival, OpState};
 
-/// The limits of an arena. It ends with the row that reaches one of them.
+/// An arena ends with the row that brings it to `ARENA_ROWS` rows or `ARENA_BYTES` bytes.
 pub const ARENA_ROWS: usize = 512;
 pub const ARENA_BYTES: usize = 1 << 20;
-/// The time after which an arena ends with the current row, so that an event loop can run other
-/// callbacks.
+/// An arena that has taken this long to fill ends within 32 rows, so that an event loop can run
+/// other callbacks.
 pub const ARENA_TIME: Duration = Duration::from_millis(5);
 
 /// Columns, and the options for turning them into rows of a statement.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Columns {
     pieces: Mutex<Option<Py<PyIterator>>>,
-    /// The name of the data's column for each bind marker. `None`: the marker's own name.
+    /// The name of the data's column for each bind marker. `None` if the data's columns have the
+    /// names of the markers.
     fields: Option<Vec<String>>,
     /// The names of markers that need a value in every row.
     keys: Vec<String>,
@@ -40,10 +41,10 @@ pub struct Columns {
     on_thread: bool,
     /// Whether a piece is checked for nulls in `keys` before any of its rows is sent.
     checks_keys: bool,
-    /// The maximum size of a batch, and whether batches are used without measuring. `None`: no
-    /// batches.
+    /// The maximum size of a batch in bytes, and whether batches are used without measuring whether
+    /// they are faster. `None` if no batches are used.
     batches: Option<(usize, bool)>,
-    /// Facts about the table. `None`: the statement may be any statement.
+    /// Facts about the table of a load. `None` for a statement that the program wrote.
     care: Option<Py<Care>>,
 }
 
@@ -104,7 +105,8 @@ pub struct Filled {
 
 pub enum State {
     More,
-    /// The next piece has not been taken yet. The operation is woken when it has.
+    /// The thread has not taken the next piece yet. The operation is woken when the thread has
+    /// taken it.
     Awaited,
     Ended,
     /// The rest of the data cannot be read. The rows before it are sent.
@@ -113,11 +115,12 @@ pub enum State {
 
 enum Pieces {
     Here(Py<PyIterator>),
-    /// A Python thread takes them: see `turbocql._native.threads`.
+    /// A Python thread takes the pieces: see `turbocql._native.threads`.
     OnThread(Py<PyAny>),
 }
 
-/// Wakes the operation. The thread that takes the pieces calls it when it has taken one.
+/// Wakes the operation. If the operation waits for a piece, the thread that takes the pieces calls
+/// this object when it has taken one.
 #[pyclass(frozen, module = "turbocql._core")]
 struct Wake(Weak<OpState>);
 
@@ -156,7 +159,8 @@ pub struct Feed {
 
 impl Feed {
     /// # Errors
-    /// If the columns were taken before.
+    /// If the columns were taken before, if the first piece cannot be read, or if its columns do
+    /// not fit the statement.
     pub fn start(
         py: Python<'_>,
         columns: &Columns,
@@ -234,7 +238,7 @@ impl Feed {
         Ok(piece.map_or(Next::End, Next::Piece))
     }
 
-    /// Moves to the next piece. If there is none, returns the state that says why.
+    /// Moves to the next piece. If no piece is available, returns the state that says why.
     fn advance(&mut self, py: Python<'_>, prepared: &Prepared) -> PyResult<Option<State>> {
         match self.pull(py)? {
             Next::Piece(piece) => self.bind(py, piece.get(), prepared).map(|()| None),

@@ -1,4 +1,4 @@
-//! Many rows: `execute_many`, loads of columns, and their comparison with a table.
+//! Many rows: `execute_many`, loads of columns, and comparisons of columns with a table.
 
 pub mod care;
 pub mod execute_many;

@@ -34,7 +34,8 @@ pub enum Values {
 /// Some rows of the data, column by column.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Piece {
-    /// The number of the piece's first row in the data. `None`: it follows the previous piece.
+    /// The number of the piece's first row in the data. `None` if the piece follows the previous
+    /// piece.
     pub first_row: Option<u64>,
     pub rows: usize,
     pub names: Vec<String>,
@@ -92,7 +93,8 @@ enum ColumnData<'py> {
 
 #[pymethods]
 impl Piece {
-    /// Makes a piece from a record batch: the two capsules of `__arrow_c_array__`.
+    /// Makes a piece from a record batch. `schema` and `array` are the two capsules of
+    /// `__arrow_c_array__`.
     #[staticmethod]
     #[pyo3(signature = (schema, array, first_row = None))]
     fn of_array(
@@ -160,7 +162,7 @@ impl Piece {
         self.names.clone()
     }
 
-    /// The first row that has no value in one of the columns, and the name of the column.
+    /// The first row that has no value in one of the columns `names`, and the name of that column.
     fn first_missing(&self, py: Python<'_>, names: Vec<String>) -> Option<(usize, String)> {
         let columns = self.names.iter().enumerate().filter(|(_, name)| names.contains(name));
         let null_rows = columns.filter_map(|(column, name)| {
@@ -235,7 +237,7 @@ impl ArrowStream {
             next
         });
         let next = next.map_err(|why| {
-            // A producer in Python has set an exception.
+            // A producer in Python may have set an exception.
             PyErr::take(py).unwrap_or_else(|| unreadable(py, why))
         })?;
         next.map(|array| Piece::of_struct(py, &array)).transpose()

@@ -55,21 +55,21 @@ pub struct BatchStep {
     pub session: Arc<SessionState>,
     pub kind: BatchKind,
     pub statements: Vec<Statement>,
-    /// The prepared statements of its texts.
+    /// The prepared statements of the batch's texts, by text.
     pub prepared: HashMap<String, Py<Prepared>>,
     /// The [`SessionState::epoch`] from before any text was prepared.
     pub epoch: u64,
     pub options: Options,
     pub rows: RowsAs,
-    /// When the call began, if it has waited, or prepared statements.
+    /// When the call began. `None` if the call has neither waited nor prepared statements.
     pub began: Option<Instant>,
-    /// Set when the batch was sent.
+    /// Whether the batch was sent.
     pub sent: bool,
 }
 
 impl BatchStep {
     /// Looks up the texts in the cache, and returns those that are not cached. The statements found
-    /// are kept here, because the cache may drop them at any time.
+    /// are kept in `prepared`, because the cache may drop them at any time.
     pub fn unprepared(&mut self, py: Python<'_>) -> Vec<String> {
         let mut missing = Vec::new();
         for statement in &self.statements {

@@ -29,9 +29,9 @@ use crate::python;
 use turbocql_values::error::config_error;
 use turbocql_values::row::RowsAs;
 
-/// Executes a statement or a batch. The request is sent at once, unless the statement must be
-/// prepared first. `options` are keyword arguments. If `waits` is true, the call waits in a full
-/// session, regardless of the session's setting.
+/// Executes a statement or a batch. The request is sent at once, unless the session is full or the
+/// statement must be prepared first. `options` are keyword arguments. If `waits` is true, the call
+/// waits in a full session, regardless of the session's setting.
 #[pyfunction]
 #[pyo3(signature = (session, statement, values, options, waits=false))]
 pub fn execute(
@@ -66,12 +66,13 @@ struct Execute {
     values: Option<Py<PyAny>>,
     /// Keyword arguments, whose names were checked.
     options: Option<Py<PyDict>>,
-    /// Whether it waits in a full session, regardless of the session's setting.
+    /// Whether the call waits in a full session, regardless of the session's setting.
     waits: bool,
 }
 
 impl Call for Execute {
-    /// Encodes the bind values and sends the request, or waits until the session has room for it.
+    /// Encodes the bind values and sends the request. If the session is full, waits until it has
+    /// room for the request, or raises.
     fn begin(&self, py: Python<'_>) -> PyResult<Arc<OpState>> {
         let session = &self.session.get().0;
         let _inside = session.enter(py)?;
@@ -172,7 +173,8 @@ impl Execute {
         })
     }
 
-    /// The options of the call with those of its statement, which may have a time limit.
+    /// The options of the call and of its statement. Both kinds of options may include a time
+    /// limit, which the wait must keep.
     fn options_to_wait(&self, py: Python<'_>, how: &How) -> PyResult<Options> {
         let statement = self.statement.bind(py);
         let statement_options = if let Ok(prepared) = statement.cast::<Prepared>() {

@@ -45,10 +45,10 @@ pub fn rows_as(
     Ok(RowsAs { kind: RowKind::Tuple, factory: Some(row.unbind()) })
 }
 
-/// The options with which a prepared statement is executed.
+/// The options with which a statement or a batch is executed.
 pub struct How {
     pub options: Options,
     pub rows: RowsAs,
-    /// When the call began, if the statement was prepared in this call.
+    /// When the call began. `None` if the call has neither waited nor prepared a statement.
     pub began: Option<Instant>,
 }

@@ -14,10 +14,11 @@ use turbocql_values::error::config_error;
 
 /// The action that follows the preparation of a statement.
 pub trait AfterPreparing: Send + Sync + Sized + 'static {
-    /// The options of the call. Its time limit includes the preparation.
+    /// The options of the call. The call's time limit includes the preparation.
     fn options(&self) -> Options;
 
-    /// `began` is the start of the call; `None` if it neither waited nor prepared the statement.
+    /// `began` is the start of the call; `None` if the call has neither waited nor prepared the
+    /// statement.
     fn run(
         self,
         py: Python<'_>,
@@ -74,7 +75,7 @@ impl<T: AfterPreparing> Step for PrepareStep<T> {
 
 impl SessionState {
     /// Runs `then` with the prepared statement: at once if it is cached, otherwise after it was
-    /// prepared. `began` is the start of the call, or `None` if it has not waited.
+    /// prepared. `began` is the start of the call, or `None` if the call has not waited.
     pub fn with_prepared(
         self: &Arc<Self>,
         py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Reads pages into arrays in NumPy's layout: bytes of numbers, and lists of texts.
+//! Reads pages into columns for NumPy: numbers as bytes in NumPy's layout, and texts as lists.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use turbocql_values::error::guarded;
 use crate::classes::result::columns::{RawPage, failed};
 use crate::ffi::tail::{self, Growing};
 
-/// A column of the arrays.
+/// A column whose values are read from pages.
 enum Gathered {
     Numbers {
         bytes: Growing,
@@ -21,7 +21,8 @@ enum Gathered {
         nulls: Vec<usize>,
     },
     Texts(Py<PyList>),
-    /// The values are neither numbers of fixed width nor texts, and are not read here.
+    /// The column is not read here: its values are neither numbers of fixed width nor texts, or
+    /// `take` has returned them.
     Objects,
 }
 
@@ -65,7 +66,8 @@ impl PageArrays {
     /// Appends a page.
     fn append(&self, py: Python<'_>, page: &RawPage) -> PyResult<()> {
         let Some(page) = &page.0 else { return Ok(()) };
-        // No code below releases the GIL while it holds the lock, so the lock is free.
+        // The GIL is held here. No code releases the GIL while it holds this lock, so the lock is
+        // free.
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let State { reader, columns, rows } = &mut *state;
         // The page is checked before memory is allocated for its rows.
@@ -133,7 +135,7 @@ enum Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// The sink for a page's cells. `tails` are the new bytes of the columns of numbers.
+    /// The sink for a page's cells. `tails` are the new bytes of the remaining columns of numbers.
     fn sink(
         self,
         py: Python<'a>,

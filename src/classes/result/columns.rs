@@ -26,7 +26,7 @@ const USUAL_ROWS: usize = 16_384;
 /// A batch also ends with the page that brings it to this many bytes on the wire.
 const USUAL_BYTES: usize = 8 << 20;
 
-/// A page, not decoded.
+/// A page that is not decoded. `None` if the statement returns no rows.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct RawPage(pub Option<Page>);
 
@@ -102,8 +102,9 @@ impl Batch {
         PyTuple::new(py, [schema_capsule(py, &self.0.schema())?, array])
     }
 
-    /// The little-endian numbers of a column, and a byte of 0 or 1 for each that says whether it is
-    /// valid (`None` if all are). `None` for columns that are not numbers of fixed width.
+    /// The little-endian numbers of a column, and a byte of 0 or 1 per row that says whether the
+    /// row has a value (`None` if all rows have one). `None` for columns that are neither numbers
+    /// nor vectors of numbers of fixed width.
     fn numbers<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Option<Numbers<'py>>> {
         let Some(array) = self.0.columns().get(column) else {
             return Err(PyValueError::new_err("there is no such column"));
@@ -232,8 +233,8 @@ pub struct Gatherer {
     schema: SchemaRef,
     rows_per_batch: Option<usize>,
     filling: Mutex<Filled>,
-    /// The exception of a page's request while a consumer asked for a batch. The consumer itself
-    /// gets only a text.
+    /// The exception that ended a stream. The consumer of the stream gets only the text of the
+    /// exception.
     raised: Arc<Mutex<Option<PyErr>>>,
 }
 
@@ -250,7 +251,7 @@ impl Gatherer {
         }
         let ready = filled.take(page, self.rows_per_batch);
         match &filled.failed {
-            // With completed batches, the next call returns the error.
+            // If batches were completed, the next call returns the error.
             Some(error) if ready.is_empty() => Err(error.clone()),
             _ => Ok(ready),
         }
@@ -274,7 +275,7 @@ impl Gatherer {
 impl Gatherer {
     /// `page` has the columns. `profile` is the `(precision, scale)` of decimals (`None`: as text),
     /// and whether varints are int64, durations intervals, UUIDs text, times int64, texts binary,
-    /// and vectors tensors. `rows_per_batch` is the number of rows of all batches but the last.
+    /// and vectors tensors. `rows_per_batch` is the number of rows of each batch except the last.
     #[new]
     fn new(
         page: &RawPage,
@@ -362,7 +363,7 @@ impl Reader {
             let page = pages.bind(py).call_method0(pyo3::intern!(py, "next_page"))?;
             let gatherer = self.gatherer.get();
             if page.is_none() {
-                // Returns the error again if a page could not be read.
+                // `last_batch` returns the error again if a page could not be read.
                 let batch =
                     py.detach(|| gatherer.last_batch()).map_err(|error| failed(py, error))?;
                 self.pages = None;

@@ -43,7 +43,7 @@ enum NextPage {
 #[derive(Clone)]
 enum Ahead {
     Pager(Arc<Pager>),
-    /// The pages of a scan have no order, and no position from which it could continue.
+    /// The pages of a scan have no order, and no position from which the scan could continue.
     Scan(Arc<Scan>),
 }
 
@@ -127,9 +127,9 @@ impl Cursor {
         Ok(rows.unbind())
     }
 
-    /// The lock must not be held while Python code may run, because that code may release the GIL.
-    /// Another thread could then wait for the lock with the GIL held, and both threads would block
-    /// for ever.
+    /// Locks the current page. The lock must not be held while Python code may run, because that
+    /// code may release the GIL. Another thread could then wait for the lock with the GIL held, and
+    /// both threads would block for ever.
     fn lock(&self) -> MutexGuard<'_, Option<Current>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -24,9 +24,9 @@ pub struct Plain {
 impl Plain {
     /// The text and options that request the pages after the first. A `USE` may change the
     /// session's keyspace before these pages are fetched. A statement that names its keyspace is
-    /// not affected. Any other statement would read tables of the new keyspace. So the source of
-    /// such a statement has the old keyspace, and the pager fails if the session has left that
-    /// keyspace.
+    /// not affected. An unqualified statement would read tables of the new keyspace. So the source
+    /// of an unqualified statement has the old keyspace, and the pager fails if the session has
+    /// left that keyspace.
     pub fn source(self, response: &Response) -> (PageSource, Options) {
         let Plain { text, options, keyspace } = self;
         let keyspace = keyspace.filter(|keyspace| {

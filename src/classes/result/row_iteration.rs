@@ -124,9 +124,9 @@ pub struct RowStep {
 
 #[derive(Default)]
 enum Stage {
-    /// It was not awaited yet.
+    /// The step was not awaited yet.
     New,
-    /// It waits in the coroutine of `next_page`.
+    /// The step waits in the coroutine of `next_page`.
     Waiting(Py<PyAny>),
     /// The coroutine of `next_page` is running.
     Running,
@@ -195,7 +195,8 @@ impl RowStep {
         PyRuntimeError::new_err("cannot reuse already awaited coroutine")
     }
 
-    /// Turns the outcome into that of `__next__`, which returns by raising `StopIteration`.
+    /// Turns the outcome of `send` into the outcome of `__next__`, which returns a value by raising
+    /// `StopIteration`.
     fn finish(sent: Sent) -> PyResult<Py<PyAny>> {
         match sent {
             Sent::Yield(yielded) => Ok(yielded),

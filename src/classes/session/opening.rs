@@ -15,14 +15,14 @@ use turbocql_values::plan::Choices;
 use turbocql_values::row::RowKind;
 
 struct ConnectStep {
-    /// `None` once the session owns it.
+    /// `None` once the session owns the runtime.
     runtime: Option<Runtime>,
     settings: Settings,
 }
 
 impl Drop for ConnectStep {
-    /// The connect was abandoned: shut down on another thread, because an authenticator may block
-    /// for ever.
+    /// If the connect was abandoned, shuts the runtime down on another thread, because an
+    /// authenticator may block for ever.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             std::thread::spawn(move || runtime.shutdown());

@@ -53,12 +53,12 @@ impl Secret {
         Ok(Cow::Owned(encoded.extract()?))
     }
 
-    /// The text, for the engine.
+    /// The value as text, for the engine.
     pub fn text(&self, py: Python<'_>) -> PyResult<String> {
         self.value.extract(py)
     }
 
-    /// The bytes, for the engine.
+    /// The value as bytes, for the engine.
     pub fn bytes(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
         Ok(self.raw(py)?.into_owned())
     }

@@ -120,7 +120,7 @@ impl SessionState {
         self.forks == FORKS.load(Ordering::Relaxed) && self.closed.load(Ordering::Acquire)
     }
 
-    /// Whether the session was closed, in this process or before the fork that led to it.
+    /// Whether the session was closed, in this process or before the fork that made this process.
     pub fn was_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
@@ -132,7 +132,8 @@ impl SessionState {
         !was_closed && self.forks == FORKS.load(Ordering::Relaxed)
     }
 
-    /// Begins a call that may run Python code. Raises if the session is closed.
+    /// Begins a call that may run Python code. Raises if the session is closed or was opened before
+    /// a fork, or if native calls nest too deep.
     pub fn enter(&self, py: Python<'_>) -> PyResult<Inside> {
         self.check_open()?;
         Inside::nested(py)
@@ -164,7 +165,7 @@ impl SessionState {
         drop(dropped);
     }
 
-    /// The prepared statement of this text, if it is cached.
+    /// The prepared statement of this text, if it is cached and not stale.
     pub fn cached(&self, py: Python<'_>, text: &str) -> Option<Py<Prepared>> {
         let mut cache = self.cache();
         let prepared = cache.get(text).filter(|prepared| !prepared.get().engine.is_stale())?;

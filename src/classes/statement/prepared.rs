@@ -22,7 +22,7 @@ use turbocql_values::value::describe::describe;
 pub struct Prepared {
     pub engine: Arc<turbocql_engine::Prepared>,
     pub plan: Arc<RowPlan>,
-    /// The options of its executions; those of a call take precedence.
+    /// The options for executions of this statement. The options of a call take precedence.
     pub options: Options,
     /// Whether errors quote no values.
     hides: bool,
@@ -39,7 +39,8 @@ impl Prepared {
         Ok(Prepared { engine, plan: Arc::new(plan), options: None, hides })
     }
 
-    /// Encodes one row of bind values and appends it. If that fails, the buffer is unchanged.
+    /// Encodes one row of bind values and appends the row. If the encoding fails, the buffer is
+    /// unchanged.
     pub fn append(
         &self,
         py: Python<'_>,
@@ -184,7 +185,7 @@ impl Query {
 #[pyclass(frozen, name = "Bound", module = "turbocql._core")]
 pub struct Bound_ {
     pub prepared: Py<Prepared>,
-    /// Exactly one row.
+    /// The buffer has exactly one row.
     pub row: Arc<RowBuffer>,
     pub options: Options,
 }
