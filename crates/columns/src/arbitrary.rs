@@ -88,7 +88,7 @@ fn bytes(range: std::ops::Range<usize>) -> BoxedStrategy<Vec<u8>> {
     prop::collection::vec(any::<u8>(), range).boxed()
 }
 
-/// Values with their lengths before them. If `may_be_null`, some are nulls.
+/// Values with their lengths before them. If `may_be_null` is true, some values are nulls.
 fn sized(cql_type: &CqlType, may_be_null: bool) -> BoxedStrategy<Vec<u8>> {
     let null = if may_be_null { 1 } else { 0 };
     let put = |value: Vec<u8>| {

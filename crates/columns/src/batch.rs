@@ -13,7 +13,8 @@ use crate::schema::{self, Profile};
 /// The number of rows whose cells are located before they are appended column by column. The
 /// positions of these cells fit the CPU's cache.
 pub const BLOCK: usize = 512;
-/// A batch ends before it has more bytes than this, so that offsets of 32 bits suffice.
+/// A batch ends with the block of rows that brings it to this many bytes. Offsets of 32 bits then
+/// suffice, unless that block is very large.
 const MAX_BYTES: usize = 1 << 30;
 
 /// The columns of a batch that is being filled.
@@ -33,9 +34,9 @@ pub struct Batches {
 /// How much of a page has been appended to batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageProgress {
-    /// Rows of the page that are read.
+    /// The number of rows of the page that were read.
     pub rows: usize,
-    /// Bytes of the page that are read.
+    /// The number of bytes of the page that were read.
     pub bytes: usize,
 }
 
@@ -67,8 +68,8 @@ impl Batches {
         self.bytes
     }
 
-    /// Appends the rows of a page that `read` does not count yet, until the batch has `limit` rows.
-    /// Updates `read`. Returns whether the whole page has been read.
+    /// Appends the rows of a page that `read` does not count yet, until the batch has `limit` rows
+    /// or `MAX_BYTES` bytes. Updates `read`. Returns whether the whole page has been read.
     ///
     /// # Errors
     /// If the page cannot be read. The contents of the batch are invalid then.
@@ -76,7 +77,7 @@ impl Batches {
         let width = self.columns.len();
         check(page, &self.names)?;
         if read.rows == 0 {
-            // The next batch will most likely have as many rows as the last.
+            // This batch will most likely have as many rows as the previous one.
             let rows = page.row_count.max(self.last.saturating_sub(self.rows)).min(limit);
             for column in &mut self.columns {
                 column.reserve(rows, page.rows.len());
@@ -111,7 +112,7 @@ impl Batches {
     /// Returns the batch that was filled, and begins an empty one.
     ///
     /// # Errors
-    /// If a text is not UTF-8.
+    /// If a text is not UTF-8, if a key of a map has no bytes, or if Arrow refuses the values.
     pub fn finish(&mut self) -> Outcome<RecordBatch> {
         let rows = std::mem::take(&mut self.rows);
         self.last = rows;
@@ -136,7 +137,7 @@ pub fn find(
     width: usize,
 ) -> Outcome<usize> {
     spans.resize(rows * width, (0, -1));
-    // Positions have 32 bits. No page is longer than that.
+    // Positions have 32 bits, which suffice for every page.
     let block = &block[..block.len().min(u32::MAX as usize)];
     let mut unread = block;
     for row in 0..rows {
@@ -157,7 +158,7 @@ pub fn find(
     Ok(block.len() - unread.len())
 }
 
-/// Checks that a page has these columns, and bytes for its rows.
+/// Checks that a page has these columns, and enough bytes for the number of its rows.
 pub fn check(page: &Page, names: &Arc<[Column]>) -> Outcome<()> {
     if !Arc::ptr_eq(&page.columns, names) && page.columns[..] != names[..] {
         let changed = "the columns differ from those of the first page: the table was changed \

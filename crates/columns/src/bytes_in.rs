@@ -8,7 +8,7 @@ use arrow_array::{
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 
-/// Texts or bytes.
+/// An Arrow array of texts or bytes, of any layout.
 pub enum Slices {
     Text(StringArray),
     LargeText(LargeStringArray),
@@ -88,7 +88,8 @@ impl ListOffsets {
         Some((offsets, array.values().clone()))
     }
 
-    /// The first element, and the number of elements. Arrays are validated, so none is negative.
+    /// The index of a list's first element, and the number of its elements. Arrays are validated,
+    /// so neither number is negative.
     #[inline]
     pub fn get(&self, row: usize) -> (usize, usize) {
         match self {

@@ -1,4 +1,5 @@
-//! Decides which Arrow types can be written to which CQL types: those that lose nothing.
+//! Decides which Arrow types can be written to which CQL types. Only conversions that lose nothing
+//! are allowed.
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ pub enum Purpose {
     WriteTime,
 }
 
-/// An array that does not fit, at any depth.
+/// An array, at any depth, that does not fit its CQL type.
 struct Unfit {
     cql_type: CqlType,
     got: String,
@@ -127,7 +128,7 @@ impl Fitting {
         Ok(Source { cql_type: cql_type.clone(), nulls: array.nulls().cloned(), kind })
     }
 
-    /// How cells of the type are read from the array; `None` if they are not.
+    /// How cells of the type are read from the array; `None` if they cannot be read from it.
     fn kind(&self, cql_type: &CqlType, array: &ArrayRef) -> Result<Option<Kind>, Unfit> {
         let integer = |width: usize| {
             let integers = Integers::of(array)?;
@@ -364,7 +365,7 @@ fn elapsed(array: &ArrayRef) -> Option<(Integers, i64)> {
     Some((Integers::Int64(array.values().clone()), 1_000_000_000))
 }
 
-/// The entries of an array of maps, or of lists of structs: Arrow consumers without maps convert
+/// The entries of an array of maps, or of lists of structs. Arrow consumers without maps convert
 /// maps to such lists. `None` for other arrays.
 fn entries_of(array: &ArrayRef) -> Option<(ListOffsets, StructArray)> {
     if let Some(array) = array.as_map_opt() {

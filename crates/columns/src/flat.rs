@@ -9,7 +9,7 @@ use crate::batch::{BLOCK, broken, check, find};
 use crate::column::cells::Cells;
 use crate::column::{Outcome, refused};
 
-/// Called with the text of each row, or with `None` for a null.
+/// A function that is called with the text of each row, or with `None` for a null.
 pub type Take<'a> = Box<dyn FnMut(Option<&str>) + 'a>;
 
 /// Where the cells of a column go.
@@ -40,7 +40,7 @@ impl Reader {
         }
     }
 
-    /// The layout of each column; `None` for a column whose type has none.
+    /// The layout of each column; `None` for a column whose type has no layout.
     pub fn layouts(&self) -> &[Option<Layout>] {
         &self.layouts
     }
@@ -50,7 +50,7 @@ impl Reader {
     }
 
     /// # Errors
-    /// If a page has other columns, or too few bytes for the number of its rows.
+    /// If a page has other columns than the reader, or too few bytes for the number of its rows.
     pub fn check(&self, page: &Page) -> Outcome<()> {
         check(page, &self.names)
     }
@@ -58,7 +58,7 @@ impl Reader {
     /// Reads a page.
     ///
     /// # Errors
-    /// If it cannot be read. The contents of the sinks are invalid then.
+    /// If the page cannot be read. The contents of the sinks are invalid then.
     pub fn append(&mut self, page: &Page, sinks: &mut [Sink<'_>]) -> Outcome<()> {
         check(page, &self.names)?;
         let (width, mut row, mut at) = (self.names.len(), 0, 0);
@@ -129,7 +129,8 @@ enum Element {
 const LARGEST_NULL: usize = 65_536;
 
 impl Layout {
-    /// `None` if the cells of the type are not numbers of fixed width.
+    /// The layout of a type whose cells are numbers of fixed width or vectors of such numbers.
+    /// `None` for other types, and for vectors of booleans, dates, times and counters.
     pub fn of(cql_type: &CqlType) -> Option<Layout> {
         let cql_type = cql_type.thawed();
         if let CqlType::Vector(element, dimension) = cql_type {
@@ -161,7 +162,7 @@ impl Layout {
     /// each null.
     ///
     /// # Errors
-    /// The number of the cell that cannot be read, and why.
+    /// Returns the number of the cell that cannot be read, and the reason.
     pub fn write(
         &self,
         cells: &Cells<'_>,

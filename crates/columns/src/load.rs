@@ -25,14 +25,15 @@ pub enum Nulls {
 #[derive(Clone, Debug)]
 pub struct Marker {
     pub column: Column,
-    /// The name of the field of a batch.
+    /// The name of the batch's field that has the values.
     pub field: String,
     pub purpose: Purpose,
     pub nulls: Nulls,
     /// Set if nulls inside collections are refused, as servers refuse them. The value is the
     /// argument `takes_nulls` of [`within::can_have`].
     pub within: Option<bool>,
-    /// The name of the index on a column of vectors of floats, and whether it compares by angle.
+    /// The name of the index on a column of vectors of floats, and whether the index compares by
+    /// angle (cosine).
     pub index: Option<(String, bool)>,
 }
 

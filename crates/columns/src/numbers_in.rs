@@ -82,7 +82,7 @@ pub enum Floats {
 }
 
 impl Floats {
-    /// `digits` is the number of bits of the significand.
+    /// `digits` is the number of bits in the significand of the CQL type.
     pub fn of(array: &dyn Array, digits: usize) -> Option<Floats> {
         if let Some(array) = array.as_primitive_opt::<Float32Type>() {
             return Some(Floats::Single(array.values().clone()));
@@ -162,7 +162,8 @@ impl Decimals {
         Slices::text(array).map(Decimals::Text)
     }
 
-    /// Whether the array's type has integers only. True for texts, which are checked one by one.
+    /// Whether the array's type has integers only. True for texts too, which are checked one by
+    /// one.
     pub fn are_whole(&self) -> bool {
         match self {
             Decimals::Decimal32(_, scale)

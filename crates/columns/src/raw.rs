@@ -21,7 +21,8 @@ use arrow_schema::Field;
 /// rows.
 ///
 /// # Errors
-/// For other kinds, and if the sizes contradict each other.
+/// If the kind is not supported, if the sizes contradict each other, or if an item has no Arrow
+/// form.
 pub fn array(
     kind: &str,
     data: Buffer,

@@ -12,7 +12,7 @@ use turbocql_codec::{Column, CqlType};
 /// The key in a field's metadata for the field's CQL type, as CQL text.
 pub const CQL_TYPE: &str = "cql_type";
 
-/// The choice of Arrow types for CQL types that have no Arrow type that all consumers support.
+/// The choice of Arrow types for CQL types without an Arrow type that all consumers support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     pub decimal: Decimal,
@@ -107,8 +107,8 @@ pub fn field(name: &str, cql_type: &CqlType, profile: Profile) -> Field {
         && let CqlType::Vector(element, dimension) = cql_type
         && is_number(element)
     {
-        // Written without arrow-schema, which allows this extension type only for elements without
-        // metadata.
+        // The metadata is written directly, because arrow-schema allows this extension type only
+        // for elements without metadata.
         let metadata = field.metadata_mut();
         let shape = format!("{{\"shape\":[{dimension}]}}");
         metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), FixedShapeTensor::NAME.to_owned());
@@ -129,14 +129,14 @@ fn is_number(cql_type: &CqlType) -> bool {
     )
 }
 
-/// The entries of a map: the keys are never null.
+/// The field for the entries of a map. The keys are never null.
 pub fn entries(key: &CqlType, value: &CqlType, profile: Profile) -> Field {
     let key = field("key", key, profile).with_nullable(false);
     let fields = Fields::from(vec![key, field("value", value, profile)]);
     Field::new("entries", DataType::Struct(fields), false)
 }
 
-/// The fields of the struct for a tuple, a user-defined type or a composite.
+/// The fields of the struct for a tuple or a user-defined type; `None` for other types.
 pub fn parts(cql_type: &CqlType, profile: Profile) -> Option<Fields> {
     let numbered = |types: &[CqlType]| {
         let parts = types.iter().enumerate();

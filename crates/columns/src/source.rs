@@ -30,7 +30,7 @@ pub struct Source {
 #[derive(Debug, Default)]
 pub struct Encoded {
     pub cells: RowBuffer,
-    /// The errors of the rows that have no cell.
+    /// The errors of the rows whose cell could not be encoded, by row.
     pub refused: HashMap<usize, Box<CodecError>>,
 }
 
@@ -96,7 +96,7 @@ pub enum Kind {
 pub enum Durations {
     Parts(Box<[Source; 3]>),
     MonthDayNano(PrimitiveArray<IntervalMonthDayNanoType>),
-    /// Days and milliseconds.
+    /// Intervals of days and milliseconds.
     DayTime(PrimitiveArray<arrow_array::types::IntervalDayTimeType>),
     Months(ScalarBuffer<i32>),
     /// Numbers of a unit of time, and the number of nanoseconds in the unit.
@@ -179,7 +179,7 @@ impl Source {
         matches!(self.kind, Kind::Null)
     }
 
-    /// A row's integer.
+    /// The integer of a row; `None` if the array does not have integers.
     fn integer(&self, row: usize) -> Option<i64> {
         if let Kind::Integer(integers, _) = &self.kind {
             return Some(integers.get(row));
@@ -209,7 +209,8 @@ impl Source {
         if matches!(malformed, Malformed::Range(_)) { error.beyond_range() } else { error }
     }
 
-    /// Appends the length and the bytes of a row's value; for a null, only the length of null.
+    /// Appends the length and the bytes of a row's value. For a null, appends only the length
+    /// `wire::NULL`.
     pub fn put_cell(&self, row: usize, out: &mut Vec<u8>) -> Outcome<()> {
         if self.is_null(row) {
             wire::put_i32(out, wire::NULL);
@@ -411,7 +412,8 @@ impl Encoded {
     }
 }
 
-/// Why a value cannot be written: the value itself, or a part of it, with its place.
+/// The reason why a value cannot be written: an error about the whole value, or an error that names
+/// the place of a part.
 enum Why {
     Malformed(Malformed),
     Part(Box<CodecError>),

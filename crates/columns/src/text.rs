@@ -67,7 +67,8 @@ pub fn uuid(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The unscaled value of a `decimal` at another scale.
+/// The unscaled value of a `decimal` at the scale `scale`. An error if the value does not fit that
+/// scale or `precision`.
 pub fn rescaled(bytes: &[u8], precision: u8, scale: i8) -> Result<i128, Malformed> {
     const BEYOND: Malformed = Malformed::Range("more digits than the precision of decimal128");
     let decimal::Parts { negative, digits, scale: value_scale } = decimal::decode(bytes)?;

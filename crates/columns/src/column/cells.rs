@@ -9,7 +9,7 @@ use turbocql_codec::{CqlType, Malformed};
 
 use crate::column::{Outcome, refused};
 
-/// Which cells of a column are null. It takes no memory as long as no cell is null.
+/// Records which cells of a column are null. It takes no memory as long as no cell is null.
 pub struct Nulls(NullBufferBuilder);
 
 impl Nulls {
@@ -34,18 +34,19 @@ impl Nulls {
 /// The bytes of a page, and where the cells of a column are.
 pub struct Cells<'a> {
     pub block: &'a [u8],
-    /// Start and length; a negative length is a null.
+    /// The start and the length of each cell. A negative length stands for a null.
     pub spans: &'a [(u32, i32)],
 }
 
 impl<'a> Cells<'a> {
-    /// Whether all cells have `bytes` bytes. A null has none, so there is no null then.
+    /// Whether all cells have `bytes` bytes. False if a cell is null, because the length of a null
+    /// is negative.
     #[inline]
     pub fn have_length(&self, bytes: usize) -> bool {
         self.spans.iter().all(|&(_, length)| length as usize == bytes)
     }
 
-    /// The bytes of all cells together; `None` if one is null.
+    /// The bytes of all cells together; `None` if a cell is null.
     pub fn total(&self) -> Option<usize> {
         // The loop does not stop at the first null, so that the compiler can vectorize it.
         let (bytes, all) = self.spans.iter().fold((0u64, 0), |(bytes, all), &(_, length)| {
@@ -75,7 +76,7 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// Numbers of fixed width.
+/// A column of numbers of fixed width.
 pub struct Numbers<T: ArrowPrimitiveType> {
     pub values: Vec<T::Native>,
     pub nulls: Nulls,
@@ -99,7 +100,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
         Ok(())
     }
 
-    /// Appends cells. `swap` makes a number of the `N` big-endian bytes of a cell.
+    /// Appends cells. `swap` converts the `N` big-endian bytes of a cell to a number.
     #[inline(always)]
     pub fn extend<const N: usize>(
         &mut self,
@@ -149,7 +150,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
 /// Converts the bytes of a value and appends the result.
 pub type Write = fn(&[u8], &mut Vec<u8>) -> Result<(), Malformed>;
 
-/// Text and bytes.
+/// A column of texts or bytes.
 pub struct Bytes {
     pub offsets: Vec<i32>,
     data: Vec<u8>,
@@ -183,7 +184,7 @@ impl Bytes {
     /// Appends cells.
     ///
     /// # Errors
-    /// The number of the cell that cannot be read, and why.
+    /// Returns the number of the cell that cannot be read, and the reason.
     pub fn extend(&mut self, cells: &Cells<'_>) -> Result<(), (usize, Malformed)> {
         self.offsets.reserve(cells.spans.len());
         if let Some(bytes) = cells.total().filter(|_| self.empty_is_value && self.write.is_none()) {
@@ -200,7 +201,7 @@ impl Bytes {
     /// Copies cells, none of which is null; `end` is where the last one will end.
     fn copy(&mut self, cells: &Cells<'_>, end: usize) {
         /// A text of at most this many bytes is copied as a chunk of this size, with one load and
-        /// one store. The next text overwrites the bytes after it.
+        /// one store. The next text overwrites the rest of the chunk.
         const SHORT: usize = 16;
 
         let mut at = self.data.len();
@@ -228,7 +229,7 @@ impl Bytes {
 
     pub fn finish_text(&mut self, cql_type: &CqlType) -> Outcome<ArrayRef> {
         let (offsets, data, nulls) = self.take();
-        // Checks all texts for UTF-8 at once, which is faster than a check of each text.
+        // `try_new` checks all texts for UTF-8 at once, which is faster than a check of each text.
         let wrong =
             Malformed::Invalid("a text that is not UTF-8; ColumnTypes(text=\"binary\") reads it");
         match StringArray::try_new(offsets, data.into(), nulls) {

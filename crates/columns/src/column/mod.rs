@@ -1,4 +1,4 @@
-//! A column being filled, cell by cell.
+//! A column that is filled cell by cell.
 
 pub mod cells;
 pub mod nested;
@@ -164,7 +164,7 @@ impl Filling {
     /// Appends the cells of a page's column.
     ///
     /// # Errors
-    /// The number of the cell that cannot be read, and why.
+    /// Returns the number of the cell that cannot be read, and the reason.
     pub fn extend(&mut self, cells: &Cells<'_>) -> Result<(), (usize, Box<CodecError>)> {
         let extended = match &mut self.builder {
             Builder::Int16(numbers) => numbers.extend(cells, i16::from_be_bytes),
@@ -332,7 +332,7 @@ impl Filling {
     }
 }
 
-/// A `varint` that fits 64 bits.
+/// The number of a `varint`; an error if the number does not fit 64 bits.
 fn narrow(bytes: &[u8]) -> Result<i64, Malformed> {
     const BEYOND: Malformed = Malformed::Range("the number is beyond 64 bits");
     let wide = types::varint::decode_i128(bytes)?.ok_or(BEYOND)?;

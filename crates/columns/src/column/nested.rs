@@ -18,7 +18,7 @@ fn offset(count: usize, cql_type: &CqlType) -> Outcome<i32> {
     i32::try_from(count).map_err(|_| refused(cql_type, too_many))
 }
 
-/// Lists and sets.
+/// A column of lists or sets.
 pub struct Lists {
     element: Filling,
     offsets: Vec<i32>,
@@ -112,7 +112,7 @@ impl Maps {
     }
 }
 
-/// Tuples and user-defined types.
+/// A column of tuples or of values of a user-defined type.
 pub struct Structs {
     parts: Vec<Filling>,
     nulls: Nulls,
