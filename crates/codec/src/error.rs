@@ -8,19 +8,21 @@ use crate::path::{Path, Segment};
 /// small, so that it is returned in registers; the caller adds the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// A fixed-width value of the wrong length: expected, got.
+    /// A value of fixed width has the wrong length. The numbers are the expected and the actual
+    /// length.
     Length(usize, usize),
-    /// A value needs more bytes than are left: needed, left.
+    /// A value needs more bytes than are left. The numbers are the bytes needed and the bytes left.
     Short(usize, usize),
-    /// Bytes left over after the value.
+    /// This number of bytes is left over after the value.
     Trailing(usize),
-    /// A negative length where it is not allowed.
+    /// A length is negative where it must not be.
     NegativeLength(i32),
-    /// More elements than the bytes can hold: count, bytes.
+    /// A count of elements is negative, or larger than the bytes can hold. The numbers are the
+    /// count and the bytes.
     Count(i32, usize),
-    /// Any other error, with its description.
+    /// Any error for which there is no other variant, with its description.
     Invalid(&'static str),
-    /// A number out of the range of the type, with a description.
+    /// A number is out of the range of the type. The text describes the error.
     Range(&'static str),
 }
 

@@ -46,8 +46,8 @@ pub fn can_have(cql_type: &CqlType, takes_nulls: bool) -> bool {
     }
 }
 
-/// The first null in an encoded value that servers refuse, as an error with its place. `None` if
-/// there is none, or if the bytes are not a value of the type.
+/// The first null that servers refuse in an encoded value, as an error with the place of the null.
+/// `None` if there is no such null, or if the bytes are not a value of the type.
 pub fn first(cql_type: &CqlType, bytes: &[u8], takes_nulls: bool) -> NullError {
     match cql_type.thawed() {
         CqlType::List(element) => {

@@ -1,4 +1,4 @@
-//! A page of result rows: its columns, and the bytes of the frame.
+//! A page of result rows: its columns, and the bytes of its rows.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::wire::Reader;
 /// A bind marker or a result column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Shared by the columns of a table.
+    /// The name of the keyspace. The columns of a table share this text.
     pub keyspace: Arc<str>,
     pub table: Arc<str>,
     pub name: String,
@@ -23,7 +23,7 @@ pub struct Column {
 #[derive(Clone, Debug)]
 pub struct Page {
     pub columns: Arc<[Column]>,
-    /// The rows block of the frame: per row, per column, `[int length][bytes]`.
+    /// The rows block of the frame: for each row and column, `[int length][bytes]`.
     pub rows: Bytes,
     pub row_count: usize,
 }

@@ -1,4 +1,5 @@
-//! A type compiled for encoding and decoding. A value costs one match and no look-up by name.
+//! A type compiled for encoding and decoding. Each part of a value costs one match and no look-up
+//! by name.
 
 use std::sync::Arc;
 
@@ -126,7 +127,8 @@ impl<R> Plan<R> {
         })
     }
 
-    /// The type, for messages. It has no `frozen`, which the plan does not keep.
+    /// The type, for messages. It has no `frozen` outside the fields of user-defined types, because
+    /// the plan does not keep `frozen`.
     pub fn cql_type(&self) -> CqlType {
         match self {
             Plan::Ascii => CqlType::Ascii,

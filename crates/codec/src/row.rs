@@ -35,7 +35,7 @@ pub struct RowBuffer {
     bytes: Vec<u8>,
     /// The end of each row in `bytes`, and its number of cells.
     ends: Vec<(usize, u32)>,
-    /// Cells written since the last finished row.
+    /// The number of cells written since the last finished row.
     open_cells: u32,
 }
 
@@ -159,7 +159,7 @@ impl<'a> RowRef<'a> {
         self.bytes
     }
 
-    /// Number of cells.
+    /// The number of cells.
     pub fn len(&self) -> usize {
         self.cells
     }

@@ -43,8 +43,8 @@ impl Format {
 pub struct Header {
     /// The size in bytes of the payload as sent.
     pub length: u32,
-    /// The size in bytes of the payload before compression; 0 if it is sent uncompressed.
-    /// Compressed format only.
+    /// The size in bytes of the payload before compression; 0 if the payload is sent uncompressed.
+    /// The plain format does not have this field.
     pub uncompressed: u32,
     /// Whether the payload consists of whole frames; otherwise it is a part of a long frame.
     pub is_self_contained: bool,
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    // Written by the reference drivers.
+    // The reference drivers wrote these bytes.
     #[test]
     fn known_headers() {
         let header = Header { length: 3085, uncompressed: 0, is_self_contained: true };

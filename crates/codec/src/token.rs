@@ -4,7 +4,8 @@ use crate::error::Malformed;
 
 /// Packs the encoded parts of a partition key.
 ///
-/// A key of one part is that part. In a key of several parts, each is `[uint16 length][bytes][0]`.
+/// A key of one part is that part. In a key of several parts, each part is written as
+/// `[uint16 length][bytes][0]`.
 pub fn routing_key(parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Malformed> {
     if let [only] = parts {
         out.extend_from_slice(only);

@@ -20,7 +20,8 @@ fn replay(target: &str, entry: fn(&[u8])) {
     assert!(!files.is_empty(), "{} is empty", folder.display());
     for file in files {
         let data = fs::read(&file).unwrap();
-        // Shown only if the test fails. The last name is the input that failed.
+        // The names are shown only if the test fails. The last one is the name of the input that
+        // failed.
         println!("{}", file.display());
         entry(&data);
     }

@@ -151,7 +151,8 @@ proptest! {
 
     #[test]
     fn a_plan_knows_its_type(cql_type in cql_type(u32::MAX)) {
-        // `frozen` changes nothing on the wire, and a plan does not keep it. It keeps all else.
+        // `frozen` changes nothing on the wire, and a plan does not keep it. A plan keeps
+        // everything else, even `frozen` inside the fields of a user-defined type.
         let plain = plan(&cql_type).cql_type();
         prop_assert_eq!(plan(&plain).cql_type(), plain.clone());
         if !cql_type.class_name().contains("FrozenType(") {

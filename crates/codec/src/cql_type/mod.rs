@@ -37,7 +37,7 @@ pub enum CqlType {
     Map(Box<CqlType>, Box<CqlType>),
     Tuple(Vec<CqlType>),
     Udt(Arc<UdtType>),
-    /// Element type and dimension.
+    /// The element type and the dimension.
     Vector(Box<CqlType>, u32),
     /// Java's `CompositeType`, for which CQL has no name.
     Composite(Vec<CqlType>),
@@ -66,7 +66,7 @@ pub const MAX_DEPTH: usize = 64;
 pub const MAX_PARTS: usize = 65_536;
 
 impl CqlType {
-    /// The type below any `frozen<...>`.
+    /// The type without any `frozen<...>` around it.
     pub fn thawed(&self) -> &CqlType {
         let mut inner = self;
         while let CqlType::Frozen(next) = inner {

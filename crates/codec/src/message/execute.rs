@@ -8,8 +8,9 @@ use super::{Message, MessageError, Reason, Version, since};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Execute<'a> {
     pub query_id: &'a [u8],
-    /// The id of the result metadata that the client knows. Version 5 and ScyllaDB's metadata ids
-    /// require this id; without them, earlier versions do not have it.
+    /// The id of the result metadata that the client knows. Version 5 requires this id, and the
+    /// extension `metadata_ids` requires it in every version. Without the extension, versions
+    /// before 5 cannot carry the id.
     pub result_metadata_id: Option<&'a [u8]>,
     pub extensions: Extensions,
     pub parameters: Parameters<'a>,

@@ -1,4 +1,5 @@
-//! Bodies of request frames: QUERY, EXECUTE and BATCH, for protocol versions 3 to 5.
+//! Bodies of request frames: QUERY, EXECUTE and BATCH, for protocol versions 3 to 5. `result`
+//! parses bodies of RESULT frames.
 //!
 //! A message borrows all its parts. Its size is computed before a byte is written, so that the
 //! caller allocates once. A part that the protocol version cannot express is an error.
@@ -63,7 +64,8 @@ pub trait Message {
 /// Why a message cannot be encoded in a version of the protocol, and which part of it is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageError {
-    /// The statement of a batch, counted from 0.
+    /// The number of the batch's statement that is wrong, counted from 0; `None` outside a
+    /// statement.
     pub statement: Option<usize>,
     /// The value that is wrong; `None` if another part is wrong.
     pub value: Option<ValueKey>,
@@ -109,7 +111,8 @@ impl MessageError {
         MessageError { value: Some(key), ..self }
     }
 
-    /// The place of the error, as `statement [3], value [1]`; empty for the message itself.
+    /// The place of the error, as `statement [3], value [1]`; empty if the error is about the whole
+    /// message.
     pub fn path(&self) -> String {
         let statement = self.statement.map(|index| format!("statement [{index}]"));
         let value = self.value.as_ref().map(|key| format!("value {key}"));

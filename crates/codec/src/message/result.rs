@@ -26,7 +26,7 @@ const METADATA_CHANGED: i32 = 0x8;
 #[derive(Clone, Debug)]
 pub struct Rows<'a> {
     pub columns: Arc<[Column]>,
-    /// Per row, per column, `[int length][bytes]`.
+    /// For each row and column, `[int length][bytes]`.
     pub rows: &'a [u8],
     pub row_count: usize,
     /// Where the next page begins; `None` for the last page.
@@ -60,7 +60,7 @@ pub struct Head<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResultError {
     Malformed(Malformed),
-    /// A result of this kind, which has no rows.
+    /// The body begins with this number, which is not the kind of a result with rows.
     Kind(i32),
     /// A Java class name that cannot be parsed.
     Class(ParseError),

@@ -84,11 +84,13 @@ impl SerialConsistency {
 pub struct Settings<'a> {
     pub consistency: Consistency,
     pub serial_consistency: Option<SerialConsistency>,
-    /// Microseconds since 1970. The smallest 64-bit integer means no timestamp and is refused.
+    /// The write time in microseconds since 1970. The smallest 64-bit integer means no timestamp
+    /// and is refused.
     pub timestamp: Option<i64>,
-    /// The keyspace of unqualified table names. Since version 5.
+    /// The keyspace of unqualified table names. Only version 5 can carry it.
     pub keyspace: Option<&'a str>,
-    /// The time that the server uses as the current time, in seconds since 1970. Since version 5.
+    /// The time that the server uses as the current time, in seconds since 1970. Only version 5 can
+    /// carry this time.
     pub now_in_seconds: Option<i32>,
 }
 

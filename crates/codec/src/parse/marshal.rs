@@ -1,6 +1,7 @@
 //! Parses and writes types as names of the server's Java classes with their parameters. The
 //! protocol's custom types and old system tables contain such names.
 //!
+//! An example is
 //! `org.apache.cassandra.db.marshal.MapType(org.apache.cassandra.db.marshal.UTF8Type,...)`. The
 //! package may be left out. In a `UserType`, the name of the user-defined type and the names of its
 //! fields are in hexadecimal.
@@ -19,7 +20,7 @@ pub fn parse(text: &str) -> Result<CqlType, ParseError> {
     parse_within(text, 0)
 }
 
-/// Parses one type that is nested in `depth` others.
+/// Parses one type that is nested in `depth` other types.
 pub(super) fn parse_within(text: &str, depth: usize) -> Result<CqlType, ParseError> {
     let mut parser = Parser { text, position: 0 };
     let cql_type = parser.class(depth)?;

@@ -1,6 +1,6 @@
 //! `vector`: as many elements as its dimension. The elements of some types of fixed width (see
-//! [`element_width`]) are written one after another, without lengths. All others are written as
-//! `[unsigned vint length][bytes]`. An element cannot be null.
+//! [`element_width`]) are written one after another, without lengths. Elements of all other types
+//! are written as `[unsigned vint length][bytes]`. An element cannot be null.
 
 pub use crate::cql_type::element_width::element_width;
 use crate::error::Malformed;

@@ -33,7 +33,7 @@ pub fn value(data: &[u8]) {
     let decoded = decode(&plan, &written);
     assert_eq!(decoded.as_ref(), Ok(&value), "{cql_type}");
     assert_eq!(encoded(&plan, &value), written, "{cql_type}");
-    // `Plan::cql_type` returns a type that compiles to the same plan.
+    // `Plan::cql_type` must return a type that compiles to the same plan.
     let same = self::plan(&plan.cql_type());
     assert_eq!(decode(&same, &written), decoded, "{cql_type}");
 }
@@ -149,7 +149,7 @@ pub fn type_cql(data: &[u8]) {
             let _ = error.to_string();
         }
     }
-    // The same text, with every name of a user-defined type known.
+    // Now the text is parsed with every name of a user-defined type known.
     if let Ok(cql_type) = cql::parse_with(text, &mut |_, _| Some(CqlType::Int)) {
         fits(&cql_type);
         assert_eq!(cql::parse(&cql_type.definition()), Ok(cql_type));
@@ -184,7 +184,7 @@ fn fits(cql_type: &CqlType) {
         Ok(()) => {
             let _ = plan(cql_type).cql_type();
         }
-        // The errors for types that are too deep or have too many parts begin so.
+        // Only the errors for types that are too deep or have too many parts begin with this text.
         Err(reason) => assert!(!reason.starts_with("the type "), "{reason}"),
     }
 }

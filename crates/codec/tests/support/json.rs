@@ -144,7 +144,7 @@ fn decimal(text: &str) -> Parts {
     }
 }
 
-/// Days since 1970-01-01, counted year by year and month by month.
+/// The days from 1970-01-01 to a date, computed from the lengths of years and months.
 fn date(text: &str) -> i64 {
     let (sign, unsigned) = match text.as_bytes()[0] {
         b'-' => (-1, &text[1..]),

@@ -39,7 +39,7 @@ fn simple_type() -> impl Strategy<Value = CqlType> {
     ]
 }
 
-/// Names, some of which need quotes: without them, they would be invalid or mean a built-in type.
+/// Names, some of which need quotes. Without quotes, they would be invalid or mean a built-in type.
 pub fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[a-z][a-z0-9_]{0,5}",
@@ -61,8 +61,8 @@ fn keyspace() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Types that [`CqlType::check`] accepts, up to four levels deep; vectors of at most `dimension`
-/// elements.
+/// Types that [`CqlType::check`] accepts, up to four levels deep. Their vectors have at most
+/// `dimension` elements.
 pub fn cql_type(dimension: u32) -> impl Strategy<Value = CqlType> {
     let tree = simple_type().prop_recursive(3, 16, 4, move |inner| {
         let boxed = inner.clone().prop_map(Box::new);
