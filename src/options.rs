@@ -110,8 +110,8 @@ pub fn named(keywords: &Bound<'_, PyDict>, scope: OptionScope) -> PyResult<Optio
     Ok(Some(keywords.clone().unbind()))
 }
 
-/// Reads the request options from keyword arguments. A value of None leaves the option to the
-/// session.
+/// Reads the request options from keyword arguments. A value of None leaves the option unset, so
+/// that the statement or the session decides.
 pub fn parse(keywords: Option<&Bound<'_, PyDict>>, scope: OptionScope) -> PyResult<Options> {
     let mut request = RequestOptions::default();
     for (name, value) in keywords.into_iter().flatten() {
@@ -123,7 +123,8 @@ pub fn parse(keywords: Option<&Bound<'_, PyDict>>, scope: OptionScope) -> PyResu
     Ok((request != RequestOptions::default()).then(|| Arc::new(request)))
 }
 
-/// Merges the options of a call with those of its statement. Those of the call take precedence.
+/// Merges the options of a call with those of its statement. The options of the call take
+/// precedence.
 pub fn under(call: Options, statement: &Options) -> Options {
     match (call, statement) {
         (call, None) => call,

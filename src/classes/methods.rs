@@ -170,8 +170,8 @@ impl Session {
         Ok(Op(cluster::refresh(&self.0)))
     }
 
-    /// Waits until all nodes that are up have the same schema. The result is the schema's version,
-    /// 16 bytes.
+    /// Waits until all nodes that are up have the same schema. The operation's result is the
+    /// schema's version, 16 bytes.
     fn agreement(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
         self.0.check_open()?;
         Ok(Op(cluster::agreement(&self.0, timeout(timeout_s)?)))
@@ -183,8 +183,8 @@ impl Session {
         self.0.runtime.in_flight()
     }
 
-    /// Closes the session. Takes no further requests, and waits for those in flight, up to
-    /// `timeout_s` seconds.
+    /// Closes the session. The session takes no further requests. It waits for the requests in
+    /// flight, up to `timeout_s` seconds.
     fn close(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
         // Zero cancels the requests in flight.
         let limit = match timeout_s.extract::<f64>() {
@@ -211,7 +211,7 @@ struct CloseStep {
 }
 
 impl Drop for CloseStep {
-    /// Also runs if the wait was interrupted, so the session is closed in any case.
+    /// This code also runs if the wait was interrupted, so the session is closed in any case.
     fn drop(&mut self) {
         self.session.runtime.shutdown();
     }

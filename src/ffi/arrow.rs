@@ -51,7 +51,7 @@ const _: () = {
     assert!(align_of::<CSchema>() == align_of::<FFI_ArrowSchema>());
 };
 
-/// Takes an array of any type out of `*array` and `*schema`, marks both as released, checks and
+/// Takes an array of any type out of `*array` and `*schema`, and marks both as released. Checks and
 /// imports the array. The array and the schema are released once, even if they are refused.
 ///
 /// # Safety

@@ -47,8 +47,8 @@ pub fn released(name: &str) -> Refused {
     format!("the {name} was already used or released")
 }
 
-/// Whether a pointer is null. Also true for other addresses in the first page, which is never
-/// mapped: Rust's empty vectors point there.
+/// Whether a pointer is null. The result is also true for other addresses in the first page, which
+/// is never mapped: Rust's empty vectors point there.
 pub fn is_null<T>(pointer: *const T) -> bool {
     pointer.addr() < 4096
 }
@@ -313,7 +313,7 @@ impl Content<'_> {
         Ok(())
     }
 
-    /// The number at `index` of a buffer, which may be unaligned.
+    /// The number at `index` of a buffer. The buffer may be unaligned.
     ///
     /// # Safety
     /// The buffer has more than `index` elements of type `T`.

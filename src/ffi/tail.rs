@@ -74,7 +74,7 @@ fn wish_for_huge_pages(array: &Bound<'_, PyByteArray>) {
 #[cfg(not(target_os = "linux"))]
 fn wish_for_huge_pages(_: &Bound<'_, PyByteArray>) {}
 
-/// Lengthens each array by a number of bytes, and calls `fill` with the new bytes of all.
+/// Lengthens each array by a number of bytes, and calls `fill` with the new bytes of all arrays.
 pub fn lengthen<R>(
     py: Python<'_>,
     arrays: Vec<(&mut Growing, usize)>,

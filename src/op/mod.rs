@@ -48,7 +48,7 @@ pub enum Arrival {
 
 /// Handles the next completion of an operation.
 pub trait Step: Send + Sync {
-    /// Called with the GIL held.
+    /// Handles a completion. Called with the GIL held.
     fn arrived(
         self: Box<Self>,
         py: Python<'_>,

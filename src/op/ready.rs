@@ -18,9 +18,9 @@ use turbocql_values::ffi::make;
 
 /// The quick path around `call_soon`, for event loops that support it.
 pub struct ReadyQueue {
-    /// Appends to the ready queue of the event loop.
+    /// The function that appends to the ready queue of the event loop.
     append: Py<PyAny>,
-    /// `contextvars.Context.run`.
+    /// The function `contextvars.Context.run`.
     run: Py<PyAny>,
     /// A completed future, passed to the wakeup callbacks of tasks. A task that wakes reads the
     /// outcome of the future that it is passed. It reads asyncio's own futures without a method

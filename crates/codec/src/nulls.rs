@@ -1,7 +1,7 @@
-//! Finds nulls inside collections. Servers refuse them in most places.
+//! Finds nulls inside collections. Servers refuse such nulls in most places.
 //!
-//! The codec encodes a null element as a length of -1, at every depth. Cassandra accepts this in
-//! one place only: among the elements of a frozen list that is itself a column.
+//! The codec encodes a null element as a length of -1, at every depth. Cassandra accepts null
+//! elements in one place only: among the elements of a frozen list that is itself a column.
 
 use crate::cql_type::CqlType;
 use crate::error::CodecError;

@@ -57,7 +57,7 @@ pub struct PageCells<'a> {
 }
 
 impl<'a> PageCells<'a> {
-    /// The next cell: `None` is null.
+    /// The next cell; `None` for a null.
     #[inline]
     pub fn next_cell(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         self.reader.value()
@@ -68,7 +68,7 @@ impl<'a> PageCells<'a> {
         self.reader.remaining()
     }
 
-    /// Fails when bytes are left after the last cell.
+    /// Fails if bytes are left after the last cell.
     pub fn finish(self) -> Result<(), Malformed> {
         self.reader.finish()
     }

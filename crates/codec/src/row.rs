@@ -54,7 +54,7 @@ impl RowBuffer {
 
     /// Reserves room for `bytes` more bytes and `rows` more rows.
     ///
-    /// A push without reserved room grows the `Vec`. That aborts the process if there is no memory.
+    /// A push without reserved room grows the `Vec`, and aborts the process if there is no memory.
     #[inline]
     pub fn reserve(&mut self, bytes: usize, rows: usize) -> Result<(), TryReserveError> {
         if self.bytes.capacity() - self.bytes.len() < bytes {
@@ -81,7 +81,7 @@ impl RowBuffer {
         self.open_cells += 1;
     }
 
-    /// Appends a cell: `write` appends its length and bytes to the arena.
+    /// Appends a cell. `write` appends the cell's length and bytes to the arena.
     ///
     /// If `write` fails, the arena is as it was before the call.
     pub fn push_with<E>(

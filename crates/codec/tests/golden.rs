@@ -1,5 +1,5 @@
 //! Compares the codec with bytes that a real Cassandra stored. A script that shares no code with
-//! turbocql captured them.
+//! turbocql captured these bytes.
 
 mod support {
     pub mod json;
@@ -54,7 +54,7 @@ struct Line {
     literal: String,
     /// `None` for a cell that is null in the server.
     bytes: Option<Vec<u8>>,
-    /// `None` where the server's `toJson` fails.
+    /// `None` if the server's `toJson` fails for the value.
     json: Option<Json>,
 }
 

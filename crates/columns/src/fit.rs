@@ -431,8 +431,8 @@ fn kind_of(cql_type_name: &str) -> &str {
 /// types can mean something else: a period, for example, is stored as a plain number.
 const EXTENSIONS: [&str; 3] = ["arrow.uuid", "arrow.json", "arrow.fixed_shape_tensor"];
 
-/// Whether values of one kind of CQL type may be written to columns of another. The Arrow types
-/// alone do not decide this: a decimal is a text in Arrow, and a set is a list.
+/// Whether values of one kind of CQL type may be written to columns of another kind. The Arrow
+/// types alone do not decide this: a decimal is a text in Arrow, and a set is a list.
 fn goes_into(from: &str, to: &str, data_type: &DataType) -> bool {
     let is_text = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     from == to

@@ -1,4 +1,5 @@
-//! Reads columns of numbers into NumPy's layout: numbers of fixed width, one after another.
+//! Reads columns of numbers into NumPy's layout: numbers of fixed width, one after another. Passes
+//! texts to a function, one by one.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ pub enum Sink<'a> {
     Nowhere,
 }
 
-/// Reads pages into arrays.
+/// Reads pages into sinks.
 pub struct Reader {
     names: Arc<[Column]>,
     layouts: Vec<Option<Layout>>,
@@ -49,6 +50,8 @@ impl Reader {
         &self.names
     }
 
+    /// Checks a page before it is read.
+    ///
     /// # Errors
     /// If a page has other columns than the reader, or too few bytes for the number of its rows.
     pub fn check(&self, page: &Page) -> Outcome<()> {
@@ -226,7 +229,7 @@ impl Element {
         }
     }
 
-    /// Copies numbers and reverses the bytes of each.
+    /// Copies numbers and reverses the bytes of each number.
     #[inline]
     fn swap(self, bytes: &[u8], out: &mut [u8]) -> Result<(), Malformed> {
         if bytes.len() != out.len() {

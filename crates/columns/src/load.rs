@@ -109,7 +109,8 @@ impl Target {
 }
 
 impl Bound {
-    /// The first of the batch's `rows` rows with a null that is refused, and the error for it.
+    /// The first of the batch's `rows` rows that has a null in a column that refuses nulls, and the
+    /// error for that row.
     pub fn missing(&self, rows: usize) -> Option<(usize, Box<CodecError>)> {
         let markers = self.markers.markers.iter().zip(&self.sources);
         let nulls = markers.filter(|(marker, _)| marker.nulls == Nulls::Refused);
@@ -122,7 +123,7 @@ impl Bound {
     /// Appends a row; on failure the buffer is unchanged.
     ///
     /// # Errors
-    /// If a value does not fit its column. The error names the column.
+    /// If a value does not fit its column, or is refused. The error names the column.
     pub fn encode(&self, row: usize, rows: &mut RowBuffer) -> Outcome<()> {
         for (marker, source) in self.markers.markers.iter().zip(&self.sources) {
             let encoded = if source.is_unset(row) && marker.nulls != Nulls::Refused {
@@ -229,7 +230,7 @@ mod tests {
         put(&target, pairs.map(|(field, array)| (field.clone(), array.clone())).collect())
     }
 
-    /// The same type in another layout: large, as a view, as a dictionary.
+    /// The same type in another layout: large, as a view, or as a dictionary.
     fn varied(data_type: &DataType, choice: u64) -> DataType {
         let inner = |field: &FieldRef| -> FieldRef {
             let inner_type = varied(field.data_type(), choice / 5);

@@ -5,7 +5,7 @@ use turbocql_codec::Malformed;
 use turbocql_codec::types;
 use turbocql_codec::types::{decimal, inet, uuid, varint};
 
-/// Appends a `varint` in digits.
+/// Appends a `varint` in decimal digits.
 pub fn varint(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     match varint::decode_i128(bytes)? {
         Some(value) => out.extend_from_slice(value.to_string().as_bytes()),
@@ -15,7 +15,7 @@ pub fn varint(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
 }
 
 /// Appends a `decimal` as Python's `Decimal` prints it. The text has an exponent if the scale is
-/// negative, or if more than five zeros would follow the point before the first digit.
+/// negative, or if more than five zeros would stand between the point and the digits of the number.
 pub fn decimal(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let decimal::Parts { negative, digits, scale } = decimal::decode(bytes)?;
     if negative {

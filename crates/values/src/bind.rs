@@ -260,8 +260,8 @@ impl RowPlan {
     /// name that it has is at the position of that column.
     ///
     /// A named tuple is refused if it lacks the name of a column and has the name of another column
-    /// at a different position than the statement. turbocql would have to guess whether to bind it
-    /// by name or by position.
+    /// at a different position than in the statement. turbocql would have to guess whether to bind
+    /// it by name or by position.
     fn by_name(&self, values: &Bound<'_, PyAny>) -> Outcome<Option<Vec<usize>>> {
         let py = values.py();
         let Some(names) = record::names_of(values)? else { return Ok(None) };
@@ -326,8 +326,8 @@ impl RowPlan {
             let value = get(name.bind(py))?;
             missing += usize::from(value.is_none());
             if value.is_none() && self.partition_key.contains(&i) {
-                // If the name is misspelled, an error that names the unknown key explains more than
-                // an error about the missing value.
+                // If the program misspelled this name, an error that names the unknown key explains
+                // more than an error about the missing value.
                 self.check_names(values)?;
             }
             self.encode_marker(i, value, rows)?;

@@ -133,7 +133,8 @@ pub fn must_leave() -> bool {
     ENDING.load(Ordering::Acquire) && IS_FOREIGN.get() && !IS_ENDING.get()
 }
 
-/// Called in a forked child. The other threads do not exist there, nor do their native calls.
+/// Called in a forked child. Resets the count of threads inside native calls, because no thread but
+/// this one exists in the child.
 pub fn forked() {
     INSIDE.store(usize::from(DEPTH.get() > 0), Ordering::Release);
 }

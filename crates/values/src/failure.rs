@@ -25,7 +25,7 @@ impl Failure {
         Box::new(Failure::Refused(CodecError::new(cql_type, reason), None))
     }
 
-    /// The value is out of the range of its type.
+    /// A refusal of a value that is out of the range of its type.
     pub fn out_of_range(cql_type: impl Display, reason: impl Into<String>) -> Box<Failure> {
         let error = CodecError::new(cql_type, reason).beyond_range();
         Box::new(Failure::Refused(error, None))
@@ -40,7 +40,7 @@ impl Failure {
         Self::refused(cql_type, format!("expected {expected}, got {got}"))
     }
 
-    /// The bytes are not a valid value of the type.
+    /// A refusal of bytes that are not a valid value of the type.
     pub fn malformed(cql_type: impl Display, malformed: Malformed) -> Box<Failure> {
         let reason = format!("malformed {cql_type}: {malformed}");
         Self::refused(cql_type, reason)

@@ -49,7 +49,7 @@ impl Classes {
 
 /// The Python classes for values of a user-defined type.
 pub struct Record {
-    /// A named tuple class with a field per field of the type.
+    /// A named tuple class with one attribute for each field of the type.
     pub class: Py<PyAny>,
     /// The names of the fields in CQL.
     pub names: Vec<Py<PyString>>,

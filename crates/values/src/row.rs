@@ -91,9 +91,9 @@ pub struct Shape {
     pub columns: Arc<[Column]>,
     plans: Vec<HostPlan>,
     names: Vec<Py<PyString>>,
-    /// The named tuple class of the rows. Created on first use.
+    /// The named tuple class of the rows. It is created on first use.
     class: PyOnceLock<Py<PyType>>,
-    /// A dict row whose values are all None. Created on first use.
+    /// A dict row whose values are all None. It is created on first use.
     empty: PyOnceLock<Py<PyDict>>,
     /// Whether no value of a row can form reference cycles.
     atomic: bool,

@@ -175,7 +175,7 @@ pub struct BulkStep {
     unfit: Vec<(u64, PyErr)>,
     /// The exception that the iterable raised, or that stopped the encoding.
     raised: Option<PyErr>,
-    /// Set when no further row will be read.
+    /// Whether no further row will be read.
     ended: bool,
 }
 
@@ -343,7 +343,7 @@ impl BulkStep {
         (RowNumbers::Each(filled.numbers), is_awaited)
     }
 
-    /// Encodes the next row into the arena, or records why that failed.
+    /// Encodes the next row into the arena, or records why the encoding failed.
     fn encode(
         &mut self,
         py: Python<'_>,

@@ -1,5 +1,5 @@
 //! Turns columns into rows of an `execute_many`. Takes the columns piece by piece, and encodes the
-//! rows with the GIL released. Python objects in the columns are encoded before, with the GIL held.
+//! rows with the GIL released. Python objects in the columns are encoded first, with the GIL held.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -149,7 +149,7 @@ struct Current {
 pub struct Feed {
     pieces: Pieces,
     target: Arc<Target>,
-    /// Whether a piece is checked for nulls in the key before any of its rows is sent.
+    /// Whether a piece is checked for nulls in the key columns before any of its rows is sent.
     checks_keys: bool,
     /// Whether a column without a bind marker is an error.
     takes_all: bool,
@@ -158,6 +158,8 @@ pub struct Feed {
 }
 
 impl Feed {
+    /// Takes the columns, reads the first piece and checks its columns.
+    ///
     /// # Errors
     /// If the columns were taken before, if the first piece cannot be read, or if its columns do
     /// not fit the statement.
@@ -231,7 +233,7 @@ impl Feed {
                 if piece.is_none() {
                     return Ok(Next::Awaited);
                 }
-                // Any other object marks the end.
+                // Any object that is not a piece marks the end.
                 piece.cast_into::<Piece>().ok().map(Bound::unbind)
             }
         };

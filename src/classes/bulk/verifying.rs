@@ -1,4 +1,4 @@
-//! Encodes the rows that a load would send, so that they can be compared with those of a table.
+//! Encodes the rows that a load would send, so that they can be compared with the rows of a table.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -66,7 +66,7 @@ impl EncodedColumns {
     /// Returns the next rows as `(number, cells)`, and the rows that cannot be encoded as
     /// `(number, error)`; None at the end. A cell is bytes, None for null, or `...` for unset.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        // The feed is taken out of the lock, because pulling a piece runs Python code.
+        // The feed is taken out of the mutex, because pulling a piece runs Python code.
         let feed = self.feed.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut feed) = feed else { return Ok(None) };
         let mut arena = RowBuffer::with_capacity(16 * 1024, ARENA_ROWS);

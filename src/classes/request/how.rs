@@ -1,4 +1,5 @@
-//! The parts of a call besides its statement and values: options and kind of rows.
+//! The parts of a call besides its statement and values: the options, the kind of rows, and the
+//! start of the call.
 
 use std::time::Instant;
 

@@ -17,8 +17,8 @@ pub trait AfterPreparing: Send + Sync + Sized + 'static {
     /// The options of the call. The call's time limit includes the preparation.
     fn options(&self) -> Options;
 
-    /// `began` is the start of the call; `None` if the call has neither waited nor prepared the
-    /// statement.
+    /// Runs the action. `began` is the start of the call; `None` if the call has neither waited nor
+    /// prepared the statement.
     fn run(
         self,
         py: Python<'_>,
@@ -29,7 +29,7 @@ pub trait AfterPreparing: Send + Sync + Sized + 'static {
     ) -> PyResult<Next>;
 }
 
-/// Returns the prepared statement as the result.
+/// The action that returns the prepared statement as the result.
 pub struct ReturnPrepared;
 
 impl AfterPreparing for ReturnPrepared {

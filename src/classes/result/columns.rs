@@ -202,7 +202,7 @@ impl Filled {
         Filled { batches: Batches::new(columns, profile), failed: None }
     }
 
-    /// Returns the batches that a page completes, including those before an error.
+    /// Returns the batches that a page completes, including the batches before an error.
     fn take(&mut self, page: &Page, rows_per_batch: Option<usize>) -> Vec<RecordBatch> {
         let (mut read, mut ready) = (PageProgress::default(), Vec::new());
         let limit = rows_per_batch.unwrap_or(usize::MAX);
@@ -314,7 +314,7 @@ impl Gatherer {
         Ok(ready.into_iter().map(Batch).collect())
     }
 
-    /// The last batch, with the rows that are left; None if there are none.
+    /// The last batch, with the rows that are left; None if no rows are left.
     fn finish(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         let batch = py.detach(|| self.last_batch()).map_err(|error| failed(py, error))?;
         Ok(batch.map(Batch))
@@ -343,7 +343,8 @@ impl Gatherer {
     }
 }
 
-/// Reads the pages of a result for a consumer of a stream, which may hold the GIL or not.
+/// Reads the pages of a result for the consumer of a stream. The consumer may call it with or
+/// without the GIL.
 struct Reader {
     gatherer: Py<Gatherer>,
     /// `None` after the last page.

@@ -30,7 +30,7 @@ pub struct Following {
 }
 
 enum NextPage {
-    /// Not requested yet.
+    /// The next page is not requested yet.
     Following(Following),
     /// The next page is being fetched. Each later page is fetched while the program reads the
     /// previous one.
@@ -174,7 +174,8 @@ fn overtaken(py: Python<'_>) -> PyErr {
 }
 
 impl Current {
-    /// The fetcher of the next page. The first call starts it. `None` if there is no next page.
+    /// The fetcher of the next page. The first call starts the fetcher. `None` if there is no next
+    /// page.
     fn ahead(&mut self) -> Option<Ahead> {
         let session = &self.session;
         let following = match std::mem::replace(&mut self.next, NextPage::End) {
@@ -196,7 +197,7 @@ impl Current {
         Some(ahead)
     }
 
-    /// Makes the page of a response the current one.
+    /// Makes the page of a response the current page.
     fn load(&mut self, response: Response) {
         if !matches!(self.next, NextPage::Ahead(Ahead::Scan(_))) {
             if response.next.is_none() {
@@ -292,7 +293,7 @@ impl Cursor {
         claimed.ok_or_else(|| overtaken(py))
     }
 
-    /// `(keyspace, table, name, type)` of each column.
+    /// A list with `(keyspace, table, name, type)` for each column.
     #[getter]
     fn _columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let page = self.with(|current| current.page.clone())?;
@@ -322,7 +323,7 @@ impl Cursor {
         Ok(self.with(|current| current.trace_id)?.map(|id| PyBytes::new(py, &id)))
     }
 
-    /// Reads the trace. The result is a `turbocql.cluster.Trace`, or None.
+    /// Reads the trace. The operation's result is a `turbocql.cluster.Trace`, or None.
     fn _trace(&self) -> PyResult<Op> {
         let (session, id) = self.with(|current| (current.session.clone(), current.trace_id))?;
         session.check_open()?;

@@ -12,8 +12,8 @@ use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
 use crate::python;
 
-/// `(host id, address, port, datacenter, rack, connected, silent, enabled, shards,
-/// extensions, tokens)` of each node.
+/// A list with `(host id, address, port, datacenter, rack, connected, silent, enabled, shards,
+/// extensions, tokens)` for each node.
 pub fn nodes<'py>(py: Python<'py>, engine: &Session) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for node in py.detach(|| engine.nodes()) {
@@ -34,7 +34,7 @@ pub fn nodes<'py>(py: Python<'py>, engine: &Session) -> PyResult<Bound<'py, PyLi
     Ok(list)
 }
 
-/// `(host id, shard)` of each replica.
+/// A list with `(host id, shard)` for each replica.
 pub fn replicas<'py>(
     py: Python<'py>,
     engine: &Session,

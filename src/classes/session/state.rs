@@ -16,7 +16,7 @@ use turbocql_values::error::{self, Direction};
 use turbocql_values::plan::Choices;
 use turbocql_values::row::{RowKind, Shape, Shapes};
 
-/// The number of forks that led to this process, counted in the child. A session belongs to the
+/// The number of forks that led to this process, counted in each child. A session belongs to the
 /// process that opened it.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 

@@ -59,7 +59,7 @@ impl Prepared {
     }
 }
 
-/// `(keyspace, table, name, type)` of each column.
+/// A list with `(keyspace, table, name, type)` for each column.
 pub fn describe_columns<'py>(py: Python<'py>, columns: &[Column]) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for c in columns {

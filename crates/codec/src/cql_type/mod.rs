@@ -78,8 +78,7 @@ impl CqlType {
     /// The number of types in the tree, this one included. Counting stops at [`MAX_PARTS`] + 1.
     pub fn parts(&self) -> usize {
         let mut seen = 0;
-        // Any error of the type other than too many parts also ends the count; `check` reports that
-        // error.
+        // An error of the type ends the count too. `check` reports that error.
         let _ = self.check_parts(&mut seen, MAX_DEPTH);
         seen
     }
@@ -92,7 +91,8 @@ impl CqlType {
         self.check_parts(&mut 0, MAX_DEPTH)
     }
 
-    /// Stops at [`MAX_PARTS`], because the same type can occur exponentially often in the tree.
+    /// Fails as soon as more than [`MAX_PARTS`] types were counted, because the same type can occur
+    /// exponentially often in the tree.
     fn check_parts(&self, seen: &mut usize, depth_left: usize) -> Result<(), String> {
         let Some(depth_left) = depth_left.checked_sub(1) else {
             return Err(format!("the type nests deeper than {MAX_DEPTH} levels"));

@@ -1,6 +1,6 @@
-//! BATCH: several statements in one request. native_protocol_v5.spec, section 4.1.7.
+//! BATCH: several statements in one request. See native_protocol_v5.spec, section 4.1.7.
 //!
-//! The specification has a flag for named values, but servers cannot read such a body
+//! The specification has a flag for named values, but servers cannot read a BATCH with named values
 //! (CASSANDRA-10246). So named values are not supported here.
 
 use super::body::{Body, body_size, cells_size, check_count, long_size, short_size};
@@ -16,7 +16,7 @@ pub enum BatchKind {
 }
 
 impl BatchKind {
-    /// The kind with this name, in small letters.
+    /// The kind with this name; the name is in small letters.
     pub fn from_name(name: &str) -> Option<BatchKind> {
         [BatchKind::Logged, BatchKind::Unlogged, BatchKind::Counter]
             .into_iter()

@@ -1,4 +1,5 @@
-//! Writes the notations of section 3 of the protocol's specification, and computes their sizes.
+//! Writes values in the notations of section 3 of the protocol's specification, and computes their
+//! sizes.
 
 use super::{MessageError, Reason, ValueKey, Version, since};
 use crate::row::{AsCell, Cell};
@@ -43,7 +44,7 @@ pub fn check_count(part: &'static str, got: usize) -> Result<(), MessageError> {
     }
 }
 
-/// The size of a `[value]`.
+/// The size of a `[value]`, with its length field.
 #[inline]
 pub fn cell_size(
     cell: Cell<'_>,
@@ -105,7 +106,7 @@ pub trait Body {
         self.put(&value.to_be_bytes());
     }
 
-    /// A count as a `[short]`.
+    /// Writes a count as a `[short]`.
     #[inline]
     fn count(&mut self, count: usize) {
         self.short(count as u16);
@@ -132,7 +133,7 @@ pub trait Body {
         }
     }
 
-    /// Positional values, after their count.
+    /// Writes positional values, after their count.
     #[inline]
     fn cells(&mut self, cells: &[impl AsCell]) {
         self.count(cells.len());
@@ -141,7 +142,7 @@ pub trait Body {
         }
     }
 
-    /// Flags: one byte before version 5, an int since version 5.
+    /// Writes flags: one byte before version 5, an int since version 5.
     #[inline]
     fn flags(&mut self, flags: u32, version: Version) {
         match version {

@@ -1,4 +1,4 @@
-//! EXECUTE: a prepared statement's id and values. native_protocol_v5.spec, section 4.1.6.
+//! EXECUTE: a prepared statement's id and values. See native_protocol_v5.spec, section 4.1.6.
 
 use super::body::{Body, body_size, short_size};
 use super::query::Parameters;

@@ -1,4 +1,4 @@
-//! QUERY: a statement's text and its values. native_protocol_v5.spec, section 4.1.4.
+//! QUERY: a statement's text and its values. See native_protocol_v5.spec, section 4.1.4.
 
 use super::body::{Body, body_size, cell_size, cells_size, check_count, long_size, short_size};
 use super::settings::Settings;
@@ -8,7 +8,7 @@ use crate::row::Cell;
 /// The values of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values<'a> {
-    /// No values, and no count of values.
+    /// The request has neither values nor their count.
     Absent,
     Positional(&'a [Cell<'a>]),
     Named(&'a [(&'a str, Cell<'a>)]),

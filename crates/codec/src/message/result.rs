@@ -1,4 +1,4 @@
-//! RESULT messages that contain rows. native_protocol_v5.spec, section 4.2.5.2.
+//! RESULT messages that contain rows. See native_protocol_v5.spec, section 4.2.5.2.
 //!
 //! Versions 3 to 5 have the same layout. Only version 5 sets the flag for changed metadata.
 

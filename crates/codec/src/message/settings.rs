@@ -87,7 +87,7 @@ pub struct Settings<'a> {
     /// The write time in microseconds since 1970. The smallest 64-bit integer means no timestamp
     /// and is refused.
     pub timestamp: Option<i64>,
-    /// The keyspace of unqualified table names. Only version 5 can carry it.
+    /// The keyspace of unqualified table names. Only version 5 can carry this name.
     pub keyspace: Option<&'a str>,
     /// The time that the server uses as the current time, in seconds since 1970. Only version 5 can
     /// carry this time.
@@ -123,7 +123,7 @@ impl Settings<'_> {
         flags
     }
 
-    /// The size in bytes of the consistency, the flags and the end.
+    /// The size in bytes of the consistency, the flags and the end of the body.
     pub(super) fn size(&self, version: Version) -> Result<u64, MessageError> {
         let mut size = match version {
             Version::V3 | Version::V4 => 2 + 1,

@@ -21,7 +21,8 @@ pub fn parse(text: &str) -> Result<CqlType, ParseError> {
 /// Parses one type. User-defined types that are written without their fields are looked up by
 /// `resolve`.
 ///
-/// The depth of types that were looked up is not checked here; [`CqlType::check`] checks it.
+/// The depth of types that were looked up is not checked here; [`CqlType::check`] checks that
+/// depth.
 pub fn parse_with(text: &str, resolve: &mut Resolve<'_>) -> Result<CqlType, ParseError> {
     let mut parser = Parser { text, position: 0, resolve, parts: 0 };
     let cql_type = parser.cql_type(0)?;
@@ -194,7 +195,7 @@ impl<'a> Parser<'a, '_> {
 
 pub(super) const DIMENSION: &str = "expected a dimension from 0 to 2147483647";
 
-/// The dimension with these digits; `None` if they are not a number from 0 to 2147483647.
+/// The dimension with these digits; `None` if the digits are not a number from 0 to 2147483647.
 pub(super) fn dimension(digits: &str) -> Option<u32> {
     if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;

@@ -10,7 +10,7 @@ pub fn begin(out: &mut Vec<u8>) -> usize {
     wire::begin_value(out)
 }
 
-/// Writes the count.
+/// Writes the count at `start`, the position that [`begin`] returned.
 pub fn end(out: &mut [u8], start: usize, count: usize) -> Result<(), Malformed> {
     let count = i32::try_from(count)
         .map_err(|_| Malformed::Invalid("more elements than a 32-bit count holds"))?;

@@ -37,8 +37,8 @@ pub fn trim(bytes: &[u8]) -> &[u8] {
     trimmed
 }
 
-/// The value, if it fits 128 bits. If it does not, returns `None`, and the caller must use
-/// [`decode`]. Values in more bytes than necessary are accepted.
+/// The value; `None` if the value does not fit 128 bits. The caller must use [`decode`] then.
+/// Values in more bytes than necessary are accepted.
 pub fn decode_i128(bytes: &[u8]) -> Result<Option<i128>, Malformed> {
     let [first, ..] = bytes else {
         return Err(Malformed::Invalid("an integer of no bytes"));

@@ -30,7 +30,7 @@ fn simple_type() -> impl Strategy<Value = CqlType> {
             CqlType::Timestamp,
             CqlType::Duration,
         ]),
-        // Java class names, and some that are not valid in Java.
+        // These are Java class names, and some names that are not valid in Java.
         1 => "[a-z\"'=>ü]{1,4}\\.[A-Z][a-z0-9]{0,4}(\\([a-z ,:'(ü]{0,5}\\){0,1}){0,1}"
             .prop_filter("parentheses in pairs", |class| {
                 class.matches('(').count() == class.matches(')').count()

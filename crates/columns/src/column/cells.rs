@@ -155,7 +155,7 @@ pub struct Bytes {
     pub offsets: Vec<i32>,
     data: Vec<u8>,
     nulls: Nulls,
-    /// Converts a value and appends it. With `None`, the bytes are copied unchanged.
+    /// The function that converts and appends a value. With `None`, the bytes are copied unchanged.
     pub write: Option<Write>,
     /// Whether a cell without bytes is a value.
     empty_is_value: bool,
@@ -198,7 +198,7 @@ impl Bytes {
         numbered.try_for_each(|(row, cell)| self.push(cell).map_err(|error| (row, error)))
     }
 
-    /// Copies cells, none of which is null; `end` is where the last one will end.
+    /// Copies cells, none of which is null. `end` is the position at which the last cell will end.
     fn copy(&mut self, cells: &Cells<'_>, end: usize) {
         /// A text of at most this many bytes is copied as a chunk of this size, with one load and
         /// one store. The next text overwrites the rest of the chunk.

@@ -12,7 +12,8 @@ use crate::column::cells::Nulls;
 use crate::column::{Filling, Outcome, refused};
 use crate::schema::Profile;
 
-/// The number of elements of a column as an Arrow offset; an error if it needs more than 31 bits.
+/// The number of elements of a column as an Arrow offset; an error if the number needs more than 31
+/// bits.
 fn offset(count: usize, cql_type: &CqlType) -> Outcome<i32> {
     let too_many = Malformed::Invalid("more than 2,147,483,647 elements in one batch");
     i32::try_from(count).map_err(|_| refused(cql_type, too_many))

@@ -53,7 +53,7 @@ pub fn with_bytes<T>(
 
 /// Serializes Python values of one CQL type to bytes.
 ///
-/// Made by `find_serializer`. Immutable; threads may share it.
+/// `find_serializer` makes serializers. A serializer is immutable, and threads may share it.
 #[pyclass(frozen, module = "turbocql.codec")]
 pub struct Serializer {
     cql_type: Py<CqlType_>,
@@ -87,7 +87,7 @@ impl Serializer {
     /// The bytes are the same in protocol versions 3, 4 and 5.
     ///
     /// Raises: `EncodeError` for None, and for a value that the type cannot take; `ValueError` for
-    /// a protocol version other than 3, 4 and 5.
+    ///     a protocol version other than 3, 4 and 5.
     #[pyo3(signature = (value, protocol_version=4))]
     fn serialize<'py>(
         &self,
@@ -124,7 +124,7 @@ impl Serializer {
 
 /// Deserializes bytes to Python values of one CQL type.
 ///
-/// Made by `find_deserializer`. Immutable; threads may share it.
+/// `find_deserializer` makes deserializers. A deserializer is immutable, and threads may share it.
 #[pyclass(frozen, module = "turbocql.codec")]
 pub struct Deserializer {
     cql_type: Py<CqlType_>,
@@ -159,7 +159,7 @@ impl Deserializer {
     /// None gives None. Zero bytes give None too if no value of the type has zero bytes.
     ///
     /// Raises: `DecodeError` for bytes that are not a value of the type; `ValueError` for a
-    /// protocol version other than 3, 4 and 5; `TypeError` for `data` that is not bytes-like.
+    ///     protocol version other than 3, 4 and 5; `TypeError` for `data` that is not bytes-like.
     #[pyo3(signature = (data, protocol_version=4))]
     fn deserialize<'py>(
         &self,
@@ -197,7 +197,7 @@ impl Deserializer {
     }
 }
 
-/// The largest number of parts that a key can have.
+/// The largest number of parts that `routing_key` packs.
 const MAX_PARTS: usize = u16::MAX as usize;
 
 /// Packs the encoded parts of a partition key into one key.

@@ -19,14 +19,15 @@ use crate::value::describe::describe;
 
 /// A CQL type.
 ///
-/// Made from CQL text, from another `CqlType`, or from a class of `cassandra.cqltypes`. The static
-/// methods make a type from its parts. Types are equal if they have the same parts; `frozen` is a
-/// part. `str()` returns the type as CQL, with only the name of a user-defined type. `definition`
-/// adds the fields, and `CqlType` reads the text of `definition` as the same type.
+/// A `CqlType` is made from CQL text, from another `CqlType`, or from a class of
+/// `cassandra.cqltypes`. The static methods make a type from its parts. Types are equal if they
+/// have the same parts; `frozen` is a part. `str()` returns the type as CQL, with only the name of
+/// a user-defined type. `definition` adds the fields, and `CqlType` reads the text of `definition`
+/// as the same type.
 ///
 /// In text, the fields of a user-defined type follow its name in braces. Without braces, `udts`
-/// must have its name as a key, as `name` or `keyspace.name`, and its type or text as the value.
-/// Text in single quotes is a Java class name.
+/// must have the type's name as a key, as `name` or `keyspace.name`. The value is the type or its
+/// text. Text in single quotes is a Java class name.
 ///
 /// Raises: `ValueError` for text that is not a CQL type, and for types that nest deeper than 64
 ///     levels or have more than 65,536 parts; `TypeError` for an object that is not a type.

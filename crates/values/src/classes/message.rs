@@ -23,8 +23,8 @@ use values::Values;
 /// Immutable; threads may share it. Every argument is an attribute of the same name.
 ///
 /// Shapes: `values` is a sequence of serialized values for markers by position, or a mapping for
-///     markers by name; no more than 65,535. Each is `bytes` or bytes-like, None or `UNSET`.
-///     `paging_state` is the one that came with the previous page.
+///     markers by name; no more than 65,535. Each value is `bytes` or bytes-like, None or `UNSET`.
+///     `paging_state` is the paging state that came with the previous page.
 ///
 /// Units: `page_size` counts rows. `timestamp` counts microseconds since 1970 and may be negative.
 ///     `now_in_seconds` counts seconds since 1970.
@@ -246,8 +246,8 @@ impl ExecuteMessage {
     /// Writes the body for protocol version 3, 4 or 5.
     ///
     /// Raises: `EncodeError` for a part that the version cannot express: `UNSET` before 4,
-    ///     `keyspace`, `now_in_seconds` and `result_metadata_id` before 5. In version 5 also for a
-    ///     missing `result_metadata_id`.
+    ///     `keyspace`, `now_in_seconds` and `result_metadata_id` before 5. In version 5, a missing
+    ///     `result_metadata_id` is an `EncodeError` too.
     fn encode<'py>(&self, protocol_version: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         let version = version(protocol_version)?;
         let py = protocol_version.py();

@@ -20,7 +20,8 @@ use crate::python;
 use crate::value::describe::describe;
 use crate::value::encode::unless_serious;
 
-/// Messages count values and statements in 16 bits.
+/// The most values or statements of a message, and the most bytes of an id or a name. Messages
+/// count all of these in 16 bits.
 pub const MAX_SHORT: usize = u16::MAX as usize;
 /// The most bytes of a value or text: its length is a signed 32-bit number.
 pub const LONGEST: usize = i32::MAX as usize;
@@ -251,8 +252,8 @@ pub fn for_each_element<'py>(
         let mut elements = list.iter().take(MAX_SHORT + 1).enumerate();
         return elements.try_for_each(|(index, element)| take(index, &element));
     }
-    // These are iterable, but sets have no order, and characters, single bytes or keys are not the
-    // elements that the caller meant.
+    // The classes below are iterable. But sets have no order, and characters, single bytes or keys
+    // are not the elements that the caller meant.
     let never = iterable.is_instance_of::<PyString>()
         || iterable.is_instance_of::<PyBytes>()
         || iterable.is_instance_of::<PyByteArray>()

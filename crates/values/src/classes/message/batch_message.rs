@@ -125,7 +125,7 @@ impl BatchMessage {
         self.kind.name()
     }
 
-    /// A tuple of pairs: each is a statement and a tuple of its values.
+    /// A tuple of pairs. Each pair is a statement and a tuple of its values.
     #[getter]
     fn statements<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let mut start = 0;
