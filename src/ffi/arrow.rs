@@ -4,9 +4,9 @@
 //! wrong. So `arrow_check` checks each struct before arrow-rs reads it, and arrow-rs validates the
 //! array afterwards.
 //!
-//! The interface passes no sizes of memory, so three errors cannot be found: a buffer, text or
-//! array of pointers that is shorter than its struct declares; a pointer to freed memory; and
-//! memory that the producer changes later.
+//! The interface passes no sizes of memory, so three errors cannot be found. The first is a buffer,
+//! text or array of pointers that is shorter than its struct declares. The second is a pointer to
+//! freed memory. The third is memory that the producer changes later.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

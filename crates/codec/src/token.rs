@@ -24,8 +24,8 @@ pub fn routing_key(parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Malformed> 
 
 /// The Murmur3 token of a packed partition key, equal to the server's `token()`.
 ///
-/// This is the first half of MurmurHash3 x64 128 with seed 0, with one difference, which the server
-/// has too: the bytes of the tail are read as signed.
+/// This is the first half of MurmurHash3 x64 128 with seed 0, with one difference: the bytes of the
+/// tail are read as signed. The server's hash has the same difference.
 pub fn murmur3(key: &[u8]) -> i64 {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
     const C2: u64 = 0x4cf5_ad43_2745_937f;
@@ -85,7 +85,7 @@ mod tests {
         assert!(routing_key(&[&long, b""], &mut out).is_err());
     }
 
-    /// The tokens of keys of 0, 1, 2, ... bytes; at least two thirds of the bytes have the sign
+    /// The tokens of keys of 0, 1, 2, ... bytes. At least two thirds of the bytes have the sign
     /// bit. scylla-driver's two implementations, in C and in Python, both return these tokens.
     const TOKENS: [i64; 41] = [
         0,

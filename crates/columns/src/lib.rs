@@ -1,8 +1,8 @@
 //! Converts pages of CQL rows to Arrow record batches, and record batches to rows of bind values.
 //!
-//! This crate knows which Arrow type each CQL type becomes, how cells are appended to columns,
-//! which Arrow types each CQL type takes, and how cells are written from them. It does not depend
-//! on Python or the network.
+//! This crate knows which Arrow type each CQL type becomes, and how cells are appended to columns.
+//! It also knows which Arrow types each CQL type takes, and how cells are written from Arrow
+//! arrays. It does not depend on Python or the network.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

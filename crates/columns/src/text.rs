@@ -15,7 +15,8 @@ pub fn varint(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
 }
 
 /// Appends a `decimal` as Python's `Decimal` prints it. The text has an exponent if the scale is
-/// negative, or if more than five zeros would stand between the point and the digits of the number.
+/// negative. It also has one if more than five zeros would stand between the point and the number's
+/// digits.
 pub fn decimal(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let decimal::Parts { negative, digits, scale } = decimal::decode(bytes)?;
     if negative {

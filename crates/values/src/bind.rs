@@ -259,9 +259,9 @@ impl RowPlan {
     /// the tuple has no names. It is also so if the tuple lacks a column's name, and each column's
     /// name that it has is at the position of that column.
     ///
-    /// A named tuple is refused if it lacks the name of a column and has the name of another column
-    /// at a different position than in the statement. turbocql would have to guess whether to bind
-    /// it by name or by position.
+    /// A named tuple is refused if it lacks a column's name and has another column's name at a
+    /// different position than in the statement. Otherwise, turbocql would have to guess whether to
+    /// bind it by name or by position.
     fn by_name(&self, values: &Bound<'_, PyAny>) -> Outcome<Option<Vec<usize>>> {
         let py = values.py();
         let Some(names) = record::names_of(values)? else { return Ok(None) };

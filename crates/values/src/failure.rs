@@ -75,7 +75,7 @@ impl Failure {
         self
     }
 
-    /// The same failure without quotations of the value: its path has no keys of maps, its reason
+    /// The same failure without quotations of the value. Its path has no keys of maps, its reason
     /// names only the type, and its cause is dropped. A failure about a whole row, such as a wrong
     /// number of values, is not changed, because it quotes no value.
     pub fn without_values(mut self: Box<Self>) -> Box<Self> {

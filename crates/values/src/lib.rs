@@ -4,8 +4,8 @@
 //! This crate depends on the codec and on CPython. It does not depend on the engine or on
 //! cassandra-driver.
 #![deny(unsafe_code)]
-// A match on an enum, such as a CQL type, must name every variant: after a new type is added, the
-// crate does not compile until each match handles it.
+// A match on an enum, such as a CQL type, must name every variant. After a new type is added, the
+// crate does not compile until each match handles that type.
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod binary32;

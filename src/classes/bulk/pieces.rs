@@ -108,9 +108,9 @@ impl Piece {
         Ok(Piece { first_row, ..Piece::of_struct(py, &array)? })
     }
 
-    /// Makes a piece of `rows` rows, from row `first` of the data on. A column is a name and its
-    /// data: `(kind, shape, bytes, valid)` in NumPy's layout, an `ArrowColumn` and the row at which
-    /// the piece begins, or a list of objects.
+    /// Makes a piece of `rows` rows, from row `first` of the data on. A column is a name and data.
+    /// The data is `(kind, shape, bytes, valid)` in NumPy's layout, an `ArrowColumn` and the row at
+    /// which the piece begins, or a list of objects.
     #[staticmethod]
     fn of_columns(
         py: Python<'_>,

@@ -102,9 +102,9 @@ impl Batch {
         PyTuple::new(py, [schema_capsule(py, &self.0.schema())?, array])
     }
 
-    /// The little-endian numbers of a column, and a byte of 0 or 1 per row that says whether the
-    /// row has a value (`None` if all rows have one). `None` for columns that are neither numbers
-    /// nor vectors of numbers of fixed width.
+    /// The little-endian numbers of a column, and one byte per row: 1 if the row has a value, else
+    /// 0. The bytes are `None` if all rows have a value. The result is `None` for columns that are
+    ///    neither numbers nor vectors of numbers of fixed width.
     fn numbers<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Option<Numbers<'py>>> {
         let Some(array) = self.0.columns().get(column) else {
             return Err(PyValueError::new_err("there is no such column"));
@@ -273,9 +273,10 @@ impl Gatherer {
 
 #[pymethods]
 impl Gatherer {
-    /// `page` has the columns. `profile` is the `(precision, scale)` of decimals (`None`: as text),
-    /// and whether varints are int64, durations intervals, UUIDs text, times int64, texts binary,
-    /// and vectors tensors. `rows_per_batch` is the number of rows of each batch except the last.
+    /// `page` has the columns. `profile` begins with the `(precision, scale)` of decimals; `None`
+    /// makes decimals text. Its flags say whether varints are int64, durations intervals, UUIDs
+    /// text, times int64, texts binary, and vectors tensors. `rows_per_batch` is the number of rows
+    /// of each batch except the last.
     #[new]
     fn new(
         page: &RawPage,

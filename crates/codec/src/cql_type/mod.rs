@@ -84,7 +84,7 @@ impl CqlType {
     }
 
     /// Refuses types that cannot be compiled. These are types that are too deep or too large, and
-    /// vectors whose elements have zero bytes: a few bytes could hold any number of such elements.
+    /// vectors whose elements have zero bytes. A few bytes could hold any number of such elements.
     /// Duplicate field names are refused too, and so are keyspace names that a Java class name
     /// cannot contain.
     pub fn check(&self) -> Result<(), String> {

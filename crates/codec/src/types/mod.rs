@@ -1,9 +1,8 @@
 //! One file per CQL type: its layout, encoding and decoding.
 //!
 //! Scalars have `encode(value, out)` and `decode(bytes)`. For containers, the encoding helpers
-//! write counts and lengths around parts that the caller writes, and `decode` returns a reader of
-//! the bytes of the parts. The caller encodes and decodes the parts themselves, by its
-//! [`crate::Plan`].
+//! write counts and lengths around parts that the caller writes. `decode` returns a reader of the
+//! bytes of the parts. The caller encodes and decodes the parts themselves, by its [`crate::Plan`].
 
 pub mod ascii;
 pub mod bigint;

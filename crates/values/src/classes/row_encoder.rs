@@ -35,8 +35,8 @@ pub const MAX_COLUMNS: usize = u16::MAX as usize;
 ///
 /// A row is a sequence, a mapping, a dataclass, or an object of a class of attrs, msgspec or
 /// pydantic. A column is left as it is (unset) if its value is `UNSET`, if a mapping lacks its
-/// name, or if a sequence ends before it. Protocol version 3 cannot express unset values. Columns
-/// of the partition key need a value.
+/// name, or if a sequence ends before its value. Protocol version 3 cannot express unset values.
+/// Columns of the partition key need a value.
 ///
 /// Immutable; threads may share it.
 #[pyclass(frozen, module = "turbocql.codec")]

@@ -26,8 +26,8 @@ pub fn names_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Py
     Ok(names.and_then(|names| names.cast_into::<PyTuple>().ok()))
 }
 
-/// The names of the fields of a value's class, if it is a dataclass or a class of attrs, msgspec or
-/// pydantic; `None` for other values.
+/// The names of the fields of a value whose class is a dataclass or a class of attrs, msgspec or
+/// pydantic. `None` for other values.
 pub fn field_names<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyFrozenSet>>> {
     let py = value.py();
     let names = python::field_names(py)?.call1((value.get_type(),))?;

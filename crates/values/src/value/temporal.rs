@@ -18,8 +18,8 @@ use crate::python;
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 
 /// An integer attribute of an instance of a subclass of `date`, `time` or `datetime`. The
-/// instance's C fields are not read, because they can differ from its attributes: pandas has
-/// timestamps beyond Python's range of years, and NaT, which is not a time.
+/// instance's C fields are not read, because they can differ from its attributes. For example,
+/// pandas has timestamps beyond Python's range of years, and NaT, which is not a time.
 fn attribute<T: TryFrom<i64>>(plan: &HostPlan, value: &Bound<'_, PyAny>, name: &str) -> Outcome<T> {
     let number = value.getattr(name).and_then(|number| number.extract::<i64>());
     let number = number.map_err(|error| unread_part(plan, value, error))?;
@@ -220,7 +220,8 @@ pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> 
 }
 
 /// Refuses an instance of a subclass of `timedelta` that holds more than the fields of a
-/// `timedelta`: pandas has nanoseconds and longer spans, other classes have months.
+/// `timedelta`. Timedeltas of pandas have nanoseconds and longer spans, and other classes have
+/// months.
 fn check_delta(
     plan: &HostPlan,
     value: &Bound<'_, PyAny>,
