@@ -1,11 +1,11 @@
-//! Measures the engine alone, with encoded values: the floor of the end-to-end benchmark.
+//! Measures the ScyllaDB driver alone: the floor of the end-to-end benchmark.
 //!
 //!     pure_engine CONTACT_POINT STATEMENT SALT IN_FLIGHT FIRST_KEY:REQUESTS... < VECTORS
 //!
-//! Makes a pass for each `FIRST_KEY:REQUESTS`: writes that many rows, each with a key and a text.
+//! Makes a pass for each `FIRST_KEY:REQUESTS`: writes `REQUESTS` rows, each with a key and a text.
 //! In a pass, `IN_FLIGHT` loops each send one request after another. For each pass, prints the CPU
 //! time and the elapsed time in nanoseconds. If the standard input has vectors, one after another
-//! in the protocol's form, writes vectors instead of texts. `bench/` runs this program.
+//! in the protocol's form, the program writes vectors instead of texts. `bench/` runs this program.
 
 use std::cell::Cell;
 use std::io::Read;
@@ -44,7 +44,7 @@ impl SerializeValue for Ready<'_> {
 
 struct Rows {
     salt: usize,
-    /// The encoded vectors. Empty if the rows have texts.
+    /// The encoded vectors. The field is empty if the rows have texts.
     vectors: Vec<u8>,
 }
 

@@ -1,10 +1,9 @@
-//! The engine: sessions over the ScyllaDB Rust driver (the crate `scylla`), behind types of this
-//! crate.
+//! Makes sessions with the ScyllaDB Rust driver (the crate `scylla`), behind types of this crate.
 //!
 //! Rows go in as a [`RowBuffer`](turbocql_codec::RowBuffer), pages come out as a
-//! [`Page`](turbocql_codec::Page). The engine reads values only to explain an error, and to compare
-//! lists that a load may write twice. This crate is the only one that names `scylla` and `tokio`,
-//! and it does not depend on Python.
+//! [`Page`](turbocql_codec::Page). The engine decodes a program's values only to explain an error,
+//! and to compare lists that a load may write twice. This crate is the only one that names `scylla`
+//! and `tokio`, and it does not depend on Python.
 #![forbid(unsafe_code)]
 
 pub mod bulk;
@@ -22,7 +21,7 @@ mod terms;
 pub const ENGINE_VERSION: &str = "1.9.0";
 
 /// The names of the edits of the ScyllaDB driver's crates that this build has, separated by commas.
-/// Empty in a build without edits.
+/// The string is empty in a build without edits.
 #[cfg(edited_crates)]
 pub const ENGINE_EDITS: &str = scylla::EDITS; // Missing? Run: python3 scripts/edited_crates.py
 #[cfg(not(edited_crates))]

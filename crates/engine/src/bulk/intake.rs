@@ -15,13 +15,13 @@ use crate::statement::seam::Rows;
 /// The number of arenas to keep here at a time: one whose rows are being sent, and the next one.
 const BACKLOG: usize = 2;
 
-/// No rows are taken while taken rows with this many bytes wait to be admitted by the session. The
-/// rows of a bulk are encoded before they wait, unlike those of single calls.
+/// No further rows are taken while rows with this many bytes wait to be admitted by the session.
+/// The rows of a bulk are encoded before they wait, unlike those of single calls.
 const MAX_HELD: usize = 32 << 20;
 
 pub(super) struct Intake {
     waiting: Mutex<Waiting>,
-    /// The bytes of the rows that were taken and are not admitted yet.
+    /// The number of bytes of the rows that were taken and are not admitted yet.
     held: AtomicUsize,
     /// `None` if each row is a request of its own.
     pub(super) batcher: Option<Batcher>,
@@ -62,7 +62,8 @@ pub(super) struct RequestRows {
     last: Option<Arc<AtomicI64>>,
 }
 
-/// The bytes of a request that was taken and is not admitted yet.
+/// Counts the bytes of a request in [`Intake::held`] until it is dropped: until the request is
+/// admitted, or given up.
 struct Held {
     intake: Arc<Intake>,
     bytes: usize,
@@ -111,7 +112,7 @@ impl Intake {
         self.waiting().backlog()
     }
 
-    /// The rows of the next request. Requests come in the order of their first rows.
+    /// Takes the next request. Requests are taken in the order of their first rows.
     pub(super) fn take(self: &Arc<Self>) -> Next {
         if self.held.load(Ordering::Relaxed) >= MAX_HELD {
             return Next::Nothing;
@@ -131,7 +132,7 @@ impl Intake {
         next
     }
 
-    /// The number of arenas to ask the caller for. Each arena is counted in one call only.
+    /// Returns the number of arenas to ask the caller for. Each arena is counted in one call only.
     pub(super) fn arenas_to_request(&self) -> usize {
         std::mem::take(&mut self.waiting().unreported)
     }
@@ -181,7 +182,7 @@ impl Waiting {
 }
 
 impl Arena {
-    /// The positions of the rows of a request.
+    /// Returns the positions of the rows of a request, or `None` after the last request.
     fn request(&self, number: usize) -> Option<Range<usize>> {
         let Some(groups) = &self.groups else {
             return (number < self.rows.len()).then(|| number..number + 1);
@@ -194,19 +195,20 @@ impl Arena {
     fn number(&self, index: usize) -> u64 {
         match &self.numbers {
             RowNumbers::From(first) => first + index as u64,
-            // A missing number is a mistake of the caller. The position is the best substitute.
+            // A missing number is a mistake of the caller. The row's index is the best substitute.
             RowNumbers::Each(numbers) => numbers.get(index).copied().unwrap_or(index as u64),
         }
     }
 }
 
 impl RequestRows {
-    /// Called when the request is admitted. Its bytes no longer keep further rows from being taken.
+    /// Called when the request is admitted. After that, its bytes no longer keep further rows from
+    /// being taken.
     pub(super) fn admitted(&mut self) {
         self.held = None;
     }
 
-    /// The same rows, for another attempt.
+    /// Returns the same rows for another attempt.
     pub(super) fn for_retry(&self) -> RequestRows {
         let (arena, attempt) = (Arc::clone(&self.arena), self.attempt + 1);
         RequestRows {
@@ -218,13 +220,15 @@ impl RequestRows {
         }
     }
 
-    /// Sets the cell with the latest write time of the rows' keys. [`Self::time_from`] updates it.
+    /// Sets the variable that holds the latest write time of the rows' keys. [`Self::time_from`]
+    /// updates this variable.
     pub(super) fn with_last(mut self, last: &Arc<AtomicI64>) -> RequestRows {
         self.last = Some(Arc::clone(last));
         self
     }
 
-    /// Chooses a write time that is at least `least`, and after the latest one of the rows' keys.
+    /// Chooses a write time that is at least `least`, and later than the latest write time of the
+    /// rows' keys.
     pub(super) fn time_from(&self, least: i64) -> i64 {
         let Some(last) = &self.last else { return least };
         let time = least.max(last.load(Ordering::Relaxed).saturating_add(1));
@@ -260,13 +264,13 @@ impl RequestRows {
         self.positions.len()
     }
 
-    /// The indexes of the rows in the arena.
+    /// The indexes of the request's rows in the arena.
     fn indexes(&self) -> impl Iterator<Item = usize> + '_ {
         let groups = self.arena.groups.as_ref();
         self.positions.clone().map(move |position| index(groups, position))
     }
 
-    /// The index of the first row in the arena.
+    /// The index of the request's first row in the arena.
     pub(super) fn index(&self) -> usize {
         index(self.arena.groups.as_ref(), self.positions.start)
     }
@@ -276,13 +280,13 @@ impl RequestRows {
         self.arena.rows.row(index(self.arena.groups.as_ref(), position))
     }
 
-    /// The bytes of the values.
+    /// The number of bytes of the request's values.
     pub(super) fn bytes(&self) -> usize {
         let rows = self.indexes().filter_map(|index| self.arena.rows.row(index));
         rows.map(|row| row.bytes().len()).sum()
     }
 
-    /// The number of each row, and the bytes of its values.
+    /// The row number of each row, and the number of bytes of its values.
     pub(super) fn rows(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
         self.indexes().map(|index| {
             let bytes = self.arena.rows.row(index).map_or(0, |row| row.bytes().len());
@@ -368,8 +372,8 @@ mod tests {
         intake.push(arena(1), RowNumbers::From(0));
         assert!(matches!(intake.take(), Next::Rows(_)));
         assert_eq!((intake.arenas_to_request(), intake.backlog()), (1, 1));
-        // The second has not arrived when the first is used up. There is room for two, and one was
-        // asked for already.
+        // The second arena has not arrived when the first is used up. There is room for two arenas,
+        // and one was asked for already.
         assert!(matches!(intake.take(), Next::Nothing));
         assert!(matches!(intake.take(), Next::Nothing));
         assert_eq!((intake.arenas_to_request(), intake.backlog()), (1, 0));

@@ -1,4 +1,4 @@
-//! Bulks: one statement executed with many rows, through a window of requests that is kept full.
+//! Bulks: executes one statement with many rows, through a window of requests that is kept full.
 
 mod intake;
 mod outage;
@@ -47,13 +47,15 @@ pub struct BulkPlan {
     pub max_failures: usize,
     /// The number of failed rows. Rows that failed before they were handed in count too.
     pub failures: Arc<AtomicUsize>,
-    /// Whether responses are kept. If so, no response may have a further page.
+    /// Whether responses are kept. If so, a response with a further page is an error.
     pub keep_results: bool,
     pub pace: Pace,
-    /// How rows of one partition are put into unlogged batches. No batches if responses are kept.
+    /// How rows of one partition are put into unlogged batches. It is ignored if responses are
+    /// kept.
     pub batches: Option<Batches>,
     /// How long a row is sent again after errors that may pass, if its request is declared
-    /// idempotent or was not carried out. Until then the row has neither failed nor succeeded.
+    /// idempotent or was not carried out. A row that is sent again counts as neither failed nor
+    /// succeeded.
     pub patience: Duration,
     pub progress: Option<Arc<Progress>>,
     pub table: WrittenTable,
@@ -72,8 +74,8 @@ pub enum RowNumbers {
 /// The caller's callbacks, called on the I/O thread. If a bulk is aborted, they are dropped without
 /// a call of [`completed`](BulkEvents::completed).
 pub trait BulkEvents: Send + Sync {
-    /// Called when there is room for one more arena. Two arenas are kept at a time: one whose rows
-    /// are being sent, and one to follow it.
+    /// Called when there is room for one more arena. Up to two arenas are kept: one whose rows are
+    /// being sent, and one to follow it.
     fn wants_more(&self);
 
     /// Called when every row that was sent has succeeded or failed, and no further row will be
@@ -87,17 +89,17 @@ pub struct BulkOutcome {
     pub succeeded: u64,
     /// The numbers and errors of failed rows, in the order in which they failed.
     pub failed: Vec<(u64, EngineError)>,
-    /// Whether remaining rows were not sent, because too many had failed or the bulk was stopped.
+    /// Whether too many rows failed, or the bulk was stopped. Then no further row was sent.
     pub stopped: bool,
-    /// The greatest number of a row that was sent. Without batches, rows are sent in the order in
-    /// which they were handed in.
+    /// The greatest number of a row that was taken to be sent. Without batches, rows are taken in
+    /// the order in which they were handed in.
     pub last_sent: Option<u64>,
-    /// Row numbers and responses, in the order of the responses' arrival. `None` unless responses
-    /// are kept.
+    /// Row numbers and responses, in the order of the responses' arrival. The field is `None`
+    /// unless responses are kept.
     pub results: Option<Vec<(u64, Response)>>,
 }
 
-/// A window of requests over arenas that are handed in one after another.
+/// Sends the rows of arenas that are handed in one after another, through a window of requests.
 pub struct Bulk {
     intake: Arc<Intake>,
     task: TaskHandle,
@@ -121,11 +123,11 @@ impl Bulk {
             let is_repeatable = options.idempotent == Some(true);
             let patience = plan.patience;
             if table.lists.is_some() {
-                // Only the window sends such a row again, with another write time.
+                // Only the window may send a row with lists again, with another write time.
                 options.idempotent = Some(false);
             }
             // Two nodes may choose the same write time for two rows with one key. The stored row
-            // would then be a mixture of both.
+            // would then be a mixture of these two rows.
             let mixes = table.lists.is_some() || session.nodes().len() > 1;
             let claims = (mixes && !table.key.is_empty()).then(Arc::<Claims>::default);
             let request =
@@ -150,13 +152,14 @@ impl Bulk {
         Bulk { intake, task }
     }
 
-    /// Hands in an arena of rows. Never blocks. To keep memory bounded, hand in one or two arenas
-    /// at first, and then one for each [`wants_more`](BulkEvents::wants_more).
+    /// Hands in an arena of rows without blocking. To keep memory bounded, hand in one or two
+    /// arenas at first, and then one for each [`wants_more`](BulkEvents::wants_more).
     pub fn push(&self, rows: RowBuffer, numbers: RowNumbers) {
         self.intake.push(rows, numbers);
     }
 
-    /// The number of arenas handed in whose last row has not been sent.
+    /// The number of arenas that are kept. An arena is kept until a row is looked for after its
+    /// last.
     pub fn backlog(&self) -> usize {
         self.intake.backlog()
     }
@@ -173,8 +176,8 @@ impl Bulk {
 }
 
 impl Drop for Bulk {
-    /// Aborts the bulk if [`Bulk::finish`] was not called. Otherwise its task would wait for
-    /// further rows for ever.
+    /// Aborts the bulk if [`Bulk::finish`] was not called. Without the abort, the bulk's task would
+    /// wait for further rows for ever.
     fn drop(&mut self) {
         if !self.intake.is_finished() {
             self.abort();
@@ -242,7 +245,7 @@ impl Request {
         response.map(Some).map_err(|error| unreadable(session, &subject, error, &attempts))
     }
 
-    /// The write time of a request's rows; `None` unless the times are [`Times::Counted`].
+    /// Returns the write time of a request's rows if the times are [`Times::Counted`].
     fn counted(&self, rows: &RequestRows) -> Option<i64> {
         let Some(Lists { times: Times::Counted(first), .. }) = &self.table.lists else {
             return None;
@@ -252,8 +255,8 @@ impl Request {
     }
 
     /// If the program has chosen the write time, reads the stored lists, and returns the row to
-    /// send. The row lacks lists that are stored already. Its time is increased until no other list
-    /// is stored with the same time.
+    /// send. In that row, lists that are stored already are unset. The row's time is increased
+    /// until no different list is stored with it.
     async fn adjusted_to_stored_lists(
         &self,
         row: RowRef<'_>,
@@ -295,7 +298,7 @@ impl Request {
                 lists.push(WrittenList { marker, written, stored, times });
             }
         }
-        // An earlier attempt may still be carried out, so each attempt has a later time.
+        // An earlier attempt may still be carried out, so each attempt begins with a later time.
         let mut time_now = first.saturating_add(attempt);
         'times: loop {
             unset.clear();
@@ -361,9 +364,9 @@ impl Request {
         answer.map(|_| None).map_err(|error| failed(session, &subject, error, &attempts))
     }
 
-    /// The rows of a batch, with the values of static columns only in the first row. The values are
-    /// the same in all rows. A static list in every row would be written several times with one
-    /// write time.
+    /// Returns the rows of a batch, with the values of static columns only in the first row. These
+    /// values are equal in all rows. A static list in every row would be written several times with
+    /// one write time.
     fn with_statics_once(&self, rows: &RequestRows) -> RowBuffer {
         let mut once = RowBuffer::with_capacity(rows.bytes(), rows.len());
         for (nth, row) in (0..rows.len()).filter_map(|nth| Some((nth, rows.row(nth)?))) {
@@ -377,20 +380,20 @@ impl Request {
     }
 }
 
-/// A row to send, and its write time, unless the row contains it.
+/// A row to send. `time` is its write time, unless the row contains the write time.
 struct Sent {
     row: RowBuffer,
     time: Option<i64>,
 }
 
-/// A consistency for reads: `ANY`, which is only for writes, becomes `ONE`.
+/// Returns a consistency for reads: `ANY`, which is only for writes, becomes `ONE`.
 fn readable(consistency: Option<Consistency>) -> Option<Consistency> {
     consistency.map(
         |consistency| if consistency == Consistency::Any { Consistency::One } else { consistency },
     )
 }
 
-/// Decides whether a row itself causes an error.
+/// Answers the window's questions about rows with the session and the statement.
 struct Judge(Arc<Request>);
 
 impl window::Judge for Judge {
@@ -420,8 +423,8 @@ impl window::Judge for Judge {
         WrittenTable::blame(prepared.markers(), rows.row(0)?, error, session.hides())
     }
 
-    /// More tries for a table with vector indexes: such an index may refuse a row that overwrites
-    /// another, and accept it later.
+    /// A row gets more tries if vectors have an index: the index may refuse a row that overwrites
+    /// another row, and accept it later.
     fn tries(&self) -> usize {
         if self.0.table.has_indexes { 8 } else { 3 }
     }

@@ -1,4 +1,4 @@
-//! Tracks outages: times in which no request of a bulk succeeds.
+//! Tracks outages: times in which requests of a bulk fail, and none succeeds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,8 @@ impl Outages {
         Outages { all: Outage::new(), limited: Outage::new() }
     }
 
-    /// Called when a request has succeeded. `was_limited`: a rate limit had refused it before.
+    /// Called when a request has succeeded. `was_limited` says whether a rate limit had refused the
+    /// request before.
     pub(super) fn end(&self, was_limited: bool) {
         self.all.end();
         if was_limited {
@@ -39,14 +40,16 @@ impl Outages {
     }
 }
 
-/// The time since which all requests have failed.
+/// An outage of all requests, or of those that a rate limit has refused.
 ///
-/// The patience for all failing rows counts from this time. If it counted from each row's first
-/// failure, a load into a cluster that is gone would wait once for each window of rows.
+/// The patience for the rows that fail in an outage counts from the start of the outage. If the
+/// patience counted from each row's first failure, a load into a cluster that is gone would wait
+/// that long for each window of rows.
 #[derive(Debug)]
 struct Outage {
     began: Instant,
-    /// The start of the outage in milliseconds after `began`, at least 1. 0 if there is no outage.
+    /// The start of the outage in milliseconds after `began`, at least 1. The field is 0 if there
+    /// is no outage.
     since: AtomicU64,
 }
 
@@ -62,7 +65,7 @@ impl Outage {
         }
     }
 
-    /// Called when a request has failed for another reason than its row. Returns the start of the
+    /// Called when a request has failed, and not because of its row. Returns the start of the
     /// outage.
     fn since(&self) -> Instant {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);

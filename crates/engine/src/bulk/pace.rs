@@ -1,4 +1,5 @@
-//! Paces a bulk: adapts the number of requests in flight to the cluster's load, and limits rates.
+//! Paces a bulk: adapts the number of requests in flight to the cluster's load, and limits rows and
+//! bytes per second.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,31 +10,32 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pace {
     /// Whether the number of requests in flight follows the latency and the errors of the cluster,
-    /// below the bulk's `concurrency`.
+    /// up to the bulk's `concurrency`.
     pub adaptive: bool,
     pub rows_per_s: Option<f64>,
-    /// Limits the bytes of values.
+    /// Limits the bytes of values that are sent per second.
     pub bytes_per_s: Option<f64>,
 }
 
 /// The limit on requests in flight at the beginning.
 const BEGINNING: usize = 32;
-/// The cluster is busy above this many times the calm latency, and the limit does not grow. With
+/// Above this many times the calm latency, the cluster is busy, and the limit does not grow. With
 /// more requests, a busy server answers later, but handles no more rows per second.
 const BUSY: f64 = 3.0;
 /// Above this many times the calm latency, the limit shrinks.
 const TOO_BUSY: f64 = 6.0;
-/// After this many epochs the calm latency is measured again.
+/// After this many epochs the calm latency is measured again, if the limit is above 16.
 const EPOCHS: usize = 100;
 /// The minimum time between two reductions after errors.
 const RECOVERY: Duration = Duration::from_millis(200);
 
 /// Decides how many requests may be in flight.
 ///
-/// An epoch consists of as many successes as requests may be in flight, and at least 16. Its mean
-/// latency is compared with the calm latency, which is measured now and then with a quarter of the
-/// requests. The limit grows while the cluster is calm, stays while it is busy, and shrinks when it
-/// is too busy. It shrinks faster after errors of an overload.
+/// An epoch consists of as many successes as requests may be in flight, and at least 16. The mean
+/// latency of an epoch is compared with the calm latency. The calm latency is measured now and
+/// then, with a quarter of the requests. While the cluster is calm, the limit grows if it was
+/// reached. It stays while the cluster is busy, and shrinks when the cluster is too busy. It
+/// shrinks more after errors of an overload.
 #[derive(Debug)]
 pub(super) struct Control {
     maximum: usize,
@@ -44,9 +46,10 @@ pub(super) struct Control {
     answers: usize,
     was_full: bool,
     epochs: usize,
-    /// The limit to go back to after a measurement of the calm latency.
+    /// The limit to go back to after a measurement of the calm latency. The field is `None` at
+    /// other times.
     measuring: Option<f64>,
-    /// The number of answers still to be ignored, because their requests were sent under the
+    /// The number of successes still to be ignored, because their requests were sent under the
     /// previous limit.
     old: usize,
     reduced: Option<Instant>,
@@ -73,7 +76,8 @@ impl Control {
         (self.limit as usize).clamp(1, self.maximum)
     }
 
-    /// Called when a request has succeeded. `in_flight` is the number in flight, with this one.
+    /// Called when a request has succeeded. `in_flight` is the number of requests in flight, with
+    /// this one.
     pub(super) fn on_success(&mut self, latency: Duration, in_flight: usize) {
         if self.old > 0 {
             self.old -= 1;
@@ -91,7 +95,8 @@ impl Control {
         if let Some(limit) = self.measuring.take() {
             self.calm = Some(mean);
             self.limit = limit;
-            // More requests are sent at once now, and the first of them find no queue.
+            // More requests are sent at once now, and the first of them find no queue on the
+            // servers.
             self.old = 2 * self.limit();
             return;
         }
@@ -112,7 +117,7 @@ impl Control {
         }
     }
 
-    /// Forgets the measured latencies, because requests are of another kind from now on.
+    /// Called when a bulk changes between batches and single rows. Forgets the measured latencies.
     pub(super) fn forget(&mut self) {
         self.limit = self.measuring.take().unwrap_or(self.limit);
         (self.calm, self.latencies, self.answers, self.was_full) = (None, 0.0, 0, false);
@@ -157,11 +162,11 @@ impl Rates {
 #[derive(Debug)]
 struct Rate {
     seconds_each: f64,
-    /// When the next row or byte may be sent.
+    /// The time from which the next row or byte may be sent.
     next: Mutex<Option<Instant>>,
 }
 
-/// The unused rate of this much time may be used at once.
+/// After a pause, the rows and bytes of this much time may be sent at once.
 const BURST: Duration = Duration::from_millis(100);
 
 impl Rate {
@@ -196,12 +201,14 @@ mod tests {
     /// The client keeps as many requests in flight as it may. Time is simulated.
     struct Cluster {
         now: f64,
-        /// When each worker is free.
+        /// The time at which each worker is free.
         workers: BinaryHeap<Reverse<u64>>,
-        /// When each request in flight ends, when it began, and whether it succeeds.
+        /// For each request in flight: the time at which it ends, the time at which it began, and
+        /// whether it succeeds.
         in_flight: BinaryHeap<Reverse<(u64, u64, bool)>>,
         service_s: f64,
-        /// Until this time, answers are lost. The client gives up after `LIMIT_S`.
+        /// Requests that are sent before this time get no answer. The client gives up after
+        /// `LIMIT_S`.
         paused_until: f64,
         answered: u64,
         lost: u64,
@@ -276,7 +283,8 @@ mod tests {
         let wide = control.limit();
         assert!((64..=64 * 6).contains(&wide), "{wide}");
 
-        // A tenth of the workers is left. The queue must not grow to the client's time limit.
+        // A tenth of the workers is left. The wait in the queue must not grow to the client's time
+        // limit.
         cluster.workers = std::iter::repeat_n(Reverse((cluster.now * NANO) as u64), 6).collect();
         cluster.run(5.0, &mut control, start);
         let slow = cluster.run(10.0, &mut control, start);
@@ -325,7 +333,7 @@ mod tests {
         let passed: Vec<_> = (0..30).map(|_| rate.reserve(1.0, now)).collect();
         assert_eq!(passed.iter().filter(|&&at| at <= now).count(), 11);
         assert_eq!(passed[29].duration_since(now).as_millis(), 190);
-        // A row larger than the rate is sent at once, but the rows after it wait.
+        // A request with more rows than the rate is sent at once, but the request after it waits.
         let rate = Rate::new(10.0);
         assert!(rate.reserve(1000.0, now) <= now);
         assert!(rate.reserve(1.0, now).duration_since(now) > Duration::from_secs(99));

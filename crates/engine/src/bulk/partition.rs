@@ -28,11 +28,12 @@ pub struct Batches {
 /// A measurement counts this many answers for each request in flight.
 const COUNTED: usize = 4;
 /// Before a measurement, this many answers for each request in flight are not counted, because
-/// requests of the other mode are still being answered.
+/// requests of the mode before are still being answered.
 const UNCOUNTED: usize = 2;
-/// The established mode is measured this often before the other mode is measured again.
+/// The established mode is measured this many times before the other mode is measured again.
 const TURNS: usize = 64;
-/// Single rows must be faster by this factor to replace batches, which cost both sides less work.
+/// Single rows count as faster only if they exceed batches by this factor. Batches cost the client
+/// and the server less work.
 const MARGIN: f64 = 1.1;
 
 /// Makes the batches of a bulk.
@@ -46,8 +47,8 @@ pub(super) struct Batcher {
 
 /// Measures rows per second with batches, and without them.
 ///
-/// The latencies of single requests cannot be compared: while requests of both modes are in flight,
-/// they wait in the same queues.
+/// Comparing latencies would mislead: while requests of both modes are in flight, they wait in the
+/// same queues.
 #[derive(Debug)]
 struct Trial {
     /// Whether batches are the established mode.
@@ -56,28 +57,29 @@ struct Trial {
     batches_next: bool,
     /// The number of further answers that are not counted.
     uncounted: usize,
-    /// The number of answers to count after those.
+    /// The number of answers to count after the uncounted ones.
     counted: usize,
     since: Option<Instant>,
     rows: usize,
     /// Rows per second in the established mode.
     rate: Option<f64>,
-    /// The number of measurements since the other mode was last measured.
+    /// The number of measurements of the established mode since the other mode was last measured.
     turns: usize,
 }
 
-/// Whether a request was sent in the established mode (single rows or batches), or in the other.
+/// The mode in which a request was sent. The two modes are single rows and batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendMode {
     /// The mode that has been the faster one so far.
     Established,
     /// The other mode, which is being measured.
     OnTrial,
-    /// The other mode, which has just been measured as faster and is established now.
+    /// The other mode, which has just been measured as better and is established now.
     Adopted,
 }
 
-/// The rows of an arena in the order in which they are sent, and where each request ends in it.
+/// The rows of an arena in the order in which they are sent, and where each request ends in this
+/// order.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     pub(super) order: Vec<u32>,
@@ -85,7 +87,7 @@ pub(super) struct Groups {
 }
 
 impl Batcher {
-    /// Returns `None` if no two rows with different keys can be in one partition.
+    /// Returns `None` if no batch can contain two rows.
     pub(super) fn new(batches: Batches, partition_key: &[usize]) -> Option<Batcher> {
         let has_more_columns = batches.key.iter().any(|marker| !partition_key.contains(marker));
         if partition_key.is_empty() || !has_more_columns || batches.most_bytes == 0 {
@@ -109,8 +111,8 @@ impl Batcher {
         Some(self.by_partition(rows))
     }
 
-    /// Notes that a request of `rows` rows has succeeded, while `in_flight` were in flight.
-    /// `batched`: its arena was sent in batches.
+    /// Notes that a request of `rows` rows has succeeded, while `in_flight` requests were in
+    /// flight. `batched` says whether its arena was sent in batches.
     pub(super) fn note(
         &self,
         now: Instant,
@@ -235,7 +237,7 @@ impl Trial {
             self.uncounted -= 1;
             return mode;
         }
-        // Time is measured from one answer to another.
+        // The time runs from the first answer after the uncounted ones to the last.
         let since = *self.since.get_or_insert(now);
         if self.counted > 0 {
             self.counted -= 1;
@@ -275,7 +277,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes rows of `(partition, clustering key, bytes of another value)`.
+    /// Makes rows of `(partition, clustering key, number of bytes of another value)`.
     fn arena(rows: &[(u8, u8, usize)]) -> RowBuffer {
         let mut buffer = RowBuffer::new();
         for &(partition, clustering_key, bytes) in rows {
@@ -336,7 +338,7 @@ mod tests {
     }
 
     /// Simulates a server of 64 workers that takes `seconds(rows)` for a request. Returns the share
-    /// of the last rows that were sent in batches.
+    /// of arenas that were sent in batches, in the second half of the simulation.
     fn share_of_batches(seconds: impl Fn(usize) -> f64) -> f64 {
         let batcher = batcher(1000, false);
         let rows = arena(&[(1, 0, 5), (1, 1, 5), (1, 2, 5), (1, 3, 5), (1, 4, 5)]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Counts of a bulk, and which rows were acknowledged. It may be read at any time, even after the
+/// The counts of a bulk, and its acknowledged rows. They may be read at any time, even after the
 /// bulk was aborted.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -20,7 +20,7 @@ pub struct Progress {
     acknowledged: Option<Mutex<Ranges>>,
 }
 
-/// The rows that are being tried again.
+/// The number of rows that are being tried again, and the reason of the last failure.
 #[derive(Debug, Default)]
 struct Trouble {
     rows: usize,
@@ -32,19 +32,19 @@ struct Trouble {
 pub struct Snapshot {
     pub succeeded: u64,
     pub failed: u64,
-    /// The bytes of the values of rows that succeeded.
+    /// The number of bytes of the values of rows that succeeded.
     pub bytes: u64,
     /// The number of requests that may be in flight.
     pub window: usize,
     pub in_flight: usize,
-    /// The number of times that a row was sent again.
+    /// The number of times that any row was sent again.
     pub retried: u64,
-    /// The rows that succeeded in a batch with others.
+    /// The number of rows that succeeded in a batch with other rows.
     pub batched: u64,
 }
 
 impl Progress {
-    /// If `keeps_ranges`, the progress also records which rows were acknowledged.
+    /// If `keeps_ranges` is true, the progress also records which rows were acknowledged.
     pub fn new(keeps_ranges: bool) -> Progress {
         let acknowledged = keeps_ranges.then(Mutex::default);
         Progress { acknowledged, ..Progress::default() }
@@ -62,8 +62,9 @@ impl Progress {
         }
     }
 
-    /// The numbers of the acknowledged rows as ranges: the first, and the one after the last. The
-    /// ranges are in order and do not touch. Empty if ranges are not kept.
+    /// Returns the numbers of the acknowledged rows as ranges. Each range is its first number and
+    /// the number after its last. The ranges are in order and do not touch. Returns no ranges if
+    /// none are kept.
     pub fn acknowledged(&self) -> Vec<(u64, u64)> {
         let Some(ranges) = &self.acknowledged else { return Vec::new() };
         lock(ranges).0.iter().map(|(&first, &end)| (first, end)).collect()
@@ -78,8 +79,8 @@ impl Progress {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// The number of rows that have failed and are being tried again, and why the last of them
-    /// failed. `None` if there are none.
+    /// The number of rows that have failed and are being tried again, and the reason of the last
+    /// failure. Returns `None` if there are no such rows.
     pub fn trouble(&self) -> Option<(usize, String)> {
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         (trouble.rows > 0).then(|| (trouble.rows, trouble.reason.clone()))
@@ -115,8 +116,8 @@ impl Progress {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Called when a request was acknowledged. `rows` are the numbers of its rows, and the bytes of
-    /// their values.
+    /// Called when a request was acknowledged. `rows` has the number of each of its rows, and the
+    /// number of bytes of the row's values.
     pub(super) fn succeeded(&self, rows: impl Iterator<Item = (u64, usize)>) {
         let mut ranges = self.acknowledged.as_ref().map(lock);
         let (mut count, mut total) = (0, 0);
@@ -147,8 +148,8 @@ fn lock(ranges: &Mutex<Ranges>) -> MutexGuard<'_, Ranges> {
     ranges.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A set of numbers as ranges: the first number of each, and the one after its last. There is one
-/// range more than gaps, and at most one gap for each row that is in flight or has failed.
+/// A set of numbers as ranges: the first number of each range, and the number after its last. There
+/// is one range more than gaps, and at most one gap for each number that was not acknowledged.
 #[derive(Debug, Default)]
 struct Ranges(BTreeMap<u64, u64>);
 
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Numbers in an order that looks random, from a seed.
+    /// Returns the numbers below `count` in a pseudorandom order, which depends on `seed`.
     fn shuffled(count: u64, seed: u64) -> Vec<u64> {
         let mut state = seed;
         let mut numbers: Vec<u64> = (0..count).collect();

@@ -1,4 +1,4 @@
-//! Tracks rows that may cause their errors themselves, and whether other rows succeed in that time.
+//! Tracks rows that may cause their errors themselves, and whether other rows succeed meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -6,21 +6,21 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// A row that may be the cause of its error.
 #[derive(Debug)]
 pub(super) struct Suspect {
-    /// The replicas of its partition.
+    /// The replicas of the row's partition.
     replicas: Vec<[u8; 16]>,
     others_succeeded: AtomicBool,
 }
 
-/// All suspects that are being tried again.
+/// The suspects that are being tried again while no row with the same replicas has succeeded.
 #[derive(Debug, Default)]
 pub(super) struct Suspects {
-    /// Whether there are suspects. Lets successes return at once while there are none.
+    /// Whether there are suspects. While there are none, a success does not take the lock.
     any: AtomicBool,
     all: Mutex<Vec<Weak<Suspect>>>,
 }
 
 impl Suspect {
-    /// Whether a row with the same replicas has succeeded since this one first failed.
+    /// Whether a row with the same replicas has succeeded since this row first failed.
     pub(super) fn others_succeeded(&self) -> bool {
         self.others_succeeded.load(Ordering::Relaxed)
     }

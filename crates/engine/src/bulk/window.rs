@@ -1,4 +1,4 @@
-//! The window: the requests of a bulk that are in flight, limited in number.
+//! The window: keeps a limited number of a bulk's requests in flight.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,30 +32,32 @@ pub(super) struct Limits {
     pub(super) pace: Pace,
     /// How long a row is sent again after errors that may pass.
     pub(super) patience: Duration,
-    /// Whether rows that may have been written may be sent again at all.
+    /// Whether rows that may have been written may be sent again.
     pub(super) is_repeatable: bool,
     pub(super) progress: Option<Arc<Progress>>,
-    /// True when the session is being closed. Then no row waits to be sent again.
+    /// The value becomes true when the session is being closed. Then no row waits to be sent again.
     pub(super) draining: Option<watch::Receiver<bool>>,
 }
 
-/// Answers questions about rows and errors that need the session and the statement.
+/// Answers the window's questions about rows and errors. The answers need the session.
 pub(super) trait Judge: Send + Sync {
-    /// Claims the rows: waits until no other request writes them. `None` if claims are not needed.
+    /// Returns a future that waits until no other request writes the rows, and claims them. Returns
+    /// `None` if claims are not needed.
     fn claim(&self, rows: &RequestRows) -> Option<BoxFuture<'static, Claim>>;
 
     /// The replicas of the first row's partition, sorted so that they can be compared.
     fn replicas(&self, rows: &RequestRows) -> Vec<[u8; 16]>;
 
-    /// If a value of the first row explains the server's error, returns an error that names it.
+    /// If a value of the first row explains the server's error, returns an error that names the
+    /// value.
     fn blame(&self, rows: &RequestRows, error: &EngineError) -> Option<EngineError>;
 
-    /// A row fails for good after this many tries, if other rows succeed on its replicas.
+    /// The number of tries after which a row fails for good, if other rows succeed on its replicas.
     fn tries(&self) -> usize {
         3
     }
 
-    /// Whether the replicas of the first row answer a read.
+    /// Returns a future that says whether the replicas of the first row answer a read.
     fn probe(&self, rows: &RequestRows) -> BoxFuture<'static, bool>;
 }
 
@@ -68,7 +70,7 @@ struct Window<S> {
     max_failures: usize,
     failures: Arc<AtomicUsize>,
     outcome: Mutex<BulkOutcome>,
-    /// The maximum number of slots. `occupied` is the current number.
+    /// The maximum number of occupied slots. `occupied` is their current number.
     limit: AtomicUsize,
     occupied: AtomicUsize,
     /// The number of rows that wait, without a slot, to be tried again.
@@ -85,18 +87,19 @@ struct Window<S> {
 
 /// The pauses before a row is sent again: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// If no other row has succeeded on its replicas, a suspect fails after this many more tries,
-/// provided that the replicas answer a read.
+/// A suspect fails after this many more tries than [`Judge::tries`] if its replicas answer a read,
+/// even if no other row has succeeded on them.
 const SUSPECT_EXTRA_TRIES: usize = 2;
-/// After a batch has failed, this many of its rows are sent at a time.
+/// After a batch has failed, up to this many of its rows are sent at a time.
 const ONE_BY_ONE_IN_FLIGHT: usize = 16;
 /// The maximum number of rows that wait without a slot.
 const MAX_ASIDE: usize = 256;
-/// How often a pause checks whether the bulk was stopped.
+/// The interval at which a pause checks whether the bulk was stopped.
 const NAP: Duration = Duration::from_millis(200);
 
-/// Keeps slots busy with the requests that `send` makes from rows, until there are no more rows or
-/// too many have failed. There are `concurrency` slots, or as many as the control allows.
+/// Keeps slots busy with the requests that `send` makes from rows, until there are no more rows,
+/// too many have failed, or the bulk is stopped. There are up to `concurrency` slots, or as many as
+/// the control allows.
 ///
 /// A slot is a tokio task that sends one request after another, while there are rows. A single task
 /// for all requests would cost more: it would exhaust tokio's budget for a task, and then poll all
@@ -139,7 +142,7 @@ where
         outages: Outages::new(),
     });
     window.tell_limit(limit);
-    // If this future is dropped, the set drops all requests.
+    // If this future is dropped, the set aborts all slots.
     let mut slots = JoinSet::new();
     loop {
         let mut input_is_open = true;
@@ -211,7 +214,7 @@ where
         rows_one_by_one.for_each_concurrent(ONE_BY_ONE_IN_FLIGHT, send).await;
     }
 
-    /// Sends a request. After errors that may pass, sends it again until `patience` is over.
+    /// Sends a request, and sends it again after errors that may pass, until `patience` is over.
     async fn send_patiently(&self, mut rows: RequestRows) -> Result<Option<Response>, EngineError> {
         let (mut since, mut pause, mut tries) = (None, PAUSES.0, 0);
         let mut retry_guard = RetryGuard { progress: self.progress.as_deref(), rows: 0 };
@@ -256,7 +259,7 @@ where
                 return Err(error);
             }
             if error.may_be_of_row() {
-                // The caller then sends each row of the batch by itself.
+                // After this error, the caller sends each row of the batch by itself.
                 if count > 1 {
                     return Err(error);
                 }
@@ -288,7 +291,7 @@ where
             if !goes_on {
                 return Err(error);
             }
-            // The pauses differ: rows that are sent together again would fail together again.
+            // The pauses differ: rows that were sent again together might fail together again.
             pause = (pause * 2 - pause / 4 * (retry_rows.index() % 3) as u32).min(PAUSES.1);
             self.progress.as_ref().inspect(|progress| progress.sent_again(count));
             rows = retry_rows;
@@ -339,7 +342,8 @@ impl<S> Window<S> {
         self.occupied.load(Ordering::Relaxed) < self.limit.load(Ordering::Relaxed)
     }
 
-    /// Frees the slot of a waiting row. Returns false if `MAX_ASIDE` rows wait without one.
+    /// Frees the slot of a waiting row. Returns false, and frees nothing, if `MAX_ASIDE` rows wait
+    /// without a slot.
     fn leave(&self) -> bool {
         if self.aside.fetch_add(1, Ordering::Relaxed) >= MAX_ASIDE {
             self.aside.fetch_sub(1, Ordering::Relaxed);
@@ -360,7 +364,8 @@ impl<S> Window<S> {
         self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Waits. Returns false early if the bulk is stopped, or its session is being closed.
+    /// Waits for a pause. Returns false early if the bulk is stopped, or the session is being
+    /// closed.
     async fn nap(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         while let Some(remaining) = until.checked_duration_since(Instant::now()) {
@@ -391,7 +396,7 @@ impl<S> Window<S> {
         let mut control = control.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         match (result, mode) {
             (Ok(_), SendMode::Established) => control.on_success(now - began, in_flight),
-            // Latencies of rows by themselves and of batches cannot be compared.
+            // The latencies of single rows and of batches cannot be compared.
             (Ok(_), SendMode::OnTrial) => return,
             (Ok(_), SendMode::Adopted) => control.forget(),
             (Err(error), _) if error.may_pass() && !error.may_be_of_row() => {
@@ -416,7 +421,7 @@ impl<S> Window<S> {
     }
 }
 
-/// Counts rows as being tried again in the progress, until it is dropped.
+/// Counts rows in the progress as being tried again, until the guard is dropped.
 struct RetryGuard<'a> {
     progress: Option<&'a Progress>,
     rows: usize,

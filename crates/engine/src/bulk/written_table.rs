@@ -1,8 +1,8 @@
 //! Keeps a bulk from writing list elements twice, and finds the values that cause an error.
 //!
 //! At each INSERT, a server gives each element of a non-frozen list a new id. The INSERT deletes
-//! older elements, but not those written in the same microsecond. So a list that is written twice
-//! with one write time contains its elements twice.
+//! older elements, but not those that have its own write time. So a list that is written twice with
+//! one write time contains its elements twice.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,11 +19,11 @@ use crate::error::EngineError;
 use crate::statement::Prepared;
 use crate::statement::nulls::null_of;
 
-/// The facts about its table that a bulk needs. The default contains none.
+/// The facts that a bulk needs about the table that it writes. The default contains none.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenTable {
     /// The bind markers of the primary key, or of the partition key if static columns are written.
-    /// Rows that are equal in them may write the same cells.
+    /// Rows with equal values of these markers may write the same cells.
     pub key: Vec<usize>,
     /// The bind markers of static columns.
     pub statics: Vec<usize>,
@@ -31,12 +31,12 @@ pub struct WrittenTable {
     pub lists: Option<Lists>,
     /// Whether the bulk writes vectors that have an index.
     pub has_indexes: bool,
-    /// A statement that reads one row, to check whether its replicas answer, and the bulk's bind
-    /// markers that have the statement's values.
+    /// A statement that reads one row, to check whether the row's replicas answer. With it, the
+    /// bulk's bind markers that have the values of this statement.
     pub probe: Option<(Arc<str>, Vec<usize>)>,
 }
 
-/// The lists, not frozen, that a bulk writes.
+/// How a bulk writes lists that are not frozen.
 #[derive(Clone, Debug)]
 pub struct Lists {
     pub times: Times,
@@ -47,7 +47,7 @@ pub struct Lists {
 pub enum Times {
     /// Each request gets a time of its own, from the server or from the session's clock.
     Automatic,
-    /// A row's time is this one, in microseconds, plus the number of the row, or later. Rows with
+    /// A row's time is at least this time, in microseconds, plus the number of the row. Rows with
     /// the same key get different times, and so do the attempts of one row.
     Counted(i64),
     /// The program has chosen the times, so a row may have been written with its time before. The
@@ -77,7 +77,7 @@ pub struct ListRead {
 pub(super) struct WrittenList<'a> {
     /// The index of the list's bind marker.
     pub(super) marker: usize,
-    /// The new bytes; `None` for null.
+    /// The new bytes, or `None` for null.
     pub(super) written: Option<&'a [u8]>,
     pub(super) stored: Option<Vec<u8>>,
     /// The write times of the stored list's elements, as the bytes of a list.
@@ -87,11 +87,11 @@ pub(super) struct WrittenList<'a> {
 /// How a stored list relates to the list that is about to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListState {
-    /// No stored element has this time.
+    /// The stored list does not keep the new list from being written at its time.
     Free,
-    /// The list is stored already, with this time or a later one, perhaps with later changes.
+    /// The new list is stored already, with its time or a later one, perhaps with later changes.
     Same,
-    /// Another list is stored with this time.
+    /// A different list is stored with the time of the new list.
     Conflict,
 }
 
@@ -121,7 +121,7 @@ pub(super) fn compare(
     })
 }
 
-/// The write time in a row; `None` if the server chooses it.
+/// Returns the write time of a row, or `None` if the row leaves the choice to the server.
 pub(super) fn time_of(time: Time, row: RowRef<'_>) -> Option<i64> {
     match time {
         Time::Constant(time) => Some(time),
@@ -197,14 +197,14 @@ pub(super) struct Claims {
 #[derive(Debug, Default)]
 struct Keys {
     held: HashMap<u64, Held>,
-    /// When there are more entries than this, ended claims are removed.
+    /// When there are more entries than this and than [`SWEEP_AT`], old claims are removed.
     sweep_at: usize,
 }
 
 /// A key that is or was claimed.
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    /// When the claim ends. `None` while its request is in flight.
+    /// The time at which the claim ends. The field is `None` while the request is in flight.
     until: Option<Instant>,
     /// The last write time that was chosen for the key.
     last: i64,
@@ -213,11 +213,11 @@ struct Held {
 /// A claim lasts this much longer than its request, because two nodes that write within one
 /// millisecond may choose the same write time.
 const CLAIM_MARGIN: Duration = Duration::from_millis(2);
-/// How long the last write time of a key is kept at least, for rows that waited for the key.
+/// The last write time of a key is kept for at least this long, for rows that wait for the key.
 const KNOWN: Duration = Duration::from_secs(1);
 const SWEEP_AT: usize = 8192;
 
-/// Claimed keys. They are released when the claim is dropped.
+/// Claimed keys. They are free [`CLAIM_MARGIN`] after the claim is dropped.
 pub(super) struct Claim {
     claims: Arc<Claims>,
     keys: Vec<u64>,
@@ -226,14 +226,14 @@ pub(super) struct Claim {
 }
 
 impl Claims {
-    /// Waits until no other request has one of the keys.
+    /// Waits until no other request has one of the keys, and claims them.
     pub(super) async fn claim(self: &Arc<Self>, mut keys: Vec<u64>) -> Claim {
         keys.sort_unstable();
         keys.dedup();
         loop {
             let released = self.released.notified();
             tokio::pin!(released);
-            // Registers before the check, so that no release between the two is missed.
+            // The wait is registered before the check, so no release between the two is missed.
             released.as_mut().enable();
             match self.try_claim(&keys) {
                 Ok(last) => {
@@ -247,7 +247,7 @@ impl Claims {
     }
 
     /// Claims all keys, and returns their latest write time. If a key is held, claims none, and
-    /// returns the time at which that key is free, if it is known.
+    /// returns the time at which that key is free, if that time is known.
     fn try_claim(&self, keys: &[u64]) -> Result<i64, Option<Instant>> {
         let now = Instant::now();
         let mut all = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -284,7 +284,7 @@ impl Drop for Claim {
     }
 }
 
-/// The hash of some cells of a row.
+/// The hash of a row's cells at `markers`.
 pub(super) fn hash_of(row: RowRef<'_>, markers: &[usize]) -> u64 {
     let cells: Vec<Cell<'_>> = row.cells().collect();
     hash(markers.iter().map(|&marker| cells.get(marker).copied()))
@@ -318,7 +318,8 @@ mod tests {
         assert_eq!(state_of(5, &[b"x"], &[4]), ListState::Free);
         assert_eq!(state_of(5, &[b"a", b"b"], &[5, 5]), ListState::Same);
         assert_eq!(state_of(5, &[b"a", b"b"], &[7, 7]), ListState::Same);
-        // An equal but older list must get the new time. A write between the two must not win.
+        // An equal but older list must get the new time. A write between the two times must not
+        // win.
         assert_eq!(state_of(5, &[b"a", b"b"], &[4, 4]), ListState::Free);
         assert_eq!(state_of(5, &[b"x"], &[5]), ListState::Conflict);
         assert_eq!(state_of(5, &[b"a", b"b", b"c"], &[5, 5, 9]), ListState::Same);
@@ -354,7 +355,7 @@ mod tests {
         let waiting = tokio::spawn(async move { first_claims.claim(vec![2, 4]).await });
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!waiting.is_finished());
-        // A claim takes all keys or none: the waiting claim has not taken its other key.
+        // A claim takes all keys or none: the waiting claim has not taken key 4.
         drop(other.claim(vec![4]).await);
         drop(first);
         drop(waiting.await.unwrap());

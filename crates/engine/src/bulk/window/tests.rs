@@ -39,7 +39,7 @@ fn limits(max_failures: usize) -> Limits {
     }
 }
 
-/// A judge without claims and explanations of errors.
+/// A judge that makes no claims and explains no errors.
 struct Nobody;
 
 impl Judge for Nobody {
@@ -47,7 +47,7 @@ impl Judge for Nobody {
         None
     }
 
-    /// Rows with even numbers are on one node, the others on another.
+    /// Rows with even numbers are on one node, and rows with odd numbers on another.
     fn replicas(&self, rows: &RequestRows) -> Vec<[u8; 16]> {
         let number = rows.rows().next().unwrap().0;
         vec![[(number % 2) as u8; 16]]
@@ -174,7 +174,7 @@ fn patience_ends_and_so_do_pauses_of_a_bulk_that_is_stopped() {
     let began = std::time::Instant::now();
     let limits = Limits { patience: Duration::from_secs(600), ..limits(0) };
     let outcome = timed(send_all(intake, &Silent, limits, false, nobody(), |row| {
-        // Row 2 fails for good, while the others wait to be sent again.
+        // Row 2 fails for good, while the other rows wait to be sent again.
         let number = row.rows().next().unwrap().0;
         async move {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -256,7 +256,7 @@ fn failure_for_good() -> EngineError {
     EngineError::new(ErrorKind::Encode, "no")
 }
 
-/// Three partitions of five rows each, whose numbers begin with 100.
+/// Makes three partitions of five rows each. The row numbers begin with 100.
 fn in_partitions() -> Arc<Intake> {
     let batches = Batches { key: vec![0, 1], same: vec![], most_bytes: 1000, always: true };
     let intake = Arc::new(Intake::new(Batcher::new(batches, &[0])));
@@ -331,7 +331,7 @@ fn rates_hold_rows_back() {
     let began = std::time::Instant::now();
     let limits = Limits { pace, ..limits(0) };
     let outcome = timed(send_all(intake, &Silent, limits, false, nobody(), |_| async { Ok(None) }));
-    // Ten rows are sent at once, and fifty in half a second.
+    // Ten rows are sent at once, and the other fifty in half a second.
     assert!(began.elapsed() >= Duration::from_millis(450));
     assert_eq!(outcome.succeeded, 60);
 }
