@@ -10,9 +10,9 @@ use turbocql_codec::Page;
 /// The response to a request. No value in it is decoded.
 #[derive(Clone, Debug)]
 pub struct Response {
-    /// The rows; `None` for a statement without a result.
+    /// The rows, or `None` for a statement without a result.
     pub page: Option<Page>,
-    /// The position of the next page; `None` if there is no next page.
+    /// The position of the next page, or `None` if there is no next page.
     pub next: Option<PagingState>,
     pub warnings: Vec<String>,
     pub tracing_id: Option<[u8; 16]>,
@@ -21,7 +21,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Whether the page has no rows, and another follows.
+    /// Whether the page has no rows, and another page follows.
     pub fn is_empty_page(&self) -> bool {
         self.next.is_some() && self.page.as_ref().is_some_and(|page| page.row_count == 0)
     }

@@ -1,4 +1,4 @@
-//! Authentication by code outside this crate, which may block.
+//! Authenticates connections with code outside this crate. This code may block.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,7 +42,8 @@ impl AuthenticatorProvider for Provider {
     }
 }
 
-/// A conversation; `None` while it is used on another thread, and after a panic there.
+/// A conversation. The value is `None` while another thread uses the conversation, and after a
+/// panic on that thread.
 struct Session(Mutex<Option<Box<dyn Conversation>>>);
 
 impl Session {

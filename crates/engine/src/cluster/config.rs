@@ -23,13 +23,13 @@ pub enum Pool {
 /// All settings of a session.
 #[derive(Clone)]
 pub struct Config {
-    /// `host:port` each. An IPv6 address is written in brackets.
+    /// Each contact point is `host:port`. An IPv6 address is written in brackets.
     pub contact_points: Vec<String>,
     /// The keyspace to use. The name is case-sensitive and used unchanged.
     pub keyspace: Option<String>,
     pub user: Option<String>,
     pub password: Option<String>,
-    /// Used instead of user and password.
+    /// The authenticator that is used instead of the user and the password.
     pub authenticator: Option<Arc<dyn Authenticate>>,
     pub tls: Option<Tls>,
     /// The default profile, for requests that name no profile.
@@ -39,24 +39,25 @@ pub struct Config {
     /// The time limit for connecting, for all contact points together.
     pub connect_timeout: Duration,
     pub compression: Option<Compression>,
-    /// Rows per page. Below 1, results are not paged.
+    /// The number of rows per page. Below 1, results are not paged.
     pub page_size: i32,
     pub application_name: Option<String>,
     pub application_version: Option<String>,
     pub pool: Option<Pool>,
     /// Whether connections may use the port at which ScyllaDB lets the client choose the shard.
     pub shard_aware_port: bool,
-    /// How long a connection may be silent before a keepalive request is sent; `None` for the
+    /// How long a connection may be silent before a keepalive request is sent. `None` means the
     /// ScyllaDB driver's default. In a build without the edits of the driver's crates, this is the
     /// time between keepalive requests.
     pub keepalive_interval: Option<Duration>,
-    /// How long a connection may stay silent after a keepalive request before it is closed; `None`
-    /// for the ScyllaDB driver's default.
+    /// How long a connection may stay silent after a keepalive request before it is closed. `None`
+    /// means the ScyllaDB driver's default.
     pub keepalive_timeout: Option<Duration>,
-    /// The time between the operating system's TCP keepalive probes; `None` for no probes.
+    /// The time between the operating system's TCP keepalive probes. `None` means no probes.
     pub tcp_keepalive: Option<Duration>,
-    /// The maximum length of a frame's body, as it arrives and once decompressed. A longer one ends
-    /// its connection. Has no effect in a build without the edits of the driver's crates.
+    /// The maximum length of a frame's body, as it arrives and once decompressed. A longer body
+    /// ends its connection. The setting has no effect in a build without the edits of the driver's
+    /// crates.
     pub max_frame_bytes: usize,
     /// The local address of connections.
     pub local_address: Option<IpAddr>,
@@ -71,7 +72,7 @@ pub struct Config {
     pub agreement_timeout: Option<Duration>,
     /// The maximum number of requests in flight.
     pub max_in_flight: usize,
-    /// Further requests wait while the values of requests in flight have this many bytes.
+    /// Further requests wait while the values of requests in flight have at least this many bytes.
     pub max_in_flight_bytes: usize,
     /// Whether error messages may quote values and literals of statements from the server's text.
     pub values_in_errors: bool,
@@ -115,7 +116,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Refuses settings that would fail later, with a less clear error.
+    /// Refuses settings that would cause a less clear error later.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         let refuse = |message: String| Err(EngineError::new(ErrorKind::Config, message));
         if self.contact_points.is_empty() {

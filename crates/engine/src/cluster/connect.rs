@@ -25,7 +25,7 @@ const TRACE_ATTEMPTS: NonZeroU32 = NonZeroU32::new(40).unwrap();
 /// The time between two reads of an incomplete trace.
 const TRACE_INTERVAL: Duration = Duration::from_millis(25);
 
-/// How long to wait for the other contact points after the first has answered.
+/// How long to wait for the other contact points after one has answered.
 const OTHER_CONTACT_POINTS_WAIT: Duration = Duration::from_millis(50);
 
 /// Opens a session. `profile` is the ScyllaDB driver's form of the default profile.
@@ -36,7 +36,7 @@ pub(crate) async fn connect(
     config.check()?;
     #[cfg(edited_crates)]
     {
-        // It is set once per process, so later calls have no effect.
+        // The function is set once per process, so later calls of `set` have no effect.
         let _ = scylla::statement::prepared::STILL_FIT.set(crate::statement::fits::still_fit);
     }
     let began = Instant::now();
@@ -77,10 +77,10 @@ struct ContactPoints {
     took: Duration,
 }
 
-/// Finds the contact points that answer. All are asked at the same time.
+/// Finds the contact points that answer. All contact points are asked at the same time.
 ///
 /// The ScyllaDB driver tries them one after another, in random order, and reports only the last
-/// failure. A single address that drops packets would cost it a whole connect timeout.
+/// failure. A single address that drops packets would cost the driver a whole connect timeout.
 async fn ask_contact_points(
     contact_points: &[String],
     tls: Option<&Arc<ClientConfig>>,
@@ -129,11 +129,11 @@ fn builder(
         .compression(config.compression.map(Into::into))
         .disallow_shard_aware_port(!config.shard_aware_port)
         .local_ip_address(config.local_address)
-        // The server may still be writing the trace when its answer arrives.
+        // The server may still be writing the trace of a request when the answer arrives.
         .tracing_info_fetch_attempts(TRACE_ATTEMPTS)
         .tracing_info_fetch_interval(TRACE_INTERVAL)
         // One column of a type that the ScyllaDB driver does not know would make every read of the
-        // full schema fail. Discovery and routing would fail too. Routing needs the keyspaces only.
+        // full schema fail. Discovery and routing would fail too. Routing needs only the keyspaces.
         .fetch_full_schema_metadata(false);
     if let Some(tls) = tls {
         builder = builder.tls_context(Some(TlsContext::from(Arc::clone(tls))));

@@ -20,7 +20,8 @@ use tokio_rustls::TlsConnector;
 use crate::cluster::config::Config;
 use crate::policies::profile::Allowed;
 
-/// Probes all addresses of a contact point. If none answers, fails with the last reason.
+/// Probes all addresses of a contact point until one answers. If none answers, fails with the last
+/// reason.
 pub(crate) async fn reach(
     contact_point: &str,
     tls: Option<&Arc<ClientConfig>>,
@@ -48,7 +49,7 @@ async fn probe(
 ) -> std::io::Result<()> {
     let stream = TcpStream::connect(address).await?;
     let Some(tls) = tls else { return ask(stream, "", may_lack_cql).await };
-    // Nodes are identified by their addresses, as in the ScyllaDB driver.
+    // The TLS server name of a node is its address, as in the ScyllaDB driver.
     let node = ServerName::from(address.ip().to_canonical());
     let stream = TlsConnector::from(Arc::clone(tls)).connect(node, stream).await;
     let stream = stream.map_err(|error| {
@@ -80,7 +81,7 @@ async fn ask(
     how: &str,
     may_lack_cql: bool,
 ) -> std::io::Result<()> {
-    /// Version 4, no flags, stream 0, OPTIONS, no body.
+    /// The frame has version 4, no flags, stream 0, the opcode of OPTIONS, and no body.
     const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
     /// The bit of the version that marks a response.
     const RESPONSE: u8 = 0x80;
@@ -187,7 +188,8 @@ impl Endpoints {
         failures
     }
 
-    /// How long to wait for a node's answer to [`Endpoints::probe`]. A node far away has more time.
+    /// How long to wait for a node's answer to [`Endpoints::probe`]. A node whose last answer took
+    /// long gets more time.
     pub(crate) fn patience(&self, at: SocketAddr) -> Duration {
         let took = match self.states().get(&at) {
             Some(ProbeResult::Answers(_, took)) => *took,
@@ -198,7 +200,7 @@ impl Endpoints {
         (took * 4).min(self.limit).max(LEAST_PATIENCE)
     }
 
-    /// Probes the node at an address, on a new connection. Has no time limit of its own.
+    /// Probes the node at an address, on a new connection, without a time limit.
     pub(crate) async fn probe(&self, at: SocketAddr) -> std::io::Result<()> {
         let began = Instant::now();
         probe(at, self.tls.as_ref(), false).await?;

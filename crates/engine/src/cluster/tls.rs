@@ -18,7 +18,7 @@ use crate::error::{EngineError, ErrorKind};
 /// How connections are encrypted. Certificates and keys are PEM.
 #[derive(Clone, Default)]
 pub struct Tls {
-    /// The certificates of trusted authorities; `None` for those of the system.
+    /// The certificates of trusted authorities. `None` means those that the system trusts.
     pub authorities: Option<Vec<u8>>,
     /// The client's certificate, and the certificates between it and its authority.
     pub certificate: Option<Vec<u8>>,
@@ -51,7 +51,7 @@ fn refuse(reason: impl fmt::Display) -> EngineError {
 }
 
 impl Tls {
-    /// The configuration for rustls. `contact_points` are `host:port` each.
+    /// Returns the configuration for rustls. Each of `contact_points` is `host:port`.
     pub(crate) fn client(&self, contact_points: &[String]) -> Result<ClientConfig, EngineError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let verifier = self.verifier(&provider, contact_points)?;
@@ -156,8 +156,8 @@ fn certificates(setting: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>
     Ok(certificates)
 }
 
-/// Accepts a certificate that is valid for the node's address, or for one of the names by which the
-/// user knows the cluster. Nodes announce each other only by address.
+/// With [`Verify::Full`], accepts a certificate that is valid for the node's address, or for one of
+/// the names by which the user knows the cluster. Nodes announce each other only by address.
 #[derive(Debug)]
 struct NodeVerifier {
     chain: Option<Arc<WebPkiServerVerifier>>,

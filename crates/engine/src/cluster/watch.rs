@@ -1,7 +1,8 @@
 //! Notices nodes that have fallen silent, and sends requests to the other nodes.
 //!
-//! A node that hangs (a paused process, a disk that does not answer, a host without power) keeps its
-//! connections open. Without the watch, requests are sent to it until the keepalive closes them.
+//! A node that hangs (a paused process, a disk that does not answer, a host without power) keeps
+//! its connections open. Without the watch, requests would be sent to such a node until the
+//! keepalive closes its connections.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{Ordering, fence};
@@ -26,19 +27,21 @@ const TICK: Duration = Duration::from_millis(100);
 /// The number of ticks that requests to a node may be unanswered before the watch probes the node.
 const PATIENCE: u64 = 2;
 
-/// The least number of ticks between two probes of a node that has answered the last one.
+/// After a node has answered a probe, the watch waits at least this many ticks before it probes the
+/// node again.
 const ASKED: u64 = 10;
 
 /// When no requests are sent, all nodes are probed after this time.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// After this many ticks without waiting requests, the watch stops counting ticks.
+/// After this many ticks without waiting requests and silent nodes, the watch stops counting ticks.
 const QUIET: u64 = 20;
 
 /// The time limit of a request that the watch sends.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// A silent node is probed again after 2 ticks, then after twice as many each time, up to this.
+/// A silent node is probed again after 2 ticks, then after twice as many each time, up to this
+/// many.
 const SLOWEST: u64 = 20;
 
 /// A probe that took this much longer than its time limit says nothing about the node: this process
@@ -90,7 +93,8 @@ impl Watch {
         }
     }
 
-    /// Counts ticks until no request has waited for a while. Returns false if the session is gone.
+    /// Counts ticks until no request has waited, and no node was silent, for a while. Returns false
+    /// if the session is gone.
     async fn count_ticks(self: &Arc<Self>) -> bool {
         let silence = &self.silence;
         let mut ticks = interval(TICK);
@@ -123,14 +127,15 @@ impl Watch {
             let is_silent = state.silent.load(Ordering::Relaxed);
             silent += usize::from(is_silent);
             if !node.is_connected() {
-                // The balancing policy leaves such a node out by itself, and its pool reconnects.
+                // The balancing policy leaves such a node out by itself, and the node's pool
+                // reconnects.
                 state.answered();
             }
             let since = state.waiting.load(Ordering::Relaxed);
             waits |= since != 0;
             let unanswered = since != 0 && now.saturating_sub(since) >= PATIENCE;
             let due = now >= state.ask_at.load(Ordering::Relaxed);
-            // The only node cannot be left out, but a silent node may have become the only one.
+            // The only node cannot be left out, so it is probed only if it is silent already.
             if due
                 && (is_silent || (several && unanswered))
                 && let Some(asking) = Asking::begin(state)
@@ -144,8 +149,8 @@ impl Watch {
         waits || silent > 0
     }
 
-    /// Probes a node on a separate connection: on the others, the answer would wait behind their
-    /// traffic.
+    /// Probes a node on a separate connection: on the session's connections, the answer would wait
+    /// behind their traffic.
     async fn ask(self: Arc<Self>, node: Arc<Node>, asking: Asking, session: Arc<dyn Watched>) {
         let (silence, state) = (&self.silence, &asking.0);
         let at = SocketAddr::new(node.address.ip(), node.address.port());
@@ -153,12 +158,12 @@ impl Watch {
         let limit = self.endpoints.patience(at);
         let began = Instant::now();
         let alive = match timeout(limit, self.endpoints.probe(at)).await {
-            // The node answers. If it refused the connection, its pool handles that.
+            // The node answers, or it refuses the connection. Its pool handles a refusal.
             Ok(_) => true,
             Err(_) => began.elapsed() > limit + PAUSED,
         };
         let was_silent = state.silent.load(Ordering::Relaxed);
-        // A node that was silent must also answer one request.
+        // A connected node that was silent must also answer one request.
         let alive =
             alive && (!was_silent || !node.is_connected() || self.request(&node, &*session).await);
         let now = silence.tick.load(Ordering::Relaxed);
@@ -180,7 +185,7 @@ impl Watch {
         }
     }
 
-    /// Sends a request to a node. Returns whether an answer comes in time.
+    /// Sends a request to a node. Returns whether an answer or an error comes in time.
     async fn request(&self, node: &Arc<Node>, session: &dyn Watched) -> bool {
         let mut statement = Statement::new("SELECT key FROM system.local WHERE key = 'local'");
         let target = NodeIdentifier::Node(Arc::clone(node));
@@ -199,8 +204,8 @@ impl Watch {
         }
     }
 
-    /// Sends one request to each node. A node that does not answer is probed like one that has left
-    /// requests unanswered.
+    /// Sends one request to each connected node. A node that does not answer is probed like one
+    /// that has left requests unanswered.
     async fn ask_all(self: &Arc<Self>, session: &Arc<dyn Watched>) {
         let cluster = session.engine().get_cluster_state();
         let nodes = cluster.get_nodes_info();

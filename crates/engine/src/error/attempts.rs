@@ -1,4 +1,4 @@
-//! The attempts of one request, recorded only for its error.
+//! Records the attempts of one request. The record is used only for the request's error.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -52,7 +52,7 @@ struct Begun {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tried {
     pub node: SocketAddr,
-    /// The failure. `None` if the attempt has not ended.
+    /// The failure. The field is `None` if the attempt has not ended.
     pub answer: Option<String>,
     /// The time from the beginning of the request to the beginning of the attempt.
     pub began: Duration,
@@ -103,7 +103,7 @@ impl Attempts {
         self.seen().succeeded
     }
 
-    /// Whether any attempt may have been applied: a failed one, or one that has not ended.
+    /// Whether any attempt may have been applied. An attempt that has not ended may have been.
     pub(crate) fn may_have_applied(&self) -> bool {
         let seen = self.seen();
         self.effect != Effect::Reads && (seen.uncertain || seen.succeeded || seen.open.is_some())

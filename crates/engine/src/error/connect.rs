@@ -22,7 +22,8 @@ pub(crate) fn unreachable(reasons: &[(String, String)], elapsed: Duration) -> En
 }
 
 /// The error if the ScyllaDB driver could not open a session. `contact_points` are the contact
-/// points that were passed to it. `silent` are those that had not answered turbocql, with reasons.
+/// points that were passed to it. `silent` has the contact points that did not answer turbocql,
+/// with the reasons.
 pub(crate) fn connecting(
     error: &NewSessionError,
     contact_points: &[String],
@@ -37,7 +38,7 @@ pub(crate) fn connecting(
         NewSessionError::EmptyKnownNodesList => {
             EngineError::new(ErrorKind::Config, format!("{doing}: no contact points"))
         }
-        // The error of the control connection, which has no pool, despite the name of the variant.
+        // This is the error of the control connection. It has no pool, despite the variant's name.
         NewSessionError::MetadataError(MetadataError::ConnectionPoolError(
             ConnectionPoolError::Broken { last_connection_error },
         )) => connection_error(&doing, last_connection_error),

@@ -8,19 +8,20 @@ pub(crate) enum Effect {
     /// A write to one partition. If the server refuses it before it begins, nothing is applied.
     Writes,
     /// A logged batch. The server checks that enough replicas of all partitions are alive before it
-    /// stores the batch, so nothing is applied after `Unavailable`. `Overloaded` may come later.
+    /// stores the batch, so nothing is applied after `Unavailable`. `Overloaded` may come after the
+    /// server has stored the batch.
     Logged,
     /// A conditional update, or a write to several partitions. The server carries it out in stages.
-    /// Even `Unavailable` or `Overloaded` may come from a later stage, after the first has been
-    /// applied.
+    /// Even `Unavailable` or `Overloaded` may come from a later stage, after the first stage has
+    /// been applied.
     Staged,
 }
 
 impl Effect {
     /// Decides by the words of the statement. The first word shows whether the statement reads, or
     /// is a batch. Any other statement that contains `IF` counts as a conditional update, and one
-    /// that contains `IN` as a write to several partitions, even if the word is inside a string.
-    /// This mistake is safe: the write is retried less often.
+    /// that contains `IN` as a write to several partitions. A word inside a string counts too. This
+    /// mistake is safe: the write is retried less often.
     pub(crate) fn of(text: &str) -> Effect {
         const READS: [&str; 5] = ["SELECT", "LIST", "DESCRIBE", "DESC", "USE"];
         const STAGED: [&str; 3] = ["BEGIN", "IF", "IN"];
@@ -45,7 +46,7 @@ pub fn has_condition(text: &str) -> bool {
             .any(|word| word.eq_ignore_ascii_case("IF") || ends_in_if(word))
 }
 
-/// Whether a statement has a word, in any case. One inside a string counts too.
+/// Whether a statement has a word, in any case. A word inside a string counts too.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.into_iter().any(|candidate| candidate.eq_ignore_ascii_case(word))

@@ -27,11 +27,13 @@ use crate::terms::UnknownName;
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineError {
     pub kind: ErrorKind,
-    /// The action, the node, the time that the action took, and the server's message.
+    /// The message. It names the action and, if they are known, the node, the elapsed time and the
+    /// server's text.
     pub message: String,
-    /// The CQL error code, when the server answered with an error.
+    /// The CQL error code, if the server answered with an error whose code is known.
     pub code: Option<i32>,
-    /// `ip:port` of the node of the last attempt.
+    /// `ip:port` of the node whose failure is reported. Usually this is the node of the last
+    /// attempt.
     pub coordinator: Option<Box<str>>,
     /// The number of attempts that were begun.
     pub attempts: Option<u32>,
@@ -95,8 +97,8 @@ impl EngineError {
     pub fn may_pass(&self) -> bool {
         match self.kind {
             ErrorKind::Timeout | ErrorKind::Broken | ErrorKind::Unavailable => true,
-            // Server error, unavailable, overloaded, bootstrapping, and timeouts and failures of
-            // writes and reads.
+            // The codes are server error, unavailable, overloaded, bootstrapping, and timeouts and
+            // failures of writes and reads.
             ErrorKind::Server => {
                 const CODES: [i32; 8] =
                     [0x0000, 0x1000, 0x1001, 0x1002, 0x1100, 0x1200, 0x1300, 0x1500];
@@ -120,7 +122,7 @@ impl EngineError {
     }
 
     /// Whether ScyllaDB refused the request because of the partition's rate limit. The error has no
-    /// `code`, because each connection negotiates it.
+    /// `code`, because each connection negotiates the code.
     pub fn is_rate_limited(&self) -> bool {
         self.kind == ErrorKind::Server
             && self.code.is_none()
@@ -132,7 +134,7 @@ impl EngineError {
         self.kind == ErrorKind::Server && self.code == Some(0x1000)
     }
 
-    /// The same error, with its reason in front of the message.
+    /// Returns the same error, with `reason` in front of its message.
     pub(crate) fn explained(self, reason: &str) -> EngineError {
         EngineError { message: format!("{reason}; {}", self.message), ..self }
     }

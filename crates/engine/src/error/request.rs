@@ -23,14 +23,15 @@ pub(crate) const MEANS_OTHERWISE: &str = "the statement had to be prepared again
 pub(crate) fn attempt_may_have_applied(error: &RequestAttemptError, effect: Effect) -> bool {
     match error {
         _ if effect == Effect::Reads => false,
-        // Never sent, or refused because the server did not have the prepared statement.
+        // The request was never sent, or refused because the server did not have the prepared
+        // statement.
         RequestAttemptError::SerializationError(_)
         | RequestAttemptError::CqlRequestSerialization(_)
         | RequestAttemptError::UnableToAllocStreamId
         | RequestAttemptError::RepreparedIdChanged { .. }
         | RequestAttemptError::RepreparedIdMissingInBatch => false,
         RequestAttemptError::DbError(error, reason) => may_have_applied(error, reason, effect),
-        // Sent, but the answer was lost or could not be decoded.
+        // The request was sent, but the answer was lost or could not be decoded.
         RequestAttemptError::BrokenConnectionError(_)
         | RequestAttemptError::BodyExtensionsParseError(_)
         | RequestAttemptError::CqlResultParseError(_)
@@ -41,7 +42,7 @@ pub(crate) fn attempt_may_have_applied(error: &RequestAttemptError, effect: Effe
     }
 }
 
-/// Whether a server answered with this error, about the request itself.
+/// Whether the error is a server's answer about the request itself. `Unprepared` is not.
 pub(crate) fn is_answer(error: &RequestAttemptError) -> bool {
     match error {
         RequestAttemptError::DbError(DbError::Unprepared { .. }, _) => false,
@@ -58,10 +59,10 @@ pub(crate) fn attempt_failure(error: &RequestAttemptError) -> String {
 
 /// The error for a request that the ScyllaDB driver gave up.
 ///
-/// The driver reports its last failure. If that is about a connection, and a server has answered
-/// an earlier attempt with an error, the server's error is reported instead, because it says more.
-/// But if the last attempt may have been applied, its failure is reported: the server's error could
-/// deny that.
+/// The driver reports its last failure. This failure may be about a connection, although a server
+/// has answered an earlier attempt with an error. Then the server's error is reported instead,
+/// because it says more. But if the last attempt may have been applied, the last failure is
+/// reported: the server's error could deny this.
 pub(crate) fn executing(doing: &str, error: &ExecutionError, attempts: &Attempts) -> EngineError {
     let failure = execution_failure(doing, error, attempts);
     let about_connections = matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Broken);
@@ -149,7 +150,7 @@ pub(crate) fn deadline(doing: &str, limit: Duration, attempts: Option<&Attempts>
     EngineError::new(ErrorKind::Timeout, message)
 }
 
-/// Rounds a limit for a message: the rest of a limit has meaningless fractions.
+/// Rounds a limit to milliseconds for a message. What is left of a limit has meaningless fractions.
 pub(crate) fn rounded(limit: Duration) -> Duration {
     const MILLI: u128 = 1_000_000;
     match u64::try_from((limit.as_nanos() + MILLI / 2) / MILLI) {

@@ -122,7 +122,8 @@ fn describe(error: &DbError) -> (Option<i32>, &'static str, Vec<(&'static str, D
                 ("op_type", Detail::Text(operation)),
                 ("rejected_by_coordinator", Detail::Bool(*rejected_by_coordinator)),
             ];
-            // Its code is negotiated per connection, and the ScyllaDB driver does not expose it.
+            // The code of this error is negotiated per connection, and the ScyllaDB driver does not
+            // expose the code.
             return (None, "rate limit reached", details);
         }
         DbError::Other(code) => (*code, "an error of an unknown kind", vec![]),
@@ -145,7 +146,7 @@ const NOT_ADMITTED: [&str; 3] = [
 pub(super) fn may_have_applied(error: &DbError, reason: &str, effect: Effect) -> bool {
     match error {
         _ if effect == Effect::Reads => false,
-        // Refused before anything was done.
+        // The server refuses the request before anything is done.
         DbError::SyntaxError
         | DbError::Invalid
         | DbError::AlreadyExists { .. }
@@ -159,11 +160,11 @@ pub(super) fn may_have_applied(error: &DbError, reason: &str, effect: Effect) ->
         DbError::RateLimitReached { rejected_by_coordinator, .. } => !rejected_by_coordinator,
         // The functions of a write are evaluated while the write is built, before it is applied.
         DbError::FunctionFailure { .. } => false,
-        // Refused before this stage began. An earlier stage may have been applied.
+        // The server refuses before a stage begins. An earlier stage may have been applied.
         DbError::Unavailable { .. } => effect == Effect::Staged,
-        // Without these words, `Overloaded` means that the coordinator has too many hints. It
-        // handles a write to a table with views as a logged batch, and may refuse the write after
-        // the batch has been logged.
+        // With any other text, `Overloaded` means that the coordinator has too many hints. The
+        // coordinator handles a write to a table with views as a logged batch, and may refuse the
+        // write after the batch has been logged.
         DbError::Overloaded => !NOT_ADMITTED.iter().any(|words| reason.starts_with(words)),
         DbError::WriteTimeout { .. }
         | DbError::WriteFailure { .. }

@@ -8,9 +8,9 @@ const SHOWN: usize = 160;
 /// The text that replaces a literal in a message.
 const HIDDEN: &str = "…";
 
-/// A statement in one line, with its literals replaced.
+/// Returns a statement in one line, with its literals replaced, and cut after [`SHOWN`] characters.
 pub fn shown(text: &str) -> String {
-    // A statement may have megabytes, and a message shows only its beginning.
+    // A statement may have megabytes, and a message shows only the beginning of the statement.
     let text = match text.char_indices().nth(50 * SHOWN) {
         Some((at, _)) => &text[..at],
         None => text,
@@ -32,7 +32,7 @@ pub fn shown(text: &str) -> String {
     }
 }
 
-/// A message of the server about a statement, with the statement's literals replaced.
+/// Returns a message of the server about a statement, with the statement's literals replaced.
 pub(crate) fn without_literals(message: &str, text: &str) -> String {
     let behind = secret(text).map_or("", |at| &text[at..]);
     let mut literals: Vec<&str> = literals(text)
@@ -53,10 +53,10 @@ pub(crate) fn without_literals(message: &str, text: &str) -> String {
 const QUOTING: [i32; 2] = [0x1400, 0x2200];
 const SYNTAX: i32 = 0x2000;
 
-/// Removes possible values from the server's message about a statement. Only the position of a
-/// syntax error is left. In an error about the statement's meaning, a quoted text is left if it is
-/// a name in the statement. If the statement mentions JSON, nothing is left, because the form of a
-/// quoted document varies.
+/// Removes possible values from the server's message about a statement. Of a syntax error, only the
+/// position is left. In an error with a code of [`QUOTING`], a quoted text is left only if the
+/// statement has it outside its literals. If the statement mentions JSON, nothing of such an error
+/// is left, because the form of a quoted document varies. Other errors stay unchanged.
 pub(crate) fn without_values(reason: &str, code: Option<i32>, text: &str) -> String {
     if code == Some(SYNTAX) {
         let position =
@@ -84,12 +84,12 @@ pub(crate) fn without_values(reason: &str, code: Option<i32>, text: &str) -> Str
     out + unread
 }
 
-/// Whether a statement has secrets, which errors never show.
+/// Whether a statement may have a secret, because it has the word `password`.
 pub(crate) fn has_secrets(text: &str) -> bool {
     secret(text).is_some()
 }
 
-/// The offset at which the word `password` ends in a statement.
+/// The offset at which the first word `password` of a statement ends.
 fn secret(text: &str) -> Option<usize> {
     const WORD: &str = "password";
     let is_boundary = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && c != '_');

@@ -1,4 +1,4 @@
-//! Lanes: tokio tasks that each run one request after another.
+//! Runs requests on lanes: tokio tasks that each run one request after another.
 //!
 //! The future of a request is some kilobytes large. A lane keeps room for one such future. So a
 //! request costs no allocation of that size, and no new task.
@@ -36,8 +36,8 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Makes the I/O thread drop the request when it next runs the lane. Has no effect on a request
-    /// that is answered.
+    /// Makes the I/O thread drop the request when it next runs the lane. A request that is answered
+    /// already is not affected.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
         self.lane.wake();
@@ -130,7 +130,8 @@ impl Lanes {
         drop(idle);
     }
 
-    /// Adds a lane to the waiting lanes if these are fewer than [`IDLE`]. Returns whether it did.
+    /// Adds a lane to the waiting lanes if these are fewer than [`IDLE`]. Returns whether the lane
+    /// was added.
     fn keep(&self, seat: &Arc<Seat>) -> bool {
         let mut idle = self.idle();
         let keep = idle.len() < IDLE;

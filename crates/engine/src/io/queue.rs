@@ -22,7 +22,7 @@ pub(crate) enum Work {
     Request(Job),
 }
 
-/// The state that the threads that submit work share with the I/O thread.
+/// The state that submitting threads share with the I/O thread.
 pub(crate) struct Shared {
     /// Work that is submitted and not yet begun.
     queue: Mutex<Vec<Work>>,
@@ -37,7 +37,8 @@ pub(crate) struct Shared {
     several: bool,
     closed: AtomicBool,
     in_flight: AtomicUsize,
-    /// Until when submissions may be held back, in nanoseconds since `began`. 0 if they may not be.
+    /// The time until which submissions may be held back, in nanoseconds since `began`. The field
+    /// is 0 until the I/O thread first wakes a consumer.
     hold_until: AtomicU64,
     began: Instant,
 }
@@ -49,8 +50,8 @@ pub trait Wake: Send + Sync {
 }
 
 thread_local! {
-    /// The wakes that the I/O thread makes at the end of the current burst. `None` except on the
-    /// I/O thread of a runtime that has one thread.
+    /// The wakes that the I/O thread makes at the end of the current burst. The value is `None`
+    /// except on the I/O thread of a runtime that has one thread.
     static BURST_WAKES: RefCell<Option<Arc<BurstWakes>>> = const { RefCell::new(None) };
 }
 
@@ -66,10 +67,11 @@ impl BurstWakes {
         self.of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Makes the wakes. Runs last in tokio's ready queue, so that one socket read causes one wake.
+    /// Makes the wakes of each burst. The task runs last in tokio's ready queue, so that one socket
+    /// read causes one wake.
     ///
-    /// Then, after [`LOOK`], it checks the queue once for submissions that another thread has held
-    /// back and not released.
+    /// [`LOOK`] after the wakes, the task checks the queue once for submissions that another thread
+    /// has held back and not released.
     async fn wake_all(self: Arc<Self>, shared: Arc<Shared>) {
         let mut consumers = Vec::new();
         let mut look = pin!(tokio::time::sleep(Duration::ZERO));
@@ -103,8 +105,9 @@ impl BurstWakes {
     }
 }
 
-/// Calls `consumer.wake()`. On the I/O thread of a runtime that has one thread, it does this at the
-/// end of the burst, because more completions may follow. On any other thread it does this at once.
+/// Calls `consumer.wake()`. On the I/O thread of a runtime that has one thread, the call is made at
+/// the end of the burst, because more completions may follow. On any other thread the call is made
+/// at once.
 pub fn wake_soon(consumer: Arc<dyn Wake>) {
     let now = BURST_WAKES.with_borrow(|burst| {
         let Some(burst) = burst else { return Some(consumer) };
@@ -121,8 +124,8 @@ pub fn wake_soon(consumer: Arc<dyn Wake>) {
 pub struct TaskHandle(AbortHandle);
 
 impl TaskHandle {
-    /// Makes the I/O thread drop the future when it next runs the task. Has no effect on a finished
-    /// task.
+    /// Makes the I/O thread drop the future when it next runs the task. A finished task is not
+    /// affected.
     pub fn abort(&self) {
         self.0.abort();
     }
@@ -154,8 +157,8 @@ impl Runtime {
     fn push(&self, work: Work) {
         let shared = self.shared();
         let mut queue = shared.queue();
-        // Checked under the lock: after `closed` is set, the I/O thread empties the queue one last
-        // time.
+        // `closed` is read under the lock, because the I/O thread empties the queue one last time
+        // after `closed` is set.
         if shared.closed.load(Ordering::Acquire) {
             drop(queue);
             shared.refuse(work);
@@ -171,10 +174,10 @@ impl Runtime {
         }
     }
 
-    /// Holds back this thread's submissions until [`Runtime::release`]: they do not wake an I/O
-    /// thread that has handed over answers within the last 500 us. Such an I/O thread checks the
-    /// queue by itself, 1 ms after it has handed over answers. So no submission waits for long,
-    /// even if this thread blocks before it calls `release`.
+    /// Holds back this thread's submissions until [`Runtime::release`]. Apart from every 32nd, they
+    /// do not wake an I/O thread that has handed over answers within the last 500 us. Such an I/O
+    /// thread checks the queue by itself, 1 ms after it has handed over answers. So no submission
+    /// waits for long, even if this thread blocks before it calls `release`.
     pub fn hold() {
         HELD.with_borrow_mut(|held| {
             held.get_or_insert_default();
@@ -190,8 +193,8 @@ impl Runtime {
 
     /// Called at the end of a round of the event loop that began with a [`Runtime::hold`]. Calls
     /// [`Runtime::release`] and returns false, except in one case. If nothing was submitted, the
-    /// tasks that ran may have let other tasks run, through a semaphore or a queue. Then the first
-    /// call returns true, and the caller must call again after the next round.
+    /// tasks that ran may have made other tasks ready, through a semaphore or a queue. Then the
+    /// first call returns true, and the caller must call again after the next round.
     pub fn end_round() -> bool {
         let must_repeat = HELD.with_borrow_mut(|held| held.as_mut().is_some_and(Held::waits));
         if !must_repeat {
@@ -305,7 +308,7 @@ impl Shared {
             std::mem::swap(&mut *queue, &mut burst);
             drop(queue);
             for work in burst.drain(..) {
-                // A panic stays within the task.
+                // A panic in a task does not affect other tasks.
                 match work {
                     Work::Task(task) => drop(tokio::spawn(task)),
                     Work::Request(job) => {
@@ -343,7 +346,8 @@ impl Shared {
 }
 
 thread_local! {
-    /// The submissions of this thread since [`Runtime::hold`]. `None` if no hold is in force.
+    /// The submissions of this thread since [`Runtime::hold`]. The value is `None` if no hold is in
+    /// force.
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
@@ -356,8 +360,8 @@ struct Held {
     waited: bool,
 }
 
-/// Every 32nd submission of a burst wakes the I/O thread. The others may wait for the end of the
-/// burst.
+/// Every 32nd submission of a burst wakes the I/O thread. The other submissions may wait for the
+/// end of the burst.
 const MAX_HELD: usize = 32;
 
 /// The I/O thread need not be woken for this long after it has handed over answers.
@@ -367,7 +371,7 @@ const HOLD: Duration = Duration::from_micros(500);
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Held {
-    /// Whether to wait one more round for the first submission. True at most once.
+    /// Whether to wait one more round for the first submission. The result is true at most once.
     fn waits(&mut self) -> bool {
         self.submissions == 0 && !std::mem::replace(&mut self.waited, true)
     }
@@ -386,7 +390,7 @@ impl Held {
     }
 }
 
-/// Counts a task as in flight until it is dropped, however it ends.
+/// Counts a task as in flight until the guard is dropped, however the task ends.
 struct InFlight(Arc<Shared>);
 
 impl InFlight {

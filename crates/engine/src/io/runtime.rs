@@ -1,4 +1,4 @@
-//! The I/O thread, which drives all connections.
+//! Starts and ends the I/O thread, which drives all connections.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
@@ -13,7 +13,7 @@ use crate::io::queue::Shared;
 /// look-ups) to return.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The interval at which [`Runtime::drain`] checks whether everything has ended.
+/// The interval at which [`Runtime::drain`] checks whether all other work has ended.
 const DRAIN_POLL: Duration = Duration::from_millis(2);
 
 /// The I/O thread, `turbocql-io`. Every connection, timer and request lives on it. In a runtime
@@ -85,8 +85,9 @@ impl Runtime {
         self.0.shared.in_flight()
     }
 
-    /// Waits until the calling task is the only one in flight, for `limit` at most. Must run on the
-    /// I/O thread.
+    /// Sets the value of the receivers of [`Runtime::draining`] to true. Then waits until the
+    /// calling task is the only one in flight, for `limit` at most. The future must run on the I/O
+    /// thread.
     pub async fn drain(&self, limit: Duration) {
         self.0.draining.send_replace(true);
         let _ = tokio::time::timeout(limit, async {
@@ -97,8 +98,8 @@ impl Runtime {
         .await;
     }
 
-    /// A receiver that turns true when the runtime begins to drain. Work that waits for a caller,
-    /// and not for a server, must end then.
+    /// A receiver whose value becomes true when the runtime begins to drain. Work that waits for a
+    /// caller, and not for a server, must end then.
     pub(crate) fn draining(&self) -> watch::Receiver<bool> {
         self.0.draining.subscribe()
     }
@@ -175,7 +176,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(5);
 
-    /// Sends when dropped, as a completion sink would.
+    /// Sends a message when it is dropped, as a completion sink does.
     struct Sink(mpsc::Sender<&'static str>);
 
     impl Drop for Sink {

@@ -16,9 +16,10 @@ use uuid::Uuid;
 /// The nodes that a request goes to, if its values do not determine them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Near {
-    /// First the replicas of a token of a table. For requests that read a token range.
+    /// The request goes first to the replicas of a token of a table. Requests for a token range use
+    /// this variant.
     Token { keyspace: Arc<str>, table: Arc<str>, token: i64 },
-    /// Only the node with this host id.
+    /// The request goes only to the node with this host id.
     Node([u8; 16]),
 }
 
@@ -54,8 +55,8 @@ impl Rerouted {
 
     /// The policy for conditional statements: the replicas in the order of the ring. Conditional
     /// statements of a partition conflict less if all clients send them to the same replica. The
-    /// ScyllaDB driver does so for statements that ScyllaDB has marked, but only if the first node
-    /// that prepared the statement runs a release that marks statements.
+    /// ScyllaDB driver uses this order for statements that ScyllaDB has marked, but only if the
+    /// first node that prepared the statement runs a release that marks statements.
     pub(crate) fn conditional(policy: Arc<dyn LoadBalancingPolicy>) -> Rerouted {
         Rerouted { kind: Kind::Conditional, policy }
     }
@@ -73,7 +74,8 @@ impl Rerouted {
     }
 }
 
-/// The same node, with the lifetime of the cluster's state instead of the request's.
+/// Returns the same node, with the lifetime of the cluster's state instead of the request's.
+/// Returns `None` if the cluster does not have the node any more.
 fn with_cluster_lifetime<'a>(
     cluster: &'a ClusterState,
     (node, shard): (NodeRef<'_>, Option<Shard>),

@@ -52,12 +52,13 @@ impl Default for Profile {
     }
 }
 
-/// Decides when a request is sent to one more node before the first has answered.
+/// Decides when a request is sent to one more node before the first node has answered.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Speculation {
-    /// After `delay`, and again after each further `delay`.
+    /// The request is sent again after `delay`, and after each further `delay`, up to `attempts`
+    /// times.
     Constant { delay: Duration, attempts: usize },
-    /// After a delay that is this percentile of the latencies of the session's requests.
+    /// The delay is this percentile of the latencies of the session's requests.
     Percentile { percentile: f64, attempts: usize },
 }
 
@@ -84,14 +85,14 @@ impl Speculation {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Balancing {
     pub datacenter: Option<String>,
-    /// A rack of `datacenter`.
+    /// The preferred rack of `datacenter`.
     pub rack: Option<String>,
     pub token_aware: bool,
     /// Whether nodes of other datacenters are tried when no node of `datacenter` is left.
     pub datacenter_failover: bool,
     pub shuffle_replicas: bool,
     pub latency: Option<Latency>,
-    /// The only nodes that requests go to. Empty for all nodes.
+    /// The only nodes that requests go to. An empty list allows all nodes.
     pub allowed: Vec<Allowed>,
     /// Whether nodes that have fallen silent are tried last.
     pub avoid_silent: bool,
@@ -149,7 +150,8 @@ impl fmt::Display for Allowed {
 }
 
 impl Balancing {
-    /// Makes the routes. Must run on the runtime, because latency awareness spawns a task.
+    /// Makes the routes. The caller must be on the runtime, because latency awareness spawns a
+    /// task.
     pub(crate) fn routes(&self, silence: &Arc<Silence>) -> Routes {
         let mut builder = DefaultPolicy::builder()
             .token_aware(self.token_aware)
@@ -182,7 +184,7 @@ impl Balancing {
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
     policy: Arc<dyn LoadBalancingPolicy>,
-    /// `None` if silent nodes are not avoided.
+    /// The field is `None` if silent nodes are not avoided.
     silence: Option<Arc<Silence>>,
     conditional: Arc<dyn LoadBalancingPolicy>,
 }
@@ -324,7 +326,7 @@ pub(crate) struct Named {
 }
 
 impl Profiles {
-    /// `routes` are those of the default profile. Must run on the runtime.
+    /// `routes` are those of the default profile. The caller must be on the runtime.
     pub(crate) fn new(
         default: Profile,
         routes: Routes,
@@ -354,7 +356,7 @@ impl Profiles {
         name.and_then(|name| self.get(name)).map_or(&self.routes, |named| &named.routes)
     }
 
-    /// The profile of this name; the default profile if `name` is `None` or unknown.
+    /// The profile of this name, or the default profile if `name` is `None` or unknown.
     pub(crate) fn of(&self, name: Option<&str>) -> &Profile {
         name.and_then(|name| self.get(name)).map_or(&self.default, |named| &named.profile)
     }

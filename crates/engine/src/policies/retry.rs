@@ -14,11 +14,11 @@ use crate::error::effect::Effect;
 /// Selects one of the ScyllaDB driver's retry policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// Retries on another node, or on the same one, where that may help.
+    /// Retries on another node, or on the same node, if a retry may help.
     Default,
     /// Never retries.
     Fallthrough,
-    /// Retries with a lower consistency, where that may help.
+    /// Retries with a lower consistency, if that may help.
     Downgrading,
 }
 

@@ -1,4 +1,4 @@
-//! Records which nodes have fallen silent, and sends requests to the others first.
+//! Records which nodes have fallen silent, and sends requests to the other nodes first.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -33,15 +33,15 @@ pub(crate) struct Silence {
 /// The state of one node.
 #[derive(Debug, Default)]
 pub(crate) struct NodeSilence {
-    /// The tick at which the oldest request was sent to the node, since its last answer. 0 if there
-    /// is none.
+    /// The tick at which the first request after the node's last answer was sent to the node. The
+    /// field is 0 if there is no such request.
     pub(crate) waiting: AtomicU64,
     pub(crate) silent: AtomicBool,
     /// Whether the node is being probed.
     pub(crate) asking: AtomicBool,
     /// The tick at which the node may be probed again.
     pub(crate) ask_at: AtomicU64,
-    /// The number of probes that the node has not answered since it fell silent.
+    /// The number of probes in a row that the node has not answered.
     pub(crate) missed: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl NodeSilence {
 }
 
 impl Silence {
-    /// Calls `work` for the node with this host id.
+    /// Calls `work` with the state of the node with this host id.
     pub(crate) fn with<T>(&self, host_id: Uuid, work: impl FnOnce(&NodeSilence) -> T) -> T {
         let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = nodes.get(&host_id) {
@@ -78,8 +78,8 @@ impl Silence {
         if node.waiting.load(Ordering::Relaxed) == 0 {
             let now = self.tick.load(Ordering::Relaxed).max(1);
             node.waiting.store(now, Ordering::Relaxed);
-            // Pairs with the fence in `Watch::count_ticks`: either this request sees that counting
-            // has stopped, or the watch sees this request before it stops counting.
+            // Pairs with the fence in `Watch::count_ticks`: either this thread sees that counting
+            // has stopped, or the watch sees this request and counts again.
             fence(Ordering::SeqCst);
             if !self.active.load(Ordering::Relaxed) && !self.active.swap(true, Ordering::AcqRel) {
                 self.wake.notify_one();

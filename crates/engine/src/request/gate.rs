@@ -1,4 +1,4 @@
-//! The bound on the requests of a session that are in flight, in number and in bytes.
+//! Bounds the number and the bytes of a session's requests in flight.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,17 +18,19 @@ pub struct Gate {
 struct State {
     admitted: usize,
     bytes: usize,
-    /// The admitted requests whose bytes are not known yet.
+    /// The number of admitted requests whose bytes are not known yet.
     unweighed: usize,
-    /// The expected bytes of an unweighed request: the maximum of recent requests.
+    /// The expected number of bytes of an unweighed request: the maximum of recent requests. It
+    /// decreases by an eighth with each smaller request.
     expected: usize,
     waiting: VecDeque<oneshot::Sender<Permit>>,
 }
 
-/// A request's place among those in flight. Dropping it admits the next request.
+/// A request's place among those in flight. Dropping the permit admits waiting requests if there is
+/// room.
 #[derive(Debug)]
 pub struct Permit {
-    /// `None` if the place was released already.
+    /// The field is `None` if the place was released already.
     gate: Option<Arc<Gate>>,
     bytes: usize,
     is_weighed: bool,
@@ -67,7 +69,7 @@ impl Gate {
         Permit { gate: Some(Arc::clone(self)), bytes: 0, is_weighed: false }
     }
 
-    /// Admits a request if there is room, and no earlier one waits.
+    /// Admits a request if there is room, and no earlier request waits.
     pub fn try_enter(self: &Arc<Self>) -> Option<Permit> {
         let mut state = self.state();
         if !state.waiting.is_empty() || !self.has_room(&state) {
@@ -97,12 +99,12 @@ impl Gate {
         self.join_queue().admitted().await
     }
 
-    /// The limits: requests, and bytes.
+    /// The maximum number of requests, and the maximum number of bytes.
     pub fn limits(&self) -> (usize, usize) {
         (self.maximum, self.maximum_bytes)
     }
 
-    /// The requests that are admitted, and the bytes of their values.
+    /// The number of admitted requests, and the number of bytes of their values.
     pub fn admitted(&self) -> (usize, usize) {
         let state = self.state();
         (state.admitted, state.bytes)

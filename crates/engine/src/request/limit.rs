@@ -18,7 +18,7 @@ pub(crate) struct TimeLeft {
 }
 
 impl TimeLeft {
-    /// The rest of `limit`, for a call that began at `began`. Fails if nothing is left.
+    /// Returns what is left of `limit` for a call that began at `began`. Fails if nothing is left.
     pub(crate) fn of(
         doing: &str,
         limit: Duration,
@@ -33,8 +33,9 @@ impl TimeLeft {
     }
 }
 
-/// The time limit for the steps after the server's answer to a schema change: the rest of the
-/// caller's limit. Without a caller's limit, the driver's own limit for schema agreement applies.
+/// Returns the time limit of a schema change and of the steps after the answer: what is left of the
+/// caller's limit. Returns `None` if the caller has set no limit. Then the driver's own limit for
+/// schema agreement applies.
 pub(crate) fn limit_of_steps(
     options: &RequestOptions,
     time_left: Option<TimeLeft>,
@@ -48,7 +49,8 @@ pub(crate) trait Knows {
     /// Whether errors quote no values.
     fn hides(&self) -> bool;
 
-    /// The nodes that do not answer, as the end of a message.
+    /// The nodes that do not answer, as the end of a message. The text is empty if all nodes
+    /// answer.
     fn not_answering(&self) -> String;
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// The text, or the first of a batch, for messages.
+    /// The text, or the first text of a batch, for messages.
     pub(crate) fn first(self) -> &'a str {
         match self {
             Text::One(text) => text,
@@ -30,7 +30,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The text, with all statements of a batch.
+    /// The text, or all texts of a batch.
     fn all(self) -> Cow<'a, str> {
         match self {
             Text::One(text) => Cow::Borrowed(text),
@@ -41,13 +41,14 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Adds the text to an error. Literals of all statements are removed.
+    /// Adds the text to an error. Literals of all statements are removed from the server's message,
+    /// if `hides` is true or a statement has a password.
     pub(crate) fn of(self, error: EngineError, hides: bool) -> EngineError {
         error.without(&self.all(), hides).naming(self.first())
     }
 }
 
-/// Joins the first of these texts, and adds how many more there are.
+/// Joins up to five of these texts, and adds the number of the texts that are left.
 pub(crate) fn few(texts: &[String], between: &str) -> String {
     const SHOWN: usize = 5;
     let hidden = texts.len().saturating_sub(SHOWN);

@@ -1,4 +1,4 @@
-//! The pages of a result. While one page is read, the next is fetched.
+//! Fetches the pages of a result. While one page is read, the next is fetched.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::statement::{Prepared, RequestOptions};
 use crate::terms::PagingState;
 use crate::terms::Response;
 
-/// The statement that the pages are results of.
+/// The statement whose result the pages are.
 #[derive(Clone, Debug)]
 pub enum PageSource {
     /// A prepared statement with its one row of values.
@@ -134,12 +134,12 @@ async fn page_at(
     }
 }
 
-/// Fetches pages after an empty one until a page has rows. Servers send empty pages when they have
-/// read many tombstones. If the time limit of the call, which began at `began`, passes first,
-/// returns the last empty page, whose paging state leads to the next.
+/// Fetches pages after an empty page until a page has rows or is the last. Servers send empty pages
+/// when they have read many tombstones. The call began at `began`. If its time limit passes first,
+/// returns the last empty page that was fetched.
 ///
-/// # Errors
-/// If a page cannot be fetched for another reason than the end of the time limit.
+/// # Errors Fails if a page cannot be fetched within the time limit, for another reason than its
+/// end, or if the server repeats a paging state.
 pub async fn first_with_rows(
     session: &Session,
     source: &PageSource,
@@ -169,7 +169,7 @@ pub async fn first_with_rows(
     Ok(response)
 }
 
-/// Fails if the session has changed its keyspace: the new keyspace may have tables of the same
+/// Fails if the session has left the keyspace `was`: its new keyspace may have tables of the same
 /// names.
 fn same_keyspace(was: Option<&str>, session: &Session) -> Result<(), EngineError> {
     match (was, session.keyspace()) {
@@ -185,7 +185,7 @@ fn same_keyspace(was: Option<&str>, session: &Session) -> Result<(), EngineError
     }
 }
 
-/// The error for a page whose paging state is its own: the result would have no end.
+/// The error for a page whose next paging state is its own: the result would have no end.
 fn endless() -> EngineError {
     let reason = "fetching a page: the server sent the paging state that it was asked for";
     EngineError::new(ErrorKind::Decode, reason)
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// A pager over pages 1 to 3. If `flaky`, the first request for each page fails.
+    /// A pager over pages 1 to 3. If `flaky` is true, the first request for each page fails.
     fn pager(runtime: &Runtime, flaky: bool) -> (Arc<Pager>, Arc<AtomicUsize>) {
         let request_count = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&request_count);

@@ -102,7 +102,7 @@ impl Scan {
         let is_cut = Arc::new(AtomicBool::new(false));
         let (cut, mut draining) = (Arc::clone(&is_cut), runtime.draining());
         let task = runtime.submit(async move {
-            // If this future is dropped, the set drops all requests.
+            // If this future is dropped, the set aborts all workers.
             let mut reads = JoinSet::new();
             for _ in 0..workers {
                 reads.spawn(Arc::clone(&reading).read_ranges(sender.clone()));
@@ -124,7 +124,7 @@ impl Scan {
                     None => break,
                 }
             }
-            // A result needs at least one page, because it shows the columns.
+            // A result needs at least one page, because a page shows the columns.
             let empty = read.empty.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(empty) = empty
                 && !read.has_sent.load(Ordering::Relaxed)
@@ -137,18 +137,19 @@ impl Scan {
                     }
                 }
             }
-            // Kept until `cut` is set, so that a reader that sees the end also sees `cut`.
+            // The sender is kept until `cut` is set, so that a reader that sees the end also sees
+            // `cut`.
             drop(sender);
         });
         Scan { pages: Mutex::new(pages), task, is_cut }
     }
 
-    /// The next page of any range; `None` after the last.
+    /// Returns the next page of any range, or `None` after the last page.
     ///
-    /// If a page could not be read, the scan requests it again after the error. If the server has
-    /// repeated a paging state, the scan continues with another range. If the session was closed,
-    /// the scan has ended, and each further call returns this error. Dropping this future loses no
-    /// page.
+    /// After the error for a page that could not be read, the scan requests the page again. After
+    /// the error for a repeated paging state, the scan continues with another range. After the
+    /// error for a closed session, each further call returns this error. Dropping this future loses
+    /// no page.
     pub async fn next(&self) -> Result<Option<Response>, EngineError> {
         let page = self.pages.lock().await.recv().await;
         if page.is_none() && self.is_cut.load(Ordering::Acquire) {
@@ -254,7 +255,7 @@ where
         };
         let row_bytes = (page.rows.len() / page.row_count).max(1);
         let fitting = i32::try_from(PAGE_BYTES / row_bytes).unwrap_or(i32::MAX);
-        // The number grows slowly, because the next rows may be wider.
+        // The number grows at most eightfold, because the next rows may be wider.
         fitting.min(rows.saturating_mul(8)).clamp(1, self.limits.most_rows)
     }
 }
@@ -266,7 +267,7 @@ mod tests {
     use std::sync::mpsc as std_mpsc;
     use turbocql_codec::{Column, Page};
 
-    /// A page of `rows` rows of one int each, which shows the row's range and page.
+    /// A page of `rows` rows of one int each. The int shows the row's range and page.
     fn page(range: usize, at: u8, last: u8, rows: usize) -> Response {
         let cell = [0, 0, 0, 4, 0, 0, u8::try_from(range).unwrap(), at];
         let columns: Arc<[Column]> = Arc::new([]);
@@ -293,7 +294,7 @@ mod tests {
         receiver.recv_timeout(Duration::from_secs(20)).unwrap()
     }
 
-    /// Returns the range and number of each page that has rows, and the errors.
+    /// Returns the range and the page number of each page that has rows, and the errors.
     fn read_all(runtime: &Runtime, scan: Scan) -> (Vec<(u8, u8)>, Vec<String>) {
         let scan = Arc::new(scan);
         wait(runtime, async move {
@@ -436,7 +437,7 @@ mod tests {
                 let at = page_number(at.as_ref());
                 let mut response = page(range, at, 3, 1);
                 if at == 1 {
-                    // A row has 300,000 bytes.
+                    // The row of this page has 300,000 bytes.
                     response.page.as_mut().unwrap().rows = vec![0; 300_000].into();
                 }
                 Ok(response)

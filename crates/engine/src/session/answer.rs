@@ -88,7 +88,7 @@ pub(crate) fn name_unconnected(session: &Session, doing: &str, failure: &mut Eng
 }
 
 /// The nodes without a connection, each with the failure of its last probe. For a node whose last
-/// probe succeeded, the reason is `last`, the driver's last connection error.
+/// probe did not fail, the reason is `last`, the driver's last connection error.
 fn unconnected(session: &Session, last: &str) -> Vec<String> {
     let failures = session.endpoints().failures();
     let nodes = session.nodes().into_iter().filter(|node| node.enabled && !node.connected);

@@ -1,4 +1,4 @@
-//! Batches: several statements in one request.
+//! Executes batches: several statements in one request.
 
 use std::time::Instant;
 
@@ -17,9 +17,9 @@ use crate::statement::seam::BatchRows;
 use crate::statement::{BatchEntry, BatchKind, RequestOptions};
 use crate::terms::Response;
 
-/// Executes a batch. Row `i` of `values` belongs to statement `i`. The row of a statement that
-/// is a text is empty. The batch is routed by the partition key of the first statement. `began`
-/// is when the call began, if it has prepared statements before.
+/// Executes a batch. Row `i` of `values` belongs to statement `i`. The row of a statement that is a
+/// text is empty. The batch is routed by the partition key of the first statement. `began` is the
+/// time at which the call began, if the call has prepared statements first.
 pub(super) async fn batch(
     session: &Session,
     kind: BatchKind,

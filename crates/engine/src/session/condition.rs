@@ -1,4 +1,5 @@
-//! Delays conditional writes, so that they follow writes with times of the client's clock.
+//! Delays conditional writes, so that their times are later than those that the client's clock has
+//! set.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,8 +7,8 @@ use crate::session::Session;
 
 /// Sleeps until the next millisecond, if the client's clock sets the times of writes.
 ///
-/// A server chooses the time of a conditional write in whole milliseconds. So an earlier write in
-/// the same millisecond would have a later time, and hide the conditional write.
+/// A server chooses the time of a conditional write in whole milliseconds. Without the delay, an
+/// earlier write in the same millisecond would have a later time, and hide the conditional write.
 pub(crate) async fn delay_before_conditional_write(session: &Session) {
     if session.sets_timestamps() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -58,7 +58,7 @@ pub(crate) async fn execute(
     let paged = paging.is_some() || prepared.has_result();
     let page_size = page_size(session, options, &paging)?.filter(|_| paged);
     if prepared.has_steps {
-        // A clone, because a borrow would keep the caller from using `attempts` again.
+        // `attempts` is cloned, because a borrow would keep the caller from using `attempts` again.
         let attempts = Arc::clone(attempts);
         let work = async {
             let answer = engine.execute_bound_unpaged(&bound).await;
@@ -141,7 +141,7 @@ pub(super) async fn query(
     response
 }
 
-/// The number of rows per page; `None` if paging is off.
+/// Returns the number of rows per page, or `None` if paging is off.
 fn page_size(
     session: &Session,
     options: &RequestOptions,
@@ -155,8 +155,8 @@ fn page_size(
     Ok(size)
 }
 
-/// Copies the keyspace that the ScyllaDB driver stores. A `USE` that is executed as a text
-/// changes it.
+/// Copies the keyspace that the ScyllaDB driver stores. A `USE` that is executed as a text changes
+/// that keyspace.
 fn note_keyspace(session: &Session) {
     let Some(theirs) = session.0.engine.get_keyspace() else { return };
     let mut ours = session.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

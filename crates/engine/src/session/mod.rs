@@ -33,8 +33,8 @@ pub(crate) use self::answer::{failed, name_unconnected, unreadable};
 pub(crate) use self::condition::delay_before_conditional_write;
 pub(crate) use self::execute::execute;
 
-/// An open session. Clones share it. Dropping the last clone closes the session and all of its
-/// connections.
+/// An open session. Clones share the session. Dropping the last clone closes the session and all of
+/// its connections.
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
 
@@ -69,14 +69,15 @@ pub struct Request<'a> {
     pub prepared: &'a Arc<Prepared>,
     pub row: &'a RowBuffer,
     pub options: &'a RequestOptions,
-    /// When the call began, if it prepared its statement first. The time limit counts from then.
+    /// The time at which the call began, if it prepared its statement first. The time limit counts
+    /// from this time.
     pub began: Option<Instant>,
 }
 
 impl Session {
     /// Connects, within [`Config::connect_timeout`], and then uses the keyspace, within the timeout
-    /// of the default profile. Must run on a [`Runtime`](crate::Runtime), on which the connections
-    /// then live.
+    /// of the default profile. The future must run on a [`Runtime`](crate::Runtime). The
+    /// connections then live on this runtime.
     pub async fn connect(config: Config) -> Result<Session, EngineError> {
         let silence = Arc::<Silence>::default();
         let routes = config.profile.balancing.routes(&silence);
@@ -147,8 +148,9 @@ impl Session {
         error
     }
 
-    /// Executes a prepared statement with the only row of `rows`. A result arrives page by page,
-    /// beginning at `paging`, unless paging is off.
+    /// Executes a prepared statement with the only row of `rows`. Returns the page at `paging`, or
+    /// else at the paging state of `options`, or else the first page. If paging is off, returns the
+    /// whole result.
     pub async fn execute(
         &self,
         prepared: &Arc<Prepared>,
@@ -160,7 +162,8 @@ impl Session {
         execute::execute(&request, paging, &mut Attempts::idle()).await
     }
 
-    /// The rest of the time limit of a call that began at `began`. `None` if it has no limit.
+    /// Returns what is left of the time limit of a call that began at `began`, or `None` if the
+    /// call has no limit. Fails if the limit has passed.
     pub(crate) fn time_left(
         &self,
         doing: &str,
@@ -176,8 +179,8 @@ impl Session {
         self.0.client_timestamps
     }
 
-    /// The rest of the time limit of a call that began at `began`; zero if the limit has passed.
-    /// `None` if the call has no limit.
+    /// Returns what is left of the time limit of a call that began at `began`, or `None` if the
+    /// call has no limit. Returns zero if the limit has passed.
     pub(crate) fn remaining_time(
         &self,
         options: &RequestOptions,
@@ -192,8 +195,8 @@ impl Session {
         options.timeout.unwrap_or(profile.timeout)
     }
 
-    /// Executes a CQL text unprepared and without values. `began` is when the call began, if it has
-    /// waited.
+    /// Executes a CQL text unprepared and without values. `began` is the time at which the call
+    /// began, if the call has waited first.
     pub async fn query(
         &self,
         text: &str,
@@ -206,7 +209,7 @@ impl Session {
 
     /// Executes a batch. Row `i` of `values` belongs to statement `i`. The row of a statement that
     /// is a text is empty. The batch is routed by the partition key of the first statement. `began`
-    /// is when the call began, if it has prepared statements before.
+    /// is the time at which the call began, if the call has prepared statements first.
     pub async fn batch(
         &self,
         kind: BatchKind,
@@ -237,13 +240,14 @@ impl Session {
         nodes::refresh(self).await
     }
 
-    /// Waits until all nodes that are up have the same schema, and returns its version.
+    /// Waits until all nodes that are up have the same schema, and returns the version of the
+    /// schema.
     pub async fn agreement(&self, limit: Option<Duration>) -> Result<[u8; 16], EngineError> {
         nodes::agreement(self, limit).await
     }
 
-    /// The trace of a request, read within the timeout of the default profile. `None` if the server
-    /// has no trace with this id.
+    /// Returns the trace of a request, read within the timeout of the default profile. Returns
+    /// `None` if the server has no trace with this id.
     pub async fn trace(&self, id: [u8; 16]) -> Result<Option<Trace>, EngineError> {
         nodes::trace(self, id).await
     }
@@ -262,8 +266,9 @@ impl Session {
             return Err(EngineError::new(ErrorKind::Config, message));
         }
         let name = if case_sensitive { name.to_owned() } else { name.to_ascii_lowercase() };
-        // Sent as a statement, because the ScyllaDB driver's own method stores the name before the
-        // server has accepted it. If no keyspace had this name, every later connection would fail.
+        // The keyspace is changed by a statement, because the ScyllaDB driver's own method stores
+        // the name before the server has accepted it. If no keyspace had this name, every later
+        // connection would fail.
         let (doing, text) = (format!("using keyspace \"{name}\""), format!("USE \"{name}\""));
         execute::query(self, &doing, &text, &RequestOptions::default(), None, None).await.map(drop)
     }
@@ -323,7 +328,7 @@ impl Session {
         self.0.profiles.get(name).is_some()
     }
 
-    /// The maximum number of rows in a scan's pages, if the scan sets none.
+    /// The maximum number of rows in a scan's pages, if the scan sets no page size.
     pub(crate) fn page_rows(&self) -> i32 {
         Some(self.0.page_size).filter(|&size| size > 0).unwrap_or(5000)
     }

@@ -23,17 +23,17 @@ pub struct Node {
     pub rack: Option<String>,
     /// Whether a connection to the node is open.
     pub connected: bool,
-    /// Whether the node is left out because it has fallen silent.
+    /// Whether the watch has marked the node as silent.
     pub silent: bool,
     /// Whether connections to the node are allowed.
     pub enabled: bool,
-    /// The number of ScyllaDB's shards. `None` for a node without shards, or one that was not
-    /// connected to yet.
+    /// The number of ScyllaDB's shards. The field is `None` for a node without shards, and for a
+    /// node that was not connected to yet.
     pub shards: Option<u16>,
     /// The names of ScyllaDB's protocol extensions that an open connection to the node has
-    /// negotiated. Empty in a build without the edits of the crates.
+    /// negotiated. The list is empty in a build without the edits of the crates.
     pub extensions: Vec<&'static str>,
-    /// In ascending order.
+    /// The node's tokens in ascending order.
     pub tokens: Vec<i64>,
 }
 
@@ -46,7 +46,7 @@ pub struct Trace {
     pub duration_us: Option<i32>,
     pub parameters: HashMap<String, String>,
     pub request: Option<String>,
-    /// Milliseconds since the epoch.
+    /// The beginning of the request, in milliseconds since the epoch.
     pub started_at: Option<i64>,
     pub events: Vec<TraceEvent>,
 }
@@ -69,7 +69,7 @@ pub struct Metrics {
     pub timeouts: u64,
     pub connections: u64,
     pub connection_timeouts: u64,
-    /// In milliseconds. `None` before the first answer.
+    /// The latencies in milliseconds. The field is `None` before the first answer.
     pub latency_ms: Option<Latencies>,
 }
 
@@ -165,7 +165,7 @@ async fn bounded<T>(
     }
 }
 
-/// Waits until all nodes that are up have the same schema, and returns its version.
+/// Waits until all nodes that are up have the same schema, and returns the version of the schema.
 pub(super) async fn agreement(
     session: &Session,
     limit: Option<Duration>,
@@ -204,8 +204,8 @@ impl Knows for Session {
     }
 }
 
-/// The trace of a request, read within the timeout of the default profile. `None` if the server
-/// has no trace with this id.
+/// Returns the trace of a request, read within the timeout of the default profile. Returns `None`
+/// if the server has no trace with this id.
 pub(super) async fn trace(session: &Session, id: [u8; 16]) -> Result<Option<Trace>, EngineError> {
     let id = uuid::Uuid::from_bytes(id);
     let read = session.engine().get_tracing_info(&id);
@@ -238,7 +238,7 @@ pub(super) async fn trace(session: &Session, id: [u8; 16]) -> Result<Option<Trac
 
 pub(super) fn metrics(session: &Session) -> Metrics {
     let metrics = session.engine().get_metrics();
-    // The watch's own requests are subtracted, because the program did not make them.
+    // The watch's own requests are subtracted, because the program did not send them.
     let (probes, failed) = session.probes();
     let latency_ms = metrics.get_snapshot().ok().map(|snapshot| Latencies {
         mean: snapshot.mean,

@@ -12,11 +12,11 @@ use crate::error::{EngineError, ErrorKind};
 ///
 /// Converting descriptions to columns allocates for every name and type; comparing descriptions
 /// allocates nothing. Also, code that keeps an object for a set of columns, such as a decoding
-/// plan, recognizes the set by its pointer. The cache has more than one set, because the answers
-/// to a conditional update have two: one if it was applied, and one if it was not.
+/// plan, recognizes the set by its pointer. The cache has more than one set, because the answers to
+/// a conditional update have two sets: one if the update was applied, and one if it was not.
 #[derive(Debug)]
 pub(crate) struct RecentColumns {
-    /// The set used last is the first.
+    /// The set that was used last comes first.
     sets: Mutex<Vec<Arc<ColumnSet>>>,
     capacity: usize,
 }
@@ -65,7 +65,8 @@ fn column(spec: &ColumnSpec<'_>) -> Result<Column, EngineError> {
     })
 }
 
-/// Metadata does not show which types are frozen, so the result contains no [`CqlType::Frozen`].
+/// Converts a type. Metadata does not show which types are frozen, so the result contains no
+/// [`CqlType::Frozen`].
 fn cql_type(theirs: &ColumnType<'_>, depth: usize) -> Result<CqlType, String> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(format!("types nested deeper than {MAX_DEPTH}"));

@@ -46,7 +46,7 @@ pub struct Prepared {
     pub has_condition: bool,
     /// Whether the statement writes lists, frozen or not. Metadata does not show which are frozen.
     writes_lists: bool,
-    /// Whether the statement's text sets a write time.
+    /// Whether the statement's text has the word `TIMESTAMP`, so that it may set a write time.
     has_time: bool,
     stale: AtomicBool,
 }
@@ -100,14 +100,14 @@ impl Prepared {
         &self.markers
     }
 
-    /// The indexes of the partition key's bind markers, in the order of the key. Empty if not all
-    /// of the key is bound: then requests go to any node.
+    /// The indexes of the partition key's bind markers, in the order of the key. The list is empty
+    /// if not all of the key is bound: then requests go to any node.
     pub fn partition_key(&self) -> &[usize] {
         &self.partition_key
     }
 
-    /// The result's columns, as the server described them when it prepared the statement. Empty for
-    /// a statement without a result, and for a conditional update on Cassandra.
+    /// The result's columns, as the server described them when it prepared the statement. The list
+    /// is empty for a statement without a result, and for a conditional update on Cassandra.
     pub fn result_columns(&self) -> Arc<[Column]> {
         Arc::clone(&self.result_columns)
     }
@@ -140,8 +140,8 @@ impl Prepared {
         self.markers.first().or(self.result_columns.first())
     }
 
-    /// Whether the statement has lost its meaning: when it was prepared again, its values had other
-    /// types.
+    /// Whether the statement has lost its meaning: when it was prepared again, its id or the types
+    /// of its values had changed.
     pub fn is_stale(&self) -> bool {
         self.stale.load(Ordering::Relaxed)
     }
@@ -158,8 +158,8 @@ impl Prepared {
         }
     }
 
-    /// Fails if the statement is stale. Otherwise a server that knows its id again would accept
-    /// values of the old types.
+    /// Fails if the statement is stale. Without this check, a server that knows the statement's id
+    /// again would accept values of the old types.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         if self.is_stale() {
             let message = format!("executing: {MEANS_OTHERWISE}");
@@ -181,12 +181,12 @@ pub struct RequestOptions {
     pub serial_consistency: Option<SerialConsistency>,
     /// `Some(None)` means no time limit.
     pub timeout: Option<Option<Duration>>,
-    /// Rows per page. Below 1, the result is not paged.
+    /// The number of rows per page. Below 1, the result is not paged.
     pub page_size: Option<i32>,
-    /// Microseconds since the epoch.
+    /// The write time in microseconds since the epoch.
     pub timestamp: Option<i64>,
     /// Whether the request may be sent again although it may have been applied. By default, only
-    /// statements that read are idempotent.
+    /// statements that read count as idempotent.
     pub idempotent: Option<bool>,
     pub tracing: Option<bool>,
     /// The name of a profile of the session.
@@ -253,8 +253,8 @@ impl RequestOptions {
     }
 }
 
-/// The setters that the ScyllaDB driver's three request types have by the same names. These types
-/// have no trait in common.
+/// The setters that all three request types of the ScyllaDB driver have under these names. These
+/// types have no trait in common.
 pub(crate) trait Configure {
     fn history_listener(&mut self, attempts: Arc<Attempts>);
     fn idempotent(&mut self, idempotent: bool);
@@ -316,9 +316,9 @@ configure!(BoundStatement, Statement, Batch);
 pub enum BatchKind {
     /// Eventually all statements are applied, or none.
     Logged,
-    /// No guarantee beyond a partition.
+    /// There is no guarantee beyond a partition.
     Unlogged,
-    /// Counter updates, which cannot be replayed.
+    /// The statements are counter updates, which cannot be replayed.
     Counter,
 }
 

@@ -4,8 +4,8 @@ use turbocql_codec::{Cell, Column, CqlType, RowRef, Segment, nulls};
 
 use crate::error::{EngineError, ErrorKind};
 
-/// If the server's error is about a null within a collection, describes where the row has one. If
-/// `hides` is true, the keys of maps are left out.
+/// If the server's error is about a null within a collection, describes where the row has the first
+/// such null. If `hides` is true, the keys of maps are left out.
 pub(crate) fn null_of(
     markers: &[Column],
     row: RowRef<'_>,

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::OnceCell;
 
-/// The calls in progress, by key. A call for a key in progress gets the result of that call.
+/// The calls in progress, by key. A further call for such a key gets the result of the call in
+/// progress.
 ///
 /// No result is kept for later calls.
 pub(crate) struct Merge<T> {

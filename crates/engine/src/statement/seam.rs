@@ -1,7 +1,7 @@
 //! Passes the codec's bytes to the ScyllaDB driver and back: rows on the way out, pages on the way
 //! in.
 //!
-//! Only this module knows how both sides represent a row.
+//! Only this module knows how the codec and the ScyllaDB driver represent a row.
 
 use std::fmt;
 use std::sync::Arc;
@@ -191,7 +191,7 @@ fn rows_block(result: &QueryRowsResult) -> Result<Bytes, String> {
             }
         }
     }
-    // All cells are null; each was read above.
+    // All cells are null. Each was read above.
     Ok(Bytes::from(wire::NULL.to_be_bytes().repeat(cells)))
 }
 
