@@ -1,5 +1,5 @@
-//! The functions that the fuzz targets call. Those for the codec are beside the codec's tests, and
-//! the tests run the kept corpus through them.
+//! The functions that the fuzz targets call. The functions for the codec are beside the codec's
+//! tests, which run the kept corpus through them.
 
 pub mod engine;
 

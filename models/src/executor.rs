@@ -1,5 +1,5 @@
-//! tokio's runtime of one thread, as far as the engine depends on it. The code follows
-//! `runtime/scheduler/current_thread/mod.rs` of tokio 1.54: `block_on`, `Core::next_task`,
+//! Stands in for tokio's runtime of one thread, as far as the engine depends on it. The code
+//! follows `runtime/scheduler/current_thread/mod.rs` of tokio 1.54: `block_on`, `Core::next_task`,
 //! `Context::park` and `Handle::schedule`.
 
 use std::cell::RefCell;
@@ -158,8 +158,8 @@ impl Core {
         self.executor.remote.lock().unwrap().woken.pop_front()
     }
 
-    /// Blocks until the thread is unparked. If there is a timer, moves the clock to the timer's time
-    /// instead, so that no model waits for time.
+    /// Blocks until the thread is unparked. If time passes and there is a timer, moves the clock to
+    /// the earliest timer's time instead, so that no model waits for time.
     fn park(&self, time_passes: bool) {
         let mut remote = self.executor.remote.lock().unwrap();
         let due = self.timers.borrow().iter().map(|(then, _)| *then).min();

@@ -10,8 +10,9 @@
 //! [`PREEMPTIONS`] preemptions. Each entry in `mutants` breaks the sources, and names the model that
 //! must then fail.
 //!
-//! Not modeled: the GIL, the reference counts of `Arc`, tokio's runtime of several threads (its
-//! lanes are: each is on a thread of its own), and a clock that runs while a thread works.
+//! The models have no GIL, no reference counts of `Arc`, and no clock that runs while a thread
+//! works. Of tokio's runtime of several threads, they have only the lanes, each on a thread of its
+//! own.
 #![cfg(test)]
 #![forbid(unsafe_code)]
 
@@ -140,8 +141,8 @@ mod op {
 /// thread does not count.
 const PREEMPTIONS: usize = 3;
 
-/// Runs a model under every interleaving. The environment variable
-/// LOOM_MAX_PREEMPTIONS sets another bound.
+/// Runs a model under every interleaving with at most [`PREEMPTIONS`] preemptions. The environment
+/// variable LOOM_MAX_PREEMPTIONS sets another bound.
 fn interleaved(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(PREEMPTIONS);
@@ -163,8 +164,8 @@ fn left_out(name: &str) -> bool {
     MUTANT.get_or_init(|| std::env::var(CHOSEN).ok()).as_deref() == Some(name)
 }
 
-/// Every mutant is found by its model. Each runs in a process of its own: a panic of loom may abort
-/// the process, because the futures that the panic drops use loom's locks.
+/// Every mutant is found by its model. Each model runs in a process of its own: a panic of loom may
+/// abort the process, because the futures that the panic drops use loom's locks.
 #[test]
 fn every_mutant_is_found() {
     let missed: Vec<_> = mutants::MUTANTS.iter().filter_map(missed).collect();

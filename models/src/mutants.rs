@@ -1,7 +1,9 @@
-//! Changes that break turbocql's code. A model must find each. `build.rs` makes them in the copies
-//! of the sources. There `LEFT_OUT` becomes a call that returns whether the mutant is chosen.
+//! Changes that break turbocql's code. A model must find each change. `build.rs` makes the changes
+//! in the copies of the sources. In the copies, `LEFT_OUT` becomes a call that returns whether the
+//! mutant is chosen.
 
-/// `build.rs` reads `source` and `changes`, the tests read `model` and `message`, both read `name`.
+/// A change that breaks a source. `build.rs` reads `source` and `changes`, and the tests read
+/// `model` and `message`. Both read `name`.
 pub struct Mutant {
     /// The step that the mutant leaves out, or makes in the wrong order.
     pub name: &'static str,

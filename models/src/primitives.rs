@@ -1,5 +1,5 @@
-//! The parts of `tokio::sync` and `futures` that the engine uses, in the simplest form that has the
-//! documented guarantees.
+//! Stands in for the parts of `tokio::sync` and `futures` that the engine uses, in the simplest
+//! form that has the documented guarantees.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 
-/// `tokio::sync::Notify`, for one waiting task.
+/// Stands in for `tokio::sync::Notify`, with at most one waiting task.
 #[derive(Default)]
 pub struct Notify(Mutex<(bool, Option<Waker>)>);
 
@@ -37,7 +37,7 @@ impl Notify {
     }
 }
 
-/// `tokio::select!`, only for the arms that `queue.rs` has in its one use of it.
+/// Stands in for `tokio::select!`. It accepts only the arms of the one `select!` in `queue.rs`.
 #[macro_export]
 macro_rules! select {
     (biased; () = $first:expr => $one:block () = $second:expr, if $enabled:expr => $two:block) => {
@@ -60,7 +60,7 @@ macro_rules! select {
 }
 
 pub mod oneshot {
-    //! `tokio::sync::oneshot`.
+    //! Stands in for `tokio::sync::oneshot`.
 
     use super::*;
 
@@ -135,7 +135,7 @@ pub mod oneshot {
     }
 }
 
-/// `futures::task::AtomicWaker`.
+/// Stands in for `futures::task::AtomicWaker`.
 #[derive(Debug, Default)]
 pub struct AtomicWaker(Mutex<Option<Waker>>);
 
@@ -151,7 +151,7 @@ impl AtomicWaker {
     }
 }
 
-/// `futures::future::abortable`.
+/// Stands in for `futures::future::abortable`.
 pub fn abortable<F: Future>(future: F) -> (Abortable<F>, AbortHandle) {
     let state = Arc::<AbortState>::default();
     (Abortable { future: Box::pin(future), state: Arc::clone(&state) }, AbortHandle(state))

@@ -1,7 +1,8 @@
-//! Stand-ins for the modules of turbocql, and for the parts of pyo3, that the sources use.
+//! Stands in for the modules of turbocql, and for the parts of pyo3 and rustix, that the sources
+//! use.
 
 pub mod engine {
-    //! The modules of the engine that `lanes.rs` and `queue.rs` name.
+    //! Stands in for the modules of the engine that the sources name.
 
     use crate::executor::block_on;
     use crate::queue::Shared;
@@ -130,8 +131,8 @@ pub mod engine {
 }
 
 pub mod python {
-    //! pyo3, without an interpreter. The GIL is not modeled, so loom tries more interleavings than
-    //! are possible with it.
+    //! Stands in for pyo3, without an interpreter. The GIL is not modeled, so loom tries more
+    //! interleavings than are possible with it.
 
     use std::marker::PhantomData;
 
@@ -176,7 +177,7 @@ pub mod python {
         }
     }
 
-    /// `ending::Inside`.
+    /// Stands in for `ending::Inside`.
     pub struct Inside;
 
     impl Inside {
@@ -197,7 +198,7 @@ pub mod python {
 }
 
 pub mod awaiting {
-    //! `OpAwait`, as far as `OpState::resolve` uses it.
+    //! Stands in for `OpAwait`, as far as `OpState` uses it.
 
     use super::python::PyResult;
     use super::ready::Burst;
@@ -226,7 +227,7 @@ pub mod awaiting {
 }
 
 pub mod ready {
-    //! The batch of tasks that are woken in one round of an event loop.
+    //! Stands in for the batch of tasks that are woken in one round of an event loop.
 
     use std::marker::PhantomData;
 
@@ -252,7 +253,7 @@ pub mod ready {
 }
 
 pub mod io {
-    //! `rustix::io` of an eventfd that an event loop watches.
+    //! Stands in for `rustix::io`, for an eventfd that an event loop watches.
 
     use crate::sync::{Condvar, Mutex};
 

@@ -1,15 +1,16 @@
-//! loom's types under the names that they have in `std::sync`.
+//! Exports loom's types under the names that they have in `std::sync`.
 
 use std::cell::RefCell;
 
 pub use loom::sync::{Condvar, Mutex, MutexGuard};
-// loom's `Arc` cannot hold a trait object and has no `Weak`. So reference counts are not modeled.
+// loom's `Arc` cannot hold a trait object and has no `Weak`. So `Arc` is std's, and reference
+// counts are not modeled.
 pub use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 pub mod atomic {
     //! Atomics whose `SeqCst` is as strong as Rust's. loom treats `SeqCst` as `AcqRel`, except in a
-    //! fence. So there is a fence before and after each `SeqCst` access. This is a little stronger
-    //! than the access alone: it also orders accesses to other atomics.
+    //! fence. So there is a fence before and after each `SeqCst` access. Such an access is a little
+    //! stronger than Rust's: it also orders accesses to other atomics.
     //!
     //! A `SeqCst` store is a swap here. After a plain store by one thread, loom lets the swap of a
     //! second thread read the value of an earlier swap by a third thread. Rust does not allow this,

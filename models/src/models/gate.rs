@@ -63,7 +63,7 @@ fn the_bound_holds_without_waiting() {
     });
 }
 
-/// If a waiting request gives up, at any moment, its permit goes to the next.
+/// If a waiting request gives up, at any moment, its permit goes to the next request.
 #[test]
 fn a_waiter_gives_up() {
     interleaved(|| {
@@ -84,8 +84,8 @@ fn a_waiter_gives_up() {
     });
 }
 
-/// A request with many bytes leaves, which makes room for all. A request that comes at this moment
-/// is admitted only after the waiting requests.
+/// A request with many bytes leaves. This makes room for all waiting requests. A request that comes
+/// at this moment is admitted only after the waiting requests.
 #[test]
 fn no_request_overtakes() {
     interleaved(|| {

@@ -1,6 +1,6 @@
-//! `Lanes` and `Ticket`: a request that is handed to a waiting lane is answered; a cancelled one is
-//! answered once or dropped, and its lane goes on. With several I/O threads, `hand` runs on another
-//! thread than the lane.
+//! `Lanes` and `Ticket`: a request that is handed to a waiting lane is answered. A cancelled
+//! request is answered once or dropped, and its lane goes on. With several I/O threads, `hand` runs
+//! on another thread than the lane.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -18,7 +18,7 @@ use crate::sync::{Arc, Notify};
 struct Lane {
     thread: JoinHandle<()>,
     stop: Arc<Notify>,
-    /// Set when a request of the lane has ended.
+    /// The event is set when a request of the lane has ended.
     ended: Arc<Event>,
 }
 
@@ -92,7 +92,8 @@ fn two_requests_are_handed_at_once() {
     });
 }
 
-/// Cancels a request, which the server also answers if `answered`. Then its lane takes another.
+/// Cancels a request. If `answered` is true, the server answers it too. Then the lane takes another
+/// request.
 fn cancelled(answered: bool) {
     interleaved(move || {
         let (lanes, first, second) = (Arc::<Lanes>::default(), Asked::new(), Asked::quick());

@@ -1,4 +1,4 @@
-//! The models.
+//! The models, and the requests and events that they share.
 
 mod gate;
 mod lanes;

@@ -13,7 +13,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
 use crate::{EngineError, Prepared, RequestOptions, Response, RowBuffer, Runtime, Session};
 
-/// The last step of an operation. It counts what it handles.
+/// The last step of an operation. It counts the arrivals that it handles.
 #[derive(Clone, Default)]
 struct Last(Arc<AtomicUsize>);
 
@@ -50,7 +50,7 @@ impl Step for First {
     }
 }
 
-/// An operation with its permit, which is the only one of its gate.
+/// Makes an operation that holds the only permit of its gate.
 fn operation() -> (Arc<OpState>, Last, Arc<Gate>) {
     let (last, gate) = (Last::default(), Gate::new(1, 100));
     let op = OpState::new(Box::new(last.clone()));
@@ -202,7 +202,7 @@ fn an_event_loop_goes() {
     });
 }
 
-/// Sets its event when it is dropped: then nothing refers to the operation any more.
+/// Sets its event when it is dropped. Then nothing refers to the operation any more.
 struct From(Session, Runtime, Arc<Event>);
 
 impl Origin for From {

@@ -23,7 +23,7 @@ pub(super) struct Intake {
     waiting: Mutex<Waiting>,
     /// The number of bytes of the rows that were taken and are not admitted yet.
     held: AtomicUsize,
-    /// `None` if each row is a request of its own.
+    /// The field is `None` if each row is a request of its own.
     pub(super) batcher: Option<Batcher>,
     /// Notified when an arena is handed in or must be requested, when the end is announced, and
     /// when rows can be taken again.
@@ -46,7 +46,7 @@ struct Waiting {
 pub(super) struct Arena {
     rows: RowBuffer,
     numbers: RowNumbers,
-    /// `None` if each row is a request of its own.
+    /// The field is `None` if each row is a request of its own.
     groups: Option<Groups>,
 }
 

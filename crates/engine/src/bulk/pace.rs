@@ -40,7 +40,7 @@ const RECOVERY: Duration = Duration::from_millis(200);
 pub(super) struct Control {
     maximum: usize,
     limit: f64,
-    /// The calm latency in seconds. `None` until the first epoch has ended.
+    /// The calm latency in seconds. The field is `None` until the first epoch has ended.
     calm: Option<f64>,
     latencies: f64,
     answers: usize,

@@ -75,7 +75,7 @@ struct Window<S> {
     occupied: AtomicUsize,
     /// The number of rows that wait, without a slot, to be tried again.
     aside: AtomicUsize,
-    /// Adapts `limit`. `None` if the limit is fixed.
+    /// Adapts `limit`. The field is `None` if the limit is fixed.
     control: Option<Mutex<Control>>,
     rates: Option<Rates>,
     patience: Duration,

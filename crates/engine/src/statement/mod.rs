@@ -240,7 +240,7 @@ impl RequestOptions {
             request.serial_consistency(consistency);
         }
         if let Some(timeout) = self.timeout {
-            // The setter takes `None` for the session's timeout. `Duration::MAX` never passes.
+            // `None` would mean the profile's timeout to the setter. `Duration::MAX` never passes.
             request.timeout(timeout.unwrap_or(Duration::MAX));
         }
         if self.timestamp.is_some() {
