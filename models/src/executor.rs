@@ -158,8 +158,8 @@ impl Core {
         self.executor.remote.lock().unwrap().woken.pop_front()
     }
 
-    /// Blocks until the thread is unparked. If time passes and there is a timer, moves the clock to
-    /// the earliest timer's time instead, so that no model waits for time.
+    /// Blocks until the thread is unparked. If `time_passes` is true and there is a timer, moves
+    /// the clock to the earliest timer's time instead, so that no model waits for time.
     fn park(&self, time_passes: bool) {
         let mut remote = self.executor.remote.lock().unwrap();
         let due = self.timers.borrow().iter().map(|(then, _)| *then).min();

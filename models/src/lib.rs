@@ -3,8 +3,9 @@
 //!
 //! `build.rs` copies `queue.rs`, `lanes.rs` and `gate.rs` of the engine, and `OpState`, `LoopQueue`
 //! and `Notifier` of the native core, with loom's types in place of std's. The other modules stand
-//! for what those sources use: `executor` for tokio's runtime, `futures` for tokio's and futures'
-//! primitives, `time` for the clock, `stand_ins` for the session and for Python.
+//! in for what those sources use. `executor` stands in for tokio's runtime, and `primitives` for
+//! parts of `tokio::sync` and `futures`. `time` stands in for the clock, and `stand_ins` for the
+//! session and for Python.
 //!
 //! Each test in `models` is a model: loom runs it under every interleaving with at most
 //! [`PREEMPTIONS`] preemptions. Each entry in `mutants` breaks the sources, and names the model that

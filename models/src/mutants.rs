@@ -21,7 +21,7 @@ pub struct Mutant {
 const DEADLOCK: &str = "deadlock";
 
 pub const MUTANTS: &[Mutant] = &[
-    // queue.rs
+    // The following mutants change `queue.rs`.
     Mutant {
         name: "look before parking",
         source: "queue",
@@ -147,7 +147,7 @@ pub const MUTANTS: &[Mutant] = &[
         model: "queue::a_wake_at_the_close_is_made",
         message: "wakes",
     },
-    // lanes.rs
+    // The following mutants change `lanes.rs`.
     Mutant {
         name: "the seat is looked at again",
         source: "lanes",
@@ -205,7 +205,7 @@ pub const MUTANTS: &[Mutant] = &[
         model: "lanes::a_cancel_and_an_answer",
         message: "has no receiver",
     },
-    // gate.rs
+    // The following mutants change `gate.rs`.
     Mutant {
         name: "waiting requests are admitted first",
         source: "gate",
@@ -253,7 +253,7 @@ pub const MUTANTS: &[Mutant] = &[
         model: "gate::a_waiter_gives_up",
         message: "(1, 0)",
     },
-    // op/mod.rs
+    // The following mutants change `op/mod.rs`.
     Mutant {
         name: "a waiting thread is notified",
         source: "op",
@@ -336,7 +336,7 @@ pub const MUTANTS: &[Mutant] = &[
         model: "op::an_abandoned_request_ends",
         message: DEADLOCK,
     },
-    // op/bridge.rs
+    // The following mutants change `op/bridge.rs`, and one of them `op/mod.rs`.
     Mutant {
         name: "the descriptor is read before the queue",
         source: "bridge",

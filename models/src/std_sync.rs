@@ -8,9 +8,9 @@ pub use loom::sync::{Condvar, Mutex, MutexGuard};
 pub use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 pub mod atomic {
-    //! Atomics whose `SeqCst` is as strong as Rust's. loom treats `SeqCst` as `AcqRel`, except in a
-    //! fence. So there is a fence before and after each `SeqCst` access. Such an access is a little
-    //! stronger than Rust's: it also orders accesses to other atomics.
+    //! Atomics whose `SeqCst` is at least as strong as Rust's. loom treats `SeqCst` as `AcqRel`,
+    //! except in a fence. So there is a fence before and after each `SeqCst` access. Such an access
+    //! is a little stronger than Rust's: it also orders accesses to other atomics.
     //!
     //! A `SeqCst` store is a swap here. After a plain store by one thread, loom lets the swap of a
     //! second thread read the value of an earlier swap by a third thread. Rust does not allow this,

@@ -25,8 +25,8 @@ pub(super) struct Intake {
     held: AtomicUsize,
     /// The field is `None` if each row is a request of its own.
     pub(super) batcher: Option<Batcher>,
-    /// Notified when an arena is handed in or must be requested, when the end is announced, and
-    /// when rows can be taken again.
+    /// Notified when an arena is handed in or must be requested, and when the end is announced.
+    /// Also notified when rows can be taken again, and when the window has room again.
     pub(super) changed: Notify,
 }
 
@@ -62,8 +62,8 @@ pub(super) struct RequestRows {
     last: Option<Arc<AtomicI64>>,
 }
 
-/// Counts the bytes of a request in [`Intake::held`] until it is dropped: until the request is
-/// admitted, or given up.
+/// Counts the bytes of a request in [`Intake::held`] until this value is dropped. It is dropped
+/// when the request is admitted or given up.
 struct Held {
     intake: Arc<Intake>,
     bytes: usize,
@@ -80,7 +80,7 @@ impl Drop for Held {
 
 pub(super) enum Next {
     Rows(RequestRows),
-    /// There is no row now, but more may be handed in.
+    /// No row can be taken now, but rows may be taken later.
     Nothing,
     End,
 }

@@ -50,8 +50,8 @@ pub struct BulkPlan {
     /// Whether responses are kept. If so, a response with a further page is an error.
     pub keep_results: bool,
     pub pace: Pace,
-    /// How rows of one partition are put into unlogged batches. It is ignored if responses are
-    /// kept.
+    /// How rows of one partition are put into unlogged batches. The field is ignored if responses
+    /// are kept, or if `WrittenTable::batches` is false.
     pub batches: Option<Batches>,
     /// How long a row is sent again after errors that may pass, if its request is declared
     /// idempotent or was not carried out. A row that is sent again counts as neither failed nor
@@ -158,8 +158,8 @@ impl Bulk {
         self.intake.push(rows, numbers);
     }
 
-    /// The number of arenas that are kept. An arena is kept until a row is looked for after its
-    /// last.
+    /// The number of arenas that are kept. An arena is kept until the bulk looks for a row after
+    /// the arena's last row.
     pub fn backlog(&self) -> usize {
         self.intake.backlog()
     }
@@ -256,7 +256,7 @@ impl Request {
 
     /// If the program has chosen the write time, reads the stored lists, and returns the row to
     /// send. In that row, lists that are stored already are unset. The row's time is increased
-    /// until no different list is stored with it.
+    /// until no different list is stored with that time.
     async fn adjusted_to_stored_lists(
         &self,
         row: RowRef<'_>,

@@ -43,8 +43,8 @@ impl Outages {
 /// An outage of all requests, or of those that a rate limit has refused.
 ///
 /// The patience for the rows that fail in an outage counts from the start of the outage. If the
-/// patience counted from each row's first failure, a load into a cluster that is gone would wait
-/// that long for each window of rows.
+/// patience counted from each row's first failure, each window of rows of a load into a dead
+/// cluster would wait that long.
 #[derive(Debug)]
 struct Outage {
     began: Instant,

@@ -32,10 +32,10 @@ const RECOVERY: Duration = Duration::from_millis(200);
 /// Decides how many requests may be in flight.
 ///
 /// An epoch consists of as many successes as requests may be in flight, and at least 16. The mean
-/// latency of an epoch is compared with the calm latency. The calm latency is measured now and
-/// then, with a quarter of the requests. While the cluster is calm, the limit grows if it was
-/// reached. It stays while the cluster is busy, and shrinks when the cluster is too busy. It
-/// shrinks more after errors of an overload.
+/// latency of an epoch is compared with the calm latency. The calm latency is the least mean so
+/// far. Now and then it is measured anew, with a quarter of the requests. While the cluster is
+/// calm, the limit grows if it was reached. It stays while the cluster is busy, and shrinks when
+/// the cluster is too busy. It shrinks more after errors of an overload.
 #[derive(Debug)]
 pub(super) struct Control {
     maximum: usize,

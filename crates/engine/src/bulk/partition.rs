@@ -16,8 +16,8 @@ pub struct Batches {
     /// The indexes of the bind markers of the whole primary key. Two rows with the same key are
     /// never in one batch, because their order would be lost.
     pub key: Vec<usize>,
-    /// The indexes of the bind markers whose values must be equal in all rows of a batch: the
-    /// markers of static columns, the write time and the TTL. A batch writes static columns once.
+    /// The indexes of the bind markers whose values must be equal in all rows of a batch. They
+    /// belong to static columns, the write time and the TTL. A batch writes static columns once.
     pub same: Vec<usize>,
     /// The maximum size of a batch, in bytes of values. A larger row is sent by itself.
     pub most_bytes: usize,
@@ -32,8 +32,8 @@ const COUNTED: usize = 4;
 const UNCOUNTED: usize = 2;
 /// The established mode is measured this many times before the other mode is measured again.
 const TURNS: usize = 64;
-/// Single rows count as faster only if they exceed batches by this factor. Batches cost the client
-/// and the server less work.
+/// Single rows replace batches only if they are faster by this factor, because batches cost the
+/// client and the server less work.
 const MARGIN: f64 = 1.1;
 
 /// Makes the batches of a bulk.

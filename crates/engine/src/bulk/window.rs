@@ -70,7 +70,7 @@ struct Window<S> {
     max_failures: usize,
     failures: Arc<AtomicUsize>,
     outcome: Mutex<BulkOutcome>,
-    /// The maximum number of occupied slots. `occupied` is their current number.
+    /// The maximum number of occupied slots. `occupied` is the current number of occupied slots.
     limit: AtomicUsize,
     occupied: AtomicUsize,
     /// The number of rows that wait, without a slot, to be tried again.
@@ -102,8 +102,8 @@ const NAP: Duration = Duration::from_millis(200);
 /// the control allows.
 ///
 /// A slot is a tokio task that sends one request after another, while there are rows. A single task
-/// for all requests would cost more: it would exhaust tokio's budget for a task, and then poll all
-/// of its requests in vain. Also, it could not spread over several threads.
+/// for all requests would cost more: it would exhaust tokio's budget for a task, and then poll its
+/// requests in vain. Also, it could not spread over several threads.
 pub(super) async fn send_all<S, F>(
     intake: Arc<Intake>,
     events: &dyn BulkEvents,

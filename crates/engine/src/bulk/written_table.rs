@@ -31,8 +31,8 @@ pub struct WrittenTable {
     pub lists: Option<Lists>,
     /// Whether the bulk writes vectors that have an index.
     pub has_indexes: bool,
-    /// A statement that reads one row, to check whether the row's replicas answer. With it, the
-    /// bulk's bind markers that have the values of this statement.
+    /// A statement that reads one row, to check whether the row's replicas answer. The list has the
+    /// bulk's bind markers whose cells are the values of this statement.
     pub probe: Option<(Arc<str>, Vec<usize>)>,
 }
 
@@ -42,7 +42,7 @@ pub struct Lists {
     pub times: Times,
 }
 
-/// The write times of rows.
+/// How the write times of rows are chosen.
 #[derive(Clone, Debug)]
 pub enum Times {
     /// Each request gets a time of its own, from the server or from the session's clock.
@@ -87,7 +87,7 @@ pub(super) struct WrittenList<'a> {
 /// How a stored list relates to the list that is about to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListState {
-    /// The stored list does not keep the new list from being written at its time.
+    /// The new list can be written with its time.
     Free,
     /// The new list is stored already, with its time or a later one, perhaps with later changes.
     Same,

@@ -173,7 +173,8 @@ impl Endpoints {
         silent
     }
 
-    /// The nodes that could not be reached when they were last probed, with the reasons.
+    /// The addresses of the nodes that could not be reached when they were last probed, with the
+    /// reasons.
     pub(crate) fn failures(&self) -> Vec<(SocketAddr, String)> {
         let states = self.states();
         let mut failures: Vec<_> = states
@@ -193,8 +194,8 @@ impl Endpoints {
     pub(crate) fn patience(&self, at: SocketAddr) -> Duration {
         let took = match self.states().get(&at) {
             Some(ProbeResult::Answers(_, took)) => *took,
-            // The last probe failed, or there was none: the driver does not translate the address
-            // of the contact point at which it opens the session, so that point is not probed.
+            // The last probe failed, or there was none. The driver opens the session at a contact
+            // point whose address it does not translate, so that point is not probed.
             _ => self.took,
         };
         (took * 4).min(self.limit).max(LEAST_PATIENCE)

@@ -31,7 +31,7 @@ const PATIENCE: u64 = 2;
 /// node again.
 const ASKED: u64 = 10;
 
-/// When no requests are sent, all nodes are probed after this time.
+/// If no requests are sent for this time, the watch sends one request to each connected node.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// After this many ticks without waiting requests and silent nodes, the watch stops counting ticks.
@@ -158,7 +158,7 @@ impl Watch {
         let limit = self.endpoints.patience(at);
         let began = Instant::now();
         let alive = match timeout(limit, self.endpoints.probe(at)).await {
-            // The node answers, or it refuses the connection. Its pool handles a refusal.
+            // The node answers, or it refuses the connection. The node's pool handles a refusal.
             Ok(_) => true,
             Err(_) => began.elapsed() > limit + PAUSED,
         };

@@ -14,8 +14,8 @@ use crate::error::{attempt_failure, attempt_may_have_applied, is_answer};
 /// Listens to the attempts of one request.
 ///
 /// The ScyllaDB driver's errors name neither the node nor the number of attempts. They report only
-/// the failure of the last attempt, but an earlier attempt may have been applied, and the failure of
-/// an earlier attempt may say more.
+/// the failure of the last attempt. But an earlier attempt may have been applied, and its failure
+/// may say more.
 #[derive(Debug)]
 pub(crate) struct Attempts {
     effect: Effect,
@@ -103,7 +103,8 @@ impl Attempts {
         self.seen().succeeded
     }
 
-    /// Whether any attempt may have been applied. An attempt that has not ended may have been.
+    /// Whether any attempt may have been applied. An attempt that has not ended counts as one that
+    /// may have been applied.
     pub(crate) fn may_have_applied(&self) -> bool {
         let seen = self.seen();
         self.effect != Effect::Reads && (seen.uncertain || seen.succeeded || seen.open.is_some())

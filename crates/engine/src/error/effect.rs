@@ -3,9 +3,11 @@
 /// How much of a statement the server may have carried out when it answers with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Changes nothing: the statement can safely be sent again, and nothing can have been applied.
+    /// The statement changes nothing. It can safely be sent again, and nothing can have been
+    /// applied.
     Reads,
-    /// A write to one partition. If the server refuses it before it begins, nothing is applied.
+    /// A write to one partition. If the server refuses the write before it begins, nothing is
+    /// applied.
     Writes,
     /// A logged batch. The server checks that enough replicas of all partitions are alive before it
     /// stores the batch, so nothing is applied after `Unavailable`. `Overloaded` may come after the
@@ -76,7 +78,7 @@ pub fn is_one_of(text: &str, words: &[&str]) -> bool {
     words.iter().any(|word| word.eq_ignore_ascii_case(first))
 }
 
-/// The text from its first word on.
+/// The text without the comments and spaces at its beginning.
 fn text_after_comments(mut text: &str) -> &str {
     loop {
         text = text.trim_start();

@@ -72,7 +72,7 @@ pub enum ErrorKind {
     Decode,
     /// The session is closed.
     Closed,
-    /// A defect of this library, or of one that it uses.
+    /// This library, or a library that it uses, has a defect.
     Internal,
 }
 
@@ -115,8 +115,8 @@ impl EngineError {
         }
     }
 
-    /// Whether the row itself may be the reason, and not the state of the cluster: a server error,
-    /// or a failure of a read or write on replicas.
+    /// Whether the row itself may be the reason, and not the state of the cluster. This may be so
+    /// after a server error, and after a read or write failure on replicas.
     pub fn may_be_of_row(&self) -> bool {
         self.kind == ErrorKind::Server && matches!(self.code, Some(0x0000 | 0x1300 | 0x1500))
     }
@@ -167,8 +167,8 @@ impl EngineError {
         self.without(text, hide).naming(text)
     }
 
-    /// Removes the literals of a statement from the server's text, if `hide` is true, or if the
-    /// statement has a password.
+    /// Removes possible values and the literals of a statement from the server's text, if `hide` is
+    /// true, or if the statement has a password.
     pub(crate) fn without(mut self, text: &str, hide: bool) -> EngineError {
         if let Some(reason) = self.reason.take_if(|_| hide || has_secrets(text)) {
             let masked = without_values(&reason, self.code, text);

@@ -64,8 +64,8 @@ impl Runtime {
                 runtime.block_on(Arc::clone(&shared).live());
                 // A plain drop of the runtime would wait for a name look-up that never returns.
                 runtime.shutdown_timeout(GRACE);
-                // Breaks a cycle of references: the waker of an idle lane refers to the runtime,
-                // the runtime's park hooks refer to `shared`, and `shared` refers to the lanes.
+                // This breaks a cycle of references: an idle lane's waker refers to the runtime,
+                // the runtime's park hooks to `shared`, and `shared` to the lanes.
                 shared.end();
                 drop(end);
             }

@@ -53,7 +53,7 @@ impl Retry {
     }
 }
 
-/// The policies of one [`Retry`], which all requests share.
+/// The policies of one [`Retry`]. All requests share them.
 struct ByEffect {
     reads: Arc<dyn RetryPolicy>,
     writes: Arc<dyn RetryPolicy>,

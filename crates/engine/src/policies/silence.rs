@@ -22,7 +22,7 @@ pub(crate) struct Silence {
     /// Whether ticks are counted.
     pub(crate) active: AtomicBool,
     pub(crate) wake: Notify,
-    /// Held while the watch decides whether one more node may be marked silent.
+    /// The lock is held while the watch decides whether one more node may be marked silent.
     pub(crate) deciding: Mutex<()>,
     /// The number of requests that the watch has sent.
     pub(crate) probes: AtomicU64,
@@ -78,8 +78,8 @@ impl Silence {
         if node.waiting.load(Ordering::Relaxed) == 0 {
             let now = self.tick.load(Ordering::Relaxed).max(1);
             node.waiting.store(now, Ordering::Relaxed);
-            // Pairs with the fence in `Watch::count_ticks`: either this thread sees that counting
-            // has stopped, or the watch sees this request and counts again.
+            // The fence pairs with the fence in `Watch::count_ticks`: either this thread sees that
+            // counting has stopped, or the watch sees this request and counts again.
             fence(Ordering::SeqCst);
             if !self.active.load(Ordering::Relaxed) && !self.active.swap(true, Ordering::AcqRel) {
                 self.wake.notify_one();

@@ -21,13 +21,13 @@ struct State {
     /// The number of admitted requests whose bytes are not known yet.
     unweighed: usize,
     /// The expected number of bytes of an unweighed request: the maximum of recent requests. It
-    /// decreases by an eighth with each smaller request.
+    /// decreases by at most an eighth per request.
     expected: usize,
     waiting: VecDeque<oneshot::Sender<Permit>>,
 }
 
-/// A request's place among those in flight. Dropping the permit admits waiting requests if there is
-/// room.
+/// A request's place among the requests in flight. Dropping the permit admits waiting requests if
+/// there is room.
 #[derive(Debug)]
 pub struct Permit {
     /// The field is `None` if the place was released already.

@@ -138,8 +138,8 @@ async fn page_at(
 /// when they have read many tombstones. The call began at `began`. If its time limit passes first,
 /// returns the last empty page that was fetched.
 ///
-/// # Errors Fails if a page cannot be fetched within the time limit, for another reason than its
-/// end, or if the server repeats a paging state.
+/// # Errors Fails if fetching a page fails before the time limit passes, or if the server repeats a
+/// paging state.
 pub async fn first_with_rows(
     session: &Session,
     source: &PageSource,

@@ -46,7 +46,7 @@ pub struct ScanRange {
 }
 
 /// The pages of ranges, in the order of their arrival. At most one page waits in the channel. Each
-/// range that is being read holds at most one more. Dropping the scan cancels its requests.
+/// range that is being read holds at most one more page. Dropping the scan cancels its requests.
 pub struct Scan {
     pages: Mutex<mpsc::Receiver<PageResult>>,
     task: TaskHandle,
@@ -63,7 +63,7 @@ impl Drop for Scan {
 }
 
 impl Scan {
-    /// Begins to read. If there is a range, at least one page arrives, which may have no rows.
+    /// Begins to read. At least one page arrives if a range can be read. It may have no rows.
     pub fn start(runtime: &Runtime, session: Session, plan: ScanPlan) -> Scan {
         let ScanPlan { prepared, ranges, options, concurrency, patience } = plan;
         let options = RequestOptions { idempotent: Some(true), ..options };

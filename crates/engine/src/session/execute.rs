@@ -1,4 +1,4 @@
-//! Executes statements: prepared ones with a row of values, and texts.
+//! Executes prepared statements with a row of values, and texts.
 
 use scylla::response::PagingStateResponse;
 use scylla::statement::unprepared::Statement;

@@ -138,7 +138,7 @@ impl Session {
         }
     }
 
-    /// Adds the nodes that were asked to prepare a statement: all that are connected.
+    /// Adds the nodes that were asked to prepare a statement: all connected nodes.
     fn with_asked_nodes(&self, mut error: EngineError) -> EngineError {
         let nodes = self.nodes().into_iter().filter(|node| node.connected);
         let nodes: Vec<String> = nodes.map(|node| node.address.to_string()).collect();

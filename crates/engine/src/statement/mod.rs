@@ -240,7 +240,8 @@ impl RequestOptions {
             request.serial_consistency(consistency);
         }
         if let Some(timeout) = self.timeout {
-            // `None` would mean the profile's timeout to the setter. `Duration::MAX` never passes.
+            // The setter takes `None` as the profile's timeout. `Duration::MAX` means no limit: it
+            // never passes.
             request.timeout(timeout.unwrap_or(Duration::MAX));
         }
         if self.timestamp.is_some() {
