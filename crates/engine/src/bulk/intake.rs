@@ -53,7 +53,7 @@ pub(super) struct Arena {
 /// The rows of a request that was taken to be sent next: one, or several of one partition.
 pub(super) struct RequestRows {
     arena: Arc<Arena>,
-    /// Positions in the order in which the arena's rows are sent.
+    /// The positions of the request's rows, in the order in which the arena's rows are sent.
     positions: Range<usize>,
     held: Option<Held>,
     /// The number of times that these rows were sent before.

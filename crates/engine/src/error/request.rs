@@ -42,7 +42,8 @@ pub(crate) fn attempt_may_have_applied(error: &RequestAttemptError, effect: Effe
     }
 }
 
-/// Whether the error is a server's answer about the request itself. `Unprepared` is not.
+/// Whether the error is a server's answer about the request itself. The error `Unprepared` is no
+/// such answer.
 pub(crate) fn is_answer(error: &RequestAttemptError) -> bool {
     match error {
         RequestAttemptError::DbError(DbError::Unprepared { .. }, _) => false,

@@ -8,7 +8,7 @@ const SHOWN: usize = 160;
 /// The text that replaces a literal in a message.
 const HIDDEN: &str = "…";
 
-/// Returns a statement in one line, with its literals replaced, and cut after [`SHOWN`] characters.
+/// Returns a statement in one line, with its literals replaced, and cut after 160 characters.
 pub fn shown(text: &str) -> String {
     // A statement may have megabytes, and a message shows only the beginning of the statement.
     let text = match text.char_indices().nth(50 * SHOWN) {

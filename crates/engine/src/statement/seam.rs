@@ -191,7 +191,7 @@ fn rows_block(result: &QueryRowsResult) -> Result<Bytes, String> {
             }
         }
     }
-    // All cells are null. Each was read above.
+    // All cells are null. Each cell was read above.
     Ok(Bytes::from(wire::NULL.to_be_bytes().repeat(cells)))
 }
 
