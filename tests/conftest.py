@@ -1,4 +1,7 @@
-"""Makes `tests.support` importable, however pytest was started, and restores SIGINT's handler."""
+"""Makes `tests.support` importable, however pytest was started, and restores SIGINT's handler.
+
+It also adds the options `--proof` and `--all`.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-# Tests of columns and whole tables need the environment with pyarrow. Tests of the accelerator and
-# the differential tests need those with a Cassandra driver: see `make python-test`. Each engine has
-# its own environment: see `make check-engines`.
+# Tests of columns, of whole tables and of engines need an environment with pyarrow. Tests of the
+# accelerator and the differential tests need one with a Cassandra driver: see `make python-test`.
+# Each engine has its own environment: see `make check-engines`.
 ENGINES = {"ray": "ray", "spark": "pyspark", "duckdb": "duckdb", "dask": "dask"}
 collect_ignore = [
     *([] if find_spec("pyarrow") else ["columns", "tables", "engines"]),
@@ -59,7 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     from hypothesis import settings
 
-    # Derandomized, so that the same sources give the same result. `--proof` tries new examples.
+    # Examples are derandomized, so that the same sources give the same result. `--proof` tries new
+    # examples.
     settings.register_profile(
         "turbocql", deadline=None, database=None, derandomize=not config.getoption("--proof")
     )

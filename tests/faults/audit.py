@@ -27,8 +27,8 @@ RSS_MARGIN_MIB = 48.0
 """The resident memory may grow by this much between the two samples.
 
 The native allocator keeps the pages that a thread has used, for each thread and size class. The
-margin is about half a MiB for each of 100 threads. A leak of 50 bytes per call exceeds it within a
-million calls, the number that the long form makes.
+margin is about half a MiB for each of 100 threads. A leak of 50 bytes per call exceeds the margin
+after about a million calls, the number that the long form makes.
 """
 RECOVERED_SHARE = 0.95
 """The share of calls that must be answered after all faults. It is not 1, because 200 callers on
@@ -56,8 +56,8 @@ UNEXPECTED = frozenset(
         "Unprepared",
     }
 )
-"""turbocql errors that no fault explains, except while the keyspace of a call is dropped and
-created again."""
+"""Classes of turbocql's errors that no fault explains. The one exception are calls that use the
+keyspace aside while it is dropped and created again."""
 
 
 @dataclass
@@ -108,7 +108,7 @@ class Audit:
         """The numbers of calls that violations name."""
         self._answers = Line("answers are what was asked for, and show what was acknowledged")
 
-    # The records of the calls.
+    # These methods read the records of the calls.
 
     def take(self, call: Call) -> None:
         """Adds the record of a call."""
@@ -182,7 +182,7 @@ class Audit:
         """The approximate number of rows in `writes`."""
         return len(self._present) + len(self._unknown)
 
-    # The rows that the nodes have stored.
+    # These methods judge the rows that the nodes have stored.
 
     def judge(self, state: State) -> list[Line]:
         """Returns the lines of the audit that compare the calls with the rows."""
@@ -225,9 +225,9 @@ class Audit:
         return [present, absent, whole]
 
     def judge_scan(self, state: State, rows: Iterable[tuple[int, int, str]]) -> Line:
-        """Compares the rows of a scan by the driver with the rows that the nodes had before it.
+        """Compares the rows of a scan by the driver with the rows that the nodes had before.
 
-        A row that only the scan returns is right if its write had an unknown outcome. Cassandra
+        A row that only the scan returns may be right if its write had an unknown outcome. Cassandra
         replays unfinished batches and missed writes (hints) later.
         """
         line = Line("a scan by the driver has all rows, each once")
@@ -337,7 +337,10 @@ def judge_serial(state: State, told: Mapping[int, int | None]) -> Line:
 
 
 def judge_samples(before: Sample, after: Sample) -> list[Line]:
-    """Checks that the load's process holds the same resources after the faults as before them."""
+    """Compares the resources of the load's process after the faults with those before them.
+
+    Memory may grow by `RSS_MARGIN_MIB`. All other numbers must be equal.
+    """
     lines = []
     for name in ("descriptors", "threads", "tasks", "in_flight", "connections"):
         was, now = getattr(before, name), getattr(after, name)

@@ -1,6 +1,6 @@
 """The calls of the load, written once for the synchronous and the asynchronous API.
 
-Each kind is a generator. It yields a request to the driver and receives the outcome. If an answer
+Each kind is a generator. It yields requests to the driver and receives their outcomes. If an answer
 is wrong, the generator says so in the `about` of the request, before the record is written.
 """
 
@@ -68,7 +68,10 @@ PREPARED = {
     "aside_write": "INSERT INTO {1}.aside (id, value) VALUES (?, ?)",
     "aside_read": "SELECT value FROM {1}.aside WHERE id = ?",
 }
-"""The statements that each session prepares at the start. `{0}` and `{1}` are the keyspaces."""
+"""The statements that both sessions of the load prepare at the start.
+
+`{0}` is the keyspace of the load. `{1}` is the keyspace that is dropped and created again.
+"""
 
 
 @dataclass
@@ -90,7 +93,7 @@ class Ask:
     options: dict[str, Any] = field(default_factory=dict)
     about: About = field(default_factory=lambda: About())
     read: Callable[[Any], Any] | None = None
-    """Applied to the driver's return value, as part of the call. It decodes rows, for example."""
+    """The load applies this to the driver's return value, as part of the call, to decode rows."""
     session: Any = None
     """The session to use instead of the load's session."""
 
@@ -119,7 +122,7 @@ class Shared:
             return key, self._seen.get(key, 0)
 
     def seen(self, key: int, version: int) -> None:
-        """Records a version of a chain that was read or set."""
+        """Records a version of a chain that was read or set. After the last one, a chain begins."""
         with self._lock:
             self._seen[key] = max(version, self._seen.get(key, 0))
             number = key % CHAINS
@@ -199,7 +202,7 @@ def _write(worker: Worker) -> Op:
     elif chance < 0.5:
         kind, options = "write, speculative", {"idempotent": True, "profile": SPECULATIVE}
     elif chance < 0.55:
-        # If the coordinator knows that a node is down, it refuses this and must write nothing.
+        # A coordinator that knows that a node is down refuses this write and must write nothing.
         kind, options = "write, ALL", {"consistency": "ALL"}
     about = About(ids=[number])
     outcome = yield worker.execute(
@@ -210,7 +213,7 @@ def _write(worker: Worker) -> Op:
 
 
 def _first_use(worker: Worker) -> Op:
-    """Writes with a new statement text, which `execute` prepares first."""
+    """Writes with a new statement text, which `execute` prepares before the write."""
     number = worker.id()
     text = PREPARED["write"].format(worker.keyspace, "") + f" /* {number} */"
     about = About(ids=[number])
@@ -371,7 +374,7 @@ def _scan(worker: Worker) -> Op:
     found: list[Any] = []
     while True:
         about = About()
-        # A page has the time limit of the first request.
+        # Each page has the time limit of the scan's first request.
         outcome = yield Ask("scan, page", "next_page", ask.timeout_s, (pages,), about=about)
         if outcome.error is not None:
             tries += 1
@@ -399,7 +402,7 @@ def _aside(worker: Worker) -> Op:
     outcome = yield worker.execute(
         "aside, read", worker.prepared["aside_read"], (number,), about=about, read=_one
     )
-    # The keyspace may have been dropped since, so a missing row is not wrong here.
+    # The keyspace may have been dropped after the write, so a missing row is not wrong here.
     if outcome.error is None and outcome.value is not None:
         about["checked"] = 1
         if outcome.value.value != value_of(number):

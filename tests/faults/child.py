@@ -36,7 +36,7 @@ class NoReply(ChildError):
 class Child:
     """Runs a module in its own process during the `with` block.
 
-    Its standard error goes to a file. `complaints` returns the content.
+    The process writes its standard error to a file, and `complaints` returns the content.
     """
 
     def __init__(self, module: str, folder: Path, *arguments: str) -> None:
@@ -118,9 +118,9 @@ class Child:
         return self._stderr.read_text(encoding="utf-8", errors="replace")
 
     def abort(self) -> None:
-        """Kills a child that hangs. faulthandler writes its threads' stacks to standard error."""
+        """Kills a child that hangs. faulthandler first writes its stacks to standard error."""
         if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGABRT)  # faulthandler handles it
+            self._process.send_signal(signal.SIGABRT)  # faulthandler handles this signal
             deadline = time.monotonic() + 5
             while self._process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -142,7 +142,7 @@ class Child:
 
 
 def serve(handle: Callable[[str, Reply], Reply]) -> None:
-    """Handles commands from standard input until it ends, each in its own thread."""
+    """Handles each command from standard input in a thread of its own, until the input ends."""
     lock = threading.Lock()
 
     def answer(number: int, do: str, arguments: Reply) -> None:

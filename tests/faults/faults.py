@@ -22,7 +22,7 @@ __all__ = ["KINDS", "PROXY", "REHEARSAL", "Fault", "Injector", "Step", "long_pla
 PROXY = ("delay", "throttle", "swallow", "drop", "cut", "half-close", "silent", "reset")
 """Faults of a proxy: see `wire.FAULTS`."""
 EVERYWHERE = ", all nodes"
-"""The suffix of a fault's name that applies the fault to all proxies at once."""
+"""A fault whose kind ends with this suffix hits all proxies at once."""
 NODES = ("kill and restart", "kill two", "rolling restart", "pause", "pause all")
 SCHEMA = ("alter table", "alter while paused", "evict statements", "drop keyspace")
 KINDS = (*PROXY, *NODES, *SCHEMA)
@@ -38,9 +38,11 @@ _COMMAND_S = 120.0
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. `node` is the index of the node that it hits.
+    """One fault. `node` is the index of a node, and its meaning depends on the kind.
 
-    "kill two" spares this node, and a rolling restart begins with it.
+    "kill two" spares the node, "rolling restart" begins with it, and "evict statements" counts its
+    statements. Faults of all nodes, "alter table" and "drop keyspace" ignore the index. Every
+    other kind hits the node.
     """
 
     kind: str
@@ -55,8 +57,9 @@ class Fault:
 class Step:
     """Faults that are injected at the same time, and a pause after them.
 
-    `pace_s` is how long each caller of the load waits on average after each operation. Without it,
-    on two processors, 200 callers delay the start of a node and schema changes by many seconds.
+    `pace_s` is how long each caller of the load waits on average after each operation. Without this
+    wait, on two processors, 200 callers delay the start of a node and schema changes by many
+    seconds.
     """
 
     faults: tuple[Fault, ...]
@@ -65,13 +68,13 @@ class Step:
 
 
 REHEARSAL = Step((Fault(f"reset{EVERYWHERE}", 0, 1.5),), 0.1)
-"""A fault during the warm-up, so that every thread has handled errors before the first sample."""
+"""The step of the warm-up. It makes every thread handle errors before the first sample."""
 
 
 def short_plan(seed: str) -> list[Step]:
-    """Returns almost every kind of fault once, each short.
+    """Returns one short step for each kind of fault, and one for "reset, all nodes".
 
-    It leaves out "kill two" and "rolling restart", which take about a minute.
+    The plan leaves out "kill two" and "rolling restart", which take about a minute.
     """
     chance = random.Random(seed)
     kinds = [*PROXY, f"reset{EVERYWHERE}", "pause", "pause all"]
@@ -85,7 +88,10 @@ def short_plan(seed: str) -> list[Step]:
 
 
 def long_plan(seed: str) -> Iterator[Step]:
-    """Yields endless steps: rounds of all kinds in random order, sometimes two faults at once."""
+    """Yields steps without end.
+
+    Each round has every kind at least once, in random order. Some steps have two faults.
+    """
     chance = random.Random(seed)
     nodes = _nodes(chance)
     while True:
@@ -102,7 +108,10 @@ def long_plan(seed: str) -> Iterator[Step]:
 
 
 def _nodes(chance: random.Random) -> Iterator[int]:
-    """Yields random nodes, never the same twice in a row, so that the driver can reconnect."""
+    """Yields random indices of nodes.
+
+    No index comes twice in a row, so that the driver can reconnect to the node.
+    """
     node = chance.randrange(_NODES)
     while True:
         yield node
@@ -110,7 +119,7 @@ def _nodes(chance: random.Random) -> Iterator[int]:
 
 
 def _pace_s(kind: str) -> float:
-    """Returns the callers' pace during a fault: see `Step`."""
+    """Returns the `pace_s` of a step whose first fault has this kind: see `Step`."""
     if kind in ("kill and restart", "kill two", "rolling restart"):
         return _PACE_OF_STARTS_S
     return _PACE_OF_SCHEMA_S if kind in SCHEMA else 0.0
@@ -124,7 +133,8 @@ class Injector:
     ) -> None:
         self.windows: list[Window] = []
         self.failures: list[str] = []
-        """The commands that the load did not carry out."""
+        """Messages about commands without a reply, and about schema statements that failed in all
+        `_DDL_TRIES` tries."""
         self._cluster = cluster
         self._proxies = proxies
         self._load = load
@@ -133,7 +143,10 @@ class Injector:
         self._columns = 0
 
     def run(self, step: Step) -> None:
-        """Injects the faults of a step, heals them, and waits until the nodes see each other."""
+        """Injects the faults of a step, heals them, and pauses for `rest_s`.
+
+        If the kind of a fault is not in `PROXY`, the nodes must see each other before the pause.
+        """
         self._load.ask("pace", seconds=step.pace_s)
         if len(step.faults) == 1:
             self._inject(step.faults[0])
@@ -145,7 +158,10 @@ class Injector:
         time.sleep(step.rest_s)
 
     def heal(self) -> None:
-        """Resumes and starts all nodes, and ends the faults of all proxies."""
+        """Resumes and starts all nodes, and ends the faults of all proxies.
+
+        It returns when all nodes answer and see each other.
+        """
         for node in self._cluster.nodes:
             node.resume()
             node.launch()
@@ -173,7 +189,11 @@ class Injector:
         self.windows.append(Window(fault.kind, target, begun, time.monotonic(), effect))
 
     def _ask(self, do: str, **arguments: Any) -> list[str | None]:
-        """Sends a command to the load, and returns the error class of each call that it made."""
+        """Sends a command to the load, and returns the error class of each call that the load made.
+
+        The class is `None` for an answered call. Without a reply in time, the list is
+        `["no reply"]`.
+        """
         try:
             answer = self._load.ask(do, within_s=_COMMAND_S, **arguments)
         except NoReply as error:
@@ -183,7 +203,7 @@ class Injector:
         errors: list[str | None] = answer["errors"]
         return errors
 
-    # The proxies.
+    # This method injects faults into the proxies.
 
     def _proxy(self, fault: Fault) -> str:
         settings = {
@@ -199,7 +219,7 @@ class Injector:
         healed = [self._proxies.ask("fault", node=number, kind="pass") for number in numbers]
         return str(sum(reply["effect"] for reply in healed))
 
-    # The nodes.
+    # These methods inject faults into the nodes.
 
     def _kill(self, fault: Fault) -> str:
         node = self._cluster.nodes[fault.node]
@@ -211,7 +231,7 @@ class Injector:
     def _kill_two(self, fault: Fault) -> str:
         """Kills two of three nodes, so that no quorum is left.
 
-        The third node refuses requests as soon as it has noticed.
+        The third node refuses requests as soon as it has noticed that the two are down.
         """
         nodes = [node for n, node in enumerate(self._cluster.nodes) if n != fault.node]
         for node in nodes:
@@ -245,12 +265,13 @@ class Injector:
             node.resume()
         return str(_NODES)
 
-    # The schema and the prepared statements.
+    # These methods change the schema, or fill the nodes' caches of prepared statements.
 
     def _alter(self, fault: Fault) -> str:
         deadline, done = time.monotonic() + fault.seconds, 0
         while not done or time.monotonic() < deadline:
-            # Result columns are in alphabetical order: the new one comes first or last.
+            # `SELECT *` returns the columns after the key in alphabetical order. The new column
+            # comes first or last of them.
             self._columns += 1
             column = f"{self._chance.choice(('added', 'zadded'))}_{self._columns}"
             kind = self._chance.choice(("int", "text", "list<bigint>"))
@@ -283,7 +304,7 @@ class Injector:
             )
         with ThreadPoolExecutor(len(work)) as threads:
             calls = [threads.submit(one) for one in work]
-            # Long enough that a call that waits for the paused node exceeds its time limit.
+            # The node is paused for longer than the time limit of the calls that wait for it.
             time.sleep(max(fault.seconds, SESSION_S + LATE_S + 0.5))
             node.resume()
             for call in calls:
@@ -291,7 +312,10 @@ class Injector:
         return "1"
 
     def _evict(self, fault: Fault) -> str:
-        """Prepares statements until a node has evicted some, and returns how many it evicted."""
+        """Prepares statements until the fault's node has evicted some, or for `_EVICT_ROUNDS`.
+
+        Returns how many statements the node has evicted.
+        """
         expected, evicted = self._kept_statements(fault.node), 0
         for _ in range(_EVICT_ROUNDS):
             for face in _FACES:
@@ -314,9 +338,10 @@ class Injector:
         return "1"
 
     def _ddl(self, texts: list[str]) -> None:
-        """Sends schema statements until each was answered.
+        """Sends schema statements one after another, and repeats a statement that failed.
 
-        A statement that timed out may have been applied, so each must be repeatable.
+        All statements together have `_DDL_TRIES` tries. A statement that timed out may have been
+        applied, so each statement must be repeatable.
         """
         left = list(texts)
         for _ in range(_DDL_TRIES):

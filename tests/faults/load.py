@@ -1,19 +1,21 @@
 """Runs the load in its own process: `python -m tests.faults.load SETTINGS`, with settings in JSON.
 
 Half of the callers are threads that use the synchronous API (`face` "sync"). The other half are
-asyncio tasks that use the asynchronous API (`face` "async"). Each makes one call after another.
+asyncio tasks that use the asynchronous API (`face` "async"). Each caller makes one call after
+another.
 Commands:
 
 - `begin`: opens the sessions, prepares the statements, starts the callers, which wait for `go`
 - `go`: lets the callers make calls
 - `pause`: stops the callers after their current operation, until `go`
 - `pace`: from now on a caller waits for `seconds` on average after each operation
-- `sample`: returns a `records.Sample`, while the load is paused
-- `look`: returns the number of ended calls, the connected nodes of each session, and the memory
+- `sample`: returns the fields of a `records.Sample`; the load must be paused
+- `look`: returns the numbers of answered and of failed calls, each session's number of connected
+  nodes, the memory, and the failures of callers
 - `statements`: executes `texts` one after another with `timeout_s`, and records them as `kind`
 - `use_keyspace`: calls `use_keyspace` with `name`
 - `prepare`: prepares `count` statements that no caller uses
-- `stop`: ends the callers; the reply lists the calls that did not end
+- `stop`: ends the callers; the reply lists the calls that did not end, and the failures of callers
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ from turbocql.aio import AsyncSession
 T = TypeVar("T")
 
 _SETTLE_S = 20.0
-"""Longer than any time limit of a call, and than any backoff of a worker."""
+"""The limit for the callers to end their operations. It is longer than any time limit of a call,
+and longer than any backoff of a caller."""
 _PREPARE_S = 60.0
 _POLL_S = 0.01
 _BACKOFF_S = 0.02
@@ -90,7 +93,7 @@ class Gate:
         return not self.stopped
 
     async def passes_soon(self) -> bool:
-        """Does the same as `passes`, for a task."""
+        """Does for a task what `passes` does for a thread."""
         if not self._async_open.is_set():
             self._arrive(1)
             await self._async_open.wait()
@@ -99,7 +102,7 @@ class Gate:
 
 
 class Load:
-    """Both sessions, and the callers."""
+    """The synchronous session, the asynchronous session, and the callers."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._seed: str = settings["seed"]
@@ -130,7 +133,7 @@ class Load:
         reply: Reply = getattr(self, f"_{do}")(**arguments)
         return reply
 
-    # The commands.
+    # These methods carry out the commands.
 
     def _begin(self) -> Reply:
         self._sync = turbocql.connect(**self._session_settings)
@@ -229,10 +232,10 @@ class Load:
         self._recorder.close()
         return {"hung": hung, "failures": self._failures}
 
-    # The callers.
+    # These methods make the calls.
 
     def _once(self, face: str, ask: Ask) -> str | None:
-        """Makes one call and returns the class of its error."""
+        """Makes one call, and returns the class of its error, or `None`."""
 
         def op() -> Op:
             errors.append((yield ask).error)
@@ -331,7 +334,7 @@ class Load:
             return await session.use_keyspace(*ask.arguments)
         return await getattr(session, ask.method)(*ask.arguments, **ask.options)
 
-    # The event loop.
+    # These methods use the event loop.
 
     def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PREPARE_S)
@@ -352,8 +355,8 @@ class Load:
 def _threads() -> int:
     """Counts the threads of this process, without tokio's threads for blocking calls.
 
-    Connecting uses blocking threads. They end 10 s after their last call, so their number would
-    differ between samples.
+    Connecting uses blocking threads. These threads end 10 s after their last call, so their number
+    would differ between samples.
     """
     names = []
     for thread in os.listdir("/proc/self/task"):

@@ -1,8 +1,8 @@
 """Runs a proxy before each node, in its own process: `python -m tests.faults.proxy SEED NODE...`.
 
-A node is `address:port`; its proxy listens on the same address and another port. Commands: `ports`
-starts the proxies and returns their ports; `fault` begins a fault. `fault` takes `node` (its index
-in the arguments) and the fields of `wire.Fault`.
+A node is `address:port`; its proxy listens on the same address and another port. The command
+`ports` starts the proxies and returns their ports. The command `fault` begins a fault. Its
+arguments are `node`, the node's index on the command line, and the fields of `wire.Fault`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HIGH_WATER = 1 << 20
 
 
 class Link:
-    """A client's connection, and the proxy's connection to the node for it."""
+    """A client's connection, and the connection to the node that the proxy opens for it."""
 
     def __init__(self, door: Door, chance: random.Random) -> None:
         self._door = door
@@ -35,7 +35,7 @@ class Link:
         """Whether the client must not notice when the node's side ends."""
 
     def begin(self, fault: Fault) -> None:
-        """Begins a fault on an open connection."""
+        """Begins a fault on this link, which is open."""
         client = self.client.transport
         if fault.kind in ("silent", "reset"):
             self._door.count(1)
@@ -52,7 +52,10 @@ class Link:
         self.down.begin(fault)
 
     def connected(self, side: Side, transport: asyncio.Transport) -> None:
-        """Called when one of the two sides is connected: starts forwarding to it."""
+        """Starts forwarding to a side that has connected.
+
+        If the client is lost when the node's side connects, the method aborts the node's side.
+        """
         if side is self.client:
             self.down.connected(transport)
             self._door.opened(self)
@@ -63,7 +66,10 @@ class Link:
         self.up.connected(transport)
 
     def ended(self, side: Side, *, broken: bool) -> None:
-        """Called when one of the two sides has ended: ends the other too."""
+        """Ends the link after one of its sides has ended.
+
+        A link that `is_cut_off` stays open when only the node's side has ended.
+        """
         if side is self.node and self.is_cut_off and not self.client.is_lost:
             return
         if broken:
@@ -153,7 +159,7 @@ class Door:
         return port
 
     def count(self, by: int) -> None:
-        """Adds to the count of what the fault has hit."""
+        """Adds to the count of what the current fault has hit. The fault `pass` counts nothing."""
         if self._fault.kind != "pass":
             self._effect += by
 
@@ -166,7 +172,11 @@ class Door:
         return effect
 
     def opened(self, link: Link) -> None:
-        """Called when a client has connected: connects to the node, or applies the fault."""
+        """Applies the current fault to a link whose client has connected.
+
+        It connects the link to the node, unless the fault is "reset", "silent" or "swallow". The
+        fault "half-close" does not affect new links.
+        """
         self.links.add(link)
         kind = self._fault.kind
         if kind == "reset":

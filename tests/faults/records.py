@@ -26,12 +26,12 @@ class About(TypedDict, total=False):
     """
 
     ids: list[int]
-    """The ids of the rows that the call writes."""
+    """The ids of the rows that the call writes. For a conditional update: the id of the winner."""
     failed: list[tuple[int, str, bool, bool]]
-    """For an `execute_many`: the id of each row that failed, the error's class, whether it may have
-    applied, and whether the class is one of turbocql's."""
+    """For an `execute_many`: the id of each row that failed, the class of its error, whether the
+    row may have been written, and whether the class is one of `turbocql.errors`."""
     aside: bool
-    """The call uses the keyspace that is dropped and created again."""
+    """Whether the call uses the keyspace that is dropped and created again."""
     deltas: list[tuple[int, int]]
     """For counters: each key and the number that is added to it."""
     key: int
@@ -42,7 +42,7 @@ class About(TypedDict, total=False):
     existing: int | None
     """The stored value that the server returned when a conditional update was not applied."""
     wrong: str
-    """What is wrong with the answer. The load sets it when the answer arrives."""
+    """What is wrong with the answer. The load sets this key when the answer arrives."""
     checked: int
     """How many rows of the answer were compared with their expected values."""
 
@@ -73,9 +73,10 @@ class Call:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it is unknown if the call had an effect: it failed, and may have applied.
+        """Whether it is unknown if the call had an effect.
 
-        An error that is not one of turbocql's does not say whether the call applied.
+        This is so if the call did not end, or if it failed and may have applied. An error that is
+        not one of `turbocql.errors` does not say whether the call applied.
         """
         return self.ended is None or (
             self.error is not None and (self.may_have_applied or not self.in_tree)
@@ -122,7 +123,8 @@ class Window:
     begun: float
     ended: float
     effect: str = ""
-    """A count of what the fault hit, such as the number of connections that were cut."""
+    """The count of what the fault hit, in digits, such as the number of connections that were cut.
+    It is empty if there was no fault."""
 
     def covers(self, call: Call) -> bool:
         """Whether any part of the call was within this time."""
@@ -196,7 +198,7 @@ def read_calls(path: Path) -> Iterator[Call]:
 
 
 def overlapping(windows: Iterable[Window], call: Call) -> list[Window]:
-    """Returns the faults during which a call was in flight."""
+    """Returns the windows of the faults during which a call was in flight."""
     return [window for window in windows if window.covers(call)]
 
 

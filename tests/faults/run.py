@@ -39,20 +39,21 @@ from turbocql.testing import Cassandra
 __all__ = ["CLUSTER", "Report", "Times", "run"]
 
 CLUSTER: dict[str, Any] = {
-    # A node acknowledges a write only when it is in the commit log. With the default, a killed node
-    # loses acknowledged writes and Paxos promises of the last 100 ms.
+    # A node acknowledges a write only after the write is in the commit log on disk. With the
+    # default, a killed node loses acknowledged writes and Paxos promises of the last 100 ms.
     "commitlog_sync": "batch",
     "commitlog_sync_period": "0ms",
     "concurrent_reads": 32,
     "concurrent_writes": 64,
     "concurrent_counter_writes": 32,
-    # Shorter than the longer time limit of the calls, so that the server's timeouts occur too.
+    # The limits of 1 s and 2 s are below the time limits of the calls, so that server timeouts
+    # occur too.
     "read_request_timeout": "2s",
     "range_request_timeout": "4s",
     "write_request_timeout": "2s",
     "counter_write_request_timeout": "2s",
     "cas_contention_timeout": "1s",
-    # Version 2 needs fewer round trips, and its reads do not compete with updates.
+    # Version 2 of Paxos needs fewer round trips, and its reads do not compete with updates.
     "paxos_variant": "v2",
     "request_timeout": "4s",
     "prepared_statements_cache_size": "1MiB",
@@ -63,18 +64,18 @@ _KEYSPACE = "faults"
 _IN_FLIGHT = 200
 _HEAP_MB = 512
 _JVM = (
-    # Only the C1 compiler: nodes restart too often for C2 to pay off.
+    # The JVM uses only the C1 compiler, because nodes restart too often for C2 to pay off.
     "-XX:TieredStopAtLevel=1",
-    # A node that was paused during a schema change pulls it after 0.5 s, not after a minute.
+    # A node that was paused during a schema change pulls the schema after 0.5 s, not a minute.
     "-Dcassandra.migration_delay_ms=500",
     # Schema changes need no flush, because they are in the commit log.
     "-Dcassandra.flush_local_schema_changes=false",
 )
 _POLL_S = 0.2
 _NAMED = 20
-"""The maximum number of records shown."""
+"""The report shows the records of at most this many calls."""
 _STEADY = 5
-"""This many samples in a row must each equal the sample before."""
+"""This many samples in a row must each equal the sample before, except in memory."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Report:
     table: str
     lines: list[Line]
     named: list[str]
-    """The records of the calls that violations name by number."""
+    """The records of calls that violations name by number: at most `_NAMED` calls."""
 
     @property
     def violations(self) -> int:
@@ -107,7 +108,7 @@ class Report:
         return sum(len(line.violations) for line in self.lines)
 
     def markdown(self, seed: str) -> str:
-        """Returns the seed, the table of the faults and the lines of the audit."""
+        """Returns the seed, the table, the lines of the audit, and `named` as Markdown."""
         parts = [f"Seed: {seed}", self.table, LEGEND, lines_table(self.lines)]
         return "\n\n".join([*parts, *(f"- {call}" for call in self.named)]) + "\n"
 
@@ -119,7 +120,10 @@ def run(
     folder: Path,
     say: Callable[[str], None],
 ) -> Report:
-    """Runs the load with the steps of a plan, and audits it. Writes the records into `folder`."""
+    """Runs the load with the steps of a plan, and audits its calls.
+
+    The records of the calls are written into `folder`.
+    """
     with Cassandra(nodes=3, heap_mb=_HEAP_MB, config=CLUSTER, jvm_options=_JVM) as cluster:
         points = cluster.contact_points
         with Child("tests.faults.proxy", folder, seed, *points) as proxies:
@@ -193,7 +197,8 @@ class _Run:
         load.ask("go")
         begun = time.monotonic()
         time.sleep(self._times.warm_up_s / 2)
-        # Errors make the allocators keep memory: let that happen before the first sample.
+        # Errors make the allocators keep memory. The rehearsal causes errors before the first
+        # sample.
         injector.run(REHEARSAL)
         self._recovered(load, "before the faults")
         time.sleep(self._times.warm_up_s / 2)
@@ -229,13 +234,13 @@ class _Run:
         self._none(name, load.ask("pause", within_s=60)["open"])
 
     def _none(self, name: str, failures: list[str]) -> None:
-        """Adds a line with one case, which is violated if there are failures."""
+        """Adds a line with one case. Each failure is a violation of the line."""
         self._lines.append(Line(name, 1, failures))
 
     def _steady_sample(self, load: Child) -> Sample:
         """Returns the first sample that equals the `_STEADY` samples before it, except in memory.
 
-        At the time limit, it returns the last sample.
+        After `recover_s`, the method returns the latest sample.
         """
         deadline, equal, last = time.monotonic() + self._times.recover_s, 0, None
         while True:
@@ -247,7 +252,10 @@ class _Run:
             time.sleep(_POLL_S)
 
     def _settled_sample(self, load: Child, expected: Sample) -> Sample:
-        """Returns the first sample that matches `expected`, or the last one within the limit."""
+        """Returns the first sample that `judge_samples` finds good after the sample `expected`.
+
+        After `recover_s`, the method returns the latest sample.
+        """
         deadline = time.monotonic() + self._times.recover_s
         while True:
             sample = sample_of(load.ask("sample"))

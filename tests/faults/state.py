@@ -20,7 +20,10 @@ Cells = list[bytes | None]
 
 @dataclass
 class Chain:
-    """A row of `chains`: its version, and the id of the call that set each version."""
+    """A row of `chains`.
+
+    `winners` has, for each version, the id that the compare-and-set of this version wrote.
+    """
 
     version: int
     winners: dict[int, int]
@@ -28,7 +31,7 @@ class Chain:
 
 @dataclass
 class State:
-    """The rows of all tables."""
+    """The rows of all tables except `wide`."""
 
     writes: dict[int, tuple[int | None, str | None]] = field(default_factory=dict)
     """The value and note of each row, by id."""
@@ -39,7 +42,7 @@ class State:
 
 
 def read_state(cluster: Cassandra, keyspace: str, aside: str, rows: int) -> State:
-    """Reads all tables. `rows` is the approximate number of rows in `writes`."""
+    """Reads all tables except `wide`. `rows` is the approximate number of rows in `writes`."""
     state = State()
     parts = max(8, rows // _PER_PART)
     for id_, value, note in _read(cluster, f"{keyspace}.writes", "id, value, note", parts):
@@ -94,7 +97,7 @@ def _query(cluster: Cassandra, text: str) -> list[Cells]:
 
 
 def _patiently(read: Callable[[], list[Cells]]) -> list[Cells]:
-    """Repeats the read after an error, because a replica may be busy."""
+    """Calls `read` until it succeeds, at most `_TRIES` times, because a replica may be busy."""
     for left in reversed(range(_TRIES)):
         try:
             return read()

@@ -35,7 +35,7 @@ CHAINS = 48
 WIDE = 4
 """The number of partitions of `wide`. Their rows never change."""
 WIDE_ROWS = 997
-"""The number of rows in each partition. It is a prime, so that the last page is never full."""
+"""The number of rows in each partition of `wide`. It is a prime, so the last page is never full."""
 
 _LONG = 7
 """Rows whose id is divisible by this number have a long note."""

@@ -1,6 +1,6 @@
 """Tests that the audit finds each kind of violation.
 
-Each case has correct records and rows with one fault in them.
+Each case takes records and rows without a violation, and makes one thing in them wrong.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def unknown(made: Call) -> Call:
 
 
 def good_calls() -> dict[str, Call]:
-    """Returns correct calls of every kind, by name."""
+    """Returns records of calls without a violation, by name."""
     many: list[tuple[int, str, bool, bool]] = [
         (8, "WriteTimeout", True, True),
         (9, "Unavailable", False, True),

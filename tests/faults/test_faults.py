@@ -10,7 +10,7 @@ from tests.faults.faults import short_plan
 from tests.faults.run import Times, run
 
 SEED = os.environ.get("TURBOCQL_FAULTS_SEED", "1")
-"""The seed of the faults' order, their nodes and the calls. The default is fixed."""
+"""The seed of the faults' order, of the faults' nodes and of the calls. The default is fixed."""
 
 _TIMES = Times(warm_up_s=6, before_s=2, after_s=3, recover_s=20)
 

@@ -26,10 +26,11 @@ FAULTS = (
 - `pass`: forwards everything
 - `delay`: forwards each piece of data `seconds` later
 - `throttle`: forwards at most `bytes_per_s`, per connection and direction
-- `swallow`: discards all data in both directions; a connection never recovers from it
+- `swallow`: discards all data in both directions; a connection never recovers
 - `drop`: discards each frame with the probability `share`; the connection stays open
 - `cut`: ends a connection in the middle of a frame
-- `half-close`: sends the client the end of the stream, and still forwards its requests
+- `half-close`: sends the client of an open connection the end of the stream, and still forwards the
+  client's requests
 - `silent`: resets open connections; accepts new ones and never answers on them
 - `reset`: resets open connections, and new ones as soon as they are accepted
 """
@@ -61,7 +62,7 @@ class Frames:
         return not self._left and not self._head
 
     def split(self, data: bytes) -> Iterator[tuple[bool, bytes]]:
-        """Yields the pieces of frames in the data, each with whether it begins a frame."""
+        """Yields for each piece of a frame in the data whether it begins a frame, and its bytes."""
         at = 0
         while at < len(data):
             begins, start = self.is_between, at
@@ -81,7 +82,7 @@ class Frames:
 class Stream:
     """One direction of a proxied connection.
 
-    `cut` is called to end the connection; `effect` counts what the fault did.
+    `cut` ends the connection. `effect` adds a number to the count of what the fault did.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Stream:
         self._due = 0.0
 
     def begin(self, fault: Fault) -> None:
-        """Begins a fault, or ends the current one with `pass`."""
+        """Begins a fault. The fault `pass` ends the current fault."""
         self.fault = fault
         if fault.kind == "swallow":
             self._swallows = True
@@ -112,7 +113,7 @@ class Stream:
             self.flush()
 
     def connected(self, target: asyncio.Transport) -> None:
-        """Sets the target, and sends it the bytes that have already arrived."""
+        """Sets the target, and sends it the bytes that have already arrived and are due."""
         self.target = target
         self._send_late()
 
@@ -165,7 +166,7 @@ class Stream:
         elif self.fault.kind == "throttle":
             due = self._due = max(now, self._due) + len(data) / self.fault.bytes_per_s
             self._effect(len(data))
-        # Earlier delayed data must be sent before this.
+        # Data that was delayed earlier must be sent before this data.
         if due or self._late or self.target is None:
             self._late.append((due, data))
             self._send_late()

@@ -1,4 +1,4 @@
-"""Tests of time limits of whole calls while a node hangs, and of the content of errors."""
+"""Tests of time limits of whole calls, of the bound on requests in flight, and of errors' texts."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_reading_the_schema_ends_although_pages_do_not(cassandra: Cassandra) -> 
 
 
 def test_the_error_that_says_most_is_raised(cassandra_three: Cassandra, keyspace: str) -> None:
-    """Two of three nodes are down. The third one's `Unavailable` is raised, with its counts."""
+    """Two of three nodes are down. The `Unavailable` of the third node is raised, with counts."""
     nodes = cassandra_three.nodes
     with turbocql.connect(cassandra_three.contact_points, consistency="QUORUM") as session:
         insert = session.prepare(f"INSERT INTO {keyspace}.t (k, v) VALUES (?, ?)")
@@ -198,7 +198,7 @@ def test_a_datacenter_that_does_not_exist_is_named(cassandra: Cassandra) -> None
 
 
 def test_a_refused_batch_says_what_is_known(cassandra: Cassandra) -> None:
-    """The server refuses every batch as `Unavailable`. `may_have_applied` depends on the batch."""
+    """The server answers each batch with `Unavailable`. `may_have_applied` depends on the batch."""
     unavailable = b"\0\0\x10\0" + b"\0\x02no" + b"\0\x04" + b"\0\0\0\x02" + b"\0\0\0\x01"
 
     def change(answer: Answer) -> bytes:
@@ -263,7 +263,7 @@ def test_passwords_are_not_in_errors(cassandra: Cassandra) -> None:
     ],
 )
 def test_a_part_of_a_password_is_not_in_errors(cassandra: Cassandra, text: str) -> None:
-    """The server's message quotes an excerpt of the statement that ends within the password."""
+    """The server's message quotes the statement in part, and the quote ends within the password."""
     batch = Batch("unlogged")
     batch.add("INSERT INTO system.local (key) VALUES ('a')")
     batch.add(text)

@@ -1,7 +1,7 @@
 """Tests of servers whose frames are wrong.
 
-Each request ends in an error, in bounded memory and time. The session works again when the server
-does.
+Each call ends, and takes bounded memory and time. The session works again when the server sends
+correct frames.
 """
 
 from __future__ import annotations
@@ -115,7 +115,10 @@ def version(number: int) -> Lie:
 
 
 def event(made: bytes) -> Lie:
-    """Returns a lie that sends an event before the response. The client registered for none."""
+    """Returns a lie that sends an event before the response.
+
+    The connection of the request has not registered for events.
+    """
     head = struct.pack(">BBhBI", 0x84, 0, -1, EVENT, len(made))
     return lambda answer: head + made + answer.frame()
 
@@ -175,7 +178,7 @@ LIES: dict[str, Lie] = {
 HARMLESS = {
     # Only the value is invalid. Servers can store bytes that an older table definition allowed.
     "a cell that is longer than the page",
-    # A later version of the protocol may define these.
+    # A later version of the protocol may define this code or use this stream.
     "an error of an unknown code",
     "another negative stream",
     # This connection registered for no events. Only the control connection reads them.
@@ -264,7 +267,7 @@ def test_a_lie_about_a_prepared_statement(made: bytes, cassandra: Cassandra) -> 
 @pytest.mark.parametrize(
     ("compression", "bomb"),
     [
-        # 4 MB of LZ4 that announce 1 GiB: a literal, then copies of it.
+        # These 4 MB of LZ4 announce 1 GiB. They have a literal, then copies of the literal.
         ("lz4", struct.pack(">I", GIB) + b"\x1fa\1\0" + b"\xff" * (4 << 20) + b"\0"),
         # Snappy begins with the uncompressed length as a varint, 7 bits per byte.
         ("snappy", b"\x80\x80\x80\x80\x04" + b"\xfe\1\0" * (1 << 20)),
@@ -479,7 +482,8 @@ def test_conversations_with_random_lies(cassandra: Cassandra, proof: bool) -> No
 class Texts:
     """Remembers the texts of prepared statements and passes them to `lie`.
 
-    `lie` gets a response and the text of its request. None leaves the response unchanged.
+    `lie` gets the response to an EXECUTE and the text of the statement, or the response to a BATCH
+    and an empty text. If `lie` returns None, the response is unchanged.
     """
 
     def __init__(self, lie: Callable[[Answer, str], bytes | None]) -> None:
@@ -606,7 +610,10 @@ def test_an_unreadable_answer_to_a_write(cassandra: Cassandra) -> None:
 
 
 def test_a_page_that_names_itself_as_the_next(cassandra: Cassandra) -> None:
-    """A page whose paging state is that of its request raises, as paging would never end."""
+    """If the paging state of a page is that of its request, reading the page raises.
+
+    Otherwise paging would never end.
+    """
     body = struct.pack(">iii", ROWS, GLOBAL_TABLE | 2, 1) + struct.pack(">i", 2) + b"ps"
     body += string("ks") + string("t") + string("c") + INT + struct.pack(">i", 1)
     body += struct.pack(">ii", 4, 1)

@@ -36,7 +36,7 @@ SERVER_ERROR, PROTOCOL_ERROR = 0x0000, 0x000A
 
 
 def since(version: int) -> pytest.MarkDecorator:
-    """Runs a test with the protocol versions from this one on."""
+    """Returns a mark that runs a test with the protocol versions from this version on."""
     return pytest.mark.parametrize("wire", [v for v in VERSIONS if v >= version], indirect=True)
 
 
@@ -80,7 +80,7 @@ def wire(request: pytest.FixtureRequest, cassandra: Cassandra) -> Iterator[Wire]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs tests that do not choose protocol versions with all of them."""
+    """Runs a test in all `VERSIONS` if the test uses `wire` and chooses no protocol versions."""
     if "wire" in metafunc.fixturenames and not any(
         "wire" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")
     ):
@@ -612,7 +612,7 @@ def test_every_part_at_once(wire: Wire, ks: str, number: int, way: Way, named: b
 def bodies(wire: Wire, ks: str, keys: Iterator[int]) -> Iterator[tuple[int, int, bytes]]:
     """Yields key, opcode and body of requests of every kind that set `v` of a key.
 
-    Between them, the bodies end in every optional part that the version has.
+    Together, the bodies end in every optional part of the protocol version except a paging state.
     """
     text = f"INSERT INTO {ks}.kv (k, v) VALUES (?, ?)"
     known = wire.prepare(text)

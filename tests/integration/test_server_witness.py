@@ -48,9 +48,10 @@ from turbocql import Duration, Session, Timestamp, errors
 from turbocql.testing import Cassandra
 
 JSON_ROWS = 1000
-"""The first key of the rows that the server made from JSON. turbocql's own begin at 0."""
+"""The first key of the rows that the server made from JSON. Keys of turbocql's rows begin at 0."""
 
-# UDTs with a field of every scalar type, and of every container of every scalar type.
+# `EACH` has a field of every scalar type. Each UDT of `SHAPES` has a field of one container of
+# every scalar type that the server accepts in it.
 EACH = Udt("each", tuple((f"f_{name}", leaf) for name, leaf in AWKWARD.items()))
 AROUND = Udt("around", (("inner", EACH), ("n", AWKWARD["int"])))
 OF_COUNTERS = Udt("of_counters", (("f_counter", shape("vector", COUNTER)),))
@@ -78,7 +79,7 @@ class Column:
     kind: Kind
     frozen: bool = False
     given: Sequence[Any] = ()
-    """Values to write instead of the usual ones."""
+    """Values to write instead of those of `values`. None are given if it is empty."""
 
     @property
     def definition(self) -> str:
@@ -100,7 +101,10 @@ class Column:
 
 
 def _columns_around(outer: str) -> list[Column]:
-    """Returns columns of one kind of container around every type and every container of a type."""
+    """Returns columns of a container around every scalar type, every container of one, and a UDT.
+
+    Types that the server refuses or cannot write are left out.
+    """
     columns = [
         Column(f"{outer}_{leaf.name}{'_frozen' * frozen}", shape(outer, leaf), frozen)
         for leaf in LEAVES
@@ -118,7 +122,10 @@ def _columns_around(outer: str) -> list[Column]:
 
 
 def _deep() -> Iterator[Column]:
-    """Yields three and four levels of containers, of types with and without a fixed width."""
+    """Yields columns with two to four levels of containers.
+
+    They contain a UDT, or a scalar type with or without a fixed width.
+    """
     paths = (
         "list value tuple, key tuple set, value vector key, tuple list vector, set key tuple, "
         "vector set list, vector vector vector, list tuple value set, value list set tuple, "
@@ -228,7 +235,7 @@ def test_turbocql_reads_what_the_server_wrote(session: Session, table: str) -> N
     assert not wrong, "\n".join(wrong[:5])
 
 
-# Types that the server refuses. All other combinations are columns above.
+# Types that the server refuses. All other combinations are columns above, or in `UNWRITABLE`.
 
 
 @pytest.mark.parametrize("outer", SHAPES)
@@ -328,8 +335,8 @@ def test_what_json_says_falsely(session: Session) -> None:
 def test_the_server_finds_what_json_cannot_say(session: Session) -> None:
     """A WHERE clause compares what turbocql wrote with what the server makes from JSON.
 
-    Sets and maps inside tuples and vectors have only one element here. The server does not sort
-    their elements when they are bound, so that a comparison would find only sorted ones.
+    Sets and maps inside tuples and vectors have only one element here. The server does not sort the
+    elements of such a set or map when it is bound. A comparison would find only sorted elements.
     """
     fields = Udt("beyond", tuple((f"f_{name}", leaf) for name, leaf in BEYOND_JSON.items()))
     session.execute(fields.create)
@@ -417,7 +424,10 @@ def write_and_find(
 
 
 def test_counters_in_vectors(session: Session) -> None:
-    """The server shows such vectors as JSON, as tested above, but accepts them only as literals."""
+    """The server accepts literals of vectors of counters, and does not read them from JSON.
+
+    Tests above show that it writes them as JSON.
+    """
     low, high = -(2**63), 2**63 - 1
     for number, (definition, term, value) in enumerate(
         (
@@ -442,9 +452,10 @@ def test_counters_in_vectors(session: Session) -> None:
 
 
 def test_nulls_in_frozen_lists(session: Session) -> None:
-    """The server's toJson fails on nulls in frozen lists. For decimals it shows them as empty text.
+    """The server's toJson fails on nulls in frozen lists of all types except decimals.
 
-    collection_count counts the nulls, and collection_max ignores them.
+    It shows a null among decimals as empty text. collection_count counts the nulls, and
+    collection_max ignores them.
     """
     columns = [Column(f"c_{name}", ListOf(leaf), frozen=True) for name, leaf in AWKWARD.items()]
     make_table(session, "t_holes", columns)

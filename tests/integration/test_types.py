@@ -62,7 +62,7 @@ class Case:
 
 
 def _of_each_scalar() -> Iterator[Case]:
-    """Yields each scalar type alone and inside every kind of collection, tuple and vector."""
+    """Yields each scalar type alone and inside collections, tuples and vectors."""
     for scalar in SCALARS:
         name, samples = scalar.name, list(scalar.samples)
         first, last = samples[0], samples[-1]
@@ -116,7 +116,7 @@ def _of_udts() -> Iterator[Case]:
 
 
 INNER: dict[str, tuple[Kind, list[Any], list[Any]]] = {
-    # Each entry: the type, two values, and the same two values in hashable form.
+    # Each entry has the type, two values, and the same two values in hashable form.
     "list": (ListOf(INT), [[1, 2], []], [(1, 2), ()]),
     "set": (SetOf(TEXT), [{"a", "b"}, set()], [frozenset({"a", "b"}), frozenset()]),
     "map": (
@@ -136,7 +136,7 @@ INNER: dict[str, tuple[Kind, list[Any], list[Any]]] = {
 
 
 def _nested() -> Iterator[Case]:
-    """Yields each kind of container inside each other kind."""
+    """Yields each kind of container inside lists, sets, maps, tuples and vectors."""
     for name, (kind, (one, two), hashable) in INNER.items():
         yield Case(f"list_of_{name}", ListOf(kind), [[one, two], [two]])
         yield Case(f"set_of_{name}", SetOf(kind), [set(hashable), {hashable[1]}])
@@ -163,7 +163,10 @@ class Stored:
 
 
 def finite(value: Any) -> Any:
-    """Replaces infinities and NaNs by None, because the server's JSON has null for them."""
+    """Replaces infinities and NaNs by None, because the server's JSON has null for them.
+
+    Maps become lists of pairs, and sets become lists.
+    """
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -286,7 +289,7 @@ def test_dates_beyond_pythons_calendar(session: Session, cassandra: Cassandra) -
     assert identical(read[1], Date(days[1]))
     assert identical(read[2:4], [datetime.date.min, datetime.date.max])
     assert identical(read[4:], [Date(day) for day in days[4:]])
-    # Bytes are compared, as the server's text has no sign before years above 9999.
+    # Bytes are compared, because the server's text has no sign before years above 9999.
     # On the wire, day 0 is 2**31.
     assert raw(session, "dates", "dateAsBlob") == [(day + 2**31).to_bytes(4, "big") for day in days]
     (witness,) = ask_witness(
@@ -358,9 +361,10 @@ def test_large_values(session: Session) -> None:
 
 
 def test_nulls_inside_collections(session: Session) -> None:
-    """A column of a frozen list keeps nulls.
+    """A column whose type is a frozen list keeps nulls.
 
-    The server refuses nulls in all other collections: in a list with a NullPointerException.
+    The server refuses nulls in all other collections. For a list that is not frozen, its error is a
+    NullPointerException.
     """
     session.execute(
         "CREATE TABLE holes (k int PRIMARY KEY, l list<int>, fl frozen<list<int>>, "
@@ -396,7 +400,7 @@ def test_nulls_inside_collections(session: Session) -> None:
 
 
 def test_zero_bytes_where_no_value_has_none(session: Session) -> None:
-    """The server accepts values of no bytes for many types. They read as null; no page fails."""
+    """The server accepts values of no bytes for many types. Such a value reads as null."""
     with_empty = ("ascii", "text", "blob")
     never = ("tinyint", "smallint", "date", "time", "duration")
     names = [scalar.name for scalar in SCALARS if scalar.name not in with_empty]
@@ -459,7 +463,8 @@ def test_a_type_that_has_grown(session: Session, cassandra: Cassandra) -> None:
     session.execute(insert, (1, (1, "a"), [(2, "b"), (3, None)]))
     assert session.execute(select, (1,)).one() == (1, (1, "a"), [(2, "b"), (3, None)])
     session.execute("ALTER TYPE growing ADD c int")
-    # Statements prepared before still work, and short values read with nulls at the end.
+    # Statements that were prepared before the change still work. Values of the old type read with
+    # nulls at the end.
     session.execute(insert, (2, (4, "d"), []))
     with turbocql.connect(cassandra.contact_points, keyspace=session.keyspace) as fresh:
         for reader in (session, fresh):
@@ -562,7 +567,7 @@ def test_a_vector_of_counters_is_taken(session: Session) -> None:
     session.execute("CREATE TABLE counted (k int PRIMARY KEY, v vector<counter, 2>)")
     session.execute("INSERT INTO counted (k, v) VALUES (1, ?)", ([-(2**63), 2**63 - 1],))
     assert session.execute("SELECT v FROM counted").page()[0].v == [-(2**63), 2**63 - 1]
-    # scylla-driver expects elements without lengths and cannot read them; the server can.
+    # scylla-driver expects elements without lengths and cannot read these. The server can.
     said = session.execute("SELECT toJson(v) FROM counted").page()[0][0]
     assert json.loads(said) == [-(2**63), 2**63 - 1]
 
@@ -574,7 +579,7 @@ def test_a_udt_takes_no_counter(session: Session) -> None:
 
 def test_values_that_the_server_refuses(session: Session) -> None:
     session.execute("CREATE TABLE spans (k int PRIMARY KEY, v duration)")
-    # 0x020102: 1 month, -1 day, 1 nanosecond.
+    # The bytes 0x020102 mean 1 month, -1 day and 1 nanosecond.
     with pytest.raises(errors.InvalidQuery, match="not a valid binary representation for type dur"):
         session.execute("INSERT INTO spans (k, v) VALUES (1, blobAsDuration(0x020102))")
     with pytest.raises(errors.EncodeError, match="months, days and nanoseconds of different signs"):
@@ -597,7 +602,8 @@ def test_every_type_in_a_partition_key(session: Session) -> None:
     names = [f"k{number}" for number in range(len(keys))]
     columns = "".join(f"{name} {kind.cql}, " for name, (kind, _) in zip(names, keys, strict=True))
     session.execute(f"CREATE TABLE keyed ({columns} v int, PRIMARY KEY (({', '.join(names)})))")
-    # The markers are in another order than the key's columns. The routing key has the key's order.
+    # The markers are in the reverse order of the key's columns. The routing key has the order of
+    # the columns.
     markers = ", ".join(["?"] * len(keys))
     insert = session.prepare(
         f"INSERT INTO keyed (v, {', '.join(reversed(names))}) VALUES (?, {markers})"

@@ -1,8 +1,8 @@
 """Edge-case values of every CQL type, and the JSON that Cassandra reads and writes for them.
 
-The types come from tests/support/kinds.py, with other samples. Their JSON readers accept years
-before 1 and after 9999. `values` builds values for any nested type. `json_of` returns the JSON from
-which a server makes such a value itself.
+The types come from tests/support/kinds.py, most with other samples. The JSON readers of dates and
+timestamps accept years before 1 and after 9999. `values` builds values for any nested type.
+`json_of` converts a value to JSON from which the server makes the same value.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ AWKWARD: Mapping[str, Scalar] = {
     )
     for scalar in SCALARS
 }
-"""Every scalar type. All samples can be written as JSON and read from it."""
+"""Every scalar type except counter. All samples can be written as JSON and read from JSON."""
 
 COUNTER = Scalar("counter", (0, -1, 2**63 - 1, -(2**63)), str, int)
 """The counter type as an element. Only vectors accept it."""
@@ -240,7 +240,7 @@ def refusal(path: str, leaf: Scalar) -> str | None:
 
 
 UNWRITABLE = ("set vector counter", "key vector counter")
-"""Types that the server accepts for a column, but fails to write because it cannot sort them."""
+"""Types that the server accepts for a column, but cannot write, as it cannot sort their vectors."""
 
 _ONE_OF: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "list": ("[{0}]", lambda value: [value]),
@@ -253,7 +253,7 @@ _ONE_OF: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def one_of(path: str, value: Any) -> Any:
-    """Returns a container with only this value."""
+    """Returns a container that holds only `value`, one or more times, and possibly the number 1."""
     return _ONE_OF[path][1](value)
 
 
@@ -293,7 +293,7 @@ def values(kind: Kind) -> list[Any]:
 
 
 def _records(kinds: Sequence[Kind] | Kind) -> list[Any]:
-    """Returns values of a tuple or UDT: some without nulls, some with, and one with only nulls."""
+    """Returns values of a tuple or UDT. In two, every second part is null; in one, every part is."""
     if isinstance(kinds, TupleOf):
         kinds = kinds.parts
     assert isinstance(kinds, Sequence)
@@ -330,7 +330,7 @@ def _parts(kind: TupleOf | Udt) -> list[Kind]:
 def same(kind: Kind, expected: Any, got: Any) -> bool:
     """Returns whether two values and all their parts are equal and of the same classes.
 
-    The order of sets does not count.
+    The order of sets and maps does not count. `got` must have a UDT as a named tuple.
     """
     if expected is None or isinstance(kind, Scalar):
         return identical(expected, got)
@@ -364,7 +364,7 @@ def _ordered(kind: Kind, parts: Any) -> list[Any]:
 
 
 def json_of(kind: Kind, value: Any) -> Any:
-    """Returns an object that `json.dumps` writes as JSON from which Cassandra makes the value."""
+    """Returns an object for `json.dumps`. Cassandra makes `value` from the resulting JSON."""
     if value is None:
         return None
     if isinstance(kind, Scalar):
@@ -385,14 +385,14 @@ def json_of(kind: Kind, value: Any) -> Any:
 
 
 def _key(kind: Kind, told: Any) -> str:
-    """Returns a map key for JSON: texts as they are, other values as JSON in a text."""
+    """Returns a map key for JSON: strings of scalars unchanged, all else as JSON in a string."""
     if isinstance(kind, Scalar) and isinstance(told, str):
         return told
     return json.dumps(told)
 
 
 def _float(value: float) -> Any:
-    """Returns Java's text for NaN and infinities, which JSON numbers cannot express."""
+    """Returns finite numbers unchanged, and Java's text for NaN and infinities."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
@@ -413,7 +413,7 @@ def _time(value: Time) -> str:
 
 
 def _timestamp(value: Any) -> str:
-    """Returns milliseconds for years that Python's datetime lacks: the server cannot parse them."""
+    """Returns milliseconds for years outside Python's calendar, which the server cannot parse."""
     if isinstance(value, Timestamp):
         return str(value.milliseconds)
     return f"{value.date()} {value:%H:%M:%S}.{value.microsecond // 1000:03}Z"
@@ -429,7 +429,7 @@ def _duration(value: Duration) -> str:
 _SCALAR_JSON: Mapping[str, Callable[[Any], Any]] = {
     "float": _float,
     "double": _float,
-    # Text, because the server would parse a JSON number as a double first.
+    # This is text, because the server would first parse a JSON number as a double.
     "decimal": str,
     "blob": _blob,
     "uuid": str,
