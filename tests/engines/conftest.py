@@ -69,7 +69,7 @@ def count(tables: Tables) -> int:
 
 @pytest.fixture
 def faults(nodes: Cassandra) -> Iterator[Faults]:
-    """Starts killed nodes again after the test."""
+    """Yields the faults, and starts killed nodes again after the test."""
     faults = Faults(nodes)
     yield faults
     faults.start_killed_nodes()

@@ -20,7 +20,7 @@ COLUMNS = ["part", "id", "bucket", "name", "ratio", "at", "emb"]
 
 
 class Sums(NamedTuple):
-    """Sums over rows, which do not depend on their order."""
+    """Sums over rows. The sums do not depend on the order of the rows."""
 
     rows: int
     ids: int
@@ -105,13 +105,16 @@ def _numbers(chunk: Any) -> Any:
 
 
 def sums_as_texts(table: Any) -> dict[str, list[Any]]:
-    """Returns the sums of rows as one row, with texts because Arrow cannot sum the checksum."""
+    """Returns the sums of rows as one row.
+
+    `ids` and `checksum` are texts, because Arrow cannot sum checksums.
+    """
     sums = sums_of_arrow(table)
     return {"count": [sums.rows], "ids": [str(sums.ids)], "checksum": [str(sums.checksum)]}
 
 
 def total_of_texts(rows: Iterable[Any]) -> Sums:
-    """Adds up sums that are rows of texts."""
+    """Adds up rows that `sums_as_texts` made."""
     return total((row["count"], int(row["ids"]), int(row["checksum"])) for row in rows)
 
 

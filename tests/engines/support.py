@@ -1,4 +1,4 @@
-"""Shared by the tests of engines: tables with the generated rows, and faults."""
+"""Helpers that the tests of engines share: tables with the generated rows, and faults."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Faults:
         """Returns a function that kills a node or the workers.
 
         Workers are processes with the text `worker` in their command lines. The function waits
-        until one of them has a connection, and then for `after_s`.
+        until a worker has a connection to a node, and then for `after_s`.
         """
         assert victim in VICTIMS
 
@@ -99,7 +99,7 @@ class Faults:
         return fault
 
     def kill_node(self, number: int = 1) -> None:
-        """Kills a node. The fixture starts it again after the test."""
+        """Kills a node. The fixture `faults` starts the node again after the test."""
         self._killed.append(number)
         self._nodes.nodes[number].kill()
 
@@ -108,7 +108,7 @@ class Faults:
             self._nodes.nodes[self._killed.pop()].start()
 
     def _kill_workers(self, worker: str) -> None:
-        # Kills all that have connections, because one alone may be waiting for work.
+        # All workers with connections are killed, because a single worker may be waiting for work.
         victims = self._workers(worker)
         assert victims, "the workers have ended"
         for victim in victims:
@@ -142,7 +142,7 @@ class Faults:
 def during(fault: Callable[[], None], work: Callable[[], Result]) -> Result:
     """Runs `fault` in a thread while `work` runs, and returns the result of `work`.
 
-    Raises the error of `fault`, or AssertionError if the work ends first.
+    Raises the error of `fault`, or AssertionError if the work ends before the fault.
     """
     ended = threading.Event()
     failures: list[BaseException] = []

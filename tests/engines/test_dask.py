@@ -72,7 +72,7 @@ def read_sums(table: str, config: turbocql.Config) -> Sums:
 
 @pytest.fixture(scope="module")
 def table(tables: Tables) -> str:
-    """Returns a table with all rows, written by Dask."""
+    """Returns the name of a table with all rows, which Dask has written."""
     name = tables.new("dask")
     write(name, tables)
     return name

@@ -27,7 +27,7 @@ def session(config: turbocql.Config) -> Iterator[turbocql.Session]:
 
 @pytest.fixture(scope="module")
 def table(tables: Tables, session: turbocql.Session) -> str:
-    """Returns a table with all rows."""
+    """Returns the name of a table with all rows."""
     name = tables.new("duckdb")
     for first in range(0, tables.count, 100_000):
         session.load(name, table_of(range(first, min(first + 100_000, tables.count))))

@@ -58,7 +58,7 @@ def read_sums(table: str, config: turbocql.Config, **options: Any) -> Sums:
 
 @pytest.fixture(scope="module")
 def table(tables: Tables) -> str:
-    """Returns a table with all rows, written by Ray."""
+    """Returns the name of a table with all rows, which Ray has written."""
     name = tables.new("ray")
     write(name, tables)
     return name
@@ -232,7 +232,7 @@ def test_reads_in_small_blocks_while_workers_are_killed(
     faults: Faults,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Ray reruns a task that has already yielded blocks, and skips those blocks.
+    # Ray runs a killed task again. If the task had already yielded blocks, Ray skips these blocks.
     context = ray.data.DataContext.get_current()
     monkeypatch.setattr(context, "target_max_block_size", 200_000)
     read = partial(read_sums, table, tables.config)

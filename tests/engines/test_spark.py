@@ -28,7 +28,7 @@ Frame = Any
 
 @pytest.fixture(scope="module")
 def spark(environment: None) -> Iterator[SparkSession]:
-    # Allows four attempts per task; in local mode the default is one.
+    # "local[2,4]" allows four attempts per task. In local mode the default is one.
     session = (
         SparkSession.builder.master("local[2,4]")
         .config("spark.ui.enabled", "false")
@@ -89,7 +89,7 @@ def source(spark: SparkSession, tables: Tables, points: list[str]) -> Source:
 
 @pytest.fixture(scope="module")
 def table(source: Source, tables: Tables) -> str:
-    """Returns a table with all rows, written by Spark."""
+    """Returns the name of a table with all rows, which Spark has written."""
     name = tables.new("spark")
     source.write(name)
     return name
@@ -140,7 +140,7 @@ def test_filters_on_keys_are_pushed(table: str, source: Source, count: int) -> N
 
 
 def test_filters_that_are_not_pushed(table: str, source: Source, count: int) -> None:
-    # Without the option, one DataFrame can be used with and without a filter.
+    # Without the option `push_filters`, one DataFrame can be used with and without a filter.
     data = source.frame(table)
     assert data.where("part = 0 and id = 5").count() == 1
     assert data.count() == count
@@ -178,7 +178,7 @@ def test_overwriting_is_refused(table: str, source: Source) -> None:
 
 @pytest.fixture(scope="module")
 def odd(source: Source, config: turbocql.Config) -> Source:
-    """Returns the source, with a new table that has a user-defined type and nulls."""
+    """Returns the source. Creates the table `ODD`, which has a user-defined type and nulls."""
     with turbocql.connect(config=config) as session:
         session.execute("CREATE TYPE IF NOT EXISTS engines.place (street text, number int)")
         session.execute(f"DROP TABLE IF EXISTS {ODD}")

@@ -56,8 +56,8 @@ UNEXPECTED = frozenset(
         "Unprepared",
     }
 )
-"""Classes of turbocql's errors that no fault explains. The one exception are calls that use the
-keyspace aside while it is dropped and created again."""
+"""Classes of turbocql's errors that no fault explains. The only exceptions are calls that use
+the keyspace aside while it is dropped and created again."""
 
 
 @dataclass

@@ -59,7 +59,7 @@ def keyspace(cassandra: Cassandra) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Runs a coroutine function on the event loop that its `face`, `twin` or `loop` asks for."""
+    """Runs a coroutine test on the event loop of its `face`, `twin` or `loop`, or on asyncio's."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters

@@ -67,7 +67,7 @@ def test_a_program_sees_the_same(cassandra: Cassandra, driver: str, version: int
     assert used == (SEGMENTS if version == 5 else set())
     # Only values of wrong types, and an array for a list, fall back to the driver's own functions.
     fallen = {name for name, (_, fallback, _) in counts.items() if fallback}
-    # Models of cqlengine fall back until their third use, so those functions are left out.
+    # Models of cqlengine fall back until their third use, so functions of cqlengine are left out.
     assert {name for name in fallen if not name.startswith("cqlengine.")} == {
         "cqltypes._ParameterizedType.serialize",
         "query.BoundStatement.bind",

@@ -42,7 +42,7 @@ def keyspace(cassandra: Cassandra) -> str:
 
 
 async def is_idle(session: AsyncSession) -> bool:
-    """Waits about 5 s for the requests in flight, and returns whether none is left."""
+    """Waits at most about 5 s for the requests in flight, and returns whether none is left."""
     for _ in range(500):
         if session.in_flight == 0:
             return True
@@ -165,7 +165,7 @@ async def test_an_iteration_never_ends_before_its_last_row(
         with paused(cassandra.nodes[0]), pytest.raises(errors.RequestTimeout):
             await read(30)
         assert 0 < len(seen) < len(everything)
-        # The iterator requests the page that failed again.
+        # The page that failed is requested again.
         seen += [row.k async for row in iterator]
         assert seen == everything
         with pytest.raises(StopAsyncIteration):
@@ -550,7 +550,7 @@ def test_control_c_ends_a_blocked_call(cassandra: Cassandra, keyspace: str, bloc
         child.stdin.write("\n")
         child.stdin.flush()
         assert child.stdout.readline() == "blocking\n"
-        time.sleep(0.2)  # gives the child time to block, which cannot be seen from here
+        time.sleep(0.2)  # this process cannot see when the child blocks
         before = time.monotonic()
         child.send_signal(signal.SIGINT)
         assert child.stdout.readline() == "interrupted\n", finish(child)

@@ -35,7 +35,7 @@ async def test_it_is_a_coroutine_and_no_future(loop: Loop, points: list[str]) ->
         assert asyncio.iscoroutine(one)
         assert inspect.isawaitable(one)
         assert not asyncio.isfuture(one)
-        assert session.in_flight == 0  # nothing is sent before it is awaited
+        assert session.in_flight == 0  # nothing is sent before `one` is awaited
         assert (await one).page()[0].key == "local"
         with pytest.raises(RuntimeError, match="already awaited"):
             await one
@@ -146,7 +146,7 @@ async def test_tasks_resume_in_their_own_context(loop: Loop, points: list[str]) 
 
 
 async def test_a_blocking_call_among_tasks_that_run_on(loop: Loop, points: list[str]) -> None:
-    """Blocking calls of tasks are answered in time, and so are other tasks' requests."""
+    """The blocking calls and the asynchronous requests of tasks are all answered in time."""
     with turbocql.connect(points) as blocking:
 
         async def work(session: AsyncSession) -> None:
@@ -248,7 +248,7 @@ async def test_a_step_that_blocks_holds_up_nobody_elses_request(
 async def test_another_loop_within_a_step(loop: Loop, points: list[str]) -> None:
     """A task runs another event loop, as wrappers for synchronous callers do.
 
-    The other loop first runs in another thread, then nested in the same thread.
+    The task first runs a loop in another thread, then a nested loop in its own thread.
     """
     async with turbocql.aio.connect(points) as session:
         await session.execute(SELECT)
@@ -392,7 +392,7 @@ def test_a_later_callback_runs_after_the_waiting_task(points: list[str]) -> None
 
 
 def test_handles_that_are_not_as_expected_are_not_used(cassandra: Cassandra) -> None:
-    """A process simulates a fault in the probe of handles. The quick path is then off."""
+    """A process simulates a fault in the probe of handles. Only the quick path `handles` is off."""
     program = (
         "import asyncio, sys, turbocql.aio\n"
         "from turbocql import _core\n"

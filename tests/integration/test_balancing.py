@@ -49,7 +49,7 @@ def everywhere(cassandra_three: Cassandra) -> str:
             f"CREATE KEYSPACE {name} "
             "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}"
         )
-        # Coordinators always read from a second replica, so they do not wait for a paused one.
+        # Coordinators always read from a second replica, so they do not wait for a paused replica.
         session.execute(
             f"CREATE TABLE {name}.t (k int PRIMARY KEY, v text) WITH speculative_retry = 'ALWAYS'"
         )
@@ -189,7 +189,7 @@ async def test_a_silent_node_is_asked_and_then_another(
         cassandra_three.contact_points,
         keyspace=everywhere,
         consistency="ONE",
-        # Without avoid_silent=False, the watch would exclude the node before the requests.
+        # Without avoid_silent=False, the watch would exclude the paused node before the requests.
         balancing=Balancing(shuffle_replicas=False, avoid_silent=False),
         speculation=ConstantSpeculation(delay_s=0.05),
         # With this interval, the paused node counts as connected during the whole test.
@@ -240,7 +240,7 @@ async def test_a_node_that_was_slow_comes_last(
             measured[coordinator] += 1
             return coordinator
 
-        # Finds a key for each node that this node is asked for first.
+        # Finds, for each node, a key whose requests go to this node first.
         measured = dict.fromkeys(cassandra_three.contact_points, 0)
         keys: dict[str, int] = {}
         for key in range(49):

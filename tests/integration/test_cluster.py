@@ -67,7 +67,7 @@ def test_connecting_past_a_node_that_hangs(cassandra_three: Cassandra, encrypted
 
 @contextmanager
 def killed(node: Node) -> Iterator[None]:
-    """Kills the node for the duration of the block and starts it again afterwards."""
+    """Kills the node, and starts it again after the block."""
     node.kill()
     try:
         yield
@@ -220,7 +220,7 @@ def test_the_nearest(cassandra_three: Cassandra, keyspace: str) -> None:
 
 
 def test_prepares_beside_a_hung_node(cassandra_three: Cassandra) -> None:
-    """PREPARE returns after one success. A node that missed it prepares the statement later."""
+    """`prepare` returns after one success. A node that missed PREPARE prepares the text later."""
     nodes, points = cassandra_three.nodes, cassandra_three.contact_points
     with turbocql.connect(points) as session:
         slowest = 0.0

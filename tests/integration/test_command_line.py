@@ -30,8 +30,8 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     """Returns the environment for commands, without the user's own turbocql settings."""
     kept = {name: value for name, value in os.environ.items() if "TURBOCQL" not in name}
     kept |= {"XDG_CONFIG_HOME": str(home / "config"), "XDG_STATE_HOME": str(home / "state")}
-    # turbocql is not installed in this environment. PYTHONPATH works because both environments
-    # have the same Python version, so that the native module fits.
+    # turbocql is not installed in the environment of `PYTHON`. PYTHONPATH works because this
+    # environment and that of the tests have the same Python version, so the native module fits.
     return {**kept, "PYTHONPATH": str(ROOT / "python"), "COLUMNS": "100", **more}
 
 

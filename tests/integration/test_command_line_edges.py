@@ -23,7 +23,7 @@ __all__ = ["line", "space"]
 
 
 def made(line: Line, code: str, *arguments: str) -> None:
-    """Runs Python code that makes files. It can use `sys`, and pyarrow as `pa` and `pq`."""
+    """Runs Python code that makes files. The code can use `sys`, `pa` (pyarrow) and `pq`."""
     program = f"import sys, pyarrow as pa, pyarrow.parquet as pq\n{code}"
     subprocess.run([str(PYTHON), "-c", program, *arguments], check=True, cwd=line.home)
 

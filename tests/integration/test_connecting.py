@@ -125,7 +125,7 @@ def test_settings_are_checked_at_once(
     connect: Any, settings: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        connect(**settings)  # raises at once, so the asynchronous one is not awaited
+        connect(**settings)  # raises at once, so `turbocql.aio.connect` needs no `await`
 
 
 async def test_the_keyspace_of_a_session(face: Face, points: list[str], keyspace: str) -> None:

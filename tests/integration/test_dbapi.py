@@ -345,7 +345,7 @@ def test_description(cursor: dbapi.Cursor, number: int) -> None:
         ],
     }
     cursor.execute(f"CREATE TYPE kind{number} (a int)")
-    # The names sort in this order, which is the server's order of columns.
+    # The names are in alphabetical order, because the server sorts columns by name.
     columns = [
         (f"c{place:02}", group, cql_type, value)
         for place, (group, cql_type, value) in enumerate(
@@ -387,7 +387,7 @@ def test_fetching_across_pages(cursor: dbapi.Cursor) -> None:
         assert cursor.fetchmany() == ALL[1:2]
         assert cursor.fetchmany(0) == []
         assert cursor.fetchmany(99) == ALL[2:101]  # over the end of the first page
-        assert cursor.fetchmany(99) == ALL[101:200]  # to the end of the second
+        assert cursor.fetchmany(99) == ALL[101:200]  # to the end of the second page
         assert next(cursor) == ALL[200]
         cursor.arraysize = 250
         assert cursor.fetchmany() == ALL[201:451]  # more than two pages

@@ -1,4 +1,7 @@
-"""Runs every example of the pages and docstrings, and compares output that docstrings show."""
+"""Runs the examples of the pages and docstrings, and compares output that docstrings show.
+
+`make check-engines` runs the examples of docs/engines.md.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +46,13 @@ PROGRAMS = [
     for page in PAGES
     for i, blocks in enumerate(programs(page))
 ]
-# The interpreters that run the programs of the migration guide, by driver.
+# These interpreters run the programs of the migration guide. The keys are the drivers.
 DRIVERS = {
     "cassandra-driver": ROOT / ".venv-cassandra-driver" / "bin" / "python",
     "turbocql": Path(sys.executable),
 }
-# The programs of docs/engines.md. `make check-engines` runs them and installs their engines.
+# These are the programs of docs/engines.md. `make check-engines` installs the engines and runs the
+# programs.
 ENGINES = [f"examples/engines/with_{name}.py" for name in ("ray", "spark", "duckdb", "dask")]
 MODULES = [
     turbocql.codec,

@@ -1,7 +1,6 @@
 """Tests of the faults that the edits of the network engine correct.
 
-PREPARE beside a hung node is tested in test_cluster.py, hostile servers in
-test_hostile_servers.py.
+test_cluster.py tests PREPARE beside a hung node. test_hostile_servers.py tests hostile servers.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def test_a_connection_that_is_receiving_is_not_closed(cassandra: Cassandra, tabl
 
 
 def test_a_connection_that_is_sending_is_not_closed(cassandra: Cassandra, table: str) -> None:
-    """8 rows of 1 MB are sent at once at 2 MB/s."""
+    """Eight rows of 1 MB are sent concurrently through a proxy that passes on 2 MB/s."""
     with (
         Liar(cassandra.contact_points[0], Answer.frame, bytes_per_s=2 * MB) as slow,
         turbocql.connect(
@@ -197,7 +196,7 @@ def test_a_table_made_again_with_other_types_takes_no_old_bytes(
         with pytest.raises(errors.ServerError, match="other types"):
             session.execute(batch)
         session.execute(insert, (4, "text", None))
-        # The fields of a UDT have changed places.
+        # From here on, the fields of a UDT change places.
         other.execute("CREATE TYPE engine_edits.pair (a int, b int)")
         other.execute("CREATE TABLE engine_edits.pairs (k int PRIMARY KEY, v frozen<pair>)")
         pairs = session.prepare("INSERT INTO engine_edits.pairs (k, v) VALUES (?, ?)")

@@ -55,7 +55,7 @@ def failure(heading: str, *, secure: bool = False) -> Callable[[Make], Make]:
 
 
 def entries() -> dict[str, list[str]]:
-    """Returns the headings of the page, each with the blocks of messages below it."""
+    """Returns the page's headings with messages below them, each with the blocks of messages."""
     sections = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     found = {}
     for section in sections:
@@ -85,7 +85,7 @@ def nothing_listens(cluster: Cassandra) -> None:
 
 
 class Page(BaseHTTPRequestHandler):
-    """An HTTP server that waits for the end of a line, so that it never answers CQL frames."""
+    """Handles HTTP requests. It waits for the end of a line, so it never answers CQL frames."""
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -320,7 +320,7 @@ def other_types(cluster: Cassandra) -> None:
 
 @failure("What a statement names was dropped")
 def dropped_keyspace(cluster: Cassandra) -> None:
-    """The session's connections close, and new ones cannot use its keyspace."""
+    """The session's connections close, and new connections cannot use the session's keyspace."""
     down = threading.Event()
 
     def change(answer: Answer) -> bytes:
@@ -494,7 +494,7 @@ def make_shop(session: turbocql.Session) -> None:
 
 @pytest.fixture(scope="module")
 def shop(cassandra: Cassandra) -> Iterator[Cassandra]:
-    """Creates the tables of these tests on a node without passwords."""
+    """Creates the keyspace and table of these tests on a node without passwords."""
     with turbocql.connect(cassandra.contact_points) as session:
         make_shop(session)
         yield cassandra
@@ -503,7 +503,10 @@ def shop(cassandra: Cassandra) -> Iterator[Cassandra]:
 
 @pytest.fixture(scope="module")
 def secure_shop(cassandra_secure: Cassandra) -> Iterator[Cassandra]:
-    """Creates the same tables on a node with TLS and passwords. User `reporting` may only read."""
+    """Creates the same keyspace and table on a node with TLS and passwords.
+
+    The user `reporting` may only read.
+    """
     cluster = cassandra_secure
     tls = Tls(ca=cluster.ca_certificate)
     with turbocql.connect(

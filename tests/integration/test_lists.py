@@ -32,8 +32,8 @@ def session(cassandra_three: Cassandra) -> Iterator[turbocql.Session]:
 def table(session: turbocql.Session) -> str:
     """Creates a table for one test and returns its name. TRUNCATE would not be enough.
 
-    After a TRUNCATE, a replica may still apply an earlier write. If a later write has the same
-    timestamp, the elements of both lists would remain, although each list was sent once.
+    After a TRUNCATE, a replica may still apply an earlier write. If a later write of the same list
+    had the same timestamp, the elements of both writes would remain.
     """
     name = f"lists_{next(NUMBERS)}"
     session.execute(

@@ -1,4 +1,4 @@
-"""Tests of options of requests: tracing, paging states, profiles, conditions and others."""
+"""Tests of options of requests: tracing, paging states, profiles and other options."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_every_form_of_statement_has_options(
 async def test_a_serial_consistency_goes_with_what_has_conditions(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
-    """Conditional statements send a serial consistency. Others send it only if it is set."""
+    """Conditional statements send a serial consistency. Other statements send one only if set."""
     plain, conditional = INSERT, f"{INSERT} IF NOT EXISTS"
     number += 0x5EA1 << 16  # makes the key easy to find in bodies
     batch = Batch()
@@ -100,12 +100,12 @@ async def test_a_serial_consistency_goes_with_what_has_conditions(
                 text = f"INSERT INTO kv (k, v) VALUES ({number}, 'marked'){condition}"
                 await client.execute(text)
             await client.execute(batch)
-    # An EXECUTE has an id with its length, a consistency and flags. Bodies without the key are the
-    # engine's own.
+    # An EXECUTE begins with the length of an id, the id, a consistency and flags. Bodies without
+    # the key are the engine's own.
     bound = [body for body in tap.bodies("EXECUTE") if number.to_bytes(4, "big") in body]
     executed = [body[2 + int.from_bytes(body[:2], "big") + 2] for body in bound]
     assert [bool(flags & 0x10) for flags in executed] == [False, True, True, True, False, True]
-    # A QUERY has a text with its length, a consistency and flags.
+    # A QUERY begins with the length of a text, the text, a consistency and flags.
     texts = [body for body in tap.bodies("QUERY") if b"'marked'" in body]
     queried = [body[4 + int.from_bytes(body[:4], "big") + 2] for body in texts]
     assert [bool(flags & 0x10) for flags in queried] == [False, True]

@@ -240,13 +240,13 @@ async def test_user_defined_types(
         assert row.named == {"a": home}
         # A mutable dataclass has no hash, so the elements of a set are not of class Street.
         assert {tuple(street) for street in row.visited} == {("Low", 2)}
-        # An object that was read is changed and written.
+        # A changed copy of an object that was read can be written.
         await client.execute(
             f"UPDATE homes_{tag} SET home = ? WHERE k = 1",
             (dataclasses.replace(row.home, city="Bath"),),
         )
         assert (await client.execute(select, (1,))).one().home.city == "Bath"
-        # A class must have a field for each field of its type, also for added ones.
+        # A class must have a field for each field of its UDT, also for a field that was added.
         await client.execute(f"ALTER TYPE street_{tag} ADD postcode text")
         with pytest.raises(TypeError, match="Street has no field 'postcode'"):
             (await client.execute(select, (1,))).one()

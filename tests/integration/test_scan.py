@@ -1,4 +1,4 @@
-"""Tests of scans of whole tables by token ranges, which read every row once."""
+"""Tests of scans, which read every row of a table once by token ranges, and of splits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ ROWS = 5000
 
 @pytest.fixture(scope="module")
 def table(cassandra: Cassandra) -> str:
-    """Creates a table with quoted names, two partition key columns and a static column."""
+    """Creates a table with quoted names, two partition key columns and a static column.
+
+    Also creates an empty table.
+    """
     with turbocql.connect(cassandra.contact_points) as session:
         session.execute(
             "CREATE KEYSPACE IF NOT EXISTS scans WITH replication ="
@@ -230,8 +233,8 @@ def test_sizes_come_from_the_nodes() -> None:
             "CREATE TABLE sized.t (k int PRIMARY KEY, v blob)"
             " WITH memtable_flush_period_in_ms = 500 AND compression = {'enabled': false}"
         )
-        # Some ranges of the ring have many rows and the others few. A node estimates the number of
-        # partitions for each range, but their mean size for the whole table.
+        # Some ranges of the ring have many rows, and the other ranges have few. A node estimates
+        # the number of partitions for each range, but the mean partition size for the whole table.
         insert = session.prepare("INSERT INTO sized.t (k, v) VALUES (?, ?)")
         border = session.nodes[0].tokens[7]
 
@@ -244,7 +247,7 @@ def test_sizes_come_from_the_nodes() -> None:
         session.execute_many(insert, ((key, bytes(200)) for key in keys))
         deadline = time.monotonic() + 60
         while True:
-            # Estimates of single ranges can be older than the last flush, on a busy machine too.
+            # Estimates of single ranges can be older than the last flush.
             estimates = session.execute(ESTIMATES, ("sized", "t")).all()
             partitions = sum(estimate.partitions_count for estimate in estimates)
             splits = session.splits("sized.t", 4)

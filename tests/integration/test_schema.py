@@ -142,7 +142,10 @@ def here(node: Cassandra) -> list[str]:
 
 @pytest.fixture(scope="module")
 def made(node: Cassandra) -> str:
-    """Creates a keyspace with every kind of object, once because it is slow. Returns its name."""
+    """Creates a keyspace with every kind of object, and returns the keyspace's name.
+
+    All tests of this module share the keyspace, because creating it is slow.
+    """
     name = "elaborate"
     with turbocql.connect(node.contact_points, timeout_s=120) as session:
         for statement in statements(name):
@@ -289,7 +292,7 @@ async def test_changes_are_noticed(face: Face, here: list[str], unique_keyspace:
         assert (await client.schema()).table(name).options["comment"] == "changed"
         await other.execute(f"DROP TABLE {name}")
         assert (await client.schema()).keyspaces[unique_keyspace].tables == {}
-        # A schema that was returned before does not change.
+        # A schema that was returned earlier stays the same.
         assert list(made.table(name).columns) == ["k", "v"]
         await other.execute(f"DROP KEYSPACE {unique_keyspace}")
         with pytest.raises(KeyError, match=f"no keyspace '{unique_keyspace}'"):

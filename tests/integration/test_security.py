@@ -85,7 +85,7 @@ async def test_the_server_gets_the_password(face: Face, cassandra_secure: Cassan
     config = Config(contact_points=cluster.contact_points, tls=tls, **login(cluster))
     whole = dataclasses.replace(config, pickle_secrets=True)
     user, password = cluster.user or "", cluster.password or ""
-    # Every byte is percent-encoded.
+    # Every byte of the password is percent-encoded.
     encoded = "".join(f"%{byte:02x}" for byte in password.encode())
     ways: list[tuple[Any, dict[str, Any]]] = [
         (None, {"config": config}),

@@ -116,7 +116,7 @@ async def test_values_that_do_not_fit_are_not_sent(
     with Tap(points[0]) as tap:
         async with face.connect(tap.contact_point, keyspace=keyspace) as client:
             prepared = await client.prepare(insert)
-            before = tap.count("EXECUTE")  # connecting sends some too
+            before = tap.count("EXECUTE")  # connecting sends EXECUTEs too
             for values, message in refused:
                 with pytest.raises(errors.EncodeError, match=message):
                     await client.execute(prepared, values)
@@ -133,7 +133,10 @@ async def test_values_that_do_not_fit_are_not_sent(
 async def test_values_beyond_their_range(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
-    """Every method that takes values raises an `OverflowError`, as other drivers do."""
+    """Every method that takes values raises or reports a `RangeError`, which is an `OverflowError`.
+
+    Other drivers raise an `OverflowError` too.
+    """
     insert = f"INSERT INTO {keyspace}.kv (k, v, w) VALUES (?, ?, ?)"
     bad: tuple[Any, ...] = (number, "a", 2**31)
     async with face.connect(points, keyspace=keyspace) as client:
@@ -353,7 +356,7 @@ async def test_using_another_keyspace(
         await client.execute(insert, (number, "here"))
         await client.execute(f"USE {other}")
         assert client.session.keyspace == other
-        await client.execute(insert, (number, "there"))  # prepared again for the new keyspace
+        await client.execute(insert, (number, "there"))  # this prepares the text again for `other`
         for name, value in ((keyspace, "here"), (other, "there")):
             rows = await client.execute(f"SELECT v FROM {name}.kv WHERE k = {number}")
             assert rows.one().v == value
@@ -364,7 +367,7 @@ async def test_using_another_keyspace(
 
 
 async def test_a_table_made_anew(face: Face, points: list[str], keyspace: str, number: int) -> None:
-    """The server gives a text the same id, even if its table was created again with other types."""
+    """The server gives a text the same id, even if the table was created again with other types."""
     insert = f"INSERT INTO anew{number} (k, v) VALUES (?, ?)"
     async with face.connect(points, keyspace=keyspace) as client:
         for kind, value in (("int", 2), ("float", 2), ("text", "two")):
@@ -449,7 +452,7 @@ async def test_the_next_page_is_fetched_ahead(face: Face, points: list[str], key
     with Tap(points[0]) as tap:
         async with face.connect(tap.contact_point, keyspace=keyspace, page_size=100) as client:
             await client.prepare(select)
-            before = tap.count("EXECUTE")  # connecting sends some too
+            before = tap.count("EXECUTE")  # connecting sends EXECUTEs too
             rows = await client.execute(select, (0,))
             assert tap.count("EXECUTE") == before + 1  # no page is prefetched before iteration
             iterator = rows.__aiter__()

@@ -126,7 +126,7 @@ def test_a_node_that_falls_silent_while_the_session_is_idle(
 
 
 class Slow(Liar):
-    """Sends the responses to marked EXECUTE requests 5 s late, and all others at once."""
+    """Sends responses to slow statements 5 s late, and all other responses at once."""
 
     def __init__(self, contact_point: str) -> None:
         super().__init__(contact_point, self._change)

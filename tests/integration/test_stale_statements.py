@@ -1,6 +1,6 @@
 """Tests of prepared statements that were evicted, or whose meaning has changed.
 
-Schema changes, `USE` and full caches cause this.
+Full caches evict statements. Schema changes and `USE` change the meaning of statements.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def run_many(session: Session, text: str) -> None:
 
 
 def run_too_late(session: Session, text: str) -> None:
-    """Executes a statement that times out in the client but is carried out by the server."""
+    """Executes a statement that usually times out in the client. The server still executes it."""
     try:
         session.execute(text, timeout_s=0.001)
     except errors.RequestTimeout:
@@ -119,9 +119,9 @@ def test_a_type_registered_anew_is_written_with_its_new_field(
 
 
 def test_what_was_begun_before_is_not_kept(session: Session) -> None:
-    """A PREPARE that began before `forget_prepared` works, but is not cached.
+    """A statement whose PREPARE began before `forget_prepared` works, but is not cached.
 
-    Its statement may mean something else by then.
+    The meaning of the statement may have changed before `forget_prepared`.
     """
     preparing: Any = session._core.prepare("SELECT v FROM t WHERE p = ?")
     session.forget_prepared()

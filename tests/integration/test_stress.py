@@ -14,7 +14,7 @@ THREADS, CALLS = 200, 60
 
 
 def test_two_hundred_threads_on_one_session(cassandra: Cassandra) -> None:
-    """Each thread reads what it wrote. Some calls time out, and none gets another's response."""
+    """Each thread reads what it wrote, although some calls time out."""
     with turbocql.connect(cassandra.contact_points) as session:
         session.execute(
             "CREATE KEYSPACE IF NOT EXISTS stress WITH replication ="
@@ -24,7 +24,7 @@ def test_two_hundred_threads_on_one_session(cassandra: Cassandra) -> None:
     faults: list[object] = []
     given_up = 0
     lock = threading.Lock()
-    # The limit is below the number of threads, so some calls wait.
+    # `max_in_flight` is below the number of threads, so some calls wait.
     with turbocql.connect(cassandra.contact_points, max_in_flight=150) as session:
         insert = session.prepare("INSERT INTO stress.t (k, v) VALUES (?, ?)")
         select = session.prepare("SELECT v FROM stress.t WHERE k = ?")

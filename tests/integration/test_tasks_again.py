@@ -1,4 +1,4 @@
-"""Tests the write times of an engine's task: each row, and each retry of a row, has its own.
+"""Tests that each row of an engine's task, and each retry of a row, has its own write time.
 
 With equal write times, the server would merge the lists of two rows or of two attempts.
 """

@@ -180,11 +180,11 @@ def test_tls_and_authentication() -> None:
             assert path.read_text().startswith("-----BEGIN ")
 
         trusting = ssl.create_default_context(cafile=cluster.ca_certificate)
-        with pytest.raises((ssl.SSLError, ConnectionError)):  # no client certificate
+        with pytest.raises((ssl.SSLError, ConnectionError)):  # the client has no certificate
             Connection(node.address, context=trusting)
-        with pytest.raises(ssl.SSLCertVerificationError):  # an unknown authority
+        with pytest.raises(ssl.SSLCertVerificationError):  # the client does not know the authority
             Connection(node.address, context=ssl.create_default_context())
-        with pytest.raises((OSError, CassandraError)):  # no encryption
+        with pytest.raises((OSError, CassandraError)):  # the client does not encrypt
             Connection(node.address, timeout_s=2.0)
 
         assert cluster.client_certificate is not None
@@ -252,7 +252,7 @@ def test_control_c_ends_it_by_hand() -> None:
         log = Path(shown.split("log:")[1].split()[0])
         assert "contact points: 127." in shown
         assert "turbocql.connect(" in shown
-        assert len(processes_of(log.parent.parent)) == 2  # the guard and the server
+        assert len(processes_of(log.parent.parent)) == 2  # these are the guard and the server
         os.killpg(child.pid, signal.SIGINT)  # like Ctrl-C in a terminal
         rest, _ = child.communicate(timeout=30)
     finally:

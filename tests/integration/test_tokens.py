@@ -45,8 +45,8 @@ def _texts() -> list[str]:
 def _blobs() -> list[bytes]:
     """Returns blobs of every length from 1 to 40 bytes, and one of 1,000.
 
-    Murmur3 hashes blocks of 16 bytes. Cassandra's variant differs from others for bytes from 0x80
-    on, so the blobs have bytes below and above that.
+    Murmur3 hashes blocks of 16 bytes. Cassandra's variant differs from other variants for bytes
+    from 0x80 on, so the blobs have bytes below 0x80 and from 0x80 on.
     """
     rng = _rng()
     blobs = []
@@ -112,7 +112,7 @@ def _single(cql_type: str, keys: Sequence[Any]) -> Shape:
 
 
 def _of_awkward(name: str) -> Shape:
-    """Returns a shape without empty keys, which the server refuses in single-column keys."""
+    """Returns a shape without empty values. The server refuses them as keys of a single column."""
     return _single(name, [sample for sample in AWKWARD[name].samples if sample not in ("", b"")])
 
 
@@ -208,7 +208,7 @@ def test_tokens_are_the_servers(session: Session, shape: Shape) -> None:
     assert rows.tokens() == [said[v] for v in range(len(shape.keys))]
 
 
-# Two equal sets that Python iterates in different orders.
+# Python iterates these two equal sets in different orders.
 ONE, OTHER = {0, 8}, {8, 0}
 
 

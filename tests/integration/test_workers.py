@@ -53,7 +53,7 @@ def test_a_session_is_kept_while_it_is_idle_and_then_closed(cassandra: Cassandra
         pass
     with workers.session(config(cassandra), idle_s=0.5) as again:
         assert again is first
-        # The idle timer of the first use must not close the session during the second.
+        # The idle timer of the first use must not close the session during the second use.
         time.sleep(0.7)
         assert not first.closed
     until = time.time() + 10

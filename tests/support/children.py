@@ -30,7 +30,10 @@ def start_python(program: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def finish(child: subprocess.Popen[str], timeout_s: float = 60) -> str:
-    """Waits for a program and returns its output. It must exit with 0 and an empty stderr."""
+    """Waits for a program and returns its output.
+
+    The program must exit with 0 and write nothing to stderr.
+    """
     try:
         output, complaints = child.communicate(timeout=timeout_s)
     finally:

@@ -1,4 +1,4 @@
-"""CQL types as trees, with sample values and three ways to compare values.
+"""CQL types as trees, with sample values and functions that help to compare values.
 
 `canonical` returns the form that tests/support/witness.py prints. `parse_json` reads the server's
 own JSON, with objects as lists of pairs. `identical` compares Python values and their classes.
@@ -42,7 +42,7 @@ class Kind(ABC):
     @property
     @abstractmethod
     def cql(self) -> str:
-        """The CQL of the type inside another type: frozen if it must be."""
+        """The CQL of the type inside another type, with `frozen` where the server requires it."""
 
     @property
     def column(self) -> str:
@@ -55,7 +55,7 @@ class Kind(ABC):
 
     @abstractmethod
     def parse_json(self, parsed: Any) -> Any:
-        """Converts the server's JSON of a value to the value that turbocql should decode."""
+        """Converts the server's JSON of a value to a value with the same `canonical` form."""
 
     def cell(self, value: Any) -> Any:
         """Does the same as `canonical`, and accepts null."""
@@ -221,7 +221,7 @@ class VectorOf(Kind):
 def identical(expected: Any, got: Any) -> bool:
     """Returns whether two values and all their parts are equal and of the same classes.
 
-    NaN equals itself, and 0.0 does not equal -0.0.
+    NaN equals itself, and 0.0 does not equal -0.0. `got` may have a named tuple instead of a tuple.
     """
     if isinstance(expected, tuple) and hasattr(got, "_fields"):
         return isinstance(got, tuple) and _all(expected, tuple(got))

@@ -49,7 +49,7 @@ class Answer:
         return head + self.body
 
     def with_body(self, body: bytes, *, opcode: int | None = None, flags: int = 0) -> Answer:
-        """Returns the same answer with another body."""
+        """Returns this answer with the given body and flags, and with `opcode` if it is set."""
         kind = self.opcode if opcode is None else opcode
         return replace(self, body=body, opcode=kind, flags=flags)
 

@@ -35,7 +35,7 @@ class Tap(Liar):
         self._open.set()
 
     def count(self, kind: str, containing: str = "") -> int:
-        """Counts the requests so far of a kind, such as `PREPARE`, whose body contains a text."""
+        """Returns how many requests of a kind, such as `PREPARE`, have had a text in their body."""
         return sum(containing.encode() in body for body in self.bodies(kind))
 
     def bodies(self, kind: str) -> list[bytes]:

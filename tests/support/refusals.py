@@ -22,9 +22,9 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def in_clear(error: BaseException, secret: str = SECRET) -> list[str]:
-    """Returns the turbocql frames, each with the variable, whose locals contain the secret.
+    """Returns the places and names of variables in turbocql's frames that contain the secret.
 
-    An error tracker that records local variables would show them.
+    An error tracker that records local variables would show these variables.
     """
     found = []
     for one in chain(error):
@@ -44,9 +44,9 @@ def in_clear(error: BaseException, secret: str = SECRET) -> list[str]:
 def refused(make: Callable[[], object], secret: str = SECRET, *, frames: bool = True) -> str:
     """Checks that `make` raises a `ConfigError` without the secret, and returns its message.
 
-    The causes of the error must not contain the secret either. `frames` says whether to check the
-    local variables in its traceback too. It is false when a test calls a private function, whose
-    frames may hold the secret.
+    The causes of the error must not contain the secret either. If `frames` is true, the local
+    variables in the error's traceback are checked too. A test that calls a private function sets
+    `frames` to false, because the frame of such a function may hold the secret.
     """
     with pytest.raises(ConfigError) as caught:
         make()

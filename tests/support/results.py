@@ -61,7 +61,7 @@ def _option(cql_type: CqlType) -> bytes:
 
 
 def described(columns: Columns, *, shared: bool = True) -> bytes:
-    """Encodes the columns of metadata. `shared` names their table once instead of per column."""
+    """Encodes the columns of metadata. If `shared`, their table is named only once."""
     table = _string("ks") + _string("t")
     out = table if shared else b""
     for name, cql_type in columns:

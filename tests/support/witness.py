@@ -1,4 +1,4 @@
-"""An independent reader: executes queries with scylla-driver and prints the rows as JSON.
+"""An independent reader that executes queries with scylla-driver and prints the rows as JSON.
 
     .venv-scylla-driver/bin/python tests/support/witness.py HOST PORT < queries.json > results.json
 
@@ -23,7 +23,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def scalar(name: str, value: Any) -> Any:
-    """Returns the form of a scalar. Integers and floats are text: JSON would round some."""
+    """Returns the form of a scalar. CQL's integers and floats are text: JSON would round some."""
     if name in ("ascii", "text", "varchar", "uuid", "timeuuid"):
         return str(value)
     if name in ("tinyint", "smallint", "int", "bigint", "varint", "counter"):

@@ -293,7 +293,7 @@ def values(kind: Kind) -> list[Any]:
 
 
 def _records(kinds: Sequence[Kind] | Kind) -> list[Any]:
-    """Returns values of a tuple or UDT. In two, every second part is null; in one, every part is."""
+    """Returns values of a tuple or UDT. Two have nulls in every second part, one in every part."""
     if isinstance(kinds, TupleOf):
         kinds = kinds.parts
     assert isinstance(kinds, Sequence)

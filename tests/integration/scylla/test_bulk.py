@@ -35,7 +35,7 @@ COLUMNS = {
 
 @pytest.fixture
 def limited(scylla: Scylla) -> Iterator[Scylla]:
-    """The simulation with a limit of 40 requests per second on each node with the extension."""
+    """The simulation, with a limit of 40 requests per second on each node that has rate limits."""
     scylla.limit(per_second=40)
     yield scylla
     scylla.limit()
@@ -82,7 +82,7 @@ def test_a_batch_of_a_load_arrives_at_a_shard_of_its_partition(
     assert session.load("vnodes.wide", columns, batches=True).succeeded == 1000
     batches = [request for request in scylla.requests() if request.opcode == "BATCH"]
     assert batches
-    # A BATCH has no token here, so its node and shard are compared with those of single-row reads.
+    # A BATCH has no token here, so its node and shard are compared with those of reads.
     select = session.prepare("SELECT * FROM vnodes.wide WHERE p = ?")
     places = set()
     for number in range(20):
@@ -121,7 +121,8 @@ async def test_execute_many_waits_at_a_rate_limit_if_it_may(
         report = await client.execute_many(insert, rows, raise_failures=False)
         requests = [request for request in executes(limited) if request.error]
         assert len(requests) == len(report.failures) > 0
-        # The coordinator refuses a row before writing it, so even other statements can be retried.
+        # The coordinator refuses a row before it writes the row. So even statements that are not
+        # idempotent can be retried.
         for idempotent in (True, None):
             report = await client.execute_many(insert, rows, idempotent=idempotent, retry_for_s=60)
             assert (report.succeeded, report.failures) == (ROWS, [])
@@ -153,7 +154,8 @@ def test_a_limit_that_does_not_end_fails_the_rows(
     columns = dict(zip(("id", "a"), map(list, zip(*rows, strict=True)), strict=True))
     scylla.limit(marked="INSERT INTO")
     try:
-        # If no refused row succeeds for a second, the others fail without waiting a second each.
+        # If no refused row succeeds for a second, the other refused rows fail without waiting a
+        # second each.
         with pytest.raises(BulkError) as caught:
             session.load("vnodes.t", columns, retry_for_s=1)
         with pytest.raises(BulkError) as many:

@@ -1,4 +1,4 @@
-"""Tests of accelerated drivers: a table gets columns while 100 requests are in flight."""
+"""Tests of accelerated drivers while a table gets columns and 100 requests are in flight."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = 50
 
 
 def make_table(points: list[str], replication: str) -> str:
-    """Creates a keyspace with the table that the program reads, and returns its name."""
+    """Creates a keyspace with the table that the program reads. Returns the keyspace's name."""
     keyspace = f"changing_{uuid4().hex[:12]}"
     with turbocql.connect(points) as session:
         session.execute(f"CREATE KEYSPACE {keyspace} WITH replication = {replication}")
@@ -40,7 +40,7 @@ def make_table(points: list[str], replication: str) -> str:
 def reading(
     driver: str, point: str, version: int, keyspace: str
 ) -> Iterator[Callable[[], dict[str, Any]]]:
-    """Runs a program that reads the table. Yields a function that waits for its next round."""
+    """Runs a program that reads the table. Yields a function that waits for the next round."""
     host, _, port = point.rpartition(":")
     python = python_of(driver)
     process = subprocess.Popen(
@@ -103,7 +103,7 @@ def add_columns(next_round: Callable[[], dict[str, Any]], points: list[str], key
 
 
 def assert_native(seams: dict[str, Any]) -> None:
-    """Asserts that all bodies and binds were native, and almost all rows.
+    """Asserts that all bodies and binds, and almost all rows, were native.
 
     The driver reads the first rows after a change of columns.
     """
@@ -114,7 +114,7 @@ def assert_native(seams: dict[str, Any]) -> None:
     assert seams["query.BoundStatement.bind"][1] == 0
     (rows,) = [count for name, count in seams.items() if "recv_results_rows" in name and any(count)]
     assert rows[0] > 1000
-    # Several responses may bring new columns before turbocql has learned them from the first.
+    # Several responses may have new columns before turbocql has learned them from the first one.
     assert rows[1] + rows[2] < 400, rows
 
 

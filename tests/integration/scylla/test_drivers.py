@@ -79,7 +79,7 @@ def test_accelerated_drivers_stay_native(cluster: Cassandra, scylla: Scylla, dri
         assert native >= count
         assert fallback == 0, reasons
     assert seams["query.BoundStatement.bind"][:2] == [262, 0]
-    # The driver itself reads the first result without metadata of each statement.
+    # For each statement, the driver itself reads the first result without metadata.
     reader = [count for name, count in seams.items() if "recv_results_rows" in name]
     assert sum(count[1] for count in reader) <= 4
     assert sum(count[0] for count in reader) >= 100

@@ -118,7 +118,7 @@ def test_a_restart_with_other_shards_is_noticed(scylla: Scylla, session: turbocq
             wait_until(partial(pools_are_full, scylla, shards))
             wait_until(partial(has_shards, session, count))
             assert at_wrong_shards(arrived(scylla, read), shards) == []
-        # The node now announces no shards, like Cassandra, or a proxy that hides the extensions.
+        # The node now announces no shards. Cassandra and proxies that hide the extensions do this.
         scylla.set_shards(0, None)
         read()
         wait_until(partial(has_shards, session, None))
