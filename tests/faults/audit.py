@@ -1,4 +1,4 @@
-"""The audit: compares the records of all calls with what the nodes have stored."""
+"""Compares the records of all calls with what the nodes have stored."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ the keyspace aside while it is dropped and created again."""
 
 @dataclass
 class Line:
-    """One property that is audited: the number of cases, and the violations among them."""
+    """One property that is audited, with the number of its cases and the violations."""
 
     name: str
     checked: int = 0

@@ -93,7 +93,7 @@ class Ask:
     options: dict[str, Any] = field(default_factory=dict)
     about: About = field(default_factory=lambda: About())
     read: Callable[[Any], Any] | None = None
-    """The load applies this to the driver's return value, as part of the call, to decode rows."""
+    """A function that converts the driver's return value as part of the call, to decode rows."""
     session: Any = None
     """The session to use instead of the load's session."""
 
@@ -122,7 +122,7 @@ class Shared:
             return key, self._seen.get(key, 0)
 
     def seen(self, key: int, version: int) -> None:
-        """Records a version of a chain that was read or set. After the last one, a chain begins."""
+        """Records a chain's version that was read or set. The last version begins a new chain."""
         with self._lock:
             self._seen[key] = max(version, self._seen.get(key, 0))
             number = key % CHAINS

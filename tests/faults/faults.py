@@ -312,9 +312,9 @@ class Injector:
         return "1"
 
     def _evict(self, fault: Fault) -> str:
-        """Prepares statements until the fault's node has evicted some, or for `_EVICT_ROUNDS`.
+        """Prepares statements until the fault's node has evicted some. Returns how many.
 
-        Returns how many statements the node has evicted.
+        It gives up after `_EVICT_ROUNDS` rounds.
         """
         expected, evicted = self._kept_statements(fault.node), 0
         for _ in range(_EVICT_ROUNDS):

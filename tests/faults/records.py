@@ -26,7 +26,8 @@ class About(TypedDict, total=False):
     """
 
     ids: list[int]
-    """The ids of the rows that the call writes. For a conditional update: the id of the winner."""
+    """The ids of the rows that the call writes. For a conditional update: the one id that the call
+    writes as the winner if it is applied."""
     failed: list[tuple[int, str, bool, bool]]
     """For an `execute_many`: the id of each row that failed, the class of its error, whether the
     row may have been written, and whether the class is one of `turbocql.errors`."""
@@ -116,7 +117,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Window:
-    """The time during which a fault was active."""
+    """The time during which a fault was active, or a time without faults."""
 
     kind: str
     target: str

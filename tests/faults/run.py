@@ -40,7 +40,8 @@ __all__ = ["CLUSTER", "Report", "Times", "run"]
 
 CLUSTER: dict[str, Any] = {
     # A node acknowledges a write only after the write is in the commit log on disk. With the
-    # default, a killed node loses acknowledged writes and Paxos promises of the last 100 ms.
+    # default, "periodic", a killed node loses acknowledged writes and Paxos promises of the last
+    # 100 ms.
     "commitlog_sync": "batch",
     "commitlog_sync_period": "0ms",
     "concurrent_reads": 32,

@@ -1,4 +1,4 @@
-"""Tests of the Database API (PEP 249) on a real Cassandra, point by point."""
+"""Tests of the Database API (PEP 249) on a real Cassandra."""
 
 from __future__ import annotations
 
@@ -386,11 +386,11 @@ def test_fetching_across_pages(cursor: dbapi.Cursor) -> None:
         assert cursor.fetchone() == ALL[0]
         assert cursor.fetchmany() == ALL[1:2]
         assert cursor.fetchmany(0) == []
-        assert cursor.fetchmany(99) == ALL[2:101]  # over the end of the first page
-        assert cursor.fetchmany(99) == ALL[101:200]  # to the end of the second page
+        assert cursor.fetchmany(99) == ALL[2:101]  # crosses the end of the first page
+        assert cursor.fetchmany(99) == ALL[101:200]  # ends with the second page
         assert next(cursor) == ALL[200]
         cursor.arraysize = 250
-        assert cursor.fetchmany() == ALL[201:451]  # more than two pages
+        assert cursor.fetchmany() == ALL[201:451]  # spans more than two pages
         assert cursor.fetchmany(size=3) == ALL[451:454]
         assert [cursor.fetchone() for _ in range(3)] == ALL[454:457]
         assert cursor.fetchall() == ALL[457:]

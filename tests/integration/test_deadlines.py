@@ -140,7 +140,7 @@ def test_reading_the_schema_ends_although_pages_do_not(cassandra: Cassandra) -> 
 
 
 def test_the_error_that_says_most_is_raised(cassandra_three: Cassandra, keyspace: str) -> None:
-    """Two of three nodes are down. The `Unavailable` of the third node is raised, with counts."""
+    """Two of three nodes are down. The `Unavailable` of the third node is raised, with details."""
     nodes = cassandra_three.nodes
     with turbocql.connect(cassandra_three.contact_points, consistency="QUORUM") as session:
         insert = session.prepare(f"INSERT INTO {keyspace}.t (k, v) VALUES (?, ?)")
@@ -364,7 +364,7 @@ def test_a_call_that_has_waited_has_the_rest_of_its_limit(cassandra: Cassandra, 
 
 
 def test_rows_that_wait_are_not_all_encoded(cassandra: Cassandra) -> None:
-    """60 rows of 2 MB are written, of which two may be in flight."""
+    """60 rows of 2 MB are written. Two of them may be in flight."""
     hold, large, rows = threading.Event(), 2_000_000, 60
     hold.set()
     begun = 0

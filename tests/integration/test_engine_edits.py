@@ -93,7 +93,7 @@ def test_a_silent_connection_is_closed(cassandra: Cassandra) -> None:
 
 
 async def test_abandoned_requests_harm_no_others(loop: Loop, cassandra: Cassandra) -> None:
-    """1,500 reads time out while a node pauses. 100 writes with a longer limit succeed."""
+    """1,500 reads time out while a node is paused. 100 writes with a longer limit succeed."""
     async with turbocql.aio.connect(cassandra.contact_points, retry="fallthrough") as session:
         read = await session.prepare(SELECT)
         written = "UPDATE engine_edits.t SET v = 0x00 WHERE k = ?"

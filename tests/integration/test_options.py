@@ -142,7 +142,7 @@ async def test_options_that_cannot_be(face: Face, points: list[str], keyspace: s
         prepared = (await client.prepare(select)).with_options(profile="nope")
         with pytest.raises(errors.ConfigError, match=r"no profile .nope."):
             await client.execute(prepared)
-        with pytest.raises(errors.RequestError):  # the server checks paging states, not turbocql
+        with pytest.raises(errors.RequestError):  # the server, not turbocql, checks paging states
             await client.execute("SELECT c FROM wide", page_size=10, paging_state=b"junk")
 
 

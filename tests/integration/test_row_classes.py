@@ -182,7 +182,7 @@ async def test_a_condition_that_was_met_gives_no_object(
 
 
 class Holder:
-    """Part of a reference cycle: `held` refers to the bound method `make`."""
+    """Part of a reference cycle. `held` refers indirectly to the bound method `make`."""
 
     held: Any = None
 

@@ -50,8 +50,8 @@ from turbocql.testing import Cassandra
 JSON_ROWS = 1000
 """The first key of the rows that the server made from JSON. Keys of turbocql's rows begin at 0."""
 
-# `EACH` has a field of every scalar type. Each UDT of `SHAPES` has a field of one container of
-# every scalar type that the server accepts in it.
+# `EACH` has a field of every scalar type. For each shape in `SHAPES`, one UDT has a field of this
+# shape around every scalar type that the server accepts there.
 EACH = Udt("each", tuple((f"f_{name}", leaf) for name, leaf in AWKWARD.items()))
 AROUND = Udt("around", (("inner", EACH), ("n", AWKWARD["int"])))
 OF_COUNTERS = Udt("of_counters", (("f_counter", shape("vector", COUNTER)),))
@@ -79,7 +79,7 @@ class Column:
     kind: Kind
     frozen: bool = False
     given: Sequence[Any] = ()
-    """Values to write instead of those of `values`. None are given if it is empty."""
+    """Values to write. Without them, the values of `values(kind)` are written."""
 
     @property
     def definition(self) -> str:
@@ -426,7 +426,7 @@ def write_and_find(
 def test_counters_in_vectors(session: Session) -> None:
     """The server accepts literals of vectors of counters, and does not read them from JSON.
 
-    Tests above show that it writes them as JSON.
+    A test above shows that the server writes such vectors as JSON.
     """
     low, high = -(2**63), 2**63 - 1
     for number, (definition, term, value) in enumerate(

@@ -191,7 +191,7 @@ def _expected(session: Session, shape: Shape) -> dict[int, int]:
 def test_tokens_are_the_servers(session: Session, shape: Shape) -> None:
     said = _expected(session, shape)
     columns = [(f"k{number}", cql_type) for number, cql_type in enumerate(shape.types)]
-    # The encoder's columns are in another order than the key's, and `v` is not in the key.
+    # The encoder has the key's columns in reverse order, after `v`, which is not in the key.
     encoder = RowEncoder(
         [("v", "int"), *reversed(columns)], key_columns=[name for name, _ in columns]
     )

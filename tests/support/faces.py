@@ -1,7 +1,7 @@
 """Adapters for the driver's two APIs, so that each scenario is written once for both.
 
 A face is the synchronous or the asynchronous API. A scenario is a coroutine on an event loop of a
-chosen kind. It calls the asynchronous session directly, and the synchronous one in threads.
+chosen kind. It calls an asynchronous session directly, and a synchronous session in threads.
 """
 
 from __future__ import annotations

@@ -28,7 +28,10 @@ def _is_stopped(pid: int | None) -> bool:
 
 @contextmanager
 def paused(node: Node) -> Iterator[None]:
-    """Pauses a node's process during the `with` block. The node still accepts data."""
+    """Pauses a node's process during the `with` block.
+
+    The node still accepts data, and answers nothing.
+    """
     node.pause()
     try:
         assert eventually(lambda: _is_stopped(node.pid))

@@ -35,7 +35,7 @@ class Tap(Liar):
         self._open.set()
 
     def count(self, kind: str, containing: str = "") -> int:
-        """Returns how many requests of a kind, such as `PREPARE`, have had a text in their body."""
+        """Counts the requests of a kind, such as `PREPARE`, that had `containing` in their body."""
         return sum(containing.encode() in body for body in self.bodies(kind))
 
     def bodies(self, kind: str) -> list[bytes]:

@@ -205,7 +205,7 @@ class Wire:
         return self.send_body(QUERY, _long_string(text) + consistency_and_flags).rows or []
 
     def prepare(self, text: str, keyspace: str | None = None) -> Prepared:
-        """Prepares a statement. Only version 5 accepts `keyspace`, the statement's default."""
+        """Prepares a statement. `keyspace`, its default keyspace, is accepted only in version 5."""
         body = _long_string(text)
         if self.version >= 5:
             body += struct.pack(">i", keyspace is not None)

@@ -330,7 +330,7 @@ def _parts(kind: TupleOf | Udt) -> list[Kind]:
 def same(kind: Kind, expected: Any, got: Any) -> bool:
     """Returns whether two values and all their parts are equal and of the same classes.
 
-    The order of sets and maps does not count. `got` must have a UDT as a named tuple.
+    The order of sets and maps does not count. A UDT in `got` must be a named tuple.
     """
     if expected is None or isinstance(kind, Scalar):
         return identical(expected, got)

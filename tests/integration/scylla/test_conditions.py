@@ -15,7 +15,10 @@ KEYS = 40
 
 
 def assert_at_owners(scylla: Scylla, nodes: tuple[Node, ...]) -> list[Request]:
-    """Asserts that each EXECUTE on `copies` arrived at its token's first replica. Returns all."""
+    """Asserts that each EXECUTE on `copies` arrived at the first replica of its token.
+
+    Returns these EXECUTEs.
+    """
     requests = [request for request in executes(scylla) if "copies" in (request.text or "")]
     for request in requests:
         assert request.token is not None
