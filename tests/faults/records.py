@@ -29,8 +29,9 @@ class About(TypedDict, total=False):
     """The ids of the rows that the call writes. For a conditional update: the one id that the call
     writes as the winner if it is applied."""
     failed: list[tuple[int, str, bool, bool]]
-    """For an `execute_many`: the id of each row that failed, the class of its error, whether the
-    row may have been written, and whether the class is one of `turbocql.errors`."""
+    """For an `execute_many`: one entry for each row that failed. It has the row's id, the class of
+    the error, whether the row may have been written, and whether `turbocql.errors` has the class.
+    """
     aside: bool
     """Whether the call uses the keyspace that is dropped and created again."""
     deltas: list[tuple[int, int]]
