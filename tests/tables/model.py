@@ -1,4 +1,4 @@
-"""A model of a table: generates tables and values, formats files, and predicts contents."""
+"""Generates tables and values, formats the values for files, and predicts a table's contents."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 Role = Literal["partition", "clustering", "static", "regular"]
 Row = dict[str, Any]
 Cell = tuple[Any, int]
-"""A value in its canonical form, or `None`, and its write time."""
+"""The canonical form of a value, or `None` for a null, and the write time."""
 Cells = dict[str, Cell]
 
 _BY_NAME = {kind.name: kind for kind in SCALARS}
@@ -53,7 +53,7 @@ UDTS = (PAIR, DEEP)
 _PARTITIONS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "blob", "timestamp", "varint")
 _CLUSTERINGS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "date", "time", "timestamp")
 # The server has no sets of durations. Floats have NaN and two zeros, and decimals have many forms
-# of one number: as set elements or map keys they would test how the server compares.
+# of one number. As set elements or map keys, these three types would test the server's comparison.
 _ELEMENTS = sorted(_BY_NAME.keys() - {"duration", "float", "double", "decimal"})
 
 
@@ -65,7 +65,7 @@ class Column:
     kind: Kind
     role: Role
     is_open: bool
-    """Whether the type is not frozen, so that the server has a cell for each element."""
+    """Whether the type is a collection or a UDT without `frozen`, so that each part has a cell."""
 
     @property
     def cql(self) -> str:
@@ -77,17 +77,17 @@ class Column:
         return self.is_open and isinstance(self.kind, ListOf)
 
     def cell(self, value: Any) -> Any:
-        """Returns the canonical form of a value as the table holds it."""
+        """Returns the canonical form in which the table holds a value."""
         made = self.kind.cell(value)
         if not self.is_open or made is None:
             return made
-        # The server cannot tell an open collection without elements from a null.
+        # For the server, an open value without elements, or with only null fields, is a null.
         parts = made.values() if isinstance(made, dict) else made
         return made if any(part is not None for part in parts) else None
 
 
 class Write(NamedTuple):
-    """A row that is written: canonical keys and cells. `cells` lacks those that stay unset."""
+    """One written row, with canonical keys and cells. `cells` has no entry for an unset cell."""
 
     partition: str
     row: str | None
@@ -117,7 +117,7 @@ class Shape:
         return json.dumps([column.kind.canonical(row[column.name]) for column in self.of(role)])
 
     def write(self, row: Row, names: Sequence[str], nulls: str, time: int | None) -> Write:
-        """Returns the write that a load of these columns makes for a row."""
+        """Returns the write that a load of the columns `names` makes for a row."""
         cells: dict[str, Any] = {}
         for column in self.of("static", "regular"):
             if column.name not in names or (row[column.name] is None and nulls == "unset"):
@@ -128,7 +128,7 @@ class Shape:
         return Write(self.key(row, "partition"), clustering, cells, time)
 
     def keys(self, rng: random.Random, partitions: int, rows: int) -> list[list[Row]]:
-        """Returns different primary keys, as a list for each partition."""
+        """Returns different primary keys, in one list for each partition."""
         if not self.of("clustering"):
             return [[key] for key in self._parts(rng, "partition", partitions * rows)]
         firsts = self._parts(rng, "partition", partitions)
@@ -139,14 +139,14 @@ class Shape:
         found: dict[str, Row] = {}
         while len(found) < count:
             part = {it.name: value_of(rng, it.kind) for it in self.of(role)}
-            # The server refuses empty partition keys.
+            # The server refuses empty partition keys, so no partition key column is empty.
             if role == "clustering" or all(value not in ("", b"") for value in part.values()):
                 found[self.key(part, role)] = part
         return list(found.values())
 
 
 def generated_shape(seed: int, rng: random.Random) -> Shape:
-    """Returns a random table. Together, the tables of six successive seeds have all types."""
+    """Returns a random table. Six successive seeds give each type at least one regular column."""
     columns = [
         Column(f"p{number}", _BY_NAME[rng.choice(_PARTITIONS)], "partition", False)
         for number in range(rng.choice([1, 1, 2]))
@@ -176,7 +176,7 @@ _OWN = (
 
 
 def _static_kind(rng: random.Random) -> int:
-    """Returns the number of a type for a static column, often of one that is not frozen."""
+    """Returns the number of a type for a static column. Open types are more likely than others."""
     return rng.randrange(6 if rng.random() < 0.4 else len(_OWN) + len(SCALARS))
 
 
@@ -270,7 +270,7 @@ def _arrow(kind: Kind, value: Any) -> Any:
 
 
 def json_cell(kind: Kind, value: Any) -> Any:
-    """Returns a value in the form for files of JSON lines."""
+    """Returns the form of a value that `json.dumps` writes to a file of JSON lines."""
     if value is None:
         return None
     if isinstance(kind, Scalar):
@@ -294,7 +294,7 @@ def json_cell(kind: Kind, value: Any) -> Any:
 
 
 def csv_cell(kind: Kind, value: Any) -> str:
-    """Returns a value in the form for CSV files."""
+    """Returns the text of a value for a CSV file."""
     if value is None:
         return ""
     made = json_cell(kind, value)
@@ -313,18 +313,18 @@ def arrow_array(kind: Kind, values: Sequence[Any]) -> Any:
 
 @dataclass
 class Model:
-    """The contents of a table: rows, and static values by partition; each cell has a write time."""
+    """The contents of a table. Rows and static cells are separate; each cell has a write time."""
 
     shape: Shape
     rows: dict[tuple[str, str], Cells] = field(default_factory=dict)
     statics: dict[str, Cells] = field(default_factory=dict)
     _possible: dict[tuple[str, str], list[Cells | None]] = field(default_factory=dict)
-    """The possible contents of rows that were written since the table was last read."""
+    """The possible cells of each row written since the last `settle`. `None` stands for no row."""
     _maybe: dict[str, dict[str, list[Cell]]] = field(default_factory=dict)
-    """The possible static cells of partitions that were written, by partition and column."""
+    """The possible static cells of each partition written since the last `settle`, by column."""
 
     def take(self, writes: Sequence[Write], now: int, *, begun: bool = False) -> None:
-        """Applies writes in any order. With `begun`, some of them may be missing."""
+        """Records the possible results of writes in any order. With `begun`, any may be missing."""
         names = {column.name for column in self.shape.of("static")}
         of_rows: dict[tuple[str, str], list[tuple[Row, int]]] = {}
         of_statics: dict[str, list[tuple[Row, int]]] = {}
@@ -337,7 +337,7 @@ class Model:
             of_statics.setdefault(partition, []).append((rest, at))
         for key, changes in of_rows.items():
             before = self.rows.get(key)
-            # With `begun`, only some of the rows with one key may be written.
+            # With `begun`, the server may have applied only some of the writes to this key.
             counts = range(1 if begun else len(changes), len(changes) + 1)
             some = [part for n in counts for part in itertools.permutations(changes, n)]
             possible = _outcomes(before or {}, some)
@@ -351,7 +351,7 @@ class Model:
     def settle(self, found: dict[tuple[str, str | None], Row]) -> list[str]:
         """Returns the differences between a table and the model.
 
-        Where several contents are possible, the model takes those that were found.
+        Where several contents are possible, the model keeps those that the table has.
         """
         differences: list[str] = []
         wanted = self.rows.keys() | self._possible.keys()
@@ -425,7 +425,7 @@ def _expected(cells: Sequence[Cell]) -> str:
 
 
 def _outcomes(before: Cells, orders: Iterable[Sequence[tuple[Row, int]]]) -> list[Cells]:
-    """Returns the possible cells after the writes; the order decides between equal times."""
+    """Returns the possible cells after each order of writes; at equal times, the last one wins."""
     made: list[Cells] = []
     for order in orders:
         cells = dict(before)
@@ -441,7 +441,7 @@ def _outcomes(before: Cells, orders: Iterable[Sequence[tuple[Row, int]]]) -> lis
 def _candidates(
     before: Cell | None, name: str, changes: Sequence[tuple[Row, int]], begun: bool
 ) -> list[Cell]:
-    """Returns the possible values of a static cell after writes in any order."""
+    """Returns the possible static cells after all changes, or with `begun`, after any of them."""
     cells = [(change[name], time) for change, time in changes if name in change]
     known = [before or (None, -1)]
     latest = max(time for _, time in [*known, *cells])

@@ -1,4 +1,4 @@
-"""`turbocql load --create` creates a table that fits the files, or leaves no table behind."""
+"""Tests that `turbocql load --create` makes a table that fits the files, or leaves no table."""
 
 from __future__ import annotations
 

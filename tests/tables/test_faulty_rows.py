@@ -1,4 +1,4 @@
-"""Rows that the server can never accept fail soon, with a reason, and without other rows."""
+"""Tests that rows which the server can never accept fail soon and alone, with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists that are not frozen hold each element of the data once, even if written again."""
+"""Tests that lists that are not frozen have no repeated elements after repeated loads."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_write_time_twice_with_other_elements(session: turbocql.Session, table
     session.load(name, rows([1, 2]), timestamp=STAMP)
     session.load(name, rows([3]), timestamp=STAMP)
     assert there(session, name) == {0: [3]}
-    # Of two lists with one write time either may win, but they are never mixed.
+    # Of two lists with equal write times, either may win. The two are never mixed.
     session.load(name, rows([4, 5]), timestamp=STAMP)
     assert there(session, name)[0] in ([3], [4, 5])
 
@@ -215,7 +215,7 @@ def test_a_server_that_does_not_know_write_times(
     from turbocql._transfer import target
 
     name = table("id int PRIMARY KEY, l list<int>, v int, f frozen<list<int>>")
-    # Some servers refuse WRITETIME of lists. Here an invalid query simulates that.
+    # Some servers refuse WRITETIME of lists. Here an invalid query simulates the refusal.
     monkeypatch.setattr(
         target.Care,
         "list_read_statements",

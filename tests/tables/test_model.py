@@ -1,4 +1,4 @@
-"""Compares tables with a model of them after generated loads.
+"""Compares each table with its model after generated loads.
 
 Loads are repeated, killed and resumed, and tables are unloaded and loaded again.
 """
@@ -43,14 +43,16 @@ from .model import (
 SEEDS = range(80)
 PROOF_SEEDS = range(240)
 KILLED = (6, 18)
-"""The seeds of `SEEDS` whose stories kill a process, which takes seconds."""
+"""If a story's seed, modulo the number of `SEEDS`, is one of these numbers, the story kills a
+process. A kill takes seconds."""
 Form = Literal["parquet", "csv", "jsonl", "arrow"]
 FILES: tuple[Form, ...] = ("parquet", "csv", "jsonl", "arrow")
 FORMS = (*FILES, "table", "dict")
 TIME = "written_at"
-"""The data column with the write times."""
+"""The name of the data column with the write times."""
 NOW = 2 * 10**15
-"""Stands for the server's time. It is later than most of the times that loads pass."""
+"""The time that the model uses as the server's time. It is later than most write times that loads
+pass."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +61,14 @@ class Load:
 
     rows: list[Row]
     names: list[str]
-    """Columns of the table that are written."""
+    """The columns of the table that the load writes."""
     others: list[str]
-    """Further columns of the data. If there are any, `columns=` is set to `names`."""
+    """The further columns of the data. If there are any, `columns=` is set to `names`."""
     nulls: str
     time: int | None = None
-    """The write time of all rows."""
+    """The write time of all rows, or `None` if `timestamp=` does not set one for all rows."""
     has_times: bool = False
-    """Whether each row has a write time of its own."""
+    """Whether the data has a column with a write time for each row. The time can be null."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -146,8 +148,8 @@ class Story:
         names = [it.name for it in written]
         others = [it.name for it in shape.columns if it.name not in names]
         others = others if rng.random() < 0.5 else []
-        # Rows of one partition repeat its static values, as rows of an unload do. If the values
-        # differ, the latest write time wins; without write times any of them may win.
+        # In most loads, all rows of a partition have equal static values, as in an unload. If the
+        # static values differ, those with the latest write time win; at equal times, any may win.
         differ = way != "constant" and rng.random() < 0.3
         statics: dict[str, Row] = {}
         rows = []
@@ -159,7 +161,7 @@ class Story:
             )
             rows.append(row if differ else {**row, **known})
         for row in rng.sample(rows, rng.randint(0, min(6, len(rows)))):
-            # Repeat a key, with the same values or others.
+            # Repeats a key, either with equal values or with new regular values.
             if way == "constant" or rng.random() < 0.5:
                 other = row
             else:
@@ -174,7 +176,7 @@ class Story:
         return None if self.rng.random() < 0.2 else value_of(self.rng, column.kind)
 
     def time(self) -> int:
-        # A time is rarely later than the server's; later server-time writes then change nothing.
+        # One time in ten is later than `NOW`. A write at the server's time then changes nothing.
         first = 4 * 10**15 if self.rng.random() < 0.1 else 10**15
         return first + self.rng.randrange(5 * 10**14)
 
@@ -192,7 +194,7 @@ class Story:
         path = self.directory / f"{next(self.numbers)}.{form}"
         if form == "jsonl":
             lines = [{it.name: json_cell(it.kind, row[it.name]) for it in columns} for row in rows]
-            # Nulls may be left out of all lines but the first, which defines the names.
+            # A line may lack its nulls, except the first line, because it defines the names.
             for line in lines[1:] if rng.random() < 0.5 else ():
                 for name in [name for name, value in line.items() if value is None]:
                     del line[name]
@@ -361,7 +363,7 @@ def test_a_table_is_what_the_model_says(
 
 
 def _without(*names: str) -> Any:
-    """Returns a `Care.native` that forgets these attributes, as a planted fault."""
+    """Returns a faulty `Care.native`, which sets these attributes to empty lists first."""
     known = target.Care.native
 
     def native(self: target.Care, *arguments: Any) -> Any:

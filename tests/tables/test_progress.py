@@ -1,4 +1,4 @@
-"""Progress reports of a load count rows acknowledged in this run and in earlier runs."""
+"""Tests that progress reports of a load count the rows acknowledged in this and earlier runs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ GIVEN: dict[str, Callable[[], Any]] = {
 
 
 def check(seen: list[Progress]) -> None:
-    """Asserts that `share` matches the acknowledged rows and `left_s` matches the rest.
+    """Asserts that `share` matches the acknowledged rows and `left_s` the remaining rows.
 
     `left_s` is the time for the remaining rows at the rate so far.
     """
@@ -145,7 +145,7 @@ def test_a_resumed_load_tells_earlier_rows(
         if now.rows and not now.ended:
             done = now.earlier_rows + now.rows
             assert now.share == pytest.approx(done / ROWS, abs=0.15)
-            # The rate counts only this run.
+            # The rate counts only the rows of this run.
             rest = (ROWS - done) * now.elapsed_s / now.rows
             assert now.left_s == pytest.approx(rest, rel=0.4, abs=0.4)
 
