@@ -1,4 +1,4 @@
-"""One comparison of the two drivers, and the comparisons of its parts."""
+"""Compares the two drivers on one case, and divides a case into cases for its parts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Difference:
 
     @property
     def shape(self) -> Shape:
-        """The type, without `frozen`."""
+        """The type of the case without its outer `frozen`."""
         return self.case.shape.bare
 
     @property
@@ -108,7 +108,7 @@ class Pairs(Mapping[Any, Any]):
         return len(self.pairs)
 
     def items(self) -> Any:
-        """Returns the pairs as a list, which is all that the drivers need."""
+        """Returns the list of pairs. The drivers need no view."""
         return self.pairs
 
     def __repr__(self) -> str:
@@ -129,7 +129,7 @@ class Tally:
 
 
 def run(case: Case, tally: Tally | None = None) -> tuple[Any, Any, Difference | None]:
-    """Returns both drivers' results, and their difference or `None`."""
+    """Returns both drivers' results, and the `Difference`, or `None` if the results agree."""
     if case.way == ENCODE:
         ours = our_encode(case.shape, case.given, case.protocol)
         theirs = their_encode(case.shape, case.given, case.protocol)
@@ -152,7 +152,7 @@ def run(case: Case, tally: Tally | None = None) -> tuple[Any, Any, Difference | 
 
 
 def children(case: Case) -> list[tuple[int, Case]]:
-    """Returns the parts of a compound value, except nulls, as cases with their indexes."""
+    """Returns a case for each part of a compound value that is not null, with the part's index."""
     bare = case.shape.bare
     if not bare.parts:
         return []
@@ -175,7 +175,7 @@ def _cells(case: Case) -> list[Any] | None:
 
 
 def _values(shape: Shape, value: Any) -> list[Any] | None:
-    """Returns the parts of a value, or `None` if the value does not have the type's kind."""
+    """Returns the parts of a value, or `None` if the value is not divisible into parts."""
     if shape.kind == "map":
         if not isinstance(value, Mapping):
             return None
@@ -202,7 +202,7 @@ def _items(value: Any) -> Any:
 
 
 def with_parts(case: Case, replaced: dict[int, Any]) -> Case:
-    """Returns the case with some of its parts replaced."""
+    """Returns the case with the parts in `replaced`, by index, in place of its own."""
     bare = case.shape.bare
     if case.way != ENCODE:
         known = _cells(case)
@@ -216,7 +216,7 @@ def with_parts(case: Case, replaced: dict[int, Any]) -> Case:
 
 
 def _rebuilt(shape: Shape, value: Any, parts: list[Any]) -> Any:
-    """Returns a value with other parts, of the same class where that is possible."""
+    """Returns a value with these parts, and with the class of `value` where that is possible."""
     if shape.kind == "map":
         pairs = list(zip(parts[::2], parts[1::2], strict=True))
         return FrozenMap(pairs) if isinstance(value, FrozenMap) else Pairs(pairs)
@@ -236,7 +236,7 @@ def _rebuilt(shape: Shape, value: Any, parts: list[Any]) -> Any:
 
 
 def benign(shape: Shape, number: int) -> Any:
-    """Returns a hashable value that both drivers encode alike; it depends on `number`."""
+    """Returns a hashable value that depends on `number` and that both drivers encode alike."""
     shape = shape.bare
     if shape.kind in BENIGN:
         return BENIGN[shape.kind](number)
@@ -261,7 +261,8 @@ BENIGN: dict[str, Callable[[int], Any]] = {
     "inet": ipaddress.IPv4Address,
     "date": lambda number: datetime.date.fromordinal(number + 700_000),
     "timestamp": lambda number: datetime.datetime(2000, 1, 1, 0, number % 60),
-    # The reference's own class is not hashable; it takes any object with these three parts.
+    # The reference's own class is not hashable. The reference encodes any object with the months,
+    # days and nanoseconds of a duration.
     "duration": lambda number: Duration(number, 2, 3),
     **{
         kind: (lambda number: number % 100)

@@ -1,4 +1,4 @@
-"""Splits and joins encoded compound values, written from the specification alone.
+"""Splits and joins encoded compound values. The code follows the specification alone.
 
 Source: native_protocol_v5.spec, section 6; for vectors, Cassandra's CEP-30.
 """
@@ -15,7 +15,7 @@ WIDTHS |= {"uuid": 16, "timeuuid": 16}
 
 
 def parts_of(shape: Shape, count: int) -> list[Shape]:
-    """Returns the types of `count` cells."""
+    """Returns the types of the first `count` cells of a value."""
     kind, parts = shape.bare.kind, shape.bare.parts
     if kind in ("tuple", "udt"):
         return list(parts[:count])
@@ -29,7 +29,10 @@ def split(shape: Shape, data: bytes) -> list[Cell] | None:
 
 
 def fault(shape: Shape, data: bytes) -> str:
-    """Returns the framing fault of a compound value: "count", "short", "trailing" or ""."""
+    """Returns the framing fault of a compound value: "count", "short" or "trailing".
+
+    Returns "" if the framing is right, and "no compound" for a type without parts.
+    """
     return _read(shape.bare, data)[1]
 
 
@@ -53,7 +56,7 @@ def _read(bare: Shape, data: bytes) -> tuple[list[Cell], str]:
                 rest = _take(rest, known)
     except (struct.error, ValueError, IndexError):
         return known, "short"
-    # Bytes behind a user-defined type are valid: fields that were added to the type later.
+    # Bytes after the last known field of a UDT are valid. They are fields that were added later.
     return known, "trailing" if rest and bare.kind != "udt" else ""
 
 

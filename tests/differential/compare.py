@@ -26,7 +26,7 @@ TYPES = {shape.cql: shape for shape in every_type()}
 
 @dataclass
 class TypeReport:
-    """Results for one type, and the differences that no rule claims."""
+    """The results for one type, and the differences that no rule claims."""
 
     tallies: dict[str, Tally] = field(default_factory=lambda: {way: Tally() for way in WAYS})
     rules: Counter[str] = field(default_factory=Counter)

@@ -84,9 +84,9 @@ def _description(shape: Shape, protocol: int) -> Any:
 
 
 def their_compiled_decode(shape: Shape, data: bytes, protocol: int) -> Any:
-    """Decodes with the reference's compiled deserializers, which it uses for results by default.
+    """Decodes with the reference's compiled deserializers, its default for results.
 
-    In releases without them it decodes by the methods of the types.
+    If the release has no compiled deserializers, the methods of the types decode.
     """
     if not IS_COMPILED:
         return their_decode(shape, data, protocol)

@@ -8,7 +8,7 @@ from .rules import RULES, Rule
 
 
 class Unclaimed(Exception):
-    """No rule claims a difference, or several do."""
+    """The error for a difference that no rule claims, or that several rules claim."""
 
     def __init__(self, difference: Difference, claims: list[Rule]) -> None:
         names = [rule.name for rule in claims]
@@ -19,8 +19,9 @@ class Unclaimed(Exception):
 def explain(case: Case, tally: Tally | None = None) -> list[str]:
     """Returns the names of the rules for all differences in the case.
 
-    Parts that differ are explained alone, then replaced by parts that do not. If the whole still
-    differs, exactly one rule must claim that; otherwise this raises `Unclaimed`.
+    Parts that differ are explained alone, and then replaced by parts on which the drivers agree. If
+    the whole still differs, exactly one rule must claim this difference. Otherwise, this function
+    raises `Unclaimed`.
     """
     _, _, difference = run(case, tally)
     if difference is None:

@@ -210,7 +210,7 @@ def outcome(write: Any, *arguments: Any) -> bytes | str:
 
 
 def amended(case: Case, rules: set[str]) -> Case:
-    """Returns the same request, changed so that the rules no longer apply."""
+    """Returns a changed copy of the request, to which the rules do not apply."""
 
     def without_unset(values: list[Any]) -> list[Any]:
         return [None if value is UNSET else value for value in values]
@@ -226,7 +226,10 @@ def amended(case: Case, rules: set[str]) -> Case:
 
 
 def compare(kind: str, version: int, case: Case) -> tuple[str, bool]:
-    """Returns "equal", a rule or a description of the outcome, and whether the outcome is right."""
+    """Returns a reason, and whether the outcome is right.
+
+    The reason is "equal", the name of a rule, or a description of the wrong outcome.
+    """
     here, there = outcome(ours, kind, version, case), outcome(theirs, kind, version, case)
     rules = rules_for(kind, version, case)
     shown = [text if isinstance(text, str) else text[:200].hex() for text in (here, there)]
@@ -248,11 +251,11 @@ def compare(kind: str, version: int, case: Case) -> tuple[str, bool]:
 
 @dataclass
 class MessageReport:
-    """Results for one kind of request in one version of the protocol."""
+    """The results for one kind of request in one version of the protocol."""
 
     equal: int = 0
     differing: Counter[str] = field(default_factory=Counter)
-    """Counts of requests whose bytes differ, by rule."""
+    """The number of requests whose bytes differ, by rule."""
     failures: list[str] = field(default_factory=list)
 
 

@@ -25,7 +25,7 @@ EPOCH_DAY = EPOCH.toordinal()
 MILLISECOND = datetime.timedelta(milliseconds=1)
 
 conversions: Counter[str] = Counter()
-"""How many values were converted for each key of `CONVERSIONS`."""
+"""The number of converted values for each key of `CONVERSIONS`."""
 
 CONVERSIONS = {
     "inet": "`str` | `ipaddress.IPv4Address`, `ipaddress.IPv6Address`",
@@ -43,7 +43,7 @@ CONVERSIONS = {
 
 
 class Unexpected(TypeError):
-    """A driver has returned a value of the wrong class."""
+    """The error for a value of an unexpected class, field names or time zone."""
 
 
 def _is(value: Any, *classes: type) -> Any:
@@ -53,7 +53,7 @@ def _is(value: Any, *classes: type) -> Any:
 
 
 def normal(shape: Shape, value: Any, *, ours: bool, hashable: bool = False) -> Any:
-    """Returns a hashable form, which is equal exactly if two values are equal bit for bit."""
+    """Returns a hashable form. Two forms are equal only if the values are equal bit for bit."""
     shape = shape.bare
     if value is None:
         return None

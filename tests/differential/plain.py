@@ -1,4 +1,4 @@
-"""Ordinary random values of every scalar type."""
+"""Draws ordinary random values of every scalar type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UTC = datetime.timezone.utc
 
 
 def integer(bits: int) -> Callable[[Random], int]:
-    """Returns a generator of integers of up to `bits` bits, with a high share of small ones."""
+    """Returns a function that draws signed integers of `bits` bits. Many of them are small."""
 
     def made(rng: Random) -> int:
         number = rng.getrandbits(bits - 1) >> rng.randrange(bits)
@@ -27,7 +27,7 @@ def integer(bits: int) -> Callable[[Random], int]:
 
 
 def single(rng: Random) -> float:
-    """A binary32 number of any bit pattern, or a double with at most 3 decimals."""
+    """Returns a binary32 number of any bit pattern, or a double with at most 3 decimals."""
     if rng.random() < 0.5:
         number: float = struct.unpack(">f", struct.pack(">I", rng.getrandbits(32)))[0]
         return number
@@ -35,32 +35,32 @@ def single(rng: Random) -> float:
 
 
 def double(rng: Random) -> float:
-    """A number of any bit pattern."""
+    """Returns a double of any bit pattern."""
     number: float = struct.unpack(">d", struct.pack(">Q", rng.getrandbits(64)))[0]
     return number
 
 
 def text(rng: Random) -> str:
-    """Text of characters from all Unicode planes, without surrogates."""
+    """Returns text of characters from all Unicode planes, without surrogates."""
     ends = (0x80, 0x80, 0x800, 0xD800, 0x110000)
     characters = (rng.randrange(rng.choice(ends)) for _ in range(rng.randrange(8)))
     return "".join(chr(c) for c in characters if not 0xD800 <= c < 0xE000)
 
 
 def ascii_text(rng: Random) -> str:
-    """Text of characters below 128."""
+    """Returns text of characters below 128."""
     return "".join(chr(rng.randrange(128)) for _ in range(rng.randrange(8)))
 
 
 def decimal(rng: Random) -> Decimal:
-    """A decimal of up to 60 digits, with a small or large exponent."""
+    """Returns a decimal of at most 59 digits, with a small or large exponent."""
     digits = tuple(rng.randrange(10) for _ in range(rng.randrange(1, rng.choice((4, 20, 60)))))
     exponent = rng.choice((0, -2, rng.randrange(-50, 50), rng.randrange(-(2**31) + 1, 2**31)))
     return Decimal((rng.randrange(2), digits, exponent))
 
 
 def inet(rng: Random) -> Any:
-    """An IPv4 or IPv6 address, as an object or a text."""
+    """Returns an IPv4 or IPv6 address, as an object or as text."""
     address: Any = (
         ipaddress.IPv4Address(rng.getrandbits(32))
         if rng.random() < 0.5
@@ -70,17 +70,17 @@ def inet(rng: Random) -> Any:
 
 
 def time_uuid(rng: Random) -> UUID:
-    """A UUID of version 1."""
+    """Returns a UUID of version 1."""
     return UUID(int=rng.getrandbits(128) & ~(0xF << 76) | 1 << 76)
 
 
 def date(rng: Random) -> datetime.date:
-    """Any day of Python's calendar."""
+    """Returns any day of Python's calendar."""
     return datetime.date.fromordinal(rng.randrange(1, datetime.date.max.toordinal() + 1))
 
 
 def time(rng: Random) -> Any:
-    """Any time of day, as nanoseconds or `datetime.time`."""
+    """Returns any time of day, as nanoseconds or `datetime.time`."""
     nanoseconds = rng.randrange(86_400_000_000_000)
     if rng.random() < 0.5:
         return nanoseconds
@@ -89,7 +89,7 @@ def time(rng: Random) -> Any:
 
 
 def timestamp(rng: Random) -> Any:
-    """An instant, naive or in some time zone, with microseconds."""
+    """Returns an instant with microseconds, naive or in some time zone."""
     days, seconds = rng.randrange(-719_000, 2_932_000), rng.randrange(86_400)
     since = datetime.timedelta(days=days, seconds=seconds, microseconds=rng.randrange(10**6))
     instant = datetime.datetime(1970, 1, 1) + since
@@ -98,7 +98,7 @@ def timestamp(rng: Random) -> Any:
 
 
 def duration(rng: Random) -> Duration:
-    """A duration whose three parts have one sign."""
+    """Returns a duration whose three parts have one sign."""
     sign = rng.choice((1, -1))
     parts = (rng.getrandbits(bits) >> rng.randrange(bits) for bits in (31, 31, 63))
     return Duration(*(sign * part for part in parts))

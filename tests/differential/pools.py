@@ -1,4 +1,4 @@
-"""Edge cases of every scalar type, and values of many classes that few types take."""
+"""Lists edge cases of every scalar type, and values of many classes that few types take."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Identifier(UUID):
 
 
 class Index:
-    """An object that is an integer only by `__index__`."""
+    """An object that converts to an integer through `__index__` alone."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -74,7 +74,7 @@ class Index:
 
 
 class Floating:
-    """An object that is a number only by `__float__`."""
+    """An object that converts to a number through `__float__` alone."""
 
     def __float__(self) -> float:
         return 1.5

@@ -19,7 +19,7 @@ Report = TypeVar("Report")
 
 
 def start_processes() -> ProcessPoolExecutor:
-    """Starts processes that import both drivers anew; forks could deadlock on pytest's threads."""
+    """Starts new processes that import both drivers. Forks could deadlock on pytest's threads."""
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(PROCESSES, context, initializer=_prepare)
 
@@ -44,7 +44,7 @@ def selected(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
 
 
 class Reports(Generic[Key, Report]):
-    """Makes the report of each key on demand, and starts those of the keys in `ahead` at once."""
+    """Makes a report for each key: for the keys in `ahead` at once, and for others on demand."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Reports(Generic[Key, Report]):
         return self._futures[key].result()
 
     def of_all(self, keys: Iterable[Key]) -> list[Report]:
-        """Returns the reports of all these keys, also of those whose own tests are not selected."""
+        """Returns the reports of all these keys, even of keys whose own tests are not selected."""
         keys = list(keys)
         self._begin(keys)
         return [self[key] for key in keys]

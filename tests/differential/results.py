@@ -1,7 +1,7 @@
-"""Compares pages of rows that turbocql and scylla-driver (the reference) decode whole.
+"""Compares pages of rows that turbocql and scylla-driver (the reference) decode.
 
-In either driver, a cell of a page must decode as it does alone. Where the drivers' cells differ, a
-rule of docs/differences.md must explain the difference.
+Each driver must decode a cell in a page to the same value as the cell alone. Where the two drivers
+decode a cell differently, a rule of docs/differences.md must explain the difference.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ ODD = {
 """Bodies that only the reference decodes, by their names in docs/differences.md."""
 
 NOT_DESCRIBED = "vector<v{a int, b text}, 3>"
-"""The reference cannot parse this type: the name "v" is sent in hexadecimal as "76", a number."""
+"""The reference cannot parse this type. The UDT's name "v" is sent in hexadecimal as "76", and the
+reference reads "76" as a number."""
 COLUMN_TYPES = [shape for cql_type, shape in TYPES.items() if cql_type != NOT_DESCRIBED]
 FIRST_TYPES = [shape.cql for shape in COLUMN_TYPES]
-"""The types of a page's first column. Each type has its own pages."""
+"""The types that the first column of a page can have. Each type has its share of the pages."""
 
 
 class Page:
-    """A page that one of the drivers has decoded."""
+    """A page that one driver has decoded. `about` has everything except the rows."""
 
     def __init__(self, names: Any, rows: Rows, paging_state: Any, metadata_id: Any) -> None:
         self.rows = rows
@@ -100,7 +101,7 @@ def odd_cell(generator: Generator, shape: Shape, protocol: int) -> Cell:
 
 
 def tame_cell(generator: Generator, shape: Shape, protocol: int) -> Cell:
-    """Returns a random cell that all readers can decode, or a null."""
+    """Returns a null, an empty cell, or a random cell that both drivers can decode."""
     if generator.rng.random() < 0.1:
         return generator.rng.choice((None, b""))
     for _ in range(30):
@@ -114,19 +115,19 @@ def tame_cell(generator: Generator, shape: Shape, protocol: int) -> Cell:
 
 @cache
 def definition(shape: Shape) -> str:
-    """Returns the CQL type; the reference needs the keyspaces of its user-defined types."""
+    """Returns the type as text, with the keyspaces of UDTs, because the reference needs them."""
     return CqlType(shape.reference).definition
 
 
 def same(shape: Shape, one: Any, other: Any, *, ours: bool) -> bool:
-    """Returns whether two values that one driver decoded from the same bytes are equal."""
+    """Returns whether two values that one driver decoded are equal and of equally named classes."""
     form: bool = normal(shape, one, ours=ours) == normal(shape, other, ours=ours)
     return form and type(one).__name__ == type(other).__name__
 
 
 @dataclass
 class PageReport:
-    """Counts of compared pages and cells, and the failures."""
+    """The counts of compared pages and cells, of differences by rule, and the failures."""
 
     counts: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
@@ -137,7 +138,7 @@ class PageReport:
         self.failures.append(f"{what}: {body.hex()}"[:2000])
 
     def cells(self, shape: Shape, data: bytes, protocol: int, body: bytes) -> None:
-        """Compares the drivers on one cell alone; the rules must explain a difference."""
+        """Compares the drivers on one cell alone. The rules must explain each difference."""
         for way in ALONE:
             try:
                 self.rules.update(explain(Case(way, shape, data, protocol)))
@@ -147,7 +148,10 @@ class PageReport:
     def rows(
         self, page: Page, way: str | None, shapes: list[Shape], rows: list[list[Cell]], body: bytes
     ) -> None:
-        """Compares each cell of a decoded page with what the same driver decodes from it alone."""
+        """Compares each value of a page with the value that its driver decodes from the cell alone.
+
+        The driver is turbocql if `way` is `None`.
+        """
         read = our_decode if way is None else ALONE[way]
         for row, cells in zip(page.rows, rows, strict=True):
             for shape, value, data in zip(shapes, row, cells, strict=True):
@@ -206,7 +210,10 @@ class PageReport:
 
 
 def pages_of(cql_type: str, pages: int) -> int:
-    """Returns how many of `pages` have a first column of this type; all types have equal shares."""
+    """Returns how many of `pages` have a first column of this type.
+
+    The shares of two types differ by at most one page.
+    """
     types = len(FIRST_TYPES)
     return pages // types + (FIRST_TYPES.index(cql_type) < pages % types)
 
@@ -222,7 +229,7 @@ def compare_pages(cql_type: str, pages: int, seed: int) -> PageReport:
 
 
 def new_id_without_description() -> tuple[Page | str, Page | str]:
-    """Returns both drivers' pages for a new metadata id without column descriptions."""
+    """Returns what both drivers decode from a body with a new metadata id and no descriptions."""
     body = struct.pack(">iii", 2, 4 | 8, 1) + b"\0\2id" + struct.pack(">i", 0)
     return (
         our_page(body, [("a", "int")], "tuple"),

@@ -28,10 +28,10 @@ _MASK = 2**64 - 1
 
 @dataclass
 class RoutingReport:
-    """Counts of compared keys and tokens, and the failures."""
+    """The counts of compared keys and tokens, and the failures."""
 
     keys: int = 0
-    """Keys of values that both drivers encode alike."""
+    """The number of compared keys. Both drivers encode the values of these keys alike."""
     tokens: int = 0
     failures: list[str] = field(default_factory=list)
 
@@ -41,7 +41,11 @@ class RoutingReport:
 
 
 def compare_keys(part: int, count: int, seed: int) -> RoutingReport:
-    """Compares `count` keys of random values, and the tokens of `count` random byte strings."""
+    """Compares keys of random values, and the tokens of the keys and of random byte strings.
+
+    `count` is the number of byte strings, and of keys before those with other encodings are left
+    out.
+    """
     rng, generator, report = Random(seed + part), Generator(seed + part), RoutingReport()
     for _ in range(count):
         shapes = [rng.choice(KEYS) for _ in range(rng.choice((1, 1, 2, 2, 3, 5)))]
@@ -80,7 +84,10 @@ def their_routing_key(shapes: list[Shape], parts: list[Any]) -> Any:
 
 
 def wrong_tokens(key: bytes) -> list[str]:
-    """Returns a complaint if a key's token differs from one of the reference's two functions."""
+    """Compares a key's token with the results of the reference's two functions.
+
+    Returns a list with one complaint, or an empty list if all three tokens are equal.
+    """
     ours = token(key)
     pure = _murmur3(key)
     theirs = {Murmur3Token.hash_fn(key), 2**63 - 1 if pure == -(2**63) else pure}
@@ -88,9 +95,10 @@ def wrong_tokens(key: bytes) -> list[str]:
 
 
 def preimage(wanted: int, second: int) -> bytes:
-    """Returns a key of 16 bytes whose hash is `wanted`: runs Murmur3 backwards.
+    """Runs Murmur3 backwards, and returns a key of 16 bytes whose hash is `wanted`.
 
-    Random keys do not hash to -2**63, which is not a valid token and becomes 2**63 - 1.
+    The hash -2**63 is not a valid token, and the token is then 2**63 - 1. Random keys are too
+    unlikely to have this hash.
     """
 
     def unshift(k: int) -> int:

@@ -1,4 +1,4 @@
-"""A listed difference between the two drivers."""
+"""Describes the listed differences between the two drivers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from .drivers import Refusal
 from .shapes import parse
 
 TAKEN, GIVEN, REFUSED = "Values taken", "Values given", "Bytes refused"
-"""The sections of docs/differences.md."""
+"""The sections of docs/differences.md that list rules."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A difference: its name is the slug of its heading in docs/differences.md."""
+    """A listed difference. `name` is the slug of a heading in docs/differences.md."""
 
     name: str
     section: str
     reason: str
     """Why turbocql is right to differ."""
     claims: Callable[[Difference], bool]
-    """Returns whether the rule covers a difference. It should cover as few as possible."""
+    """Returns whether the rule covers a difference. A rule should cover as few as possible."""
     example: Case
     """A case whose difference the rule claims."""
     since: tuple[int, int] = (3, 0)

@@ -1,6 +1,6 @@
-"""The intended differences, each explained in docs/differences.md under its name.
+"""Lists the rules of the intended differences. docs/differences.md explains each rule by its name.
 
-A difference fails the tests if no rule claims it, or more than one.
+A difference fails the tests if no rule claims it, or if more than one rule claims it.
 """
 
 from __future__ import annotations

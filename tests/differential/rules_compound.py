@@ -17,7 +17,7 @@ _ORDERED = ("list", "vector", "tuple")
 
 
 class Turned(NamedTuple):
-    """The fields of the example's type in reverse order."""
+    """A named tuple with the fields of the example's type in reverse order."""
 
     b: str
     a: int
@@ -40,7 +40,10 @@ def _unordered(d: Difference) -> bool:
 
 
 def _unindexed(d: Difference) -> bool:
-    """Whether a value has no `__getitem__`, such as a dict view. Sets and mappings do not count."""
+    """Returns whether a value has no `__getitem__`, such as a dict view.
+
+    It returns False for sets and mappings.
+    """
     other = isinstance(d.given, (set, frozenset, Mapping)) or hasattr(d.given, "__getitem__")
     return only_they_take(d, "tuple") and not other
 
@@ -80,7 +83,10 @@ def _by_number(d: Difference) -> bool:
 
 
 def _turned(d: Difference) -> bool:
-    """Whether named fields have another order: the reference goes by position, turbocql by name."""
+    """Returns whether the reference goes by position, and turbocql by name, for a named tuple.
+
+    The tuple has other fields than the type, or the same fields in another order.
+    """
     if not d.encoding or d.kind != "udt" or not isinstance(d.given, tuple):
         return False
     fields = getattr(d.given, "_fields", d.shape.names)
@@ -92,7 +98,7 @@ def _turned(d: Difference) -> bool:
 
 
 def _no_record(d: Difference) -> bool:
-    """Whether a value has none of the fields, or has parts without names."""
+    """Returns whether a value has none of the fields, or has parts without names."""
     if not only_they_take(d, "udt") or isinstance(d.given, (list, tuple, Mapping)):
         return False
     named = any(hasattr(d.given, name) for name in d.shape.names)

@@ -13,7 +13,7 @@ from .rule import GIVEN, REFUSED, Rule, compiled, decoding, gives, only_they_rea
 
 _DAY = 86_400_000_000_000
 _CALENDAR = -62_135_596_800_000, 253_402_300_800_000
-"""Milliseconds of 0001-01-01 and 10000-01-01."""
+"""The milliseconds since 1970 of 0001-01-01 and 10000-01-01."""
 _WIDTHS = {
     **{"tinyint": 1, "boolean": 1, "smallint": 2, "int": 4, "float": 4, "date": 4},
     **{"bigint": 8, "counter": 8, "double": 8, "time": 8, "timestamp": 8},
@@ -67,7 +67,7 @@ def _both(d: Difference, *kinds: str) -> tuple[Any, Any] | None:
 
 
 def _repeated_keys(d: Difference) -> bool:
-    """Whether a key is repeated: the reference keeps both entries, turbocql only the last."""
+    """Returns whether a key is repeated. The reference keeps each entry, turbocql only the last."""
     both = _both(d, "map")
     if both is None:
         return False
@@ -82,7 +82,10 @@ def _repeated_keys(d: Difference) -> bool:
 
 
 def _repeated_elements(d: Difference) -> bool:
-    """Whether elements are repeated: the reference's set sorts by `<` and may miss equal ones."""
+    """Returns whether elements are repeated.
+
+    The reference's set sorts its elements by `<`, and so may keep equal ones.
+    """
     both = _both(d, "set")
     if both is None:
         return False

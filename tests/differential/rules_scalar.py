@@ -28,7 +28,7 @@ _OWN = (turbocql.Date, turbocql.Time, turbocql.Timestamp, turbocql.Duration)
 
 
 def _indexed(value: Any) -> bool:
-    """Whether a value has `__index__`, but is no `int`, `bool`, class or value of turbocql."""
+    """Returns whether a value has `__index__`, but is no plain int, bool, class or `_OWN` value."""
     exact = type(value) is int or isinstance(value, (bool, *_OWN, type))
     return not exact and hasattr(value, "__index__")
 
@@ -88,7 +88,7 @@ def _blobs_by_constructor(d: Difference) -> bool:
 
 
 def _addresses(d: Difference) -> bool:
-    """Whether a value is IPv4 text other than four plain decimal numbers."""
+    """Returns whether a value is IPv4 text other than four plain decimal numbers."""
     if not only_they_take(d, "inet") or not isinstance(d.given, str):
         return False
     plain = gives(ipaddress.IPv4Address, d.given)
@@ -238,7 +238,7 @@ SCALAR: Sequence[Rule] = [
         "NumPy's True is a boolean.",
         lambda d: only_we_take(d, "boolean") and isinstance(d.given, np.bool_),
         encoding("boolean", np.True_),
-        # With the last NumPy for CPython 3.10, `struct` packs it as an integer.
+        # With the last NumPy for CPython 3.10, `struct` packs NumPy's True as an integer.
         since=(3, 11),
     ),
     Rule(

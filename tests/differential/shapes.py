@@ -1,4 +1,4 @@
-"""CQL types as trees, with their text and the reference driver's classes for them."""
+"""Represents CQL types as trees, each with its CQL text and its class in the reference driver."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Shape:
 
     @cached_property
     def reference(self) -> Any:
-        """The class of `cassandra.cqltypes`."""
+        """The type's class in `cassandra.cqltypes`."""
         if not self.parts:
             return SCALARS[self.kind]
         parts = tuple(part.reference for part in self.parts)
@@ -82,7 +82,7 @@ class Shape:
 
     @cached_property
     def bare(self) -> Shape:
-        """The type without `frozen`, which changes no value."""
+        """The type without its outer `frozen`. Values are the same with and without `frozen`."""
         return self.parts[0].bare if self.kind == "frozen" else self
 
     @cached_property
@@ -229,7 +229,7 @@ def _nested(rng: Random, depth: int, number: int, *, top: bool = True) -> Shape:
     else:
         parts = tuple(part(i == 0) for i in range(rng.randint(1, 4)))
     names = tuple(f"f{i}" for i in range(len(parts))) if kind == "udt" else ()
-    # The reference keeps one class per name: every type needs a name of its own.
+    # The reference keeps one class per name, so every UDT needs a name of its own.
     name = f"u{number}_{rng.getrandbits(40):x}" if kind == "udt" else ""
     shape = Shape(kind, parts, names, name, dimension)
     return shape if top or rng.random() < 0.4 else Shape("frozen", (shape,))

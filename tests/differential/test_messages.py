@@ -1,4 +1,4 @@
-"""Random requests, written by turbocql and by scylla-driver, are the same bytes."""
+"""Tests that both drivers write the same bytes for random requests, unless a rule applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random values have the same routing keys and tokens in both drivers."""
+"""Tests that random values have the same routing keys and tokens in both drivers."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def reports(
 def test_routing_keys_and_tokens(part: int, reports: RoutingReports, count: int) -> None:
     report = reports[part]
     assert not report.failures, "\n".join(report.failures[:20])
-    # Enough values are taken and encoded alike by both drivers.
+    # Both drivers encode the values of enough keys alike.
     assert report.keys > count / 4
     assert report.tokens == report.keys + count + 1

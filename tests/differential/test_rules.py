@@ -1,4 +1,4 @@
-"""Each rule claims its example, and docs/differences.md lists all rules."""
+"""Tests that each rule claims its example, and that docs/differences.md lists all rules."""
 
 from __future__ import annotations
 
