@@ -47,7 +47,7 @@ def test_options_are_checked_when_it_is_made(
 ) -> None:
     with pytest.raises(kind, match=said):
         Batch(**options)
-    # Other statements refuse the same options.
+    # `Query` refuses the same options.
     with pytest.raises(kind, match=said):
         Query("x", **options)
 

@@ -1,4 +1,4 @@
-"""Tests the command line's text functions: statements, values, tables, completion. No server."""
+"""Tests the command line's functions for text: statements, values, tables and completion."""
 
 from __future__ import annotations
 

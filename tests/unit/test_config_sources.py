@@ -31,12 +31,12 @@ from turbocql._config.convert import convert, fields_of
 from turbocql.errors import ConfigError
 
 NOT_TEXT = {"addresses", "authenticator", "balancing", "profiles", "speculation"}
-"""Settings that are tables or Python objects, so text cannot express them."""
+"""The settings that text cannot express, because they are tables or Python objects."""
 
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Removes the machine's own variables."""
+    """Removes variables that begin with `TURBOCQL_` from the environment."""
     for name in [name for name in os.environ if name.startswith("TURBOCQL_")]:
         monkeypatch.delenv(name)
 
@@ -275,7 +275,8 @@ def test_a_password_is_shown_nowhere(before: str, after: str, end: str) -> None:
         for one in chain(error):
             assert SECRET not in f"{one!r}{one}{vars(one)}"
     else:
-        # In a valid URL, text after the only @ is a host or a keyspace, which may be shown.
+        # If `before` has the only @ of a valid URL, the secret is in a host or a keyspace. These
+        # may be shown.
         assert "@" in before or SECRET not in repr(config)
 
 
@@ -399,7 +400,7 @@ def test_variables_that_cannot_be(
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str], Path]:
-    """Writes a file of settings."""
+    """Returns a function that writes a file of settings and returns its path."""
 
     def write(text: str) -> Path:
         file = tmp_path / "db.toml"

@@ -30,7 +30,7 @@ CLASSES = [
     cls for cls in vars(errors).values() if inspect.isclass(cls) and issubclass(cls, errors.Error)
 ]
 
-# The section "Exceptions" of PEP 249: each class and its base class.
+# These classes are in the section "Exceptions" of PEP 249, each with its base class.
 STANDARD: dict[str, type[Exception]] = {
     "Warning": Exception,
     "Error": Exception,
@@ -364,7 +364,7 @@ def test_a_connection_is_around_a_session() -> None:
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """A port on which no server listens. It is bound, so no other program gets it."""
+    """Yields a port on which no server listens. It is bound, so no other program gets it."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]
@@ -402,7 +402,7 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "dbapi.md").read_text(encoding="ut
 
 
 def listed(section: str) -> list[tuple[list[str], list[str]]]:
-    """Returns the names in the first and second column of a table of the guide."""
+    """Returns the names in the first two columns of the table in a section of the guide."""
     text = GUIDE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| `")]
     return [(re.findall(r"`(\w+)`", one), re.findall(r"`(\w+)`", other)) for one, other in rows]
@@ -413,8 +413,8 @@ def test_the_guide_has_every_error_where_it_belongs() -> None:
     for ours, theirs in listed("Errors"):
         known = [getattr(errors, name) for name in theirs if name in errors.__all__]
         told |= dict.fromkeys(known, getattr(dbapi, ours[0]))
-    # The guide omits base classes that are never raised, and `BulkError`, whose class depends on
-    # its first failure.
+    # The guide omits base classes that are never raised. It also omits `BulkError`, because its
+    # translation depends on the first failure of the report.
     unsaid = {errors.Error, errors.CodecError, errors.BulkError}
     assert told == {cls: ours for cls, ours in dbapi._CLASS_BY_ERROR.items() if cls not in unsaid}
     assert {name for ours, _ in listed("Errors") for name in ours} == set(STANDARD) - {"Error"}

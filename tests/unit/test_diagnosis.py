@@ -152,7 +152,7 @@ def peers(number: int, *others: int) -> tuple[list[dict[str, Any]], str]:
 
 
 def answered(*answers: Any) -> tuple[tuple[NodeDiagnosis, ...], list[str], list[str]]:
-    """Returns the nodes, the notes, and the queries."""
+    """Returns the nodes, the notes, and the table of each query."""
     notes: list[str] = []
     running: Generator[str, Any, tuple[NodeDiagnosis, ...]] = _nodes(notes)
     asked = [next(running)]

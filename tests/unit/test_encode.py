@@ -206,7 +206,7 @@ def test_arrays_keep_what_their_numbers_are() -> None:
         bits = np.frombuffer(bytes(range(200, 248)), dtype)
         size = len(bits)
         assert encode(f"vector<{element}, {size}>", bits) == bits.byteswap().tobytes()
-    # Rounding this number to double first gives another float: arrays and numbers must agree.
+    # Rounding this number to double first would give another float. Arrays and numbers must agree.
     number = 2**53 + 2**29 + 1
     assert encode("vector<float, 1>", np.array([number])) == encode("float", number)
 
@@ -307,7 +307,8 @@ def test_missing_fields_of_user_defined_types_are_null() -> None:
 
 
 def test_records_go_by_the_names_of_the_type_not_of_their_attributes() -> None:
-    # The record was decoded before the type got its last field. Its "Zip Code" is Zip_Code.
+    # The record was decoded before the type got its last field. Its attribute for the field
+    # "Zip Code" is Zip_Code.
     before = decode('address{street text, "Zip Code" int}', encode(ADDRESS, ("Main", 7))[:-4])
     assert before._fields == ("street", "Zip_Code")
     assert encode(ADDRESS, before) == encode(ADDRESS, ("Main", 7, None))

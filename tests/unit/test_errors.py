@@ -36,7 +36,7 @@ STANDARD_BASES: dict[str, tuple[type[Exception], ...]] = {
     "ReadTimeout": (TimeoutError,),
 }
 
-# The error codes of section 8 of the native protocol's specification.
+# These are the error codes of section 8 of the native protocol's specification.
 CODES = {
     0x0000: "ServerInternalError",
     0x000A: "ProtocolViolation",
@@ -82,7 +82,7 @@ def drawn() -> dict[str, str | None]:
 
 def own_base(cls: type[errors.Error]) -> str | None:
     bases = [base.__name__ for base in cls.__bases__ if issubclass(base, errors.Error)]
-    # UnreadableAnswer also derives from DecodeError, which was raised before it existed.
+    # UnreadableAnswer also derives from DecodeError, because earlier versions raised DecodeError.
     assert len(bases) <= 1 + (cls is errors.UnreadableAnswer)
     return bases[0] if bases else None
 

@@ -1,4 +1,4 @@
-"""Tests malformed Arrow data: each kind is refused, and each struct is released once.
+"""Tests that malformed Arrow data is refused, and that each struct is released once.
 
 The tests need no server. `scripts/memcheck` runs them too.
 """
@@ -26,7 +26,7 @@ new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 
 class Schema(ctypes.Structure):
-    """An ArrowSchema."""
+    """The struct `ArrowSchema` of Arrow's C data interface."""
 
     _fields_ = [
         ("format", ctypes.c_void_p),
@@ -42,7 +42,7 @@ class Schema(ctypes.Structure):
 
 
 class Array(ctypes.Structure):
-    """An ArrowArray."""
+    """The struct `ArrowArray` of Arrow's C data interface."""
 
     _fields_ = [
         ("length", ctypes.c_int64),
@@ -59,7 +59,7 @@ class Array(ctypes.Structure):
 
 
 class Stream(ctypes.Structure):
-    """An ArrowArrayStream."""
+    """The struct `ArrowArrayStream` of Arrow's C stream interface."""
 
     _fields_ = [
         ("get_schema", ctypes.c_void_p),
@@ -81,7 +81,8 @@ class Producer:
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
-        # Indexed by `private_data`, because a consumer moves the structs to other addresses.
+        # A consumer moves structs to other addresses, so `private_data` identifies a struct. It is
+        # the index of the struct in both lists, plus one.
         self.structs: list[Any] = []
         self.releases: list[int] = []
         self.handed_over: set[int] = set()
@@ -155,7 +156,8 @@ class Producer:
     ) -> Stream:
         """Returns a stream of the arrays.
 
-        Call `fails_at` of `get_next` fails. `get_schema` fails if `schema` is None.
+        If `fails_at` is n, the n-th call of `get_next` fails. `get_schema` fails if `schema` is
+        None.
         """
         rest = list(arrays)
         calls = 0
@@ -175,7 +177,7 @@ class Producer:
             assert fails_at is None or calls <= fails_at, "called again after it had failed"
             if calls == fails_at:
                 return errno.EIO
-            # A released array, which is all zeros, marks the end of the stream.
+            # An array of zeros has no release function, and so marks the end of the stream.
             return hand_over(rest.pop(0) if rest else Array(), to)
 
         made = Stream()
@@ -201,7 +203,7 @@ class Producer:
     def check(self) -> None:
         """Checks that each struct that was handed over was released once, and no other struct.
 
-        The producer's children must not be released on their own.
+        Child structs are not handed over, so the consumer must not call their `release`.
         """
         gc.collect()
         for number, count in enumerate(self.releases, 1):
@@ -247,7 +249,7 @@ def refuses_schema(make: Callable[[Producer], Schema]) -> None:
 
 
 def refuses_change(change: Callable[[Schema, Array], None]) -> None:
-    """Checks that `integers` are refused after the change."""
+    """Checks that the data from `integers` is refused after `change`."""
 
     def make(producer: Producer) -> Made:
         schema, array = integers(producer)
@@ -269,7 +271,7 @@ def first_child(array: Array) -> Array:
 
 
 def column(producer: Producer, schema: Schema, array: Array) -> Made:
-    """Returns a struct with one column."""
+    """Returns the schema and the array of a struct with one column."""
     return producer.schema(b"+s", schema), producer.array(array.length, [None], array)
 
 
@@ -285,7 +287,7 @@ def texts(producer: Producer, offsets: Sequence[int], content: bytes = b"abcdef"
 
 
 def lists(producer: Producer, offsets: Sequence[int]) -> Made:
-    """Returns lists that share three integers."""
+    """Returns a column of lists, whose child array has three integers."""
     child = producer.array(3, [None, struct.pack("3i", 1, 2, 3)])
     packed = struct.pack(f"{len(offsets)}i", *offsets)
     array = producer.array(len(offsets) - 1, [None, packed], child)
@@ -293,14 +295,14 @@ def lists(producer: Producer, offsets: Sequence[int]) -> Made:
 
 
 def vectors(producer: Producer, length: int) -> Made:
-    """Returns fixed-size lists of two floats; their child has three floats."""
+    """Returns a column of fixed-size lists of two floats, whose child array has three floats."""
     child = producer.array(3, [None, struct.pack("3f", 1, 2, 3)])
     array = producer.array(length, [None], child)
     return column(producer, producer.schema(b"+w:2", producer.schema(b"f")), array)
 
 
 def categories(producer: Producer, keys: Sequence[int]) -> Made:
-    """Returns keys of a dictionary with two texts."""
+    """Returns a column of keys into a dictionary of two texts."""
     schema, array = (
         producer.schema(b"i"),
         producer.array(len(keys), [None, struct.pack(f"{len(keys)}i", *keys)]),
@@ -372,7 +374,7 @@ def test_released() -> None:
 
     refuses_change(release_schema)
     refuses_change(release_child)
-    # In a stream, a released array would mark the end, so it is tested only as an array.
+    # In a stream, a released array would mark the end, so this case does not use a stream.
     producer = Producer()
     schema, array = integers(producer)
     array.release = None

@@ -1,4 +1,4 @@
-"""Tests of the package's names, which are imported when they are first looked up."""
+"""Tests that the package imports its names when they are first looked up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIGHT = {
     *("turbocql", "turbocql._core", "turbocql._native", "turbocql._native.imports"),
     *("turbocql.diagnose", "turbocql.types"),
 }
-"""The modules that `import turbocql` imports."""
+"""The package's modules that `import turbocql` imports."""
 
 
 def run(program: str) -> str:
@@ -107,7 +107,7 @@ print(sorted(set(turbocql.__all__) - set(namespace)))"""
 
 @pytest.mark.parametrize("first", ["import turbocql.diagnose", "import turbocql.aio", "pass"])
 def test_diagnose_is_the_function(first: str) -> None:
-    """Its module has the same name, and an import of a module binds the name of the module."""
+    """The function's module has the same name, and an import of this module binds the name."""
     program = f"{first}; import turbocql; print(turbocql.diagnose.__name__); turbocql.diagnose()"
     assert run(program).startswith("diagnose\nturbocql")
     assert run("from turbocql.diagnose import diagnose as f; print(f.__name__)") == "diagnose\n"

@@ -56,6 +56,7 @@ def test_null_at_every_depth() -> None:
     cql_type = "list<frozen<map<text, frozen<tuple<frozen<set<int>>, u{f frozen<list<int>>}>>>>>"
     value = [None, {"k": None}, {"l": (None, None)}, {"m": ({None}, ([None],))}]
     written = find_serializer(cql_type).serialize(value)
-    # The list element, the map value, both components, the set element, and the field's element.
+    # The nulls are a list element, a map value, two components, a set element, and an element of
+    # the field's list.
     assert written.count(NULL) == 6
     assert find_deserializer(cql_type).deserialize(written) == value

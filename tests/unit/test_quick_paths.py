@@ -91,7 +91,7 @@ def paths_of(*arguments: str, **environment: str) -> dict[str, dict[str, Any]]:
 
 
 def test_all_are_on_where_they_were_tested() -> None:
-    """Fails for an interpreter that is not in `TESTED`: test it, then add it."""
+    """Fails for a Python version that is not in `TESTED`. Test the version, then add it."""
     assert sys.implementation.name == "cpython"
     assert ".".join(platform.python_version_tuple()[:2]) in TESTED
     assert [path for path in paths_of("arrays").values() if not path["on"]] == []
@@ -117,9 +117,9 @@ def test_this_process_has_what_it_was_asked_for() -> None:
 
 
 READ = {"sets", "attributes", "lookups", "versions", "decimals", "arrays", "coroutines"}
-"""Paths that only read objects. Their probes compare only values."""
+"""The paths that only read objects. Their probes compare only values."""
 TRACKED = {"decode", "uuids", "addresses", "times", "records", "rows"}
-"""Paths that make objects which the GC can track. Their probes check the tracking too."""
+"""The paths that make objects which the GC can track. Their probes check the tracking too."""
 CORRUPTED = [
     *((name, "value") for name in PATHS if name != "handles"),
     *((name, "hash") for name in PATHS if name not in {*READ, "encode", "handles"}),
@@ -127,7 +127,7 @@ CORRUPTED = [
     *((name, "tracking") for name in PATHS if name in TRACKED),
 ]
 BUILT_ON = {"encode": {"big ints", "serialize"}, "records": {"uuids", "addresses", "times"}}
-"""The paths that each path turns off with itself, because they depend on it."""
+"""The paths that depend on each path. If the path is off, they are off too."""
 
 
 @pytest.mark.parametrize(("name", "fault"), CORRUPTED)
@@ -181,12 +181,12 @@ assert off == {"uuids"}, off
     ],
 )
 def test_what_somebody_has_put_in_the_place_of_a_class(replacement: str) -> None:
-    """Any replacement turns its path off, and none causes a crash."""
+    """Each replacement of `uuid.UUID` turns the path of UUIDs off, and none causes a crash."""
     run_here(f"import uuid\nuuid.UUID = {replacement}\n{ONLY_UUIDS}")
 
 
 def test_a_probe_that_raises_leaves_its_path_off() -> None:
-    """Only the quick path makes UUIDs that the GC does not track, so tracking shows it is off."""
+    """The quick path makes UUIDs that the GC does not track. A tracked UUID shows the safe path."""
     run_here(
         "import gc, uuid\nown = uuid.UUID.__eq__\n"
         "def fail(self, other):\n    raise RuntimeError\n"

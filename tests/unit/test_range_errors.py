@@ -1,4 +1,4 @@
-"""Checks that a value out of its type's range raises `RangeError`, at any depth, by any API."""
+"""Checks that a value out of its type's range raises `RangeError` at any depth, in every API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from turbocql.codec import RowEncoder, encode, find_serializer
 from turbocql.errors import EncodeError, RangeError
 from turbocql.protocol import BatchMessage, ExecuteMessage, QueryMessage
 
-# The exceptions that programs for other drivers catch.
+# Programs for other drivers catch these exceptions.
 THEIRS = (OverflowError, struct.error)
 
 
@@ -37,7 +37,7 @@ def tampered(cls: Any, *parts: int, **beyond: int) -> Any:
 
 
 class Instant(datetime):
-    """A datetime with a year beyond Python's range, as pandas can have."""
+    """A datetime with a year beyond Python's range. Timestamps of pandas can have such a year."""
 
     @property
     def year(self) -> int:
@@ -53,7 +53,7 @@ class Day(date):
 
 
 class Index:
-    """An object that is an integer only by `__index__`."""
+    """An object that converts to an integer through `__index__` alone."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -106,7 +106,8 @@ BEYOND: dict[str, tuple[Any, list[Any]]] = {
 }
 CASES = [(cql_type, value) for cql_type, (_, values) in BEYOND.items() for value in values]
 
-# Each entry nests a type and a value in another type, and returns the error's path to the value.
+# Each entry nests a type in another type, and a bad value in a value of the outer type. It returns
+# the outer type and value, and the path of the error.
 Depth = Callable[[str, Any, Any], tuple[str, Any, str]]
 DEPTHS: dict[str, Depth] = {
     "list": lambda t, good, bad: (f"list<{t}>", [good, bad], "[1]"),
@@ -127,7 +128,7 @@ DEPTHS: dict[str, Depth] = {
 
 
 def encoders(cql_type: str) -> dict[str, tuple[str, Callable[[Any], object]]]:
-    """Returns the functions that encode a value, each with the beginning of its errors' paths."""
+    """Returns functions that encode a value, each with the beginning of its errors' paths."""
 
     class Own:
         """A column type in Python that calls turbocql's serializer."""

@@ -104,7 +104,8 @@ Other = namedtuple("Other", "a b c")  # noqa: PYI024
         OrderedDict(name="a", id=1, tags=("x",)),
         MappingProxyType({"tags": ["x"], "id": 1, "name": "a"}),
         User(1, "a", ["x"]),
-        # A named tuple with all columns is bound by name, any other by position.
+        # A named tuple that has a field for each column is bound by name. `Other` has none of the
+        # columns and is bound by position.
         Named(["x"], "a", 1),
         Other(1, "a", ["x"]),
     ],
@@ -391,6 +392,6 @@ def test_routing_keys_of_parts() -> None:
     for parts in wrong:
         with pytest.raises(ValueError, match="1 to 65535 parts"):
             pack(parts)
-    # Known results of Cassandra's Murmur3.
+    # These are results of Cassandra's Murmur3.
     assert token_of(b"") == 0
     assert token_of(b"123") == -7468325962851647638

@@ -1,4 +1,4 @@
-"""Tests `for` and `async for` over rows: native iterators over pages that Python provides."""
+"""Tests `for` and `async for` over rows. Native iterators read pages that Python provides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = [(n, str(n)) for n in range(7)]
 
 
 class Pages:
-    """Pages in memory. `next_page` raises an exception that is among them."""
+    """Provides pages from memory. If a page is an exception, `next_page` raises it."""
 
     def __init__(self, *pages: Any) -> None:
         self.pages = list(pages)

@@ -232,7 +232,7 @@ def test_every_type_has_its_number_or_its_class() -> None:
         for column, cql_type in zip(page.columns, types, strict=True):
             assert column.cql_type == str(CqlType(cql_type))
         assert page.columns[23].cql_type == "tuple<int, text>"
-    # Servers send a type that has no number in their version as a Java class name.
+    # If a type has no number in the server's version, the server sends its Java class name.
     for cql_type in types:
         class_name = CqlType(cql_type).class_name.encode()
         named = struct.pack(">H", len(class_name)) + class_name
@@ -250,7 +250,7 @@ def test_records_of_user_defined_types() -> None:
 def test_descriptions_that_come_in_turn() -> None:
     """Decodes more metadata than the cache holds, forward and backward.
 
-    This causes cache hits, evictions and parsing again.
+    This order causes cache hits, evictions and repeated parsing.
     """
     bodies = [
         result([(f"n{i}", "int")] * (i % 3 + 1), [[b"\0\0\0\1"] * (i % 3 + 1)], shared=i % 2 == 0)
@@ -293,7 +293,7 @@ def test_the_same_bytes_described_otherwise() -> None:
 
 @pytest.mark.parametrize("kind", [1, 3, 4, 5, 0, 6, -1, 2**31 - 1])
 def test_results_of_other_kinds(kind: int) -> None:
-    """Kind 1 is VOID, 3 SET_KEYSPACE, 4 PREPARED, 5 SCHEMA_CHANGE."""
+    """Kind 1 is VOID, kind 3 SET_KEYSPACE, kind 4 PREPARED, and kind 5 SCHEMA_CHANGE."""
     body = struct.pack(">i", kind) + b"\0\2ks"
     with pytest.raises(DecodeError) as caught:
         RowsDecoder().decode(body)

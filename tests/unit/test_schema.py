@@ -1,4 +1,4 @@
-"""Tests the schema: how it is built from rows, its CQL, and when a reading is complete."""
+"""Tests how a schema is built from rows, its CREATE statements, and when a reading is complete."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def column(table: str, name: str, kind: str = "regular", **more: Any) -> dict[st
 
 
 def answers(version: UUID = VERSIONS[1], **tables: Answer) -> dict[str, Answer]:
-    """Returns the answers of a small server, with other rows for some tables."""
+    """Returns a small server's answers by table. `tables` replaces some of the answers."""
     small: dict[str, Answer] = {
         "version": [{"schema_version": version}],
         "keyspaces": [{"keyspace_name": "ks", "replication": {"class": "Simple"}}],
@@ -509,7 +509,7 @@ def test_a_reading_wants_the_same_twice() -> None:
     assert read(SchemaReading(None, False), one, one) == make_schema(one)
     assert read(SchemaReading(None, False), one, two, two) == make_schema(two)
     assert read(SchemaReading(None, False), two, one, two, one, one) == make_schema(one)
-    # A reading is complete only if version and rows are the same twice in a row.
+    # A reading is complete only if two successive rounds have the same version and rows.
     made = read(SchemaReading(None, False), one, same_rows, same_rows)
     assert made.version == VERSIONS[2]
     assert read(SchemaReading(None, False), one, answers(tables=[]), one, one) == make_schema(one)

@@ -128,7 +128,7 @@ def test_a_version_of_a_tablet_is_compared_by_four_bits() -> None:
 
 
 def test_tokens_are_those_of_cassandra() -> None:
-    # Cassandra 5.0 returned these for `SELECT token(id)`, with the ids 0 and 1.
+    # Cassandra 5.0 returned these tokens for `SELECT token(id)`, with the ids 0 and 1.
     assert token_of(struct.pack(">i", 0)) == -3485513579396041028
     assert token_of(struct.pack(">i", 1)) == -4069959284402364209
     assert routing_key([b"ab", b"c"]) == b"\0\x02ab\0\0\x01c\0"

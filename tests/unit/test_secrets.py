@@ -1,4 +1,4 @@
-"""Tests that no output shows a `Secret`, and that pickling settings with one needs an option."""
+"""Tests that no output shows a `Secret`, and that settings with secrets are pickled by option."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOWN = "Secret('***')"
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 NOWHERE = "127.0.0.1:1"
 
-# No test connects with the authenticators below, so a call of one is an error.
+# No test reaches a server, so no driver calls these authenticators.
 
 
 class Named:
@@ -293,7 +293,7 @@ def test_settings_are_pickled_with_their_secrets_where_that_is_asked_for(protoco
         assert repr(same) == repr(config)
         assert same.pickle_secrets
         assert pickle.loads(pickle.dumps(same, protocol)) == config
-    # `replace` keeps `pickle_secrets` unless it is set to False.
+    # `replace` keeps `pickle_secrets` unless the call passes another value.
     config = login(pickle_secrets=True)
     assert pickle.loads(pickle.dumps(dataclasses.replace(config, port=1), protocol)).port == 1
     refused(lambda: pickle.dumps(dataclasses.replace(config, pickle_secrets=False), protocol))
@@ -354,14 +354,14 @@ URL = f"cql://ann:{SECRET}@{NOWHERE}/app?connect_timeout_s=1"
 @pytest.mark.parametrize(
     ("points", "settings"),
     [
-        # No server listens.
+        # No server listens at this address.
         ((NOWHERE,), {"user": "ann", "password": SECRET, **FAST}),
         ((NOWHERE,), {"user": "ann", "password": Secret(SECRET), **FAST}),
         ((), {"config": login(contact_points=NOWHERE, **FAST)}),
         ((URL,), {}),
         ((f"cql://ann@{NOWHERE}",), {"password": SECRET, **FAST}),
         ((NOWHERE,), {"authenticator": functools.partial(with_password, SECRET), **FAST}),
-        # Invalid settings.
+        # These settings are invalid.
         ((NOWHERE,), {"user": "ann", "password": SECRET, "page_size": 0}),
         ((NOWHERE,), {"user": "ann", "password": SECRET, "keyspace": "a b"}),
         ((NOWHERE,), {"password": SECRET}),

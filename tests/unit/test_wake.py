@@ -16,7 +16,7 @@ name: contextvars.ContextVar[str] = contextvars.ContextVar("name")
 
 
 def burst(*wakeups: Callable[[Any], None]) -> list[Any]:
-    """Returns a batch as the native core makes it: in reverse order, each with its own context."""
+    """Returns a batch as the native core makes it: callbacks in reverse order, with contexts."""
     made: list[Any] = []
     for wakeup in reversed(wakeups):
         context = contextvars.copy_context()
