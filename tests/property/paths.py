@@ -1,4 +1,4 @@
-"""Repeatable calls of every path through the native codec, with good values and bad ones."""
+"""Defines repeatable calls of every path through the native codec, with good and bad values."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ MALFORMED: dict[str, list[bytes]] = {
         b"\0\0\0\1\0\0\0\x11\0\0\0\1\0\0\0\1a\0\0\0\4\0\0\0\5"
     ],
 }
-"""Invalid bytes of each type, one for each reason."""
+"""Invalid bytes by type, one item for each reason."""
 
 
 def refused(call: Path) -> Path:
@@ -394,4 +394,4 @@ def paths() -> Iterator[tuple[str, Path]]:
 
 
 PATHS: dict[str, Path] = dict(paths())
-"""All calls, by name."""
+"""All calls by their names."""

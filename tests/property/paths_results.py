@@ -1,4 +1,4 @@
-"""Calls of every path through the decoder of RESULT bodies, for `paths`."""
+"""Defines calls of every path through the decoder of RESULT bodies, for `paths.py`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ BEYOND: dict[str, bytes] = {
     "list<text>": counted(b"a", b"\xff", b"b"),
     "list<uuid>": counted(SCALARS["uuid"], b""),
 }
-"""Values for which the quick path falls back to the safe path, sometimes after it has begun."""
+"""Values for which the quick path falls back to the safe path, sometimes in the middle."""
 
 COLUMNS = [(f"c{i}", cql_type) for i, cql_type in enumerate(CELLS)]
 PAIR = [("id", "int"), ("tags", "list<text>")]
@@ -88,7 +88,7 @@ SEVERAL = [
     result([(f"c{i}", "int")], [[b"\0\0\0\1"]], shared=i % 2 == 0, paging_state=b"")
     for i in range(70)
 ]
-"""Bodies with different metadata, more than the decoder caches."""
+"""Bodies with different metadata. A decoder caches the metadata of fewer bodies."""
 
 BODIES = [EVERY, ODD, PAIRS, *SEVERAL[:2]]
 """Valid bodies that contain their metadata."""
@@ -118,7 +118,7 @@ def damaged_bodies() -> Iterator[tuple[str, bytes]]:
 
 
 def results() -> Iterator[tuple[str, Path, bool]]:
-    """Yields calls, each with its name and whether it must be refused."""
+    """Yields the name of each call, the call, and whether it must be refused."""
     described = [CqlType(cql_type) for _, cql_type in PAIR]
     known = [(name, cql_type) for (name, _), cql_type in zip(PAIR, described, strict=True)]
 

@@ -11,7 +11,7 @@ from turbocql.errors import EncodeError
 
 
 def refused(cql_type: str, value: Any) -> EncodeError:
-    """Returns the error for a value. Checks that only its path differs when the value is nested."""
+    """Returns the error for a value. Checks that the error of a nested value has a longer path."""
     with pytest.raises(EncodeError) as caught:
         encode(cql_type, value)
     with pytest.raises(EncodeError) as inside:

@@ -1,7 +1,7 @@
 """Checks that the quick paths and the safe path decode to the same values and errors.
 
-It compares everything that a program could notice: classes at every level, repr and str, hashes,
-pickles, time zones and folds, and the attributes of UUIDs and addresses.
+The tests compare classes at every level, repr and str, hashes, pickles, time zones and folds, and
+attributes of UUIDs and addresses.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def hash_of(value: Any) -> object:
 
 
 def image(value: Any) -> object:
-    """Returns all comparable properties of a value and its parts, including their classes."""
+    """Returns the comparable properties of a value and of its parts, including the classes."""
     kind = type(value)
     if isinstance(value, np.ndarray):
         flags = value.flags
         where = (flags.c_contiguous, flags.owndata, flags.writeable, flags.aligned)
         return kind, value.dtype.str, value.shape, where, value.tobytes()
     if isinstance(value, float):
-        # The hash of a NaN depends on its address, so it is not compared.
+        # The hash of a NaN depends on the object's address, so hashes of floats are not compared.
         return kind, struct.pack(">d", value)
     if isinstance(value, (dict, FrozenMap)):
         return (
@@ -75,7 +75,7 @@ def image(value: Any) -> object:
         assert (value, hash(value), value.int) == (again, hash(again), again.int)
         assert not value < again
         assert type(value.int) is int
-        # An int whose internal digits are wrong would show in arithmetic.
+        # Arithmetic would show wrong internal digits of the int.
         assert (value.int + 1) - 1 == value.int
         assert value.int.bit_length() == int.from_bytes(value.bytes, "big").bit_length()
         parts += [value.fields, value.hex, value.urn, value.version]
@@ -108,7 +108,10 @@ OPTIONS: list[dict[str, bool]] = [{}, {"naive_timestamps": True}, {"numpy_vector
 
 
 def alone(cql_type: str, data: bytes) -> object:
-    """Compares both paths of a deserializer, with every option."""
+    """Compares both paths of a deserializer with each of `OPTIONS`.
+
+    Returns the outcome without options.
+    """
     seen = []
     for options in OPTIONS:
         deserializer = find_deserializer(cql_type, **options)
@@ -126,12 +129,12 @@ IN_TURN = itertools.cycle(KINDS)
 def in_rows(cql_type: str, cells: list[bytes | None], *, once: bool = False) -> None:
     """Compares both paths for cells of a page, in every kind of row.
 
-    `once` uses only one kind of row, a different one for each call.
+    With `once`, a call uses only the next entry of `KINDS`.
     """
     body = result([("a", cql_type), ("b", "int")], [(data, b"\0\0\0\1") for data in cells])
     for kind, options in [next(IN_TURN)] if once else KINDS:
         decoder: Any = RowsDecoder(kind, **options)  # type: ignore[arg-type]
-        # The first call parses the metadata, the later ones find it in the cache.
+        # The first call parses the metadata. The later calls find the metadata in the cache.
         ways = [
             outcome(lambda: decoder.decode(body).rows, safe)  # noqa: B023
             for safe in (False, True, False)
@@ -165,7 +168,7 @@ def everywhere(cql_type: str, cells: list[bytes | None]) -> None:
             alone(inner, data)
             in_rows(inner, [data, None, data], once=True)
             nested = counted([data, None])
-            # Inside sets and keys, lists decode to tuples.
+            # Inside sets and map keys, lists decode to tuples.
             alone(f"list<frozen<{inner}>>", nested)
             alone(f"set<frozen<{inner}>>", nested)
             alone(f"map<frozen<{inner}>, frozen<{inner}>>", counted([data, data], 2))
@@ -198,7 +201,7 @@ NO_TEXTS = [b"\xff", b"a" * 8 + b"\x80", b"\xed\xa0\x80", b"a" * 80 + b"\xc3", b
 TEXT_BYTES = [*(text.encode() for text in TEXTS), *NO_TEXTS]
 
 WHOLE = [0, 1, -1, 5, 256, 257, -5, -6]
-"""Numbers around the limits of Python's cached small ints."""
+"""Small numbers, among them the largest and smallest that CPython caches, and their neighbours."""
 
 INSTANTS = [
     *(n for day in (FIRST, LAST + 1, 0, 1, -1) for n in (day * DAY - 1, day * DAY, day * DAY + 1)),
@@ -331,7 +334,7 @@ def random_cell(random: Random, cql_type: str) -> bytes | None:
 
 
 def test_random_pages(proof: bool) -> None:
-    """Decodes random pages, some with errors; several pages share a decoder."""
+    """Decodes random pages, some with errors. Each decoder decodes several pages."""
     random = Random("pages both ways")
     types = [*CELLS, *(f"list<{cql_type}>" for cql_type in CELLS)]
     decoders: list[Any] = [

@@ -1,4 +1,4 @@
-"""Checks that values with hostile methods are refused without a crash or a hang."""
+"""Checks that values with hostile methods cause neither a crash nor a hang."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def often() -> Iterator[None]:
     """Makes the GC run at almost every allocation of a tracked object."""
     before = gc.get_threshold()
     gc.collect()
-    # Freezes the existing objects, so that the frequent GC runs do not visit them.
+    # The frequent GC runs do not visit objects that are frozen.
     gc.freeze()
     gc.set_threshold(1)
     yield
@@ -54,7 +54,8 @@ WATCHED = [
     *(("inet", SCALARS["inet"]), ("tuple<uuid, time>", cell(SCALARS["uuid"]) + cell(bytes(8)))),
     *(("list<time>", counted(*[SCALARS["time"]] * 3)), ("duration", SCALARS["duration"])),
 ]
-"""Types whose values allocate objects that the GC tracks, so that the GC runs between them."""
+"""Types and cells. Decoding them allocates objects that the GC tracks, so that the GC runs between
+the values of a row."""
 assert len(WATCHED) == WIDTH
 
 
@@ -81,7 +82,7 @@ def test_the_collector_sees_nothing_unfinished(kind: Kind) -> None:
 
     def again() -> None:
         look()
-        # The limit ends the chain: each freed object makes another.
+        # Each freed object makes another. The limit ends this chain.
         if looks < 1_000:
             weakref.finalize(Garbage(again), look)
 
@@ -91,7 +92,7 @@ def test_the_collector_sees_nothing_unfinished(kind: Kind) -> None:
     for _ in range(3):
         assert repr(decoder.decode(body).rows) == expected
     gc.callbacks.clear()
-    # Stops the chain, so that the last object makes no other when the interpreter exits.
+    # This count is above the limit, so the last object makes no other when the interpreter exits.
     looks += 1_000
     gc.collect()
     assert looks > 1_100
@@ -221,9 +222,9 @@ ONE: dict[str, Callable[[], bytes]] = {
 
 
 def lives_without_memory(body: bytes, kind: Kind, memory: int) -> None:
-    """Decodes rows in a child with less memory than they need.
+    """Decodes rows in a child process that may allocate less memory than the rows need.
 
-    The result must be a `MemoryError`. The rows may also succeed, because memory that earlier tests
+    The call must raise `MemoryError` or return. It can return, because memory that earlier tests
     freed still belongs to the process.
     """
     decoder = RowsDecoder(kind, numpy_vectors=True)

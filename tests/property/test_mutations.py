@@ -1,7 +1,7 @@
 """Decodes damaged bytes of every type.
 
 The result is a value or a `DecodeError`, and claimed lengths are checked before allocation. The
-random numbers are seeded, so that failures repeat. The message names the type and the bytes.
+random numbers are seeded, so that failures repeat. A failure's message has the type and the bytes.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ MUTATIONS: list[Mutation] = [flip, change, insert, delete, truncate, splice, rep
 
 
 def mutants(seed: int, count: int) -> Iterator[tuple[str, bytes]]:
-    """Yields types with damaged bytes of a value of the type, or sometimes of another type."""
+    """Yields pairs of a type and damaged bytes.
+
+    The undamaged bytes are a value of the type. In 20 % of the pairs, the type is drawn again.
+    """
     chance = random.Random(seed)
     for _ in range(count):
         cql_type = chance.choice(TYPES)
@@ -113,7 +116,7 @@ def coders(cql_type: str) -> Coders:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Returns whether two values are equal; NaN equals NaN."""
+    """Returns whether two values are equal. NaN equals NaN, and keys of dicts are not compared."""
     if isinstance(one, np.ndarray):
         return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=True)
     if isinstance(one, float):
@@ -131,7 +134,7 @@ def same(one: Any, other: Any) -> bool:
 def writable(value: Any) -> bool:
     """Returns whether a decoded value can be encoded.
 
-    Times outside the day, and texts from bytes that are not UTF-8, cannot.
+    Times outside the day, and texts from bytes that are not UTF-8, cannot be encoded.
     """
     if isinstance(value, str):
         return not any("\udc80" <= character <= "\udcff" for character in value)
@@ -233,7 +236,7 @@ def damaged_bodies(seed: int, count: int) -> Iterator[bytes]:
 def run_bodies(seed: int, count: int) -> int:
     """Decodes damaged bodies, and counts the successful calls.
 
-    A new decoder and a used one must have the same outcome.
+    A new decoder and a used one must have the same outcome for each body.
     """
     kept, results = RowsDecoder("tuple"), 0
     for number, data in enumerate(damaged_bodies(seed, count)):

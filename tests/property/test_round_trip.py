@@ -23,7 +23,10 @@ UTC = timezone.utc
 
 @dataclass(frozen=True)
 class Case:
-    """A type, a value to encode, its expected decoded value, and the same inside a set or key."""
+    """A type, a value to encode, and the expected decoded value.
+
+    `hashed` is the expected decoded value inside a set or a map key.
+    """
 
     cql_type: str
     given: Any
@@ -78,7 +81,7 @@ def as_duration(value: timedelta) -> Duration:
 
 ZONES: Any = st.none() | st.integers(-1439, 1439).map(lambda m: timezone(timedelta(minutes=m)))
 INSTANTS = st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 30), timezones=ZONES)
-# Without -0.0, because Python's sets and dicts treat it as 0.0.
+# These strategies draw no -0.0, because Python's sets and dicts treat -0.0 as 0.0.
 DOUBLES = st.floats().map(lambda x: x + 0.0)
 FLOATS = st.floats(width=32).map(lambda x: x + 0.0)
 
@@ -133,7 +136,7 @@ def nulls(case: Case) -> st.SearchStrategy[Case]:
 
 @st.composite
 def cases(draw: st.DrawFn, cql_type: str | None = None, depth: int = 3) -> Case:
-    """Draws a case of a type, or of any type if none is given."""
+    """Draws a case of `cql_type`, or of any type if `cql_type` is `None`."""
     cql_type = cql_type or draw(types(depth))
     if cql_type in SCALARS:
         return draw(scalars(cql_type))
@@ -255,11 +258,11 @@ def types(depth: int) -> st.SearchStrategy[str]:
 
 
 def exact(value: Any) -> Any:
-    """Returns a form whose equality includes types, NaNs, scales and field names."""
+    """Returns a form that is equal only if types, NaNs, scales and field names are equal."""
     if isinstance(value, float):
         return "nan" if value != value else struct.pack(">d", value)
     if isinstance(value, Decimal):
-        # CQL has no negative zero.
+        # A CQL decimal has no negative zero.
         sign, digits, exponent = value.as_tuple()
         return "Decimal", sign if any(digits) else 0, str(int("".join(map(str, digits)))), exponent
     if isinstance(value, tuple) and hasattr(value, "_fields"):
