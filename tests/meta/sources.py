@@ -21,7 +21,7 @@ def rust_files(*folders: str) -> list[Path]:
 
 
 def without_comments(path: Path) -> str:
-    """Returns a Rust source without comments and the contents of strings, with the same lines."""
+    """Returns a Rust source without comments and contents of strings, with the line numbers."""
     pattern = r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"'
 
     def blank(match: re.Match[str]) -> str:

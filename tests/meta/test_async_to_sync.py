@@ -1,4 +1,4 @@
-"""Checks that scripts/async_to_sync.py generates the synchronous modules, and its translations."""
+"""Checks the translations of scripts/async_to_sync.py, and that its generated files are current."""
 
 from __future__ import annotations
 
@@ -142,11 +142,11 @@ def test_a_change_of_a_generated_file_is_noticed_and_undone(copy: Path, target: 
             '"""E:\n    >>> async with a.b() as c:\n    ...     (await c.d()).one()\n    1\n"""\n',
             '"""E:\n    >>> with a.b() as c:\n    ...     c.d().one()\n    1\n"""\n',
         ),
-        # Comments that mark code for one side.
+        # Comments mark code for one of the two APIs.
         ("a = 1\n# Why.\nb = [\n]  # async only\n", None),
         ("a = 1\n# Why.\nb = [  # async only\n    2,\n]\nc = 3\n", "a = 1\nc = 3\n"),
         ("if a:  # async only\n    b()\n# sync: c()\nd()  # async only\n", "c()\n"),
-        # Names that differ.
+        # Some names differ between the two APIs.
         ("__all__ = ['AsyncPages', 'AsyncioPages']\n", "__all__ = ['SyncPages', 'AsyncioPages']\n"),
         ("from .async_tables import AsyncTables\n", "from .tables import Tables\n"),
         (

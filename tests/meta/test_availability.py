@@ -1,4 +1,4 @@
-"""Tests the figures of the availability benchmark, and its page. It measures nothing."""
+"""Tests the figures of the availability benchmark, and its page. These tests measure nothing."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def test_figures_count_from_when_a_request_was_due() -> None:
     assert found["connection_errors"] == 1
     assert (found["slowest_s"], found["slowest_error_s"]) == (1.5, 10)
     assert (found["first_answer_s"], found["last_late_s"]) == (2.0, 11.5)
-    # Answers come at 6.5 s, then at 8.25 s. The request at 16 s has no answer, so the longest
-    # silence is from 15.25 s to 17.25 s.
+    # Silences count from the fault at 4.5 s. The next answers come at 6.5 s and 8.25 s. The request
+    # at 16 s has no answer. So the longest silences are 4.5 s to 6.5 s, and 15.25 s to 17.25 s.
     assert found["longest_silence_s"] == 2.0
     assert found["in_time_by_second"] == [1] * 5 + [0] * 3 + [1] * 8 + [0] + [1] * 3
 

@@ -48,7 +48,7 @@ def test_a_folder_imports_only_those_below_it(folder: str) -> None:
 
 
 def test_the_programs_of_clients_exist() -> None:
-    """Suites refer to the programs by strings, which no import checks."""
+    """Suites refer to the programs of clients by strings, which no import checks."""
     programs = {
         node.value
         for path in (ROOT / "bench" / "suites").rglob("*.py")

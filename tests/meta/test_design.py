@@ -32,7 +32,7 @@ def paths() -> list[Path]:
 
 @cache
 def endings() -> set[str]:
-    """Returns each path of the repository, relative to the root and to each of its parents."""
+    """Returns each path of the repository, relative to the root and to each parent of the path."""
     parts = [path.relative_to(ROOT).parts for path in paths()]
     return {"/".join(names[start:]) for names in parts for start in range(len(names))}
 

@@ -1,4 +1,4 @@
-"""Tests the table of the engines' page with the kept samples. It measures nothing."""
+"""Tests the table of the engines' page with the kept samples. The test measures nothing."""
 
 from __future__ import annotations
 

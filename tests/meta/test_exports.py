@@ -1,4 +1,4 @@
-"""Checks what the package exports, and what importing it costs."""
+"""Checks what the package exports, which modules its import loads, and how long that takes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FOR_THE_CORE = {"from_codec", "from_engine", "in_batch"}
 
 
 def order(name: str) -> tuple[int, str]:
-    """Sorts constants first, then classes, then all other names."""
+    """Returns a sort key: constants are first, then classes, then all other names."""
     return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
 
 

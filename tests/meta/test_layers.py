@@ -1,4 +1,4 @@
-"""Checks which parts of the package and the crates may use which: DESIGN.md, "Layers"."""
+"""Checks that the parts of the package and of the crates use each other only as DESIGN.md says."""
 
 from __future__ import annotations
 

@@ -25,10 +25,10 @@ VAGUE = frozenset(
         *("more", "most", "again"),
     }
 )
-"""Words without content. The name of a field, a column or a count says more."""
+"""The words without content. The name of a field, a column or a count says more."""
 LIMIT = 0.01
 """The share of vague names at which the test fails. Public parameters and the `other` of `__eq__`
-stay below it; similar packages have 0.001 to 0.004."""
+alone are a smaller share. Similar packages have shares of 0.001 to 0.004."""
 RIDDLES = frozenset(
     {
         *("Doors", "knock", "lie_down", "get_up", "News", "bell", "LATECOMERS", "OTHERWISE"),

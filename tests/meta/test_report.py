@@ -1,4 +1,4 @@
-"""Tests the benchmark page: its beginning, and which losses are folded. It measures nothing."""
+"""Tests the benchmark page, its charts and its tables. These tests measure nothing."""
 
 from __future__ import annotations
 
@@ -115,7 +115,10 @@ def test_memory_is_compared_with_its_spread() -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Writes what `make docs` writes from the kept samples; draws only the overview chart."""
+    """Returns a folder with the files that `make docs` writes from the kept samples.
+
+    Of the charts, it has only the overview.
+    """
     out = tmp_path_factory.mktemp("measured")
     pages.write(out=out, draws=False)
     (first, *_) = _measured().values()

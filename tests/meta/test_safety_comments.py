@@ -1,4 +1,4 @@
-"""Comments of Rust sources name tests that exist."""
+"""Checks that comments of Rust sources name only tests that exist."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def missing_tests(source: str) -> list[str]:
         for file, cases in _TEST.findall(text):
             path = ROOT / "tests" / file
             if not path.exists():
-                # Sources of the package and of tools are named from the repository's root.
+                # Comments also name Python sources, from the repository's root or from `python`.
                 if not (ROOT / file).exists() and not (ROOT / "python" / file).exists():
                     missing.append(file)
                 continue

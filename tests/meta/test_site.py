@@ -18,7 +18,7 @@ PUBLIC = sorted(
     for name in python_modules()
     if name.count(".") < 2 and not any(part.startswith("_") for part in name.split("."))
 )
-# The pages that people also read in the repository.
+# People also read these pages in the repository.
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 
@@ -46,7 +46,7 @@ def anchors(page: Path) -> set[str]:
 def test_every_page_is_in_nav_once() -> None:
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
     assert len(LISTED) == len(set(LISTED))
-    # The build of the site makes these from CHANGELOG.md and DESIGN.md.
+    # The build of the site makes these two pages from CHANGELOG.md and DESIGN.md.
     assert set(LISTED) == pages | {"changelog.md", "design/index.md"}
 
 
@@ -64,7 +64,7 @@ def test_there_are_no_pages_of_other_modules() -> None:
 
 
 def test_the_packages_page_names_all_that_it_offers() -> None:
-    """The page links each name to the page of its module, which has the docstring."""
+    """The page links each name to the page of the name's module. That page has the docstring."""
     text = api_page("turbocql").read_text(encoding="utf-8")
     named = set(re.findall(r"\[(\w+)\]\[turbocql\.[\w.]+\]|`(__version__)`", text))
     names = {one or other for one, other in named}

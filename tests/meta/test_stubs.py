@@ -15,10 +15,10 @@ STUB = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf-8"))
 CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
 FUNCTIONS = {node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef)}
 
-# Members that every class has, or that stubs write differently.
+# Every class has these members, or stubs write them differently.
 _COMMON = {"__doc__", "__module__", "__new__", "__repr__", "__str__", "__slotnames__"}
 
-# A native class with `__eq__` also has these; they return NotImplemented.
+# A native class with `__eq__` also has these methods. They return NotImplemented.
 _COMPARISONS = {"__ge__", "__gt__", "__le__", "__lt__"}
 
 

@@ -130,7 +130,7 @@ def test_the_metadata_of_a_wheel_says_so(scripts: ModuleType, tmp_path: Path) ->
 
 @pytest.mark.parametrize("edits", ["", "keepalive"])
 def test_the_import_of_a_build_without_edits_warns_once(edits: str) -> None:
-    # The package imports the core itself. A replaced `__import__` changes it after its import.
+    # The package imports the core itself. A replaced `__import__` then changes the core.
     program = f"""
 import builtins, sys, warnings
 usual = builtins.__import__
