@@ -18,7 +18,7 @@ UTC = datetime.timezone.utc
 
 @dataclass(frozen=True)
 class Kind:
-    """A type: its CQL, its name without parts, and the types of its parts."""
+    """A type, with its CQL text, its name without parts, and its parts. `size` is a vector's."""
 
     text: str
     name: str
@@ -67,7 +67,10 @@ SCALARS: dict[str, Callable[[random.Random], Any]] = {
 
 
 def cql_type_of(rng: random.Random, depth: int) -> Kind:
-    """Returns a type of at most `depth` levels. All but scalars and vectors are frozen."""
+    """Returns a type of at most `depth` levels. All types except scalars and vectors are frozen.
+
+    The UDT `deep` has three levels, even if `depth` is two.
+    """
     if depth == 1 or rng.random() < 0.3:
         name = rng.choice(list(SCALARS))
         return Kind(name, name)
@@ -94,7 +97,10 @@ def cql_type_of(rng: random.Random, depth: int) -> Kind:
 
 
 def _key(rng: random.Random) -> Kind:
-    """Returns a scalar type for set elements and map keys; the server refuses durations there."""
+    """Returns a scalar type for set elements and map keys, except durations and floats.
+
+    The server refuses durations there.
+    """
     name = rng.choice([name for name in SCALARS if name not in ("duration", "float", "double")])
     return Kind(name, name)
 

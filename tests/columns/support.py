@@ -1,4 +1,4 @@
-"""A table with a column of each type, and conversions to compare columns."""
+"""Makes a table with a column of each type, and converts values to forms that can be compared."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def make(session: Any) -> None:
 def refused(
     expected: type[BaseException] | tuple[type[BaseException], ...], work: Callable[[], Any]
 ) -> str:
-    """Returns the text of the expected error that `work` raises; fails if it raises none."""
+    """Returns the text of the expected error. Fails if `work` does not raise this error."""
     try:
         work()
     except expected as error:
@@ -95,7 +95,7 @@ def refused(
 
 
 def plain(value: Any) -> Any:
-    """Converts a value of `all()` to the form that Arrow's consumers return."""
+    """Converts a value that `all()` returns to the form that Arrow's consumers return."""
     if isinstance(value, (Decimal, ipaddress.IPv4Address, ipaddress.IPv6Address)):
         return str(value)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:

@@ -45,7 +45,7 @@ def session(cluster: Cassandra) -> Iterator[turbocql.Session]:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the path of a Parquet file with the rows."""
+    """Returns the path of a Parquet file with the rows of `rows_of`."""
     target = tmp_path_factory.mktemp("faults") / "rows.parquet"
     pq.write_table(rows_of(ROWS), target, row_group_size=5000)
     return target
@@ -94,7 +94,7 @@ def check_rows(session: Any, where: str, path: Path) -> None:
 
 
 def load_beside(session: Any, where: str, path: Path, fault: Callable[[], None]) -> list[Progress]:
-    """Loads while `fault` affects a node; asserts that all rows are written and acknowledged."""
+    """Loads a file while `fault` runs, and asserts that all rows are written and acknowledged."""
     told: list[Progress] = []
     with tempfile.TemporaryDirectory() as directory:
         checkpoint = Path(directory) / "checkpoint"
@@ -138,7 +138,7 @@ def test_a_node_is_killed_and_started_during_a_load(
 
     for replicas in (3, 1):
         load_beside(session, table(session, replicas), path, fault)
-    # Here the rows have fifty partitions, so they are sent in batches.
+    # In this table the rows have fifty partitions, so most rows are sent in batches.
     told = load_beside(session, table(session, 1, "bucket, k"), path, fault)
     assert told[-1].batched > ROWS // 2, told[-1]
 
@@ -163,7 +163,7 @@ def test_a_node_is_paused_during_a_load(cluster: Cassandra, session: Any, path: 
     during = [progress.window for progress in told if begin + 3 < progress.elapsed_s < end]
     after = [progress.window for progress in told if progress.elapsed_s > end]
     print(f"window before {before}, during {during}, after {after}", file=sys.stderr)
-    # Rows that wait for the node fail only after their time limit, hence the 3 s.
+    # The window need not shrink at once, so `during` begins 3 s after the pause.
     assert min(during + after) <= 0.6 * max(before), (before, during, after)
 
 

@@ -116,7 +116,7 @@ def stored(cql_type: CqlType, values: list[Any]) -> Any:
 
 
 def every(rows: int = 23) -> Any:
-    """Returns a batch with a column of each type, with nulls."""
+    """Returns a batch with a column of each type in `VALUES`, with nulls."""
     columns, fields = [], []
     for name, text in NAMES.items():
         values = [None if n % 5 == 4 else VALUES[text][n % len(VALUES[text])] for n in range(rows)]
@@ -128,12 +128,18 @@ def every(rows: int = 23) -> Any:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Returns whether two arrays have equal cells: NaN equals NaN, 0.0 does not equal -0.0."""
+    """Returns whether two arrays have the same type and equal cells.
+
+    NaN equals NaN, and 0.0 does not equal -0.0.
+    """
     return left.type == right.type and bare(left) == bare(right)
 
 
 def bare(array: Any) -> list[Any]:
-    """Returns the cells of an array, also those without a Python value."""
+    """Returns the cells of an array in a comparable form.
+
+    Dates and times are numbers, because Python's classes cannot hold all of them.
+    """
     is_, of, valid = pa.types, array.type, array.is_valid().to_pylist()
     if isinstance(array, pa.ExtensionArray):
         return bare(array.storage)
@@ -172,7 +178,7 @@ def expect(
 
 
 def written(path: Path, batch: Any, parts: int = 1, **options: Any) -> Path:
-    """Writes the rows of a batch to a file, in `parts` slices, and returns its path."""
+    """Writes the rows of a batch to a file, in at most `parts` slices, and returns its path."""
     with open_sink(path, schema=batch.schema, **options) as sink:
         step = -(-batch.num_rows // parts) or 1
         for begin in range(0, batch.num_rows, step):
@@ -181,12 +187,15 @@ def written(path: Path, batch: Any, parts: int = 1, **options: Any) -> Path:
 
 
 def opened(path: Path, types: dict[str, str] = COUNTED) -> Any:
-    """Returns all rows of files."""
+    """Returns all batches of a file, each with the number of its first row."""
     return read(open_source(path, types=types))
 
 
 def read(source: Source, skip: Callable[[int, int], bool] | None = None) -> Any:
-    """Returns all batches. Without `skip` it checks the row numbers."""
+    """Returns all batches of a source, each with the number of its first row.
+
+    Without `skip`, this function checks the row numbers.
+    """
     found = list(source.batches(skip))
     if skip is None:
         expected = 0
@@ -401,7 +410,7 @@ FRACTIONS += ["01", ".5", "1.", "null", "NaN", '"1"']
 
 
 def test_lists_of_numbers(tmp_path: Path) -> None:
-    """Lists that Arrow parses are equal to those that the JSON decoder parses."""
+    """Lists that Arrow parses are equal to the lists that the JSON decoder parses."""
     rng, quick = random.Random(7), 0
     for _ in range(4000):
         kind = rng.choice(["float", "double", "tinyint", "smallint", "int", "bigint"])

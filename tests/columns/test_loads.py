@@ -1,4 +1,4 @@
-"""Loads columns into tables, reads them again, and compares the values."""
+"""Loads columns into tables, reads the tables, and compares the values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def keyspaces(session: turbocql.Session, loaded: None) -> None:
 
 
 def found(session: Any, where: str, columns: str = "*") -> list[tuple[Any, ...]]:
-    """Returns the rows of a table without the key, in the order of their key."""
+    """Returns the rows of a table in the order of the key, without the key."""
     wanted = columns if columns == "*" else f"k, {columns}"
     rows = session.execute(f"SELECT {wanted} FROM {where}", rows="tuple").all()
     return [row[1:] for row in sorted(rows, key=lambda row: row[0])]
@@ -82,7 +82,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "batches": lambda rows: rows.batches(rows_per_batch=5),
 }
 NOT_KEPT = {
-    # These consumers may change values of these types.
+    # Each of these consumers may change values of the type beside it.
     ("duckdb", "date"),
 }
 
@@ -442,7 +442,7 @@ def test_data_that_changes_meanwhile(session: Any) -> None:
     texts = ["a"] * 2000
 
     class Shrinking(dict[str, Any]):
-        """A dict whose column becomes shorter after the first piece was taken."""
+        """A dict. The test makes a column shorter after it has read the first piece."""
 
     data = Shrinking({"k": np.arange(2000, dtype="i4"), "s": texts})
     found_pieces = columns_of(data)
@@ -476,7 +476,7 @@ def test_producers_that_fail(session: Any) -> None:
         assert expected is None or ("no more" in said and "after 1 rows" in said), said
         reader = pa.RecordBatchReader.from_batches(schema, batches(error))
         refused((BulkError, KeyboardInterrupt), partial(session.load, where, reader))
-    # The report has the rows before the failure, with their numbers.
+    # The report counts the rows before the failure, and has the numbers of the rows that failed.
     wide = table(session, "a int, v vector<int, 2>", "wide")
     good = pa.table({"k": pa.array(range(10), pa.int32()), "v": [[1, 2]] * 9 + [[1]]})
     good = good.set_column(1, "v", good["v"].cast(pa.list_(pa.int32())))

@@ -1,4 +1,4 @@
-"""Loads tables from files, compares them, and writes them to files."""
+"""Tests loads of files into tables, comparisons of tables with files, and unloads to files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def keyspace(session: turbocql.Session) -> None:
 
 
 def rows_of(count: int, salt: int = 0) -> pa.Table:
-    """Returns rows whose cells depend on the row's number and on `salt`."""
+    """Returns rows whose cells depend on the row's number. `salt` changes the names and ratios."""
     start = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
     return pa.table(
         {
@@ -57,13 +57,13 @@ def rows_of(count: int, salt: int = 0) -> pa.Table:
 
 
 def written(directory: Path, count: int = ROWS, name: str = "rows.parquet") -> Path:
-    """Writes a Parquet file of several row groups, and returns its path."""
+    """Writes a Parquet file with 4,000 rows in each row group, and returns its path."""
     pq.write_table(rows_of(count), directory / name, row_group_size=4000)
     return directory / name
 
 
 def table(session: Any, name: str = "t") -> str:
-    """Creates a table for these rows, and returns its full name."""
+    """Creates a table for the rows of `rows_of`, and returns its full name."""
     session.execute(f"DROP TABLE IF EXISTS {SPACE}.{name}")
     session.execute(
         f"CREATE TABLE {SPACE}.{name} (k bigint PRIMARY KEY, name text, ratio double, at timestamp)"
@@ -92,7 +92,7 @@ def test_files_are_loaded_row_for_row(session: Any, tmp_path: Path) -> None:
     last = told[-1]
     assert (last.rows, last.share, last.ended, last.failed) == (ROWS, 1.0, True, 0)
     assert last.bytes > 20 * ROWS
-    # Loads files by a pattern and as a list; row numbers continue from file to file.
+    # A load reads all files that match a pattern, and all files of a list.
     parts = [written(tmp_path, 1000, f"part-{number}.parquet") for number in range(3)]
     where = table(session)
     assert session.load(where, str(tmp_path / "part-*.parquet")).rows == 3000
@@ -243,7 +243,7 @@ def test_rejects_tell_the_row_and_the_error(session: Any, tmp_path: Path) -> Non
     assert [line["row"] for line in lines] == [77, 4999]
     assert lines[0]["data"] == {"k": 77, "name": names[77]}
     assert "65535" in lines[0]["error"] or "65,535" in lines[0]["error"], lines[0]["error"][:200]
-    # Only the rows that failed are tried again.
+    # The resumed load writes only the rows that failed.
     again = session.load(
         f"{SPACE}.named", tmp_path / "bad.parquet", resume=checkpoint, raise_failures=False
     )
@@ -307,7 +307,8 @@ def test_damaged_and_foreign_checkpoints_are_refused(session: Any, tmp_path: Pat
     session.execute(
         f"CREATE TABLE {where} (k bigint PRIMARY KEY, name text, ratio float, at timestamp)"
     )
-    # The table was replaced: a column does not fit, or the checkpoint is of the old table.
+    # The new table has another type of `ratio`, and the checkpoint is of the old table. The load
+    # fails for either reason.
     refused((ConfigError, EncodeError), partial(session.load, where, path, resume=checkpoint))
     refused(OSError, partial(session.load, where, path, resume=tmp_path / "nothing"))
 
@@ -372,7 +373,7 @@ def test_rows_that_cannot_be_read_are_rejected(session: Any, tmp_path: Path) -> 
             assert (told[1]["data"], told[2]["data"]) == (texts[7], "[70000]")
         keys = {row.k for row in session.execute(f"SELECT k FROM {where}")}
         assert keys == set(range(count)) - set(bad)
-        # The checkpoint does not claim the bad rows, so they fail again.
+        # The checkpoint does not list the bad rows as acknowledged, so they fail again.
         again = session.load(where, tmp_path / name, resume=checkpoint, **options)
         assert (again.rows, again.succeeded, len(again.failures)) == (4, 0, 4)
         assert [json.loads(it) for it in rejects.read_text().splitlines()] == told
@@ -496,7 +497,7 @@ def test_a_rate_is_kept(session: Any, tmp_path: Path) -> None:
     assert time.monotonic() - began > 1.3
     began = time.monotonic()
     session.load(where, path, rate_limit="100 kB/s", columns=["k"])
-    # Each row has a key of eight bytes and its length: more than 20 kB in all.
+    # Each row is a key of eight bytes with a length of four bytes. All rows have 36 kB.
     assert time.monotonic() - began > 0.2
     for wrong in (0, -1, "fast", True, "5 parsecs"):
         refused(ConfigError, partial(session.load, where, path, rate_limit=wrong))
@@ -597,7 +598,7 @@ def test_asynchronous_sessions_do_the_same(session: Any, point: str, tmp_path: P
 
 
 def test_memory_is_bounded(session: Any, point: str, tmp_path: Path) -> None:
-    """A process loads a file of some 150 MB with far less memory."""
+    """A process that loads a file of 150 MB needs less than 110 MB more memory."""
     session.execute(f"DROP TABLE IF EXISTS {SPACE}.wide")
     session.execute(f"CREATE TABLE {SPACE}.wide (k int PRIMARY KEY, v blob)")
     path = tmp_path / "wide.parquet"

@@ -46,7 +46,7 @@ def read(session: turbocql.Session, consumer: str) -> Iterator[pa.RecordBatch]:
 
 
 def main() -> None:
-    # The session is deliberately not closed, as in programs that forget to.
+    # This program does not close the session, because some programs forget to close it.
     session = turbocql.connect(sys.argv[1])
     make(session)
     found = read(session, sys.argv[2])
@@ -54,7 +54,8 @@ def main() -> None:
         sys.setswitchinterval(1000)
     print(next(found).num_rows)
     if sys.argv[2] == WAITING:
-        # Gives the thread time to request the GIL, which it gets only after the program's end.
+        # This loop holds the GIL while the thread requests it. The thread gets the GIL only after
+        # the program's end.
         begun = time.perf_counter()
         while time.perf_counter() - begun < 0.3:
             pass
