@@ -3,9 +3,9 @@
     python tests/golden/capture.py            every file
     python tests/golden/capture.py date time  these files
 
-Every value is inserted as a CQL literal. The files hold the server's own bytes and the text of its
-`toJson`. turbocql's codec is not used, because the tables are its reference. A literal that the
-server refuses ends the run. Nothing in the files is written by hand.
+Every value is inserted as a CQL literal. The files hold the bytes that the server stores and the
+text of its `toJson`. turbocql's codec is not used, because the files are the reference for that
+codec. A literal that the server refuses ends the run. Nothing in the files is written by hand.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SERVER_ERROR = 0x0000
 
 @dataclass(frozen=True)
 class Table:
-    """The literals of one CQL type. `udt` describes the UDT that the type contains.
+    """The literals of one CQL type. `udt` describes the UDT that the type is or contains.
 
     `then` is a statement that is executed after the values are stored and before they are read.
     """
@@ -205,7 +205,8 @@ DATES = [
     "'9999-12-31'",
     "'-0001-01-01'",
     "'-5877641-06-23'",
-    # Days as they are stored, with 2^31 as the epoch: years before 1 and after 9999, both limits.
+    # These numbers are days as the server stores them; 2^31 is 1970-01-01. They include both limits
+    # and years before 1 and after 9999.
     "0",
     "1",
     "2146764484",
@@ -295,11 +296,11 @@ CONTACT = _udt("contact", name="text", home="frozen<address>", phones="frozen<se
 POINT = _udt(
     "point", x="double", y="double", label="text", seen="timestamp", tags="frozen<list<int>>"
 )
-# Created without its last field; `ALTER TYPE` adds it after values were stored.
+# `create_types` omits the last field of this type. `ALTER TYPE` adds it after values are stored.
 GROWN = _udt("grown", street="text", zip="int")
 QUOTED = _udt("Quoted Name", **{"Mixed Case": "int", 'a"b': "text"})
 
-# Types whose values have at least one byte, but whose cells may be empty, which is not null.
+# Each value of these types has at least one byte. A cell may still be empty, which is not a null.
 EMPTIES = [
     *("int", "bigint", "varint", "float", "double", "decimal", "boolean"),
     *("uuid", "timeuuid", "inet", "timestamp"),
@@ -474,7 +475,7 @@ STEMS: dict[str, list[Table]] = {
 
 
 def capture(connection: Connection, number: int, table: Table) -> Iterator[dict[str, object]]:
-    """Stores each literal in a new table, and yields a line for each stored value."""
+    """Stores the literals in a new table, and yields a line for each stored value."""
     name = f"golden.t{number}"
     connection.query(f"CREATE TABLE {name} (k int PRIMARY KEY, v {table.cql_type})")
     for key, literal in enumerate(table.literals):
@@ -496,7 +497,10 @@ def capture(connection: Connection, number: int, table: Table) -> Iterator[dict[
 
 
 def to_json(connection: Connection, name: str, key: int) -> str | None:
-    """Returns the server's JSON of the value, or None if the server fails, as for short tuples."""
+    """Returns the server's JSON of the value, or None if it returns a null or fails.
+
+    The server fails for tuples that were stored without their last fields.
+    """
     try:
         text = connection.query(f"SELECT toJson(v) FROM {name} WHERE k = {key}").rows[0][0]
     except ProbeError as error:

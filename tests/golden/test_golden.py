@@ -1,8 +1,8 @@
 """Decodes the bytes that a real Cassandra stored, and encodes the values again.
 
-The expected values come from the server's `toJson` text. Where that text loses information, they
-come from the literal: for NaN and infinities, for timestamps beyond Python's calendar, and for
-short tuples, for which `toJson` fails.
+The expected values come from the server's `toJson` text. Some come from the literal, because the
+text lacks them: NaN, infinities, timestamps of numeric literals, and short tuples, for which
+`toJson` fails.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ NANOSECONDS = {
 
 def _lines() -> Iterator[tuple[str, dict[str, Any]]]:
     for path in sorted(FOLDER.glob("*.jsonl")):
-        # splitlines() would also split at line separators inside a JSON string.
+        # splitlines() would also split at the line separators that JSON strings may contain.
         for number, text in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
             if text:
                 yield f"{path.stem}-{number}", json.loads(text)
@@ -107,7 +107,7 @@ def quoted(name: str) -> str:
 
 
 def with_fields(text: str) -> str:
-    """Returns the type in the codec's syntax: each UDT's name is followed by its fields."""
+    """Returns the type in the codec's syntax, in which a UDT's fields follow its name."""
 
     def expand(found: re.Match[str]) -> str:
         fields = UDTS.get(found[0].strip('"'))
@@ -124,7 +124,7 @@ class Expected:
 
     def __init__(self, line: dict[str, Any]) -> None:
         self.literal: str = line["literal"]
-        # The numbers that JSON shows as null, in the order of the literal.
+        # These parts of the literal are null in the JSON. They are in the order of the literal.
         self.hidden = re.findall(r"-?NaN|-?Infinity|null|3\.4028236e38", self.literal)
         self.value = self.read(parse(line["type"]), self.tree(line["json"]))
 
@@ -185,7 +185,7 @@ class Expected:
         return tuple(elements) if hashable else elements
 
     def key(self, kind: Type, text: str) -> Any:
-        """Parses a key of a JSON object, which is always a string."""
+        """Parses a key of a JSON object. Such a key is a string, whatever the type of the map."""
         if kind.name in INTEGERS or kind.name in UDTS or kind.parts:
             return json.loads(text, parse_float=Decimal)
         return text
@@ -251,7 +251,7 @@ class Expected:
 
 
 def exact(value: Any) -> Any:
-    """Returns a form whose equality includes types, signs of zeros, NaNs and scales."""
+    """Returns a form that is equal only if types, signs of zeros, NaNs and scales are equal."""
     if isinstance(value, float):
         return "float", struct.pack(">d", value)
     if isinstance(value, Decimal):
