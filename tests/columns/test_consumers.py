@@ -112,7 +112,7 @@ CONSUMERS: dict[str, Callable[[Any], int]] = {
     "nanoarrow": lambda rows: len(nanoarrow.ArrayStream(rows).read_all()),
 }
 REFUSED = {("pandas", "time"), ("pandas", "vector<uuid, 1>")}
-"""Types that `DataFrame.from_arrow` refuses but `to_pandas()` takes: times with nanoseconds, and
+"""Types that `DataFrame.from_arrow` refuses and `to_pandas()` accepts: times with nanoseconds, and
 UUIDs inside other types."""
 
 

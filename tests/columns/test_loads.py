@@ -442,7 +442,7 @@ def test_data_that_changes_meanwhile(session: Any) -> None:
     texts = ["a"] * 2000
 
     class Shrinking(dict[str, Any]):
-        """A dict. The test makes a column shorter after it has read the first piece."""
+        """A dict with a column that the test shortens after it has read the first piece."""
 
     data = Shrinking({"k": np.arange(2000, dtype="i4"), "s": texts})
     found_pieces = columns_of(data)

@@ -308,7 +308,7 @@ def test_damaged_and_foreign_checkpoints_are_refused(session: Any, tmp_path: Pat
         f"CREATE TABLE {where} (k bigint PRIMARY KEY, name text, ratio float, at timestamp)"
     )
     # The new table has another type of `ratio`, and the checkpoint is of the old table. The load
-    # fails for either reason.
+    # reports one of these two errors.
     refused((ConfigError, EncodeError), partial(session.load, where, path, resume=checkpoint))
     refused(OSError, partial(session.load, where, path, resume=tmp_path / "nothing"))
 

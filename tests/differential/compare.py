@@ -60,7 +60,7 @@ class TypeReport:
             self.compare(Case(way, shape, odd, protocol))
         if not again:
             return
-        # Each driver must take the values that either driver has decoded.
+        # Compares how both drivers encode the values that each driver has decoded.
         for read in (our_decode, their_decode):
             value = read(shape, data, protocol)
             if value is not None and not isinstance(value, Refusal):

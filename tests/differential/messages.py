@@ -176,7 +176,8 @@ def theirs(kind: str, version: int, case: Case) -> bytes:
             )
             message.keyspace = case["keyspace"]
             if version >= 5:
-                # In version 5 this only makes the reference write the flag for skipped metadata.
+                # In version 5, this feature only makes the reference write the flag for skipped
+                # metadata.
                 features = ProtocolFeatures(use_metadata_id=True)
     body = io.BytesIO()
     message.send_body(body, version, features)

@@ -43,8 +43,8 @@ class RoutingReport:
 def compare_keys(part: int, count: int, seed: int) -> RoutingReport:
     """Compares keys of random values, and the tokens of the keys and of random byte strings.
 
-    `count` is the number of byte strings, and of keys before those with other encodings are left
-    out.
+    `count` is the number of byte strings, and of drawn keys. A key is compared only if both drivers
+    encode its values alike.
     """
     rng, generator, report = Random(seed + part), Generator(seed + part), RoutingReport()
     for _ in range(count):

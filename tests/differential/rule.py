@@ -21,7 +21,7 @@ class Rule:
     name: str
     section: str
     reason: str
-    """Why turbocql is right to differ."""
+    """The reason why turbocql differs."""
     claims: Callable[[Difference], bool]
     """Returns whether the rule covers a difference. A rule should cover as few as possible."""
     example: Case

@@ -1,4 +1,4 @@
-"""Lists the rules of the intended differences. docs/differences.md explains each rule by its name.
+"""Lists the rules of the intended differences. docs/differences.md has each rule under its name.
 
 A difference fails the tests if no rule claims it, or if more than one rule claims it.
 """

@@ -40,9 +40,9 @@ def _unordered(d: Difference) -> bool:
 
 
 def _unindexed(d: Difference) -> bool:
-    """Returns whether a value has no `__getitem__`, such as a dict view.
+    """Returns whether only the reference encodes a value without `__getitem__` as a tuple.
 
-    It returns False for sets and mappings.
+    Dict views are such values. Sets and mappings have another rule.
     """
     other = isinstance(d.given, (set, frozenset, Mapping)) or hasattr(d.given, "__getitem__")
     return only_they_take(d, "tuple") and not other
@@ -98,7 +98,10 @@ def _turned(d: Difference) -> bool:
 
 
 def _no_record(d: Difference) -> bool:
-    """Returns whether a value has none of the fields, or has parts without names."""
+    """Returns whether only the reference encodes a value that is no record as a UDT.
+
+    Scalars, values with none of the fields, and values with `__getitem__` are no records.
+    """
     if not only_they_take(d, "udt") or isinstance(d.given, (list, tuple, Mapping)):
         return False
     named = any(hasattr(d.given, name) for name in d.shape.names)

@@ -88,7 +88,7 @@ def _blobs_by_constructor(d: Difference) -> bool:
 
 
 def _addresses(d: Difference) -> bool:
-    """Returns whether a value is IPv4 text other than four plain decimal numbers."""
+    """Returns whether only the reference encodes an IPv4 text other than four plain numbers."""
     if not only_they_take(d, "inet") or not isinstance(d.given, str):
         return False
     plain = gives(ipaddress.IPv4Address, d.given)

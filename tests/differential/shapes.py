@@ -192,7 +192,7 @@ NASTY = (
 
 
 def vectors() -> list[Shape]:
-    """Returns a vector type for each type of elements."""
+    """Returns a vector type for each scalar type except `counter`, and for five compound types."""
     elements = [Shape(kind) for kind in SCALARS if kind != "counter"]
     texts = ("list<int>", "set<text>", "map<int, text>", "tuple<int, text>", "v{a int, b text}")
     elements += [parse(text) for text in texts]

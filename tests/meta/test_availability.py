@@ -13,7 +13,7 @@ from tests.meta.sources import ROOT
 def _outcomes() -> list[list[Any]]:
     """Returns the outcomes of 20 s with one request per second, for a fault at 4.5 s."""
     outcomes: list[list[Any]] = [[due, due + 0.25, "", False] for due in range(20)]
-    outcomes[5] = [5, 6.5, "", False]  # answered late
+    outcomes[5] = [5, 6.5, "", False]  # This request is answered late.
     outcomes[6] = [6, 6.1, "ConnectionLost", True]
     outcomes[7] = [7, 17.0, "RequestTimeout", False]
     outcomes[16] = [16, None, "NoOutcome", False]

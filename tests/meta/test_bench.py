@@ -42,7 +42,7 @@ def _imported(path: Path) -> set[str]:
 @pytest.mark.parametrize("folder", sorted(LAYERS))
 def test_a_folder_imports_only_those_below_it(folder: str) -> None:
     uses = {path: _imported(path) for path in (ROOT / "bench" / folder).rglob("*.py")}
-    # This program imports a client, because it runs in the environment with scylla-driver.
+    # worker.py imports a client, because worker.py runs in the environment with scylla-driver.
     uses[ROOT / "bench" / "suites" / "engines" / "worker.py"] = set()
     assert {path: used for path, used in uses.items() if used - LAYERS[folder]} == {}
 

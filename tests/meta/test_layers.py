@@ -157,7 +157,7 @@ OUTSIDE: dict[str, set[str]] = {
     "crates/accel": {"pyo3"},
     ".": {"pyo3"},
 }
-"""The external crates that each crate depends on, of the four that the layers restrict."""
+"""The crates that each crate depends on, among pyo3, tokio, scylla and scylla-cql."""
 
 
 @pytest.mark.parametrize("crate", CRATES)

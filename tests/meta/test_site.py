@@ -90,9 +90,9 @@ def test_links_work_where_the_sources_are_read(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_pages_read_the_same_on_the_site(page: Path) -> None:
-    """Python's Markdown hides unknown tags and needs an empty line before a list.
+    """Python's Markdown hides unknown tags, and needs an empty line before a list.
 
-    Code hosts do neither.
+    Code hosts do not need the empty line.
     """
     text = without_code(page)
     assert not re.search(r"<(?!picture>)\w[\w ]*>", text), (

@@ -1,4 +1,4 @@
-"""Tests the tables on the page of the whole-table benchmark, and targets that are not on it."""
+"""Tests the tables of the whole-table benchmark's page, and targets, which the page omits."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["Outcome", "limited"]
 
 Outcome = tuple[type[BaseException] | None, str]
-"""The class of the exception, or None, and its message or the repr of the result."""
+"""The class and message of the exception, or None and the repr of the result."""
 
 
 def limited(call: Callable[[], Any], *, memory: int = 1 << 30, seconds: int = 20) -> Outcome:

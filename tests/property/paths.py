@@ -42,7 +42,7 @@ UDT = 'address{street text, "Zip Code" int, tags frozen<set<text>>}'
 COMPOSITE = "'org.apache.cassandra.db.marshal.CompositeType(Int32Type,UTF8Type)'"
 CUSTOM = "'org.example.Custom'"
 UNBOUNDED = {"ascii", "text", "blob", "varint", "decimal", CUSTOM, COMPOSITE, UDT}
-"""Types whose values are still valid with an additional byte."""
+"""Types whose encoded values stay valid with an additional byte."""
 
 
 class Sized:

@@ -118,7 +118,7 @@ def damaged_bodies() -> Iterator[tuple[str, bytes]]:
 
 
 def results() -> Iterator[tuple[str, Path, bool]]:
-    """Yields the name of each call, the call, and whether it must be refused."""
+    """Yields the name of each call, the call, and whether the call must be refused."""
     described = [CqlType(cql_type) for _, cql_type in PAIR]
     known = [(name, cql_type) for (name, _), cql_type in zip(PAIR, described, strict=True)]
 

@@ -132,7 +132,7 @@ def test_rows_in_cycles_are_collected(kind: Kind) -> None:
 
 
 def test_threads_share_a_decoder() -> None:
-    """The threads decode more different metadata than the decoder caches, and bad bodies."""
+    """The threads decode bad bodies too, and more different metadata than the decoder caches."""
     decoder = RowsDecoder("dict")
     bodies = [
         result([(f"n{i}", "uuid"), ("l", "list<text>")], [[bytes(16), counted(b"a")]] * (i % 4))

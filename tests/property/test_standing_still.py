@@ -46,14 +46,14 @@ def unburdened() -> Iterator[None]:
 
 
 def growth(call: Callable[[], object], repeats: int) -> dict[str, int]:
-    """Returns how many references, allocated blocks and 16 bytes of memory `repeats` calls add."""
+    """Returns how many references, blocks and units of memory `repeats` calls add."""
     gc.collect()
     blocks, references, memory = sys.getallocatedblocks(), counts(), resident()
     for _ in range(repeats):
         call()
     gc.collect()
     grown = {name: sys.getrefcount(one) - references[name] for name, one in WATCHED.items()}
-    # The unit is the smallest allocation, which takes 16 bytes.
+    # The unit of memory is the smallest allocation, which takes 16 bytes.
     grown["memory"] = (resident() - memory) // 16
     grown["blocks"] = sys.getallocatedblocks() - blocks
     return grown

@@ -1,4 +1,4 @@
-"""Shared fixtures of tests of whole tables: a keyspace, tables, loads and the command line."""
+"""Shared fixtures of tests of whole tables: a session, tables, the command line and files."""
 
 from __future__ import annotations
 

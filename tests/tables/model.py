@@ -53,7 +53,7 @@ UDTS = (PAIR, DEEP)
 _PARTITIONS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "blob", "timestamp", "varint")
 _CLUSTERINGS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "date", "time", "timestamp")
 # The server has no sets of durations. Floats have NaN and two zeros, and decimals have many forms
-# of one number. As set elements or map keys, these three types would test the server's comparison.
+# of one number. As set elements or map keys, both would test how the server compares.
 _ELEMENTS = sorted(_BY_NAME.keys() - {"duration", "float", "double", "decimal"})
 
 
@@ -91,7 +91,7 @@ class Write(NamedTuple):
 
     partition: str
     row: str | None
-    """The clustering key; `None` where only static columns are written."""
+    """The clustering key; `None` if only static columns are written."""
     cells: dict[str, Any]
     time: int | None
     """The write time; `None` stands for the server's time."""
@@ -146,7 +146,7 @@ class Shape:
 
 
 def generated_shape(seed: int, rng: random.Random) -> Shape:
-    """Returns a random table. Six successive seeds give each type at least one regular column."""
+    """Returns a random shape. Six successive seeds give each type at least one regular column."""
     columns = [
         Column(f"p{number}", _BY_NAME[rng.choice(_PARTITIONS)], "partition", False)
         for number in range(rng.choice([1, 1, 2]))
@@ -181,7 +181,7 @@ def _static_kind(rng: random.Random) -> int:
 
 
 def _column(rng: random.Random, name: str, role: Role, number: int) -> Column:
-    """Returns a column whose type is chosen by its number."""
+    """Returns a column whose type is chosen by `number`."""
     if number >= len(_OWN):
         return Column(name, SCALARS[number - len(_OWN)], role, False)
     chosen, element = _OWN[number], _BY_NAME[rng.choice(_ELEMENTS)]
@@ -324,7 +324,7 @@ class Model:
     """The possible static cells of each partition written since the last `settle`, by column."""
 
     def take(self, writes: Sequence[Write], now: int, *, begun: bool = False) -> None:
-        """Records the possible results of writes in any order. With `begun`, any may be missing."""
+        """Records the possible results of writes in any order. With `begun`, writes may be lost."""
         names = {column.name for column in self.shape.of("static")}
         of_rows: dict[tuple[str, str], list[tuple[Row, int]]] = {}
         of_statics: dict[str, list[tuple[Row, int]]] = {}

@@ -1,4 +1,4 @@
-"""Tests that lists that are not frozen have no repeated elements after repeated loads."""
+"""Tests that repeated loads repeat no elements of lists that are not frozen."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ with turbocql.connect(point, timeout_s=60) as session:
 
 @dataclass
 class Story:
-    """A table, its model, and a log of what was done to them."""
+    """A table, its model, and a log of the steps."""
 
     seed: int
     session: turbocql.Session

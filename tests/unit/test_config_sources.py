@@ -634,7 +634,7 @@ def test_every_field_can_be_given_everywhere() -> None:
             assert convert(name, about.annotation, defaults[name]) == defaults[name]
             text = defaults[name]
             if not isinstance(text, (str, int, float, tuple)):
-                continue  # the setting is a table
+                continue  # The setting is a table.
             text = ",".join(text) if isinstance(text, tuple) else str(text)
             assert convert(name, about.annotation, text) == defaults[name]
     assert [name for name, about in fields_of(Config).items() if not about.shown] == [

@@ -10,7 +10,7 @@ from turbocql._files.atomic import drop_temporary, forget_temporary, replace_fil
 
 
 def ended(tmp_path: Path, program: str) -> list[str]:
-    """Runs a program, and returns the names of the files in `tmp_path` after it."""
+    """Runs a program, and returns the names of the files that it leaves in `tmp_path`."""
     begin = (
         "from pathlib import Path\n"
         "from turbocql._files.atomic import *\n"

@@ -1,4 +1,4 @@
-"""Tests the tree of exceptions against the drawing in the docstring of `turbocql.errors`."""
+"""Tests the exceptions of `turbocql.errors`: their tree, attributes, pickles and messages."""
 
 from __future__ import annotations
 

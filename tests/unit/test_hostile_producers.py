@@ -81,8 +81,8 @@ class Producer:
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
-        # A consumer moves structs to other addresses, so `private_data` identifies a struct. It is
-        # the index of the struct in both lists, plus one.
+        # A consumer moves structs to other addresses, so `private_data` identifies a struct. The
+        # index of the struct in both lists is `private_data` minus one.
         self.structs: list[Any] = []
         self.releases: list[int] = []
         self.handed_over: set[int] = set()

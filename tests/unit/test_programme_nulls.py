@@ -1,4 +1,4 @@
-"""Tests nulls in collections: FF FF FF FF at every depth, decoded to `None`."""
+"""Tests nulls in collections. At every depth, FF FF FF FF decodes to `None`."""
 
 from __future__ import annotations
 

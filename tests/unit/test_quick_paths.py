@@ -127,7 +127,7 @@ CORRUPTED = [
     *((name, "tracking") for name in PATHS if name in TRACKED),
 ]
 BUILT_ON = {"encode": {"big ints", "serialize"}, "records": {"uuids", "addresses", "times"}}
-"""The paths that depend on each path. If the path is off, they are off too."""
+"""The paths that depend on each path. If a path is off, the paths that depend on it are off too."""
 
 
 @pytest.mark.parametrize(("name", "fault"), CORRUPTED)
@@ -186,7 +186,7 @@ def test_what_somebody_has_put_in_the_place_of_a_class(replacement: str) -> None
 
 
 def test_a_probe_that_raises_leaves_its_path_off() -> None:
-    """The quick path makes UUIDs that the GC does not track. A tracked UUID shows the safe path."""
+    """The GC does not track UUIDs of the quick path. A tracked UUID shows that the path is off."""
     run_here(
         "import gc, uuid\nown = uuid.UUID.__eq__\n"
         "def fail(self, other):\n    raise RuntimeError\n"

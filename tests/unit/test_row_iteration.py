@@ -120,7 +120,7 @@ def test_an_async_page_that_fails_is_requested_again() -> None:
 def test_a_row_is_taken_when_its_step_is_awaited() -> None:
     async def program() -> None:
         rows = steps(ROWS)
-        rows.__anext__()  # never awaited: no row is lost
+        rows.__anext__()  # This step is never awaited, and no row is lost.
         first, second = rows.__anext__(), rows.__anext__()
         assert await second == ROWS[0]
         assert await first == ROWS[1]

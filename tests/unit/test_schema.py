@@ -341,7 +341,7 @@ def test_views_that_indexes_make_are_not_made_twice() -> None:
         "j_index": None,
     }
     assert ["VIEW ks.j_index" in one for one in made.statements()] == [False, False, False, True]
-    # Cassandra's indexes have no views, so a view with such a name is an ordinary view.
+    # Cassandra's indexes have no views, so the view `i_index` is an ordinary view.
     made = keyspace(indexes=[index], views=views)
     assert [view.index for view in made.views.values()] == [None, None]
     assert ["VIEW ks.i_index" in one for one in made.statements()][3] is True

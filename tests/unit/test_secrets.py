@@ -1,4 +1,4 @@
-"""Tests that no output shows a `Secret`, and that settings with secrets are pickled by option."""
+"""Tests that no output shows a `Secret`, and that pickling a secret needs `pickle_secrets`."""
 
 from __future__ import annotations
 
