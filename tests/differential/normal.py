@@ -53,7 +53,7 @@ def _is(value: Any, *classes: type) -> Any:
 
 
 def normal(shape: Shape, value: Any, *, ours: bool, hashable: bool = False) -> Any:
-    """Returns a hashable form. Two forms are equal only if the values are equal bit for bit."""
+    """Returns a hashable form. Forms are equal exactly if the values are equal bit for bit."""
     shape = shape.bare
     if value is None:
         return None

@@ -1,8 +1,8 @@
 """Decodes the bytes that a real Cassandra stored, and encodes the values again.
 
-The expected values come from the server's `toJson` text. Some come from the literal, because the
-text lacks them: NaN, infinities, timestamps of numeric literals, and short tuples, for which
-`toJson` fails.
+Most expected values come from the server's `toJson` text. The others come from the literal, because
+the text lacks or changes them. These are NaN, infinities, timestamps of numeric literals, and short
+tuples, for which `toJson` fails.
 """
 
 from __future__ import annotations
