@@ -275,8 +275,7 @@ def test_a_password_is_shown_nowhere(before: str, after: str, end: str) -> None:
         for one in chain(error):
             assert SECRET not in f"{one!r}{one}{vars(one)}"
     else:
-        # If `before` has the only @ of a valid URL, the secret is in a host or a keyspace. These
-        # may be shown.
+        # If `before` has the only @, the secret is in a host or a keyspace, and may be shown.
         assert "@" in before or SECRET not in repr(config)
 
 

@@ -284,8 +284,7 @@ def _inspect_driver() -> bool:
     _core.accel_values(*values)
     _core.accel_forget_refused()
     _core.accel_enable(True)
-    # Plans from an earlier acceleration may be out of date.
-    _core.accel_changed()
+    _core.accel_changed()  # Plans from an earlier acceleration may be out of date.
     return True
 
 
