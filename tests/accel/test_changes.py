@@ -255,6 +255,21 @@ def test_a_replaced_class_of_values_is_reported(monkeypatch: pytest.MonkeyPatch)
     assert seam.why == "cassandra.util.Date has been replaced"
 
 
+def test_a_replaced_watcher_of_types_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    accel.accelerate()
+    assert accel.status().notes == ()
+    metaclass = cqltypes.CassandraTypeType
+    with monkeypatch.context() as patch:
+        patch.setattr(metaclass, "__setattr__", type.__setattr__)
+        (note,) = accel.status().notes
+        assert note.endswith("cqltypes.CassandraTypeType.__setattr__ has been replaced")
+    with monkeypatch.context() as patch:
+        patch.setattr(metaclass, "__getattribute__", type.__getattribute__, raising=False)
+        (note,) = accel.status().notes
+        assert note.startswith("values are left to the driver")
+    assert accel.status().notes == ()
+
+
 def wrapped(function: Any) -> Callable[..., Any]:
     return lambda *arguments: function(*arguments)
 

@@ -4,6 +4,11 @@ The core looks them up when it first needs them. By then the process may have no
 left, or may be exiting. So the modules for sessions, codecs and frames import this one.
 """
 
+import decimal  # noqa: F401
+import ipaddress  # noqa: F401
+import numbers  # noqa: F401
+import uuid  # noqa: F401
+
 from .. import errors, types
 from . import cassandra_types, records, row_classes
 

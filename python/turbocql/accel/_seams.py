@@ -44,23 +44,35 @@ class TypeWatcher(Group):
             if name in WATCHED:
                 _core.accel_changed()
 
-        function_name = "cqltypes.CassandraTypeType"
-        for name, watcher in (("__setattr__", set_attribute), ("__delattr__", delete_attribute)):
+        replacements = {"__setattr__": set_attribute, "__delattr__": delete_attribute}
+        for name, watcher in replacements.items():
             # Pickled by the name under which it is found.
             watcher.__module__ = driver.cqltypes.__name__
             watcher.__name__, watcher.__qualname__ = name, f"CassandraTypeType.{name}"
+
+        def notes() -> list[str]:
+            found = [
+                f"changes of the driver's types are not noticed any more: {self.names[0]}.{name}"
+                " has been replaced"
+                for name, replacement in replacements.items()
+                if vars(metaclass).get(name) is not replacement
+            ]
+            if "__getattribute__" in vars(metaclass):
+                name = f"{self.names[0]}.__getattribute__"
+                found.append(f"values are left to the driver: {name} is not the driver's")
+            return found
+
         return [
             Patch(
-                metaclass, "__setattr__", function_name, set_attribute, _no_counts, is_listed=False
-            ),
-            Patch(
                 metaclass,
-                "__delattr__",
-                function_name,
-                delete_attribute,
+                name,
+                self.names[0],
+                replacement,
                 _no_counts,
                 is_listed=False,
-            ),
+                notes=notes,
+            )
+            for name, replacement in replacements.items()
         ]
 
 

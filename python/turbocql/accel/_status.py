@@ -69,7 +69,7 @@ class Status:
     """The values that were left to the driver's own `serialize`: CQL type, Python class and number,
     the most frequent first. At most 64 pairs of type and class are counted."""
     notes: tuple[str, ...] = ()
-    """What else is left to the driver, in words: models of the object mapper."""
+    """What else is left to the driver, or is not noticed, in words."""
 
     @property
     def native(self) -> int:

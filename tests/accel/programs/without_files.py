@@ -1,4 +1,9 @@
-"""Uses an accelerated driver when the process has no free file descriptor: nothing is imported."""
+"""Uses an accelerated driver when the process has no free file descriptor: nothing is imported.
+
+    python without_files.py [safe]
+
+With `safe`, the native core runs without quick paths, and few calls are native.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +107,8 @@ def main() -> None:
     assert accelerated == plain, [
         pair for pair in zip(plain, accelerated, strict=True) if pair[0] != pair[1]
     ]
-    assert accel.status().native > 50, accel.status()
+    if "safe" not in sys.argv:
+        assert accel.status().native > 50, accel.status()
 
 
 if __name__ == "__main__":
