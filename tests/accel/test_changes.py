@@ -182,11 +182,12 @@ def test_what_is_left_to_the_driver_is_reported(
         assert f"{owner.__module__}.{owner.__name__}.{name}" in why
         assert f"; by the driver from now on: {why}" in str(accel.status())
     assert reasons("cqlengine") == {""}
-    later = model()
-    used(later)
-    native, fallback = used(later)
-    assert native > 60
-    assert fallback == 0
+    used(cls, 40)
+    for used_model in (cls, model()):
+        used(used_model)
+        native, fallback = used(used_model)
+        assert native > 60
+        assert fallback == 0
 
 
 @NATIVE
@@ -212,9 +213,8 @@ def test_other_models_stay_native(monkeypatch: pytest.MonkeyPatch) -> None:
         assert text in note
     assert note[:40] in str(accel.status())
     monkeypatch.delattr(Own, "db_field_name")
-    # A model is planned again when it has changed itself.
-    Odd.changed = True
-    used(Odd)
+    # A model is planned again after 256 calls, or when its class has changed.
+    used(Odd, 40)
     assert used(Odd)[1] == 0
     assert accel.status().notes == ()
 

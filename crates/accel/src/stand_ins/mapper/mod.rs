@@ -29,6 +29,9 @@ const MAX_MODELS: usize = 256;
 /// A plan is made when a model is seen for the third time: for a class that a program makes for a
 /// single query, a plan costs more than it saves.
 const OFTEN: u32 = 3;
+/// A model that cannot be planned is planned again after so many calls: a class of its columns may
+/// have changed.
+const UNFIT_CALLS: u32 = 256;
 
 /// The state that the stand-ins of the mapper share.
 #[pyclass(frozen, module = "turbocql._core")]
@@ -113,8 +116,8 @@ enum PlanState {
     /// The plan does not keep the model's class alive. Another class at the same address has a
     /// different version.
     Planned(Arc<Plan>),
-    /// The version of a model that cannot be planned.
-    Unfit(u32),
+    /// The version of a model that cannot be planned, and the calls since it was last tried.
+    Unfit(u32, u32),
 }
 
 #[pymethods]
@@ -174,8 +177,18 @@ impl Mapper {
         let state = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         let seen = match state {
             Some(PlanState::Planned(plan)) if plan.is_current(class) => return Ok(Some(plan)),
-            Some(PlanState::Unfit(version)) if version == version::of(class) => return Ok(None),
-            Some(PlanState::Planned(_) | PlanState::Unfit(_)) => OFTEN,
+            Some(PlanState::Unfit(version, calls))
+                if version == version::of(class) && calls < UNFIT_CALLS =>
+            {
+                let entry = PlanState::Unfit(version, calls + 1);
+                let mut all = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+                let replaced = all.insert(key, entry);
+                drop(all);
+                // Another thread may have planned the model meanwhile: a class may have a finalizer.
+                drop(replaced);
+                return Ok(None);
+            }
+            Some(PlanState::Planned(_) | PlanState::Unfit(..)) => OFTEN,
             Some(PlanState::Seen(seen)) => seen + 1,
             None => 1,
         };
@@ -187,7 +200,7 @@ impl Mapper {
             if all.len() >= MAX_MODELS { std::mem::take(&mut *all) } else { HashMap::new() };
         let plan = match &entry {
             Some(PlanState::Planned(plan)) => Some(Arc::clone(plan)),
-            Some(PlanState::Seen(_) | PlanState::Unfit(_)) | None => None,
+            Some(PlanState::Seen(_) | PlanState::Unfit(..)) | None => None,
         };
         let replaced = entry.and_then(|entry| all.insert(key, entry));
         drop(all);
@@ -198,7 +211,7 @@ impl Mapper {
     #[cold]
     fn make_plan(&self, class: &Bound<'_, PyType>) -> PyResult<Option<PlanState>> {
         let py = class.py();
-        let unfit = || PlanState::Unfit(version::of(class));
+        let unfit = || PlanState::Unfit(version::of(class), 0);
         let description = match self.planner.bind(py).call1((class,)) {
             Ok(description) if !description.is_none() => description,
             Ok(_) => return Ok(Some(unfit())),
