@@ -33,7 +33,7 @@ SECTIONS: dict[str, Callable[[list[Sample]], list[str]]] = {
     "availability.jsonl": availability_section,
     "engines.jsonl": engines_section,
 }
-"""The tables to print after a run, by file of samples. Other suites print their own tables."""
+"""The tables to print after a run, by file of samples. Suites with other files print their own."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -140,7 +140,7 @@ def _run(suites: Sequence[Suite], options: Options) -> int:
             if options.keep:
                 samples.keep(KEPT / suite.file, run.samples, suite.subject)
     if is_measured:
-        # Imported late, because `pages` needs Matplotlib, which a run of instructions does not.
+        # `pages` is imported late: it needs Matplotlib, which a run of instructions does not need.
         from bench.report import pages
 
         pages.write(BUILD, BUILD / "pages")

@@ -46,7 +46,7 @@ def make(path: Path) -> None:
 
 
 def interrupt_at(session: turbocql.Session, requests: int) -> threading.Thread:
-    """Interrupts this process, as Ctrl-C does, after `requests` more requests of the session."""
+    """Starts a thread that interrupts this process after `requests` more requests. Returns it."""
     until = session.metrics().requests + requests
 
     def wait() -> None:

@@ -1,10 +1,11 @@
 """Generates the synchronous half of the package from the asynchronous half: `make format`.
 
-With --check, it writes nothing, and fails with a diff if a file would change. It removes `async`
-and `await`, replaces names, and makes these changes:
+With --check, the script writes nothing, and fails with a diff if a file would change. The script
+removes `async` and `await`, replaces names, and makes these changes:
 
 - `await op` becomes `op.wait()` for a native operation. `NATIVE` matches native operations:
-  variables `op`, and results of methods of the native core or of `_start_...`.
+  variables `op`, and results of methods of the native core and of methods `_start_...`, `_advance`
+  and `_trace`.
 - `await in_thread(work, argument)` becomes `work(argument)`.
 - A statement whose first line ends with `# async only` is left out, with the comments above it.
 - `# sync: code` becomes `code`.
@@ -124,7 +125,7 @@ def marked(code: str) -> str:
 
 
 class Tokens:
-    """The tokens of some code, and the replacements to make in it."""
+    """The tokens of some code, and the replacements to make in the code."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -168,14 +169,14 @@ class Tokens:
         raise SystemExit(f"a bracket is not closed:\n{self.code}")
 
     def last_of_primary(self, first: int) -> int:
-        """Returns the last token of a name or a group, with its attributes, calls and indexes."""
+        """Returns the index of the last token of the name or group with its calls and indexes."""
         last = self.closing(first) if self.text(first) == "(" else first
         while self.text(last + 1) in (".", "(", "["):
             last = last + 2 if self.text(last + 1) == "." else self.closing(last + 1)
         return last
 
     def is_call(self, opening: int) -> bool:
-        """Whether a parenthesis belongs to a call or a definition."""
+        """Returns whether a parenthesis belongs to a call or a definition."""
         before = self.text(opening - 1) if opening else ""
         is_name = before.isidentifier() and not keyword.iskeyword(before)
         return is_name or before in (")", "]")

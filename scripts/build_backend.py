@@ -1,7 +1,7 @@
 """The build backend of PEP 517: edits the crates, then calls maturin's backend.
 
-It works in a checkout and in an unpacked sdist. See edits/README.md. A wheel that is built without
-edits has `+unedited` in its version.
+The backend works in a checkout and in an unpacked sdist. See edits/README.md. A wheel that is built
+without edits has `+unedited` in its version.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def is_off() -> bool:
-    """Whether the environment asks for a build without edits."""
+    """Returns whether the environment asks for a build without edits."""
     return os.environ.get("CRATE_EDITS") == "off"
 
 
 def edit() -> None:
-    """Edits the crates. With `CRATE_EDITS=off` in the environment, removes the edits instead.
+    """Edits the crates. With `CRATE_EDITS=off` in the environment, cargo uses no edits.
 
     Raises: SystemExit, if an edit does not fit.
     """

@@ -63,7 +63,7 @@ HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@.*\n((?:[ +-].*\n|\n)
 
 
 class Unfit(Exception):
-    """An edit cannot be applied."""
+    """The copies or the configuration cannot be made."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def edits() -> list[Edit]:
 def sides(name: str, hunk: re.Match[str]) -> tuple[str, str]:
     """Returns the lines of a hunk before and after the edit.
 
-    Raises: Unfit, if their numbers differ from those in the head of the hunk.
+    Raises: Unfit, if the numbers of lines differ from those in the head of the hunk.
     """
     # An editor may have removed the space of an empty line.
     lines = [line if line.strip("\n") else " \n" for line in hunk[3].splitlines(keepends=True)]
@@ -140,7 +140,7 @@ def sources() -> dict[str, tuple[str, Path]]:
 def edited(source: Path, wanted: list[Edit]) -> dict[str, str]:
     """Returns the new text of each file that changes.
 
-    Raises: Unfit, if the text that an edit replaces is not in its file exactly once.
+    Raises: Unfit, if a file is missing, or does not have the text of an edit exactly once.
     """
     texts: dict[str, str] = {}
     for edit in wanted:
@@ -169,7 +169,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def copy(source: Path, target: Path, changed: dict[str, str]) -> None:
-    """Copies a crate with its changed files, and removes files that it does not have."""
+    """Copies a crate with its changed files. Removes files of the copy that the crate lacks."""
     kept = set()
     for path in sorted(source.rglob("*")):
         if path.is_dir() or path.name.startswith(".cargo"):
@@ -186,7 +186,8 @@ def copy(source: Path, target: Path, changed: dict[str, str]) -> None:
 def apply() -> str:
     """Makes the copies and the configuration. Returns a text that says what was done.
 
-    Raises: Unfit, if an edit cannot be applied.
+    Raises: Unfit, if an edit cannot be applied, if cargo fails, or if the configuration is not from
+    this script.
     """
     expect_own()
     by_crate: dict[str, list[Edit]] = {}
@@ -236,7 +237,7 @@ def expect_own() -> None:
 
 
 def main() -> int:
-    """Makes or removes the copies, as `CRATE_EDITS` says. Returns the exit status."""
+    """Makes the copies, or configures a build without them. Returns the exit status."""
     off = os.environ.get("CRATE_EDITS") == "off"
     try:
         print(remove() if off else apply())

@@ -1,7 +1,7 @@
 """Writes the programs of examples/engines and their output into docs/engines.md.
 
-`make engine-programs` runs it. It runs the programs on a real node. With --check, it does not write
-the page, but reports whether the page is up to date.
+`make engine-programs` runs this script, which runs the programs on a real node. With --check, the
+script does not write the page, but reports whether the page is up to date.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ CLEAN = {
 def interpreters(variable: str) -> dict[str, str]:
     """Returns executables by version: those in the environment variable, or one per version.
 
-    Without the variable, they are found with pyenv or on PATH.
+    Without the variable, the executables are found with pyenv or on PATH.
 
     Raises: SystemExit for an interpreter that is missing or does not run.
     """
@@ -49,7 +49,7 @@ def interpreters(variable: str) -> dict[str, str]:
 
 
 def candidates(version: str) -> Iterator[str]:
-    """Yields paths where an interpreter of this version may be, the latest release first."""
+    """Yields paths of this version's interpreters: pyenv's, the latest first, then that on PATH."""
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     releases = [path for path in root.glob(f"{version}.*") if path.name.split(".")[2].isdigit()]
     for path in sorted(releases, key=lambda path: int(path.name.split(".")[2]), reverse=True):
@@ -60,7 +60,7 @@ def candidates(version: str) -> Iterator[str]:
 
 
 def version_of(python: str) -> str | None:
-    """Returns the version, such as 3.12. `None` if it is not CPython or does not run."""
+    """Returns the version, such as 3.12, or `None` if this is not CPython or does not run."""
     try:
         ran = subprocess.run(
             [python, "-I", "-c", ABOUT], capture_output=True, text=True, env=CLEAN, timeout=60

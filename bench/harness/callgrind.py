@@ -53,7 +53,7 @@ def counted(command: list[str]) -> Iterator[tuple[str, Path]]:
 
     Yields what the program prints, and callgrind's file, which is deleted after the block.
 
-    Raises: Failed.
+    Raises: Failed if the program fails.
     """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
@@ -64,7 +64,7 @@ def counted(command: list[str]) -> Iterator[tuple[str, Path]]:
 def total(out: Path) -> int:
     """Returns the total number of instructions in a file that callgrind has written.
 
-    Raises: Failed.
+    Raises: Failed if the file has no total.
     """
     totals = _TOTAL.findall(out.read_text(encoding="utf-8", errors="replace"))
     if not totals:

@@ -1,7 +1,7 @@
 """The folders of the benchmarks, and the interpreters of their environments.
 
 scylla-driver and cassandra-driver both install the package `cassandra`, so each has an environment
-of its own. For another interpreter, each of the three drivers gets one more environment,
+of its own. For another interpreter, these two drivers and turbocql each get one more environment,
 `.venv-debian-NAME`. `python_of` makes such an environment if it is missing.
 """
 
@@ -47,8 +47,8 @@ def python_of(client: str, interpreter: Path | None = None) -> Path:
 
 
 def _make(environment: Path, client: str, interpreter: Path) -> None:
-    # turbocql itself is not installed: its module is in python/, and fits every interpreter of the
-    # same minor version.
+    # turbocql itself is not installed. Its module is in python/, and fits every interpreter of the
+    # minor version that the module was built for.
     packages = ["-r", f"{client}.txt"] if client in RIVALS else ["-c", "dev.txt", "numpy"]
     subprocess.run([interpreter, "-m", "venv", environment], check=True)
     pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
@@ -59,7 +59,7 @@ def _make(environment: Path, client: str, interpreter: Path) -> None:
 def install(target: str) -> None:
     """Makes an environment or a program with `make`.
 
-    Raises: Failed.
+    Raises: Failed if `make` fails.
     """
     ended = subprocess.run(
         ["make", "--no-print-directory", target],

@@ -32,7 +32,7 @@ def environment(**more: str) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join((str(root), str(root / "python"))),
-        # Sets iterate in the same order in all processes.
+        # With this seed, sets iterate in the same order in all processes.
         "PYTHONHASHSEED": "0",
         # OpenBLAS, which NumPy loads, would start threads that spin for a while.
         "OPENBLAS_NUM_THREADS": "1",
@@ -54,7 +54,7 @@ def output(
 ) -> str:
     """Runs a process and returns what it prints; shows its standard error if it fails.
 
-    Raises: Failed.
+    Raises: Failed if the process fails or takes too long.
     """
     try:
         ended = subprocess.run(
@@ -84,7 +84,7 @@ def samples(
 ) -> list[dict[str, Any]]:
     """Runs one process of a client and returns the lines of JSON that it prints.
 
-    Raises: Failed.
+    Raises: Failed if the process fails, takes too long, or prints a line that is not JSON.
     """
     text = output(
         command(python, module, *arguments), stdin=stdin, timeout_s=timeout_s, variables=variables
@@ -100,7 +100,7 @@ def with_usage(arguments: list[str]) -> tuple[str, resource.struct_rusage, float
 
     The use of resources includes children that the process has waited for.
 
-    Raises: Failed.
+    Raises: Failed if the process fails or cannot be started.
     """
     began = time.perf_counter()
     with tempfile.TemporaryFile("w+") as text:

@@ -38,7 +38,7 @@ class Spread:
         return Spread(statistics.median(scaled), min(scaled), max(scaled), len(scaled))
 
     def overlaps(self, other: Spread) -> bool:
-        """Whether the ranges overlap, so that another run could have the opposite result."""
+        """Returns whether the ranges overlap: then another run could have the opposite result."""
         return other.low <= self.high and self.low <= other.high
 
     def divided_by(self, other: Spread) -> Spread:
@@ -57,7 +57,7 @@ class Spread:
 
 
 def against(ours: Spread, theirs: Spread, unit: str) -> str:
-    """Describes two figures with their spreads, and says whether these overlap."""
+    """Describes two figures with their spreads, and says so if the spreads overlap."""
     within = "; the difference is within the spread" if ours.overlaps(theirs) else ""
     return f"{ours} {unit} against {theirs}{within}"
 

@@ -258,7 +258,7 @@ def _growth(by_name: dict[str, dict[str, GrowthSeries]]) -> Figure:
 
 
 def in_flight_chart(points: list[Endpoint], folder: Path | None, suffix: str = "") -> list[str]:
-    """Draws processor time per request by the number in flight, where several were measured."""
+    """Draws processor time per request by the number in flight, if several were measured."""
     groups: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for point in points:
         clients = groups.setdefault((point.scenario, point.shape), {})

@@ -59,7 +59,7 @@ class Samples:
 
 
 def interpreters(samples: Iterable[Sample]) -> list[str]:
-    """Returns the interpreters; the one that the project is built with comes first."""
+    """Returns the interpreters of the samples; Debian's come last."""
     names = dict.fromkeys(str(s["interpreter"]) for s in samples if s.get("interpreter"))
     return sorted(names, key=lambda name: "Debian" in name)
 

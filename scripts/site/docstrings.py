@@ -106,7 +106,7 @@ def _walk(thing: griffe.Object) -> Iterator[griffe.Object]:
 
 
 def _is_offered(thing: griffe.Object) -> bool:
-    """Whether a class, or the class of a member, has a public name in a public module."""
+    """Returns whether a class, or a member's class, has a public name in a public module."""
     if not thing.is_class:
         return thing.parent is not None and thing.parent.is_class and _is_offered(thing.parent)
     return "._" not in thing.path or any(

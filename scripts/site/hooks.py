@@ -36,7 +36,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Inserts the figures that `python -m bench report` has written into a page."""
+    """Inserts into a page the figures that `python -m bench report` has written."""
     measured = parts.read()
     for name in parts.names(markdown):
         if name not in measured:

@@ -1,4 +1,4 @@
-"""Prints the docstrings of the native core as JSON that maps names below `turbocql._core` to them.
+"""Prints the docstrings of the native core as JSON. The keys are names below `turbocql._core`.
 
 The docstrings are written in Rust, and the core's stub has none. So this script loads the core and
 reads them there. `make docs` runs it with the interpreter that the core was built for.

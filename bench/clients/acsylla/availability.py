@@ -13,7 +13,7 @@ from bench.suites.availability.load import AwaitedDriver, main
 
 
 class Acsylla(AwaitedDriver):
-    """acsylla's coroutines."""
+    """Sends with acsylla's coroutines."""
 
     version = version("acsylla")
     note = "asyncio"
@@ -36,7 +36,7 @@ class Acsylla(AwaitedDriver):
             consistency=acsylla.Consistency.QUORUM,
             request_timeout=load.timeout_s,
             speculative_execution_policy=speculation,
-            # Silences warnings that the server is not ScyllaDB, and about the lost node.
+            # This level leaves out warnings about the lost node and a server other than ScyllaDB.
             log_level="critical",
         )
         self._session = await cluster.create_session()

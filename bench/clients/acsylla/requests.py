@@ -36,7 +36,7 @@ class Acsylla(Client):
             [self._job.host],
             port=self._job.port,
             consistency=acsylla.Consistency.LOCAL_ONE,
-            # Silences the warning that the server is not ScyllaDB.
+            # This level leaves out the warning that the server is not ScyllaDB.
             log_level="error",
         )
         self._session = await cluster.create_session()

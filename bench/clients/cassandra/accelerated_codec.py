@@ -1,7 +1,8 @@
 """Times the codec's cases with scylla-driver or cassandra-driver, plain and accelerated.
 
 Reads the Java class name of each type from standard input, and prints a line of JSON for each case.
-A case whose plain and accelerated results differ ends the program.
+A case ends the program if its plain and accelerated results differ, or if it fails accelerated
+only.
 """
 
 from __future__ import annotations
@@ -32,14 +33,15 @@ def main(client: str, patterns: list[str]) -> None:
             say({**sample, "plain_ns": None, "accelerated_ns": None})
             continue
         with accel.accelerated():
-            # Runs twice, because the driver itself decodes the first page with new columns.
+            # The case runs twice: the driver itself decodes the first page with new columns.
             outcome_of(maker)
             accelerated, outcome, _ = outcome_of(maker)
         if accelerated is None or outcome != expected:
             raise SystemExit(f"{name}: plain {expected!r:.200}, accelerated {outcome!r:.200}")
         gc.collect()
         gc.freeze()
-        # Both cases are made anew, because a case keeps the functions that it found when made.
+        # Both cases are made anew, because a case keeps the functions that it found when it was
+        # made.
         before = ns_per_call(maker())
         with accel.accelerated():
             case = maker()

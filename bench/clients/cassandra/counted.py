@@ -2,7 +2,8 @@
 
     python -m bench.clients.cassandra.counted PROGRAM JOB
 
-PROGRAM is the module with the client. Importing the accelerated one switches the accelerator on.
+PROGRAM is the module with the client. Importing the module of an accelerated client switches the
+accelerator on.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def cases() -> dict[str, Maker]:
 
 
 def connection() -> Any:
-    """Returns the features that a connection negotiates with a ScyllaDB that offers all of them."""
+    """Returns the features of a connection to a ScyllaDB that offers all extensions."""
     features = type(FEATURES[0])()
     features.use_metadata_id = features.tablets_routing_v1 = features.tablets_routing_v2 = True
     features.rate_limit_error, features.shard_id = 0xF000, 3

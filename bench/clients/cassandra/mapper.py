@@ -49,7 +49,10 @@ def main(job: dict[str, Any]) -> None:
 
 
 def works(scenario: str) -> Callable[[int], None]:
-    """Returns a function that sends a given number of the scenario's requests."""
+    """Returns a function that sends a number of the scenario's requests.
+
+    For `set_up` and `model_read` the number is that of the rows.
+    """
     from cassandra.cqlengine import columns, connection, management, models
 
     class Thing(models.Model):  # type: ignore[misc]

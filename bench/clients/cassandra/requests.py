@@ -30,7 +30,7 @@ class Cassandra(Client):
     version = cassandra.__version__
 
     def __init__(self, job: Job) -> None:
-        # Silences the warning that no data center is configured.
+        # This level leaves out the warning that no data center is configured.
         logging.getLogger("cassandra").setLevel(logging.ERROR)
         self._job = job
         self.has_latencies = job.shape != "bulk"

@@ -30,7 +30,7 @@ VARIABLE = "TURBOCQL_ACCELERATE"
 def processor_s(program: str, *, accelerated: bool) -> float:
     """Returns the processor time of an interpreter that runs a program.
 
-    Raises: Failed.
+    Raises: Failed if the program fails.
     """
     variables = processes.environment(**{VARIABLE: "1" if accelerated else "0"})
     variables.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -1,7 +1,7 @@
 """turbocql: results as columns, loads of columns, and the floors of both.
 
-The floors receive pages without decoding them, and write cells that are already encoded. They use
-the same session and the same number of requests in flight.
+The floors receive pages without decoding them, swap the bytes of vectors with NumPy, or write cells
+that are already encoded. They have the cases' session settings and requests in flight.
 """
 
 from __future__ import annotations

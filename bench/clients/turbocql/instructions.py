@@ -44,7 +44,7 @@ def loop_of(case: Case) -> Loop:
 def calls_of(loop: Loop) -> int:
     """Returns the calls per sample: 100, or 1 if a call takes over 50 ms under callgrind.
 
-    This measures processor time, so that the choice is the same on a busy machine.
+    The function measures processor time, so that the choice is the same on a busy machine.
     """
     start = time.process_time()
     loop(os.getpid, itertools.repeat(None, 1))
@@ -55,8 +55,9 @@ def blocks() -> list[Any]:
     """Allocates memory from Python's and turbocql's allocators, to be kept until the end.
 
     An allocator needs more instructions at the edge of a pool, and every call of a loop may hit
-    that edge. Its position depends on all allocations since the start, even on file names. So each
-    round starts at another position, and the round with the fewest instructions counts.
+    that edge. The position of the edge depends on all allocations since the start, even on file
+    names. So each round starts at another position, and the round with the fewest instructions
+    counts.
     """
     sizes = [*range(1, 512, 16), *range(1024, 16384, 1024)]
     bind = RowEncoder([("v", "blob")]).bind

@@ -3,7 +3,8 @@
     python -m bench.clients.turbocql.tables ACT SHAPE CONTACT_POINT PATH ROWS
     python -m bench.clients.turbocql.tables files SHAPE DIRECTORY ROWS
 
-Prints the time of the work alone, without the start of the interpreter.
+ACT is `parse`, `load`, `apart`, `ready` or `unload`. An ACT prints the time of the work alone,
+without the start of the interpreter.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Row:
 
     @property
     def within(self) -> str:
-        """The spreads in words, and whether they overlap; empty if there was only one round."""
+        """The spreads in words, and whether they overlap; empty without several rounds."""
         if self.made_of is not None and self.made_of[0].rounds > 1:
             vector, text = self.made_of
             return f": the difference of {vector} us and {text} us"

@@ -33,7 +33,7 @@ def _row(name: str, samples: Sequence[Sample]) -> list[str]:
 
 
 def engines_section(samples: Sequence[Sample]) -> list[str]:
-    """Returns the table, the numbers of rows, tasks and rounds, and the versions."""
+    """Returns the table, the numbers of rows, tasks, ranges and rounds, and the versions."""
     if not samples:
         return []
     names = [name for name in CLIENTS if any(s["client"] == name for s in samples)]

@@ -16,7 +16,7 @@ _CLIENTS = (OURS, *RIVALS)
 def exponent(series: GrowthSeries) -> float | None:
     """Returns the k for which the time grows as n ** k, over the upper half of the sizes n.
 
-    The fit is by least squares on the logarithms. Returns None if that half has under two sizes.
+    The fit is by least squares on the logarithms. Returns None if that half has fewer than two.
     """
     sizes = sorted(series.ns)
     upper = sizes[len(sizes) // 2 :]

@@ -22,7 +22,8 @@ def losses_section(losses: Sequence[Loss], failures: Sequence[str]) -> list[str]
     inside = [loss for loss in losses if loss.within]
     if inside:
         lines += [
-            # Python-Markdown parses the content only with this attribute; code hosts always do.
+            # Python-Markdown parses the content only with this attribute; code hosts always parse
+            # it.
             '<details markdown="1">',
             f'<summary markdown="span">Within the spread: {len(inside)}</summary>',
             "",

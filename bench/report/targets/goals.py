@@ -1,9 +1,9 @@
 """The targets, and the rules that decide whether one is met.
 
-The targets were set on one machine, and another machine is slower or faster. So a codec case meets
-its target in any of three ways. Its ratio to scylla-driver in the same run is at least that of
-`stock_us` to `target_us`. Or it needs at most 1.3 times the floor measured in the same run. Or it
-needs at most `target_us`.
+The targets were set on one machine, and another machine is slower or faster. So turbocql can meet
+the target of a codec case in three ways. First, scylla-driver's time in the same run is at least
+`wanted_ratio` times turbocql's. Second, turbocql needs at most `floor_factor` times the floor that
+was measured in the same run. Third, turbocql needs at most `target_us`.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class EndToEnd:
     scenario: str
     shape: str
     below: str = ""
-    """The client that must need more time in the same run and shape; empty: `about_us` decides."""
+    """The client that must need more time in the same run and shape. Empty: `about_us` decides."""
     about_us: float | None = None
     stock_us: float | None = None
     """scylla-driver's time when the target was set, in the best of `stock_shapes`."""

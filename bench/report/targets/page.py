@@ -20,7 +20,7 @@ __all__ = ["targets_page"]
 
 
 def targets_page(folder: Path) -> list[str]:
-    """Returns lines of Markdown: targets, profiles of the missed ones, and long tables.
+    """Returns lines of Markdown: targets, profiles of missed targets, and long tables.
 
     The long tables are those of growth and of requests in flight.
     """

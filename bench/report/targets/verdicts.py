@@ -1,4 +1,4 @@
-"""Decides which targets the samples meet, and lists what is known about missed ones."""
+"""Decides which targets the samples meet, and lists what is known about missed targets."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Callgrind counts the client's process with few and with many requests. The difference gives the
 instructions per request, so that work done once does not count. The kernel's instructions are not
-counted. Unlike processor time, the counts do not depend on what else the machine does. This needs
-valgrind and the drivers' environments.
+counted. Unlike processor time, the counts do not depend on what else the machine does. The suite
+needs valgrind and the drivers' environments.
 """
 
 from __future__ import annotations

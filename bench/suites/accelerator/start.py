@@ -19,12 +19,12 @@ CASES = {
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """The cases that the patterns choose."""
+    """Returns the names of the cases that the patterns choose."""
     return [name for name in CASES if chosen(name, patterns, "accelerator")]
 
 
 def samples(client: str, patterns: Sequence[str]) -> list[Sample]:
-    """Measures the cases with a client, and prints the difference of each."""
+    """Measures the chosen cases with a client, and prints the times of each."""
     program = "bench.clients.cassandra.start"
     measured = processes.samples(python_of(client), program, client, *patterns)
     for sample in measured:

@@ -37,7 +37,7 @@ def _requests(patterns: Sequence[str]) -> list[Case]:
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """The cases that the patterns choose."""
+    """Returns the names of the cases that the patterns choose."""
     return [*_codec(patterns), *map(str, _requests(patterns)), *start.names(patterns)]
 
 

@@ -122,7 +122,7 @@ class Load:
         return number / self.rate
 
     def writes(self, number: int) -> bool:
-        """Whether the request is a write."""
+        """Returns whether the request is a write."""
         return number % 2 == 0
 
     def row_of(self, number: int) -> tuple[int, str]:

@@ -66,7 +66,7 @@ def _longest_silence(answered: list[tuple[float, float]], fault_s: float, last: 
 
 
 def _by_second(outcomes: Sequence[Outcome]) -> list[float]:
-    """Returns, for each second, the share of the requests due in it that were answered in time."""
+    """Returns, for each second, the share of requests due in it that were in time."""
     seconds: dict[int, list[Outcome]] = {}
     for outcome in outcomes:
         seconds.setdefault(int(outcome[0]), []).append(outcome)

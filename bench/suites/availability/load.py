@@ -175,7 +175,7 @@ def _run_with_callbacks(load: Load, driver: CallbackDriver) -> None:
                 driver.write((key, value), answered, failed)
             else:
                 driver.read(key, answered, failed)
-        except Exception as error:  # Raised instead of passed to the callback.
+        except Exception as error:  # A driver may raise, not call `failed`.
             failed(error)
 
     for number in range(load.requests):

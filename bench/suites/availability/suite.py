@@ -57,11 +57,11 @@ BUSY = 0.5
 QUIET_S = 5.0
 """Seconds to wait after the failed node is back, before the next client."""
 _ATTEMPTS = 3
-"""The most times that a case is measured because the machine was busy."""
+"""The highest number of times that a case is measured, if the machine is busy each time."""
 _IDLE_S, _IDLE_TIMEOUT_S = 5.0, 300.0
 _CONNECT_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 30.0
-# Cassandra's defaults; the embedded cluster's own are longer, for tests on slow machines.
+# These are Cassandra's defaults. The embedded cluster has longer ones, for slow machines.
 _SERVER = {
     "read_request_timeout": "5s",
     "range_request_timeout": "10s",
@@ -80,7 +80,7 @@ def run(options: Options) -> Run:
     current = Run(SUITE.file)
     cases = named(options.patterns)
     for case in cases:
-        python_in(ENVIRONMENTS[case.client][0])  # Fails now, not after twenty minutes.
+        python_in(ENVIRONMENTS[case.client][0])  # A missing environment fails now, not later.
     runs = count(1)
     with Cassandra(nodes=3, heap_mb=HEAP_MB, config=_SERVER) as cluster:
         _fill(cluster)
@@ -120,7 +120,7 @@ def _fill(cluster: Cassandra) -> None:
 def _in_quiet(cluster: Cassandra, node: Node, case: Case, runs: Iterator[int]) -> list[Sample]:
     """Runs `_once`, and repeats it up to two times if the machine was busy.
 
-    Raises: Failed.
+    Raises: Failed if the client fails.
     """
     for attempts_left in reversed(range(_ATTEMPTS)):
         _wait_until_idle()
@@ -144,7 +144,7 @@ def _wait_until_idle() -> None:
 def _once(cluster: Cassandra, node: Node, case: Case, run: int) -> Sample:
     """Runs one client under one fault; all nodes are up before and after.
 
-    Raises: Failed.
+    Raises: Failed if the client fails.
     """
     fault = FAULTS[case.fault]
     load = Load(

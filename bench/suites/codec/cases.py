@@ -164,7 +164,7 @@ BATCHES: dict[str, tuple[str | bytes, list[list[bytes]]]] = {
     "50x10 text": (b"0123456789abcdef", _texts(50)),
     "unprepared 10x2": ("INSERT INTO t (a, b) VALUES (?, ?)", _vectors(10)),
 }
-"""BATCH bodies to encode: the query or prepared id of every statement, and the cells of each."""
+"""BATCH bodies to encode: the query or prepared id of all statements, and each one's cells."""
 
 EXECUTE: list[Any] = [
     _CELL,
@@ -304,7 +304,7 @@ WORDS = (
     " below it.",
     "stock: scylla-driver as it comes from PyPI.",
 )
-"""Explanations of the words in the names of cases and clients, a sentence each."""
+"""Explanations of the words in the names of cases and clients."""
 
 
 EXTENSIONS = (
@@ -320,7 +320,7 @@ EXTENSIONS = (
 
 
 def plain_rows(rows: list[Any], columns: list[tuple[str, str]], shape: str) -> list[str]:
-    """Returns text that is the same for all clients: row count, first row, last row, and a digest.
+    """Returns texts, the same for all clients: row count, first row, last row, and a digest.
 
     Named rows are read by name and dicts by key, so that a value in the wrong field is noticed.
     Time zones are dropped, because some clients return timestamps without one.

@@ -24,13 +24,13 @@ _start = datetime.datetime(2026, 3, 1, 12, 34, 56, 789_000)
 
 
 class Level(enum.IntEnum):
-    """A number that a program binds by its name."""
+    """An enumeration whose members a program binds as integers."""
 
     HIGH = 300
 
 
 class Key(uuid.UUID):
-    """A subclass of `UUID`, as some libraries have it."""
+    """A subclass of `UUID`, as some libraries define one."""
 
 
 class Amount(Decimal):

@@ -1,7 +1,7 @@
 """Times the codec's cases with turbocql, other drivers and the floors.
 
 Each client runs in one process per round. Before anything is timed, the drivers' results are
-compared. Run it on a quiet machine; only ratios within one run are meaningful.
+compared. Run the suite on a quiet machine; only ratios within one run are meaningful.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def check(patterns: Sequence[str], interpreter: Path | None = None) -> set[str]:
 
     `run` drops cassandra-driver's times in those cases.
 
-    Raises: SystemExit if a result of scylla-driver differs.
+    Raises: SystemExit if a result of scylla-driver differs from turbocql's.
     """
     outcomes: dict[str, Sample] = {}
     for client in DRIVERS:

@@ -47,10 +47,10 @@ class ColumnClient(ABC):
 
     @abstractmethod
     def rows(self, result: Any) -> Iterable[Iterable[Any]] | None:
-        """Returns the result as rows of Python values, or None if it was not decoded."""
+        """Returns the result as rows of Python values, or None if the client cannot."""
 
     def make(self, first: int, count: int) -> Any:
-        """Returns the data for `load`; it is called before anything is timed."""
+        """Returns the data for `load`. The call comes before anything is timed."""
         raise NotImplementedError("it loads no columns")
 
     def load(self, columns: Any) -> int:
@@ -91,7 +91,7 @@ def arrow_data(job: Job, first: int, count: int) -> Any:
 
 
 def _check(job: Job, client: ColumnClient, result: Any, count: int) -> None:
-    """Checks that the result has `count` rows, each of them once and as it was stored."""
+    """Checks the number of rows, and the rows themselves if the client can return them."""
     expect(client.count(result) == count, f"{client.count(result)} rows, not {count}")
     rows = client.rows(result)
     if rows is None:

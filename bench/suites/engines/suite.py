@@ -1,8 +1,8 @@
 """Measures how Ray, Spark, Dask, `session.scan` and scylla-driver within Ray read a table.
 
 The clients take turns on three nodes of the embedded Cassandra. Each sample is a process of its
-own, in the environment of its engine. It reads the whole table twice to warm up, and then once
-more. The number of rows and the sum of their ids are checked.
+own, in the environment of its engine. The process reads the whole table twice to warm up, and then
+once more. The number of rows and the sum of their ids are checked.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _sampled(name: str, points: str, rows: int) -> list[Sample]:
 
 
 def run(options: Options) -> Run:
-    """Measures every client in turn."""
+    """Measures the chosen clients, which take turns."""
     current = Run(SUITE.file, SUITE.subject)
     rows = options.rows or ROWS
     with Cassandra(nodes=3, heap_mb=1024, config=SERVER) as cluster:

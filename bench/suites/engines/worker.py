@@ -191,7 +191,7 @@ KINDS = {"scan": scan, "ray": ray, "spark": spark, "dask": dask, "driver": drive
 
 
 def fill(points: list[str], rows: int) -> None:
-    """Makes the table of the engines' tests, with its rows."""
+    """Creates the table with the columns of the engines' tests, and loads its rows."""
     from tests.engines.rows import TABLE as columns
     from tests.engines.rows import table_of
 

@@ -42,7 +42,7 @@ def _samples(name: str, client: str, interpreter: Path | None) -> list[Sample]:
 
 
 def run(options: Options) -> Run:
-    """Measures, and prints the time of each series' largest size."""
+    """Measures the chosen series, and prints the time at the largest size of each."""
     current = Run(SUITE.file)
     for name in names(options.patterns):
         for _, client in turns(CLIENTS, options.rounds or ROUNDS):

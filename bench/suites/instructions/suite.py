@@ -152,7 +152,7 @@ def read_dump(text: str, core: str) -> Counts:
 
 
 def count(patterns: Sequence[str]) -> tuple[dict[str, Counts], dict[str, str]]:
-    """Returns each case's fewest instructions per call, and why other cases cannot be run."""
+    """Returns each case's fewest instructions per call, and the reasons why others have none."""
     # The caller's environment variables are not passed on: their size moves the stack, and some
     # change what Python, its libraries or callgrind do.
     environment = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}

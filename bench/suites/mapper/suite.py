@@ -60,7 +60,7 @@ def run(options: Options) -> Run:
     cases = _cases(options.patterns)
     with Cassandra(heap_mb=1024) as cluster:
         contact_point = cluster.contact_points[0]
-        # Creates the table, and the rows that are read.
+        # This process creates the table, and the rows that are read.
         set_up = Case("set_up", "sync", cases[0].client.removesuffix(ACCELERATED), 1)
         processes.output(_command(set_up, contact_point, STORED, counted=False))
         for _, case in turns(cases, options.rounds or ROUNDS):

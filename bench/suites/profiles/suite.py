@@ -4,7 +4,7 @@ A pattern is the full name of a case, such as "value: int", or a scenario and a 
 such as "insert_vector workers". turbocql's client sends requests with 100 in flight to an embedded
 Cassandra. The top functions, and the instructions of a case's floors, go to `profiles.json`. `bench
 report --targets` shows them for missed targets. Instructions are counted only while the case runs;
-the kernel's are not counted. This needs valgrind.
+the kernel's are not counted. The suite needs valgrind.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _counted(way: dict[str, Any]) -> tuple[float, list[str]]:
 
 
 def _of_requests(name: str, contact_point: str) -> dict[str, Any]:
-    """Returns the top functions of requests."""
+    """Returns the top functions of requests, and the instructions per request."""
     scenario, shape = name.split()
     job = job_of(Case(scenario, shape, "turbocql", 100), contact_point, REQUESTS, 0)
     arguments = ("requests", json.dumps(asdict(job)))

@@ -56,7 +56,7 @@ _ACCELERATED = "bench.clients.cassandra.accelerated_requests"
 CLIENTS = {
     "turbocql": (".venv", "bench.clients.turbocql.requests"),
     RAW: (".venv", "bench.clients.turbocql.requests"),
-    # turbocql with vectors read as NumPy arrays.
+    # This client is turbocql with vectors read as NumPy arrays.
     "turbocql-numpy": (".venv", "bench.clients.turbocql.requests"),
     "scylla-driver": (".venv-scylla-driver", "bench.clients.cassandra.requests"),
     "cassandra-driver": (".venv-cassandra-driver", "bench.clients.cassandra.requests"),
@@ -127,7 +127,7 @@ class Case(Scenario):
 
     @property
     def requests(self) -> int:
-        """The number of requests in a sample: enough for roughly one to three seconds."""
+        """The requests (or rows of pages and loads) of a sample: enough for about 1 to 3 s."""
         slow = self.client.startswith(PYTHON) or self.client == "scyllapy"
         if self.scenario.startswith("page"):
             return 500_000 if self.kind == "vector" else 2_000_000 if slow else 10_000_000

@@ -62,7 +62,7 @@ PAGE = {
 }
 """A statement whose result is one page, and the number of its rows."""
 COLUMNS = {"text": ("k", "v"), "vector": ("k", "v"), "mixed": ("k", "name", "ratio", "at")}
-"""The columns of the tables of each kind; the first is the key."""
+"""The columns of the tables of each kind; the first column is the key."""
 EPOCH = datetime.datetime(2024, 1, 1)
 _VECTORS = 512
 

@@ -65,7 +65,7 @@ class Job(Scenario):
         return (data.INSERT if self.writes else data.SELECT)[self.kind]
 
     def rows(self, first: int, count: int, *, ready_bytes: bool) -> list[Any]:
-        """Returns bind values; it is called before anything is timed."""
+        """Returns bind values. The call comes before anything is timed."""
         if not self.writes:
             stored = data.STORED[self.kind]
             return [((first + i) * 7919 % stored,) for i in range(count)]
@@ -114,7 +114,7 @@ class Client(ABC):
 
 
 def expect(holds: bool, message: str) -> None:
-    """Raises `AssertionError` with the message unless it holds."""
+    """Raises `AssertionError` with the message unless `holds` is true."""
     if not holds:
         raise AssertionError(message)
 

@@ -1,9 +1,10 @@
 """Measures requests to the embedded Cassandra through all drivers: client CPU and latency.
 
 A pattern has words of "scenario shape client in_flight", such as "insert_text workers 100". Each
-sample is a process of its own in the client's environment; `make` makes missing environments. A
+sample is a process of its own in the client's environment; `make` creates missing environments. A
 case is timed only after a small run of the same code returned the right rows. What a sample writes
-or reads is checked too. Run it on a quiet machine; only ratios within one run are meaningful.
+or reads is checked too. Run the suite on a quiet machine; only ratios within one run are
+meaningful.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ def _needed(case: Case) -> set[str]:
 
 
 def measure(cases: list[Case], rounds: int, run: Run, suite: str) -> None:
-    """Takes a sample of each case in each round."""
+    """Takes a sample in each round of each case that can run."""
     with Server(scans_vectors=any(case.scenario == "scan_vector" for case in cases)) as server:
         for target in sorted(set().union(*map(_needed, cases))):
             try:
@@ -158,7 +159,7 @@ def _run(cases: Callable[[Sequence[str]], list[Case]], options: Options) -> Run:
 
 
 def table(samples: Iterable[Sample]) -> list[str]:
-    """Returns the medians of each case as lines of text."""
+    """Returns lines of text: the medians of each case, then the versions of the clients."""
     groups: dict[Case, list[Sample]] = {}
     for sample in samples:
         case = Case(
@@ -217,7 +218,7 @@ def _names(patterns: Sequence[str]) -> list[str]:
 
 
 def _columns(patterns: Sequence[str]) -> list[Case]:
-    """Returns the cases of columns, and those of rows that they are compared with."""
+    """Returns the chosen cases of columns, and the cases of rows to compare them with."""
     return named([f"columns {pattern}" for pattern in patterns or [""]])
 
 

@@ -1,4 +1,4 @@
-"""The tables of the whole-table benchmark, their rows, and the files with them."""
+"""The tables of the whole-table benchmark, their rows, and the files with the rows."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ SHAPES: dict[str, Shape] = {
 
 
 def generated(shape: str, count: int) -> Any:
-    """Returns the rows as a `pyarrow.Table`."""
+    """Returns the first `count` rows of a table as a `pyarrow.Table`."""
     import numpy as np
     import pyarrow as pa
 
@@ -98,7 +98,7 @@ def generated(shape: str, count: int) -> Any:
 
 
 def make(shape: str, directory: str, count: int) -> None:
-    """Writes the files that are loaded."""
+    """Writes the Parquet file and the CSV file that the tools load."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.csv

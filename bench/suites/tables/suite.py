@@ -1,10 +1,10 @@
 """Measures loads and unloads of whole tables with turbocql, dsbulk and cqlsh's COPY.
 
 All tools use CSV files, and turbocql also Parquet. Each sample is a process of its own; all use one
-node of the embedded Cassandra. A sample has the rows per second, the processor time of the client
-and of the node, and the client's largest resident size. *parse* only reads the CSV file as a load
-does; *ready* loads the same rows from Arrow in memory. Together they are the floor of a load of
-CSV. After each load, and each unload to CSV, the written rows are counted.
+node of the embedded Cassandra. A sample has the number of rows, the wall-clock time, the processor
+time of the client and of the node, and the client's largest resident size. *parse* only reads the
+CSV file as a load does; *ready* loads the same rows from Arrow in memory. Together they are the
+floor of a load of CSV. After each load, and each unload to CSV, the written rows are counted.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _command(
 def _sampled(
     tool: str, task: str, shape: str, node: Any, directory: Path, count: int
 ) -> list[Sample]:
-    """Runs one process, and checks what it did."""
+    """Runs the process of one sample, and checks what the process has written."""
     with turbocql.connect(node.contact_point, timeout_s=60) as session:
         if task == "load":
             session.execute(f"TRUNCATE whole.{shape}")
@@ -120,7 +120,7 @@ def _check(tool: str, task: str, shape: str, point: str, directory: Path, count:
 
 
 def run(options: Options) -> Run:
-    """Measures the loads and unloads of each table; the tools take turns."""
+    """Measures the loads and unloads of each chosen table; the tools take turns."""
     current = Run(SUITE.file, SUITE.subject)
     with tempfile.TemporaryDirectory() as folder, Cassandra(heap_mb=1024) as cluster:
         _execute(
@@ -140,7 +140,7 @@ def _measure(current: Run, options: Options, name: str, node: Any, directory: Pa
     _execute(node, f"CREATE TABLE whole.{name} ({shape.columns})")
     arguments = ("files", name, str(directory), str(count))
     processes.output(processes.command(python_in(".venv-columns"), PROGRAM, *arguments))
-    # These loads are not kept: they would be the slowest, because the JVM still compiles its code.
+    # These loads are not kept. They would be the slowest, because Cassandra's JVM still compiles.
     for _ in range(2):
         _sampled("ready", "load", name, node, directory, count)
     steps = [("load", tool) for tool in shape.loads] + [("unload", tool) for tool in shape.unloads]
