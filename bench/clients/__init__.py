@@ -1,1 +1,1 @@
-"""The programs that are measured, a file or folder for each driver, in whose environment they run."""
+"""The measured programs: a file or folder for each driver, run in the driver's environment."""
