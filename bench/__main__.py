@@ -107,8 +107,8 @@ def _names(suite: Suite, patterns: Sequence[str], chosen: Sequence[str]) -> list
 def _of_accelerator(patterns: Sequence[str]) -> list[str]:
     """Returns the patterns that contain `accelerat`.
 
-    Unless `--suite` names the accelerator's suite, only these choose its cases, because its cases
-    share names with those of other suites.
+    Unless `--suite` names the accelerator's suite, only these patterns choose its cases. The cases
+    share names with cases of other suites.
     """
     return [pattern for pattern in patterns if "accelerat" in pattern.lower()]
 

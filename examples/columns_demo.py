@@ -76,7 +76,7 @@ def write(session: turbocql.Session) -> None:
     report = session.load("demo.days", frame)
     print(f"wrote {report.succeeded} days of Google's shares: {_types(frame)}")
 
-    # One row per share and month.
+    # The table has one row per share and month.
     long = months().unpivot(index="Date", variable_name="symbol", value_name="close").drop_nulls()
     report = session.load("demo.months", long, rename={"Date": "month"})
     print(f"wrote {report.succeeded} prices of {long['symbol'].n_unique()} shares: {_types(long)}")

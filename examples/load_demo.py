@@ -46,7 +46,7 @@ def make(path: Path) -> None:
 
 
 def interrupt_at(session: turbocql.Session, requests: int) -> threading.Thread:
-    """Starts a thread that interrupts this process after `requests` more requests. Returns it."""
+    """Starts and returns a thread that interrupts this process after `requests` more requests."""
     until = session.metrics().requests + requests
 
     def wait() -> None:

@@ -169,7 +169,7 @@ class Tokens:
         raise SystemExit(f"a bracket is not closed:\n{self.code}")
 
     def last_of_primary(self, first: int) -> int:
-        """Returns the index of the last token of the name or group with its calls and indexes."""
+        """Returns the index of the last token of the primary expression that begins at `first`."""
         last = self.closing(first) if self.text(first) == "(" else first
         while self.text(last + 1) in (".", "(", "["):
             last = last + 2 if self.text(last + 1) == "." else self.closing(last + 1)

@@ -11,8 +11,8 @@ from typing import NoReturn
 
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 ABOUT = "import platform as p; print(p.python_implementation(), *p.python_version_tuple()[:2])"
-# The environment for other interpreters. Python's own variables would affect them, and PYO3_PYTHON
-# would override maturin's choice of an interpreter.
+# This is the environment for other interpreters. Python's own variables would affect them, and
+# PYO3_PYTHON would override maturin's choice of an interpreter.
 CLEAN = {
     name: value
     for name, value in os.environ.items()

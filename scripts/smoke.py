@@ -1,7 +1,7 @@
 """Checks that the installed turbocql is complete and works: smoke.py CONTACT_POINT...
 
-scripts/wheels runs it with `python -I`, in an environment with no other package. On success it
-prints one line.
+scripts/wheels runs this script with `python -I`, in an environment with no other package. On
+success it prints one line.
 """
 
 from __future__ import annotations

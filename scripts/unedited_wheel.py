@@ -21,7 +21,7 @@ VERSION = re.compile(rb"^(Version: [^+\s]+)$", re.MULTILINE)
 
 
 def with_local(name: str) -> str:
-    """Adds the local part to the name of a wheel, of its metadata folder or of a file in it."""
+    """Adds the local part to the name of a wheel, of its folders, or of a file in these."""
     return re.sub(r"^(turbocql-[^-+/]+?)(?=-|\.dist-info|\.data)", rf"\1{LOCAL}", name)
 
 

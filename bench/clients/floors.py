@@ -214,7 +214,7 @@ def _list_floors() -> list[_Floor]:
 
 
 def _rows(columns: list[tuple[str, str]], count: int, shape: str) -> _Floor:
-    """Returns a floor that gets each column by a C loop or as ready objects, and zips them."""
+    """Returns a floor that zips columns, each from a C loop or of ready objects."""
     names: dict[str, Any] = {"zip": zip, "map": map, "add": add, "repeat": repeat}
     parts = []
     for at, (_, cql) in enumerate(columns):

@@ -76,7 +76,7 @@ class Suite:
     """Returns the names of the cases that the patterns choose; this needs no environment."""
     run: Callable[[Options], Run]
     file: str
-    """The file of its samples, in `build/bench` and in `bench/samples`."""
+    """The file of the suite's samples, in `build/bench` and in `bench/samples`."""
     subject: tuple[str, ...] = SUBJECT
     by_default: bool = False
     """Whether the suite runs if no suite is named."""

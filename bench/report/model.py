@@ -94,7 +94,7 @@ class Loss:
     rival: str
     theirs: Spread
     note: str = ""
-    """The note of the rival's samples, for example that it does not decode vectors."""
+    """The note of the rival's samples, for example that the rival does not decode vectors."""
 
     @property
     def within(self) -> bool:

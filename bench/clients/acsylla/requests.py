@@ -1,7 +1,7 @@
 """acsylla: asyncio over the C++ driver.
 
 acsylla does not support vectors: they are sent and returned as bytes. Values are bound as a list,
-which is the fastest of its ways to bind.
+which is the fastest of acsylla's ways to bind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """turbocql: results as columns, loads of columns, and the floors of both.
 
 The floors receive pages without decoding them, swap the bytes of vectors with NumPy, or write cells
-that are already encoded. They have the cases' session settings and requests in flight.
+that are already encoded. They use the same session settings and the same number of requests in
+flight as the cases.
 """
 
 from __future__ import annotations

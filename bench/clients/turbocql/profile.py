@@ -18,7 +18,7 @@ from bench.harness.timing import Case, ns_per_call, say
 from bench.suites.requests.job import Job, Pass
 
 NATIVE_NS = 30e6
-"""Nanoseconds that the calls take without callgrind. Callgrind's start takes little of it."""
+"""Nanoseconds of the calls without callgrind: enough that callgrind's start does not matter."""
 WARM_UP = 500
 
 

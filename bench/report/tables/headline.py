@@ -51,7 +51,7 @@ def overview(cases: Iterable[CodecCase], points: list[Endpoint]) -> list[Compare
 def headline(
     by_interpreter: Mapping[str, tuple[list[CodecCase], list[Endpoint]]],
 ) -> list[str]:
-    """Returns a table of three figures: the first interpreter's, and the ratios of the others."""
+    """Returns a table of three figures under the first interpreter, with the others' ratios."""
     rows_of = {name: _compared(_FIGURES, *of) for name, of in by_interpreter.items()}
     if not any(rows_of.values()):
         return []

@@ -92,9 +92,9 @@ def _ratio(theirs: float | None, ours: float | None) -> str:
 def losses(endpoints: list[Endpoint]) -> list[Loss]:
     """Returns the figures in which a rival is better: processor time, latency or rate.
 
-    Shapes in `COUNTERPARTS` are compared with turbocql's counterpart, other shapes with the same
-    shape; the number in flight is the same. A client whose name begins with turbocql's is turbocql
-    with other settings, and not a rival.
+    A shape in `COUNTERPARTS` is compared with its counterpart of turbocql, any other shape with
+    that shape of turbocql. The number in flight is the same. A client whose name begins with
+    turbocql's is turbocql with other settings, and not a rival.
     """
     ours = {(p.scenario, p.shape, p.in_flight): p for p in endpoints if p.client == OURS}
     lost = []

@@ -309,7 +309,7 @@ def check(patterns: Sequence[str], reason: str | None) -> list[str]:
 def _record(
     origin: dict[str, str], recorded: Mapping[str, Recorded], now: dict[str, Counts], reason: str
 ) -> None:
-    """Writes the file. Cases that were not counted keep their figures."""
+    """Writes the file. Cases of `recorded` that were not counted keep their figures."""
     new = recorded_anew(recorded, now, reason)
     new |= {name: case for name, case in recorded.items() if name in NAMES and name not in now}
     save(FILE, origin, {name: new[name] for name in NAMES if name in new})

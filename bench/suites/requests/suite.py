@@ -45,7 +45,8 @@ class Measurement:
     def fit(self, cases: Sequence[Case]) -> list[Case]:
         """Returns the cases whose code passes a small, checked run."""
         fit: dict[tuple[str, ...], bool] = {}
-        # Check with 100 in flight if such a case is chosen: the code is the same for any number.
+        # The check uses 100 in flight if such a case is chosen. The code is the same for any
+        # number.
         for case in sorted(cases, key=lambda case: case.in_flight != 100):
             if _code(case) not in fit:
                 fit[_code(case)] = self._is_fit(case)
