@@ -32,7 +32,7 @@ __all__ = [
 # Text stays text, and ids are not random, so that the same samples give the same file.
 plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "turbocql", "font.size": 8})
 
-# The colors of the site's dark pages.
+# These are the colors of the site's dark pages.
 _DARK: Any = {
     "axes.edgecolor": "#c5c9d4",
     "axes.facecolor": "#1e2129",

@@ -56,7 +56,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a target was met, and in which ways or why not."""
+    """The answer to whether a target was met, and in which ways or why not."""
 
     met: bool
     how: str

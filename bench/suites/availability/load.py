@@ -55,7 +55,7 @@ class AwaitedDriver(Driver):
 
     @abstractmethod
     async def close(self) -> None:
-        """Disconnects."""
+        """Closes the driver's connections."""
 
 
 class CallbackDriver(Driver):
@@ -79,7 +79,7 @@ class CallbackDriver(Driver):
 
     @abstractmethod
     def close(self) -> None:
-        """Disconnects."""
+        """Closes the driver's connections."""
 
 
 class Outcomes:

@@ -59,7 +59,7 @@ class ColumnClient(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Disconnects."""
+        """Closes the driver's connections."""
 
 
 def to_pylists(columns: dict[str, Any]) -> Iterable[Iterable[Any]]:

@@ -22,8 +22,8 @@ from bench.suites.requests.scenario import Scenario
 
 __all__ = ["WARM_UP_KEYS", "Client", "Job", "Pass", "expect", "main"]
 
-# The first keys of the rows that are written for latencies and for warming up. They are above the
-# keys that the runner reads back.
+# These are the first keys of the rows that are written for latencies and for warming up. They are
+# above the keys that the runner reads back.
 _LATENCY_KEYS, WARM_UP_KEYS = 1_000_000, 2_000_000
 
 
@@ -110,7 +110,7 @@ class Client(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Disconnects."""
+        """Closes the driver's connections."""
 
 
 def expect(holds: bool, message: str) -> None:
