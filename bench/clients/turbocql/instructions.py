@@ -81,7 +81,7 @@ def main(order: Path, patterns: list[str]) -> None:
             continue
         calls = calls_of(loop)
         loops[name, calls] = loop
-        # CPython specializes the loop's bytecode for the types that it meets in the first iterations.
+        # CPython specializes the loop's bytecode for the types of the first iterations.
         loop(os.getpid, itertools.repeat(None, min(calls, 20)))
     gc.collect()
     gc.freeze()
