@@ -268,71 +268,28 @@ class RoutingKey(Group):
         return [Patch(owner, "routing_key", self.names[0], replacement, stand_in.counts)]
 
 
-_KEYS: list[Any] = [
-    *(None, b"", b"key", "key", [], (), [b"only"], [b"a", b""], (b"x" * 300, b"\0\xff")),
-    [bytes(65_535), b"b"],
-]
-"""Routing keys, in parts and not."""
+_PARTS: list[Any] = [[], [b"only"], [b"a", b""], (b"x" * 300, b"\0\xff"), [bytes(65_535), b"b"]]
+"""The parts of routing keys."""
 
 
 class KeyParts(Group):
-    """The setter of `Statement.routing_key`, which packs keys of several parts, and the generator
-    of the packed parts.
-    """
+    """The generator of the packed parts of a routing key."""
 
     part = "routing_key"
-    names = ("query.Statement._key_parts_packed", "query.Statement.routing_key")
-    _ACCESSORS = ("_get_routing_key", "_set_routing_key", "_del_routing_key")
+    names = ("query.Statement._key_parts_packed",)
 
     def patches(self, driver: Driver) -> list[Patch]:
         owner = driver.query.Statement
-        packer = expect_own(driver.query, owner, "_key_parts_packed")
-        expect_parameters(packer, ("self", "parts"))
-        getter, setter, deleter = (
-            expect_own(driver.query, owner, name) for name in self._ACCESSORS
-        )
-        expect_parameters(setter, ("self", "key"))
-        original = vars(owner).get("routing_key")
-        if type(original) is not property:
-            raise NotReplaced("it is not a property")
-        if (original.fget, original.fset, original.fdel) != (getter, setter, deleter):
-            raise NotReplaced("it has been replaced")
-        pack_stand_in = _core.KeyPartsStandIn(packer)
-        set_stand_in = _core.KeyPartsStandIn(setter, packer)
-        pack = pack_stand_in.function()
-        set_key = set_stand_in.function()
-        for key in _KEYS:
-            if _key_as_set(owner, set_key, key) != _key_as_set(owner, setter, key):
+        original = expect_own(driver.query, owner, "_key_parts_packed")
+        expect_parameters(original, ("self", "parts"))
+        stand_in = _core.KeyPartsStandIn(original)
+        replacement = stand_in.function()
+        for parts in _PARTS:
+            if list(replacement(None, parts[:])) != list(original(None, parts[:])):
                 raise NotReplaced("it packs parts differently from turbocql")
-            if isinstance(key, list) and list(pack(None, key[:])) != list(packer(None, key[:])):
-                raise NotReplaced("it packs parts differently from turbocql")
-        patches = [
-            Patch(owner, "_key_parts_packed", self.names[0], pack, pack_stand_in.counts),
-            Patch(
-                owner,
-                "routing_key",
-                self.names[1],
-                property(getter, set_key, deleter, original.__doc__),
-                set_stand_in.counts,
-            ),
-            Patch(
-                owner,
-                "_set_routing_key",
-                self.names[1],
-                set_key,
-                set_stand_in.counts,
-                is_listed=False,
-            ),
-        ]
-        for patch in patches:
-            patch.count_from_here()
-        return patches
-
-
-def _key_as_set(owner: Any, setter: Any, key: Any) -> Any:
-    statement = owner()
-    setter(statement, key)
-    return statement.routing_key
+        patch = Patch(owner, "_key_parts_packed", self.names[0], replacement, stand_in.counts)
+        patch.count_from_here()
+        return [patch]
 
 
 def groups() -> list[Group]:

@@ -1,11 +1,11 @@
-//! `Statement._key_parts_packed`, and the setter of `Statement.routing_key`, which joins its items.
+//! `Statement._key_parts_packed`, whose items the setter of `Statement.routing_key` joins.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
-use pyo3::types::{PyBytes, PyIterator, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyIterator};
 use turbocql_codec::message::Body;
 use turbocql_codec::token;
 
@@ -14,22 +14,18 @@ use crate::ffi::call::{self, StandIn};
 use turbocql_values::ffi::bytes;
 use turbocql_values::memory::with_scratch;
 
-/// Stands in for `_key_parts_packed(parts)` or for `_set_routing_key(key)`.
+/// Stands in for `_key_parts_packed(parts)`.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct KeyPartsStandIn {
     original: Py<PyAny>,
-    /// The driver's `_key_parts_packed` if this stands in for the setter; None if this stands in
-    /// for `_key_parts_packed`.
-    packer: Option<Py<PyAny>>,
     counts: Counts,
 }
 
 #[pymethods]
 impl KeyPartsStandIn {
     #[new]
-    #[pyo3(signature = (original, packer = None))]
-    fn new(original: Py<PyAny>, packer: Option<Py<PyAny>>) -> KeyPartsStandIn {
-        KeyPartsStandIn { original, packer, counts: Counts::default() }
+    fn new(original: Py<PyAny>) -> KeyPartsStandIn {
+        KeyPartsStandIn { original, counts: Counts::default() }
     }
 
     /// The function that replaces the original.
@@ -43,55 +39,15 @@ impl KeyPartsStandIn {
     }
 }
 
-impl KeyPartsStandIn {
-    /// What the setter stores for a key; None if the original must set it.
-    fn key<'py>(
-        packer: &Py<PyAny>,
-        statement: &Bound<'py, PyAny>,
-        key: &Bound<'py, PyAny>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if key.is_none() || key.is_exact_instance_of::<PyBytes>() {
-            return Ok(Some(key.clone()));
-        }
-        let parts: Vec<Bound<'py, PyAny>> = if let Ok(list) = key.cast_exact::<PyList>() {
-            list.iter().collect()
-        } else if let Ok(tuple) = key.cast_exact::<PyTuple>() {
-            tuple.iter().collect()
-        } else {
-            return Ok(None);
-        };
-        if let [only] = &parts[..] {
-            return Ok(Some(only.clone()));
-        }
-        if !packs_as_driver(packer, statement) {
-            return Ok(None);
-        }
-        let parts: Result<Vec<_>, _> =
-            parts.into_iter().map(Bound::cast_into_exact::<PyBytes>).collect();
-        let Ok(parts) = parts else { return Ok(None) };
-        Ok(packed(key.py(), &parts)?.map(Bound::into_any))
-    }
-}
-
 impl StandIn for KeyPartsStandIn {
     fn call<'py>(
         this: &Bound<'py, Self>,
         arguments: &[Borrowed<'_, 'py, PyAny>],
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (stand_in, py) = (this.get(), this.py());
-        let [statement, key] = arguments else { return Ok(None) };
-        let result = match &stand_in.packer {
-            None => {
-                let original = stand_in.original.clone_ref(py);
-                let parts = PackedParts::new(original, statement, key);
-                Bound::new(py, parts)?.into_any()
-            }
-            Some(packer) => {
-                let Some(key) = Self::key(packer, statement, key)? else { return Ok(None) };
-                statement.setattr(pyo3::intern!(py, "_routing_key"), key)?;
-                py.None().into_bound(py)
-            }
-        };
+        let [statement, parts] = arguments else { return Ok(None) };
+        let parts = PackedParts::new(stand_in.original.clone_ref(py), statement, parts);
+        let result = Bound::new(py, parts)?.into_any();
         stand_in.counts.native();
         Ok(Some(result))
     }
