@@ -16,8 +16,9 @@ from collections.abc import Iterable as _Iterable
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-# The import of a submodule binds its name in this package. For `diagnose` that must happen before
-# the name stands for the function, so it is imported here. It imports no other module.
+# The first import of a submodule binds its name in this package. `diagnose` is also the name of a
+# function. So the submodule is imported here, its name is deleted below, and `__getattr__` finds
+# the function.
 from . import _core
 from . import diagnose as _diagnose  # noqa: F401
 
@@ -160,8 +161,9 @@ _ORIGINS = {
     }.items()
     for name in names.split()
 }
-"""The module of each public name. It is imported when the name is first looked up: an accelerated
-program uses none of them, and a program that reads values needs no session."""
+"""The module of each public name. The module is imported when the name is first looked up. An
+accelerated program uses none of these names, and a program that only decodes values needs no
+session."""
 
 if not TYPE_CHECKING:
 

@@ -97,9 +97,9 @@ class AsyncSession(AsyncTables):
     ) -> Coroutine[Any, Any, AsyncRows[Any]]:
         """Sends a statement or a batch and returns its result.
 
-        A text with values is prepared automatically, and its prepared statement is cached. Values
-        by name may leave names out: the columns of those names stay unchanged
-        ([`UNSET`][turbocql.types.UNSET]).
+        A text with values is prepared automatically, and its prepared statement is cached. A
+        mapping may lack values: a bind marker without a value leaves its column unchanged, as
+        [`UNSET`][turbocql.types.UNSET] does.
 
         The options are `consistency`, `serial_consistency`, `timeout_s`, `page_size`, `timestamp`,
         `idempotent`, `tracing`, `profile`, `paging_state`, and `rows` or `row` for the form of the
@@ -107,11 +107,11 @@ class AsyncSession(AsyncTables):
         from the session. Unless `serial_consistency` is passed here, it is sent with conditional
         statements and batches only.
 
-        `row` makes each row an object. A dataclass, a named tuple, or a class of attrs, msgspec or
-        pydantic gets the values by the names of its fields; any other callable gets them as
-        keyword arguments. `profile` is a name in `Config.profiles`. `paging_state` continues a
-        result: see [`Rows.paging_state`][turbocql.rows.Rows.paging_state]. `tracing` makes the
-        server record how it executes the request.
+        `row` is a callable that makes an object of each row. A dataclass, a named tuple, or a class
+        of attrs, msgspec or pydantic gets the values by the names of its fields; any other callable
+        gets them as keyword arguments. `profile` is a name in `Config.profiles`. `paging_state`
+        continues a result: see [`Rows.paging_state`][turbocql.rows.Rows.paging_state]. `tracing`
+        makes the server record how it executes the request.
 
         Units: `timeout_s` in seconds (`math.inf` for no limit); `timestamp` in microseconds
         since 1970.
@@ -131,7 +131,7 @@ class AsyncSession(AsyncTables):
     async def prepare(self, statement: str) -> Prepared:
         """Prepares a statement on the server, unless it is in the session's cache.
 
-        Raises: `ServerError` when the server refuses it.
+        Raises: `ServerError` when the server refuses the statement.
         """
         prepared: Prepared = await self._core.prepare(statement)
         return prepared
@@ -157,14 +157,16 @@ class AsyncSession(AsyncTables):
         """Sends a statement once for each row of values, up to `concurrency` at a time.
 
         The rows may be any iterable of any length: a few hundred rows are held at a time. Instead
-        of rows, `columns` takes data as [`load`][turbocql.session.Session.load] does: a column for
-        each bind marker, by name; a null is a null. Every row is tried, unless more than
-        `max_failures` rows fail. With `max_failures=0`, the call stops at the first failure.
-        Results are dropped, unless `results` is true: then all of them are kept in memory.
+        of rows, `columns` takes the same data as [`load`][turbocql.session.Session.load]. Each bind
+        marker gets the values of the column of the same name. A null is sent as a null. Every row
+        is tried, unless more than `max_failures` rows fail. With `max_failures=0`, the call stops
+        at the first failure. Results are dropped, unless `results` is true: then all of them are
+        kept in memory.
 
-        With `retry_for_s`, a row that fails with an error that may pass, such as `RateLimited` or
-        a timeout, is sent again for up to that many seconds, with fewer requests in flight. A row
-        that is not declared idempotent is sent again only if it was certainly not written.
+        With `retry_for_s`, a row that fails with a temporary error, such as `RateLimited` or a
+        timeout, is sent again for up to that many seconds, with fewer requests in flight. If the
+        statement is not declared idempotent, a row is sent again only if it was certainly not
+        written.
 
         Raises: `BulkError` when a row failed (unless `raise_failures` is false) or the iterable
             raised; its `report` has the outcome of the rows. `ServerError` when the statement
@@ -179,8 +181,8 @@ class AsyncSession(AsyncTables):
         )
         if isinstance(rows, AsyncIterable) and columns is None:  # async only
             self._check_many(concurrency, max_failures, retry_for_s)
-            # Imported here, because `async_source` imports asyncio, which is slow. By now asyncio
-            # is loaded.
+            # Imported here, because `async_source` imports asyncio, which is slow to import. A
+            # program that runs an event loop of asyncio has imported it already.
             from ._session.async_source import from_async
 
             def start(chunk: list[Values], may_fail: int) -> _core.Op:
@@ -257,7 +259,7 @@ class AsyncSession(AsyncTables):
         return self._schema
 
     async def _query_schema(self, queries: Sequence[str], deadline: Deadline) -> list[Answer]:
-        """Returns for each query its rows, or the `InvalidQuery` if the server refused it."""
+        """Returns the rows of each query, or the `InvalidQuery` if the server refuses the query."""
         answers: list[Answer] = []
         ops = [self._start_schema_query(query, deadline.left_s()) for query in queries]
         try:
@@ -369,8 +371,8 @@ async def diagnosis(session: AsyncSession | None = None) -> Diagnosis:  # async 
     """Describes this installation and, if a session is passed, its cluster.
 
     The description of the cluster comes from the server's system tables. Each query takes 10
-    seconds at most. If a query fails, `notes` of the result's `session` say why. The result
-    contains no secrets.
+    seconds at most. If a query fails, the `notes` in the `session` of the result say why. The
+    result contains no secrets.
 
     Raises: `TypeError` if `session` is of a class other than `AsyncSession`.
     """

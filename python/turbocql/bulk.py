@@ -36,8 +36,8 @@ class BulkReport:
     """With `results=True`, the `Rows` (or `AsyncRows`) of each row, indexed by its number; `None`
     for a row that failed or was not sent."""
     earlier_rows: int = 0
-    """The rows that earlier runs of a load with a checkpoint had loaded. The other counts are of
-    this run."""
+    """The number of rows that earlier runs of a load with a checkpoint had loaded. The other counts
+    are of this run."""
 
     def raise_for_failures(self) -> None:
         """Raises `BulkError` if a row failed. The first failure is its cause."""
@@ -57,12 +57,12 @@ class Progress:
     """The progress of a load."""
 
     rows: int
-    """The rows that the server has acknowledged in this run."""
+    """The number of rows that the server has acknowledged in this run."""
     failed: int
     bytes: int
-    """The bytes of the values of these rows."""
+    """The number of bytes of the values of the acknowledged rows."""
     rows_per_s: float
-    """The mean of this run."""
+    """The mean number of rows per second that the server has acknowledged in this run."""
     elapsed_s: float
     left_s: float | None
     """The remaining seconds at this rate; `None` while they cannot be estimated."""
@@ -76,15 +76,15 @@ class Progress:
     retried: int
     """The number of times that a row was sent again."""
     batched: int
-    """The rows that the server has acknowledged in batches of their partition."""
+    """The number of rows that the server has acknowledged in batches of their partition."""
     earlier_rows: int
-    """The rows that earlier runs had loaded."""
+    """The number of rows that earlier runs had loaded."""
     ended: bool
     """Whether this is the last report of the load."""
     retrying: int = 0
-    """The rows that have failed and are being tried again."""
+    """The number of rows that have failed and are being tried again."""
     reason: str | None = None
-    """The reason why the last of these rows failed."""
+    """The reason why the last of the `retrying` rows failed; `None` if there is none."""
 
     def __str__(self) -> str:
         parts = [f"{self.rows:,} rows, {self.rows_per_s:,.0f}/s, {self.bytes / 1e6:,.1f} MB"]
@@ -105,7 +105,7 @@ class Difference:
     row: int
     """The row's number in the data, from 0."""
     column: str | None
-    """`None` if the table has no row with this key."""
+    """The column of the cell; `None` if the table has no row with the key of `row`."""
     expected: Any
     found: Any
 
@@ -117,16 +117,16 @@ class VerifyReport:
     rows: int
     """The number of rows of the data."""
     checked: int
-    """The rows that were looked up: all, or a sample."""
+    """The number of rows that were looked up: all, or a sample."""
     missing: int
-    """Rows whose key the table does not have."""
+    """The number of rows whose key the table does not have."""
     different: int
-    """Rows with at least one cell that differs."""
+    """The number of rows with at least one cell that differs."""
     unfit: int
-    """Rows that could not have been loaded."""
+    """The number of rows that a load would refuse."""
     duplicates: int
-    """Rows whose key an earlier row of the data has. The table has only one of such rows, so the
-    others may differ."""
+    """The number of rows whose key an earlier row of the data has. The table has one row with this
+    key, so rows of the data may differ from it."""
     differences: list[Difference] = field(default_factory=list)
     """At most 1000 of the missing rows and cells that differ."""
     duplicate_rows: list[tuple[int, int]] = field(default_factory=list)
@@ -134,7 +134,7 @@ class VerifyReport:
 
     @property
     def equal(self) -> bool:
-        """Whether the table has all rows that were looked up, with the cells of the data."""
+        """Whether no row is missing, different or unfit."""
         return not (self.missing or self.different or self.unfit)
 
 
@@ -145,7 +145,7 @@ class UnloadReport:
     rows: int
     files: tuple[Path, ...]
     bytes: int
-    """The size of the files."""
+    """The total size of the files in bytes."""
 
 
 def _report(
@@ -156,7 +156,7 @@ def _report(
     raised: BaseException | None,
     results: list[tuple[int, Any]] | None = None,
 ) -> BulkReport:
-    """Called by the native core at the end of an `execute_many`."""
+    """Returns the report of an `execute_many`, or raises an error if `raised` is not `None`."""
     failed = [BulkFailure(row, error) for row, error in failures]
     results_by_row: list[Any] | None = None
     if results is not None:

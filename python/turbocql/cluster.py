@@ -27,7 +27,7 @@ class Node:
     connected: bool
     """Whether a connection to the node is open. The driver considers such a node to be up."""
     silent: bool
-    """Whether requests go to other nodes because this one has stopped to answer."""
+    """Whether requests go to other nodes because this one has stopped answering."""
     enabled: bool
     """Whether the driver connects to the node; `False` for nodes outside an allow-list."""
     shards: int | None
@@ -59,7 +59,7 @@ class TraceEvent:
     source: IPv4Address | IPv6Address | None
     """The node where the event happened."""
     source_elapsed_us: int | None
-    """Microseconds since that node began to work on the request."""
+    """Microseconds since the node `source` began to work on the request."""
     thread: str | None
 
 
@@ -117,7 +117,7 @@ class Metrics:
     connection_timeouts: int
     """Connections that could not be opened in time."""
     latency: Latencies | None
-    """The latencies of requests; `None` before the first answer."""
+    """The latencies of successful attempts; `None` before the first such attempt."""
 
 
 def _node(entry: tuple[Any, ...]) -> Node:
@@ -148,7 +148,7 @@ def _trace(
     parameters: dict[str, str],
     events: list[tuple[Any, ...]],
 ) -> Trace:
-    """Called by the native core."""
+    """Makes a `Trace`. The native core calls this function."""
     started = None if started_at_ms is None else _EPOCH + timedelta(milliseconds=started_at_ms)
     trace_events = tuple(TraceEvent(UUID(bytes=event[0]), *event[1:]) for event in events)
     return Trace(

@@ -52,7 +52,7 @@ _MAX_CACHED_LENGTH = 4096
 
 
 def _is_cacheable(cql_type: object) -> TypeGuard[str | CqlType]:
-    # Not a subclass of str, because it may define its own equality.
+    # A subclass of str is not cacheable, because it may define its own equality.
     return type(cql_type) is str and len(cql_type) < _MAX_CACHED_LENGTH
 
 
@@ -75,10 +75,10 @@ class GenericSerializer:
 
     def __init__(self, cqltype: type[Any]) -> None:
         self.cqltype = cqltype
-        """The class."""
+        """The class whose `serialize` is called."""
 
     def serialize(self, value: Any, protocol_version: int = 4) -> bytes:
-        """The bytes of a value; errors are the class's own."""
+        """Returns the bytes of a value. Errors are those of the class's `serialize`."""
         data: bytes = self.cqltype.serialize(value, protocol_version)
         return data
 
@@ -88,7 +88,7 @@ def find_serializer(cql_type: str | CqlType) -> Serializer: ...
 @overload
 def find_serializer(cql_type: type[Any]) -> Serializer | GenericSerializer: ...
 def find_serializer(cql_type: TypeLike) -> Serializer | GenericSerializer:
-    """The serializer of a type. For type text of less than 4,096 characters it is cached.
+    """The serializer of a type. It is cached if the type is text of fewer than 4,096 characters.
 
     Raises: `ValueError` for text that is not a CQL type; `TypeError` for an object that is not a
         type, and for a class of `cassandra.cqltypes` without the parameters that it needs. For
@@ -110,7 +110,7 @@ def make_serializers(cql_types: Iterable[str | CqlType]) -> list[Serializer]: ..
 @overload
 def make_serializers(cql_types: Iterable[TypeLike]) -> list[Serializer | GenericSerializer]: ...
 def make_serializers(cql_types: Iterable[TypeLike]) -> Any:
-    r"""The serializer of each type, as by `find_serializer`.
+    r"""The serializers that `find_serializer` returns for several types.
 
     Example:
         >>> [s.serialize(7) for s in make_serializers(["tinyint", "smallint"])]
@@ -122,7 +122,7 @@ def make_serializers(cql_types: Iterable[TypeLike]) -> Any:
 def find_deserializer(
     cql_type: TypeLike, *, naive_timestamps: bool = False, numpy_vectors: bool = False
 ) -> Deserializer:
-    r"""The deserializer of a type. For type text of less than 4,096 characters it is cached.
+    r"""The deserializer of a type. It is cached if the type is text of fewer than 4,096 characters.
 
     With `naive_timestamps`, a `timestamp` becomes a naive `datetime` in UTC. With `numpy_vectors`,
     vectors of float, double, int and bigint become NumPy arrays.
@@ -142,7 +142,7 @@ def find_deserializer(
 def make_deserializers(
     cql_types: Iterable[TypeLike], *, naive_timestamps: bool = False, numpy_vectors: bool = False
 ) -> list[Deserializer]:
-    """The deserializer of each type, as by `find_deserializer`.
+    """The deserializers that `find_deserializer` returns for several types.
 
     Example:
         >>> text, number = make_deserializers(["text", "int"])

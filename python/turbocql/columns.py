@@ -22,7 +22,7 @@ _DIGITS, _SCALES = 38, 127
 
 @dataclass(frozen=True)
 class ColumnTypes:
-    """Arrow types for CQL types that have no Arrow type in all consumers.
+    """Arrow types for CQL types whose default Arrow type some consumers lack.
 
     The defaults lose nothing. A value that does not fit a narrower type raises `DecodeError`.
     """
@@ -145,9 +145,9 @@ class AsyncBatches:
 
 
 def _append_page(batches: Any, page: list[_core.RawPage] | None) -> None:
-    """Gathers a page; `None` after the last page gathers the remaining rows."""
+    """Gathers the rows of a page, or the remaining rows if `page` is `None` after the last page."""
     if page is None:
-        # Raises again the error of a page that could not be read.
+        # `finish` raises the error of a page that could not be read again.
         last_batch = batches._gatherer.finish()
         batches._ended = True
         batches._ready += [] if last_batch is None else [last_batch]

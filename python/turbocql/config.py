@@ -1,4 +1,4 @@
-"""The settings of a session. Each is checked as soon as it is passed."""
+"""The settings of a session. `Config` checks each setting when it is made."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ class Config:
     keyspace: str | None = None
     """The keyspace of unqualified table names; letter case matters."""
     user: str | None = None
-    """The user name, for servers that require one. Goes with `password`."""
+    """The user name, for servers that require one. It must be set together with `password`."""
     password: str | Secret[str] | None = field(default=None, repr=False)
     """The password. It is never shown: a `str` becomes a [`Secret`][turbocql.security.Secret]."""
     authenticator: Callable[[str], Authenticator] | None = field(default=None, repr=False)
-    """Replaces user and password, for servers with another kind of authentication: see
-    [`Authenticator`][turbocql.security.Authenticator]."""
+    """A callable that makes an authenticator, for servers that do not authenticate with a password:
+    see [`Authenticator`][turbocql.security.Authenticator]."""
     tls: Tls | bool | None = None
-    """The encryption of connections: `True` for `Tls()`, `None` for no encryption."""
+    """The encryption of connections: `True` for `Tls()`; `None` or `False` for no encryption."""
     consistency: Consistency | str = Consistency.LOCAL_QUORUM
     """The consistency of requests that set none."""
     serial_consistency: Consistency | str | None = Consistency.LOCAL_SERIAL
@@ -129,7 +129,7 @@ class Config:
     """The number of connections to each node. With `None`, there is one to each shard of
     ScyllaDB, and one to each node of Cassandra."""
     connections_per_shard: int | None = None
-    """The number of connections to each shard; for a node without shards, to the node."""
+    """The number of connections to each shard of ScyllaDB, or to a node that has no shards."""
     shard_aware_port: bool = True
     """Whether to use ScyllaDB's port on which clients choose the shard. It does not work through a
     proxy that changes source ports."""
@@ -146,15 +146,15 @@ class Config:
     """The maximum number of requests in flight. Further calls wait, first come first served, before
     they encode their values; the wait is part of `timeout_s`."""
     max_in_flight_bytes: int = 256 * 1024 * 1024
-    """Further calls wait while the values of the requests in flight have this many bytes."""
+    """The maximum number of bytes of the values of the requests in flight. Further calls wait. A
+    request with more bytes is sent when no other request is in flight."""
     when_full: Literal["wait", "raise"] = "wait"
     """Whether a call waits or raises an error when the session has as many requests in flight as it
     may have. The error is [`SessionFull`][turbocql.errors.SessionFull]. The rows of an
     `execute_many` always wait."""
     values_in_errors: bool = True
-    """Whether messages of errors may quote values: the value that a column cannot take, and
-    literals of a statement that the server's message quotes. The statement itself is always shown
-    without its literals."""
+    """Whether messages of errors may contain values: the value that a column cannot take, and
+    literals in the server's message. The statement itself is always shown without its literals."""
     local_address: str | None = None
     """The local IP address of the connections."""
     addresses: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -163,9 +163,9 @@ class Config:
     not listed is reached at the address that it announces. Contact points are not translated."""
     client_timestamps: bool = False
     """Whether this client, instead of the server, sets the timestamps of writes that have none.
-    Each timestamp is later than the one before. Conditions (`IF`) are written with the server's
-    time: if the clocks differ, a plain write and a conditional update of one row may hide each
-    other, although the update was applied. The session warns once when it sends a condition."""
+    Each timestamp is later than the one before. Conditional statements (`IF`) have the server's
+    timestamps. If the clocks differ, the earlier of a plain write and a conditional update of one
+    row may hide the later one. The session warns when it sends its first conditional statement."""
     schema_agreement_timeout_s: float = 60.0
     """Seconds that a schema statement waits for the nodes to agree on the schema."""
     io_threads: int = 1
@@ -294,7 +294,7 @@ class Config:
     __deepcopy__ = _copied_deep
 
     def __dask_tokenize__(self) -> str:
-        """Called by Dask, which names tasks by their arguments."""
+        """Returns a hash of the settings. Dask names tasks by such hashes of arguments."""
         import hashlib  # imported here, because only programs of Dask need these modules
         import pickle
 
@@ -344,10 +344,10 @@ class Config:
     def from_url(cls, url: str, **overrides: Unpack[_Overrides]) -> Self:
         """Reads settings from a URL: `cql://user:password@host:9042,host/keyspace?setting=value`.
 
-        Every part except a host may be missing. The query takes any field by name, as text: a
-        number, `true`, one of the words of the field, or `none`. All characters except letters and
-        digits are percent-encoded. `overrides` are fields as the constructor takes them; they win
-        over the URL.
+        Every part except a host may be missing. The query takes fields by name, as text: a number,
+        `true`, one of the words of the field, or `none`. Within each part, percent-encode all
+        characters except letters, digits, `-`, `.` and `_`. `overrides` are fields as the
+        constructor takes them; they win over the URL.
 
         Raises: `ConfigError` for an invalid URL or setting; no message contains the password.
 
@@ -366,10 +366,11 @@ class Config:
     def from_env(cls, prefix: str = "TURBOCQL_", **overrides: Unpack[_Overrides]) -> Self:
         """Reads settings from environment variables.
 
-        `TURBOCQL_URL` is a URL as for `from_url`. Every field has a variable of its own, such as
-        `TURBOCQL_CONTACT_POINTS` (separated by commas), `TURBOCQL_PASSWORD` and
-        `TURBOCQL_TIMEOUT_S`. A field's own variable wins over the URL; `overrides` win over both. A
-        field that is set nowhere has its default.
+        `TURBOCQL_URL` is a URL as for `from_url`. Every field that text can express has a variable
+        of its own, such as `TURBOCQL_CONTACT_POINTS` (separated by commas), `TURBOCQL_PASSWORD` and
+        `TURBOCQL_TIMEOUT_S`. With another `prefix`, the names of all variables begin with it. A
+        field's own variable wins over the URL; `overrides` win over both. A field that is set
+        nowhere has its default.
 
         Raises: `ConfigError` for an invalid value, for an empty variable, and for an unknown
             variable that begins with the prefix. `TURBOCQL_CACHE_DIR` is not an error: it is read
@@ -400,7 +401,7 @@ class Config:
         return cls(**sources.from_toml(cls, path, profile, overrides))
 
     def _native(self) -> dict[str, Any]:
-        """Converts the settings for the native core."""
+        """Returns the settings in the form that the native core takes."""
         base = ExecutionProfile(
             consistency=self.consistency,
             serial_consistency=self.serial_consistency,

@@ -93,7 +93,7 @@ paramstyle: Final = "qmark"
 
 
 class Warning(Exception):
-    """Never raised. The server's warnings are in `Rows.warnings` of a session's results."""
+    """A class of PEP 249 that is never raised. `Rows.warnings` has the server's warnings."""
 
 
 class Error(errors.Error):
@@ -117,7 +117,7 @@ class OperationalError(DatabaseError):
 
 
 class IntegrityError(DatabaseError):
-    """Never raised. CQL has no constraints, and a condition that does not hold is a result."""
+    """A class of PEP 249 that is never raised, because CQL has no constraints."""
 
 
 class InternalError(DatabaseError):
@@ -175,7 +175,7 @@ _CLASS_BY_ERROR: dict[type[errors.Error], type[Error]] = {
 }
 """The class of PEP 249 for each class of `turbocql.errors`.
 
-A `BulkError` caused by a failed row has the class of that failure. Its entry here applies
+A `BulkError` caused by a failed row has the class of that failure. The entry of `BulkError` applies
 when the iterable of rows raised an exception that is not one of `turbocql.errors`.
 """
 
@@ -225,7 +225,7 @@ def _load(
 
 
 def _reraise(error: errors.Error) -> NoReturn:
-    """Raises the error as one of this module's classes too, with everything else unchanged."""
+    """Raises the error as an instance of its own class and of a class of this module."""
     if isinstance(error, Error):
         raise error
     converted = _combined_class(_class_for(error), type(error))(*error.args)
@@ -295,7 +295,7 @@ NUMBER: Final = TypeObject(
 )
 DATETIME: Final = TypeObject("DATETIME", "date", "time", "timestamp", "duration")
 ROWID: Final = TypeObject("ROWID")
-"""Equal to no type code, because CQL rows have no identity other than their primary keys."""
+"""It is equal to no type code, because CQL rows have no identity except their primary keys."""
 BOOLEAN: Final = TypeObject("BOOLEAN", "boolean")
 UUID: Final = TypeObject("UUID", "uuid", "timeuuid")
 INET: Final = TypeObject("INET", "inet")
@@ -498,10 +498,10 @@ class Cursor:
         show whether conditions such as `IF NOT EXISTS` held.
 
         Raises: `ProgrammingError` for a statement with a result, and for too many or too few
-            parameters. The first such parameters end the execution. When rows fail for other
-            reasons, the exception has the class of the first failure and is also a
-            `turbocql.errors.BulkError`. Its `report` has the outcome. Every row was tried unless
-            more than 1,000 failed.
+            parameters. The first item with too many or too few parameters ends the execution. When
+            rows fail for other reasons, the exception has the class of the first failure and is
+            also a `turbocql.errors.BulkError`. The `report` of the exception has the outcome. Every
+            row was tried unless more than 1,000 failed.
         """
         self._begin(operation)
         try:
@@ -576,7 +576,7 @@ class Cursor:
         count = len(unreturned_rows) if size is None else min(size, len(unreturned_rows))
         rows = [unreturned_rows.popleft() for _ in range(count)]
         try:
-            # When a page cannot be fetched, the rows before it stay in the list.
+            # When a page cannot be fetched, the rows before it stay in `rows`.
             rows.extend(islice(pages, None if size is None else size - len(rows)))
         except BaseException as error:
             unreturned_rows.extendleft(reversed(rows))

@@ -24,7 +24,7 @@ Error
 └── ClosedError                use after close, or in a forked child
 ```
 
-All of them can be pickled.
+All these exceptions can be pickled.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class CodecError(Error, ValueError):
     """A value and its CQL type do not match."""
 
     path: str = ""
-    """The path to the faulty part: its column, then its position in the value; empty at the top."""
+    """The path to the faulty part: the column, if it is known, then the position in the value."""
     cql_type: str = ""
-    """The CQL type at that position."""
+    """The CQL type of the faulty part."""
 
 
 class EncodeError(CodecError, TypeError):
@@ -104,7 +104,7 @@ class RangeError(EncodeError, OverflowError):
     """A number, date, time or duration beyond the range of its CQL type. Nothing was sent.
 
     Examples are `2**31` for an `int`, `1e39` for a `float`, and a `decimal` whose exponent takes
-    more than 32 bits. The number may be at any position in a value. Also raised for a
+    more than 32 bits. The number may be at any position in a value. This error is also raised for a
     number that does not fit its field in a message of the protocol.
     """
 
@@ -116,8 +116,9 @@ class DecodeError(CodecError):
 class ConnectError(Error, ConnectionError):
     """No session could be opened; the message says what each contact point answered.
 
-    When a server answered with an error, or with bytes that cannot be decoded, the exception for it
-    is the `__cause__`. For example, it is an `InvalidQuery` when there is no such keyspace.
+    When a server answered with an error, or with bytes that cannot be decoded, the exception for
+    this answer is the `__cause__`. For example, the `__cause__` is an `InvalidQuery` when the
+    keyspace does not exist.
     """
 
 
@@ -126,7 +127,7 @@ class AuthenticationError(ConnectError):
 
 
 class Attempt(NamedTuple):
-    """An attempt of a request that failed, or that had not ended when the request failed."""
+    """An attempt to execute a request. It failed, or had not ended when the request failed."""
 
     node: str
     """The node that the request was sent to, as `address:port`."""
@@ -143,7 +144,7 @@ class RequestError(Error):
     """A request failed.
 
     When several attempts failed for different reasons, the exception is for the most informative
-    reason: an error of a server, rather than a connection that was lost after it.
+    reason: an error that a server sent comes before the loss of a connection.
     """
 
     coordinator: str | None = None
@@ -224,7 +225,7 @@ class TruncateError(ServerError):
 
 
 class WriteTimeout(ServerError, TimeoutError):
-    """Code 0x1100: too few replicas acknowledged a write in time; it may still apply."""
+    """Code 0x1100: too few replicas acknowledged a write in time; the write may still apply."""
 
 
 class ReadTimeout(ServerError, TimeoutError):
@@ -240,7 +241,7 @@ class FunctionFailure(ServerError):
 
 
 class WriteFailure(ServerError):
-    """Code 0x1500: a replica failed during a write; other replicas may have applied it."""
+    """Code 0x1500: a replica failed during a write; other replicas may have applied the write."""
 
 
 class CdcWriteFailure(ServerError):
@@ -287,7 +288,7 @@ class BulkError(Error):
 
     @property
     def done(self) -> int:
-        """Rows that succeeded."""
+        """The number of rows that succeeded."""
         return self.report.succeeded
 
     @property
@@ -348,7 +349,7 @@ _HINTS: dict[type[Error], str] = {
 }
 """Advice for errors whose messages contain none."""
 _CONNECTING = "connecting"
-"""The first word of the engine's messages while a session is being opened."""
+"""The first word of the engine's messages about a session that is being opened."""
 
 
 _CODEC_KIND: dict[str, type[CodecError]] = {
@@ -367,7 +368,7 @@ def from_codec(kind: str, message: str, path: str, cql_type: str) -> CodecError:
 
 
 def in_batch(error: BaseException, number: int) -> None:
-    """Adds the number of the statement in its batch to an error. Called by the native core."""
+    """Adds the number of the statement in its batch to the message, if it is of a `CodecError`."""
     if isinstance(error, CodecError):
         error.args = (f"statement {number} of the batch: {error}",)
 
@@ -380,7 +381,7 @@ def _no_session(error: RequestError | DecodeError) -> ConnectError:
 
 
 def _hints(cls: type[Error], message: str) -> list[str]:
-    """The advice for an error with this message: a list of one hint, or an empty list."""
+    """Returns the advice for an error with this message: a list of one hint, or an empty list."""
     if cls is CqlSyntaxError and "'%" in message:
         return ["bind markers are ? or :name"]
     if cls is InvalidQuery and "Batch too large" in message:
@@ -393,7 +394,7 @@ def _hints(cls: type[Error], message: str) -> list[str]:
 
 
 def _insert_before_statement(message: str, added: Sequence[str]) -> str:
-    """A message of the engine with further parts, which come before the statement."""
+    """Returns a message of the engine with further parts inserted before the statement."""
     text, mark, statement = message.partition(_STATEMENT)
     return "; ".join([text, *added]) + mark + statement
 

@@ -30,8 +30,8 @@ __all__ = [
 class Consistency(str, Enum):
     """How many replicas must answer before a request succeeds.
 
-    A parameter of this type also takes the name as a `str`. `SERIAL` and `LOCAL_SERIAL` are for
-    the Paxos phase of lightweight transactions, and for reads that must see their outcome.
+    A parameter of this type also takes the name as a `str`. `SERIAL` and `LOCAL_SERIAL` are for the
+    Paxos phase of lightweight transactions, and for reads that must see the outcome of these.
     """
 
     ANY = "ANY"
@@ -151,7 +151,8 @@ class Balancing:
     """The preferred datacenter: only its nodes are tried, unless `datacenter_failover` is true.
     With `None`, the nodes of all datacenters are tried."""
     rack: str | None = None
-    """The preferred rack of `datacenter`: its nodes are tried first."""
+    """The preferred rack of `datacenter`. Its replicas are tried first among the replicas, and its
+    other nodes first among the other nodes."""
     datacenter_failover: bool = False
     """Whether nodes of other datacenters are tried when no node of `datacenter` answers."""
     token_aware: bool = True
@@ -212,7 +213,7 @@ class ExecutionProfile:
     consistency: Consistency | str | None = None
     serial_consistency: Consistency | str | None = None
     timeout_s: float | None = None
-    """Seconds; `math.inf` for no limit."""
+    """Seconds until a request times out; `math.inf` for no limit."""
     retry: Retry | None = None
     speculation: Speculation | Literal["off"] | None = None
     balancing: Balancing | None = None
@@ -265,7 +266,7 @@ def _consistency(name: str, value: object) -> Consistency:
 def _profile_native(
     base: ExecutionProfile, profile: ExecutionProfile | None = None
 ) -> dict[str, Any]:
-    """Merges a profile over the session's own profile, for the native core."""
+    """Returns the session's profile for the native core, with the fields of `profile` over it."""
 
     def effective_value(name: str) -> Any:
         profile_value = getattr(profile, name, None)

@@ -1,9 +1,9 @@
 """Encodes and decodes frame bodies, for programs that send and read frames themselves.
 
-A message holds the contents of a QUERY, EXECUTE or BATCH request. `encode` returns its body,
-without the frame's header, for version 3, 4 or 5 of the native protocol, in one write. Values are
-bytes without their length, as [`turbocql.codec`][turbocql.codec] serializes them. A message that
-a protocol version cannot express causes an `EncodeError`.
+A message holds the contents of a QUERY, EXECUTE or BATCH request. `encode` returns the body of the
+request, without the frame's header, for version 3, 4 or 5 of the native protocol. Values are bytes
+without their length, as [`turbocql.codec`][turbocql.codec] serializes them. A message that a
+protocol version cannot express causes an `EncodeError`.
 
 [`RowsDecoder`][turbocql.protocol.RowsDecoder] reads the body of a RESULT: the description of the
 columns, which is cached, and the rows.
@@ -18,8 +18,8 @@ Example:
 
 from __future__ import annotations
 
-# The core takes classes from these modules later, when the process may have no file descriptor left
-# or may be exiting.
+# The core looks up classes in these modules later, when the process may have no file descriptor
+# left or may be exiting.
 from . import policies, rows  # noqa: F401
 from ._core import BatchMessage, ExecuteMessage, QueryMessage, ResultRows, RowsDecoder
 from ._native import preload  # noqa: F401

@@ -87,8 +87,8 @@ class _Result(_core.Cursor, Generic[T]):
     def existing(self) -> dict[str, Any] | None:
         """The existing values, by column, when a lightweight transaction was not applied.
 
-        `None` when it was applied, and for other statements. Always a `dict`, even if the rows have
-        another shape.
+        It is `None` when the transaction was applied, and for other statements. Otherwise it is a
+        `dict`, even if the rows have another form.
         """
         if self.applied is not False:
             return None
@@ -100,7 +100,7 @@ class _Result(_core.Cursor, Generic[T]):
     def trace_id(self) -> UUID | None:
         """The server's id for the trace of the last page's request.
 
-        `None` unless the statement was executed with `tracing=True`.
+        It is `None` unless the statement was executed with `tracing=True`.
         """
         trace_id = self._trace_id
         return None if trace_id is None else UUID(bytes=trace_id)
@@ -116,8 +116,8 @@ class _Result(_core.Cursor, Generic[T]):
         The result is also `None` for a lightweight transaction that was applied, if `row` was
         passed to `execute`: no object is made of its row.
 
-        Raises: `Error` when an iteration has moved past the first page, and when no page with rows
-            is there yet; `RequestError` when a page cannot be fetched.
+        Raises: `Error` when an iteration has moved past the first page; for `AsyncRows`, also when
+            no page with rows has arrived yet. `RequestError` when a page cannot be fetched.
         """
         self._check_first()
         while self._must_skip_empty_page():
@@ -171,8 +171,8 @@ class _SyncResult(_Result[T]):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows as a stream of Arrow record batches, for consumers of the PyCapsule interface.
 
-        The stream reads page after page, the next one fetched ahead. `requested_schema` is ignored,
-        as the protocol allows.
+        The stream reads page after page, and fetches the next page ahead. `requested_schema` is
+        ignored, as the protocol allows.
 
         Raises: `Error` when an iteration of a longer result has begun.
         """
@@ -248,19 +248,19 @@ class Rows(_SyncResult[T]):
     ) -> Batches:
         """Iterates over the rows as Arrow record batches.
 
-        Pages are gathered into batches of 16,384 rows or 8 MiB, or some more. `rows_per_batch` is
-        the number of rows of each batch but the last.
+        Pages are gathered into a batch until it has at least 16,384 rows or 8 MiB. With
+        `rows_per_batch`, each batch has exactly so many rows, except the last.
 
         Raises: `Error` when an iteration of a longer result has begun.
         """
         return Batches(SyncColumnPages(self), self._gatherer(types, rows_per_batch))
 
     def to_arrow(self, *, types: ColumnTypes | None = None) -> Any:
-        """All rows as a `pyarrow.Table`. Needs pyarrow."""
+        """All rows as a `pyarrow.Table`. This method needs pyarrow."""
         return self._read(types, pyarrow_table)
 
     def to_pandas(self, *, types: ColumnTypes | None = None) -> Any:
-        """All rows as a `pandas.DataFrame`. Needs pandas and pyarrow.
+        """All rows as a `pandas.DataFrame`. This method needs pandas and pyarrow.
 
         Numbers, texts, bytes and timestamps have types of pandas; other values are the objects that
         rows have, unless `types` says otherwise. A vector of numbers is an array in each cell.
@@ -272,11 +272,11 @@ class Rows(_SyncResult[T]):
         return frame.to_pandas()
 
     def to_polars(self, *, types: ColumnTypes | None = None) -> Any:
-        """All rows as a `polars.DataFrame`. Needs polars."""
+        """All rows as a `polars.DataFrame`. This method needs polars."""
         return self._read(for_polars(types), polars_frame)
 
     def to_numpy(self) -> dict[str, Any]:
-        """All rows as NumPy arrays, by column. Needs NumPy.
+        """All rows as NumPy arrays, by column. This method needs NumPy.
 
         Shapes: one array for a column of numbers, timestamps, dates or times, one 2-D array for a
         vector of numbers, an array of objects for any other column.
@@ -334,19 +334,19 @@ class AsyncRows(_AsyncResult[T]):
     ) -> AsyncBatches:
         """Iterates over the rows as Arrow record batches.
 
-        Pages are gathered into batches of 16,384 rows or 8 MiB, or some more. `rows_per_batch` is
-        the number of rows of each batch but the last.
+        Pages are gathered into a batch until it has at least 16,384 rows or 8 MiB. With
+        `rows_per_batch`, each batch has exactly so many rows, except the last.
 
         Raises: `Error` when an iteration of a longer result has begun.
         """
         return AsyncBatches(AsyncColumnPages(self), self._gatherer(types, rows_per_batch))
 
     async def to_arrow(self, *, types: ColumnTypes | None = None) -> Any:
-        """All rows as a `pyarrow.Table`. Needs pyarrow."""
+        """All rows as a `pyarrow.Table`. This method needs pyarrow."""
         return await self._read(types, pyarrow_table)
 
     async def to_pandas(self, *, types: ColumnTypes | None = None) -> Any:
-        """All rows as a `pandas.DataFrame`. Needs pandas and pyarrow.
+        """All rows as a `pandas.DataFrame`. This method needs pandas and pyarrow.
 
         Numbers, texts, bytes and timestamps have types of pandas; other values are the objects that
         rows have, unless `types` says otherwise. A vector of numbers is an array in each cell.
@@ -358,11 +358,11 @@ class AsyncRows(_AsyncResult[T]):
         return frame.to_pandas()
 
     async def to_polars(self, *, types: ColumnTypes | None = None) -> Any:
-        """All rows as a `polars.DataFrame`. Needs polars."""
+        """All rows as a `polars.DataFrame`. This method needs polars."""
         return await self._read(for_polars(types), polars_frame)
 
     async def to_numpy(self) -> dict[str, Any]:
-        """All rows as NumPy arrays, by column. Needs NumPy.
+        """All rows as NumPy arrays, by column. This method needs NumPy.
 
         Shapes: one array for a column of numbers, timestamps, dates or times, one 2-D array for a
         vector of numbers, an array of objects for any other column.

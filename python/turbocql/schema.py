@@ -157,7 +157,7 @@ class Function(_Plain):
 
     @property
     def signature(self) -> str:
-        """Name and argument types, which identify one function of that name: `f(int, text)`."""
+        """The name and argument types, which distinguish functions of one name: `f(int, text)`."""
         return f"{self.name}({', '.join(self.argument_types)})"
 
     def as_cql(self) -> str:
@@ -181,7 +181,7 @@ class Aggregate(_Plain):
 
     @property
     def signature(self) -> str:
-        """Name and argument types, which identify one aggregate of that name: `sum(int)`."""
+        """The name and argument types, which distinguish aggregates of one name: `sum(int)`."""
         return f"{self.name}({', '.join(self.argument_types)})"
 
     def as_cql(self) -> str:
@@ -278,7 +278,8 @@ class Keyspace(_Plain):
     """The replication `class` and its options. Empty for virtual keyspaces."""
     durable_writes: bool
     virtual: bool
-    """Whether its tables are virtual: they show a node's state, and are not stored."""
+    """Whether the tables of the keyspace are virtual: they show a node's state, and are not
+    stored."""
     tables: Mapping[str, Table]
     views: Mapping[str, View]
     types: Mapping[str, UserType]

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def _without_traceback_frames(call: C) -> C:
-    """Wraps a function so that its exceptions come without its frames.
+    """Wraps a function to remove its frames from the tracebacks of its exceptions.
 
     Error trackers record the local variables of every frame of a traceback. Where settings are
     read, any of those variables may hold a password in clear text.
@@ -97,8 +97,8 @@ class Tls:
     system."""
     certificate: str | os.PathLike[str] | bytes | None = None
     """The client's own certificate, for servers that request one: a PEM file, or its content as
-    bytes. In this PEM, the intermediate certificates follow the client's certificate. Goes with
-    `key`. A private key in the PEM is left out."""
+    bytes. In this PEM, the intermediate certificates follow the client's certificate. A private key
+    in the PEM is left out. `certificate` must be set together with `key`."""
     key: str | os.PathLike[str] | bytes | Secret[str] | Secret[bytes] | None = field(
         default=None, repr=False
     )
@@ -199,7 +199,7 @@ def _pem(tls: Tls, name: str) -> bytes | Secret[bytes] | None:
 def _read_pem(
     name: str, source: str | os.PathLike[str] | bytes | Secret[Any] | None
 ) -> bytes | Secret[bytes] | str | None:
-    """Returns the content, or the fault as a `str`."""
+    """Returns the content of a PEM source, or the fault as a `str`; `None` for no source."""
     plain_source = source.reveal() if isinstance(source, Secret) else source
     if plain_source is None:
         return None
@@ -214,7 +214,7 @@ def _read_pem(
             return Secret(file.read()) if name == "key" else _certificates(file.read())
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it cannot be a path"
-    # A path that does not exist is shown only if it is not for a key, has a dot, and has less than
+    # A path that does not exist is shown only if it is not for a key, has a dot, and has fewer than
     # 200 characters. The names of files have dots; the Base64 text of PEM has none.
     is_shown = _exists(path) or (name != "key" and "." in path and len(path) < 200)
     return (
@@ -223,7 +223,7 @@ def _read_pem(
 
 
 def _certificates(pem: bytes) -> bytes:
-    """Drops the private key that certificate files often contain. The rest is not secret."""
+    """Returns the PEM, or only its certificates if it contains a private key."""
     if b"PRIVATE KEY" not in pem:
         return pem
     return b"".join(certificate.group() + b"\n" for certificate in _CERTIFICATE.finditer(pem))
@@ -235,7 +235,7 @@ _CERTIFICATE = re.compile(
 
 
 def _is_path(key: object) -> bool:
-    """Whether a key setting holds no secret, because it is the name of a file, or `None`."""
+    """Whether a key setting holds no secret, because it is the path of a file, or `None`."""
     if isinstance(key, Secret):
         key_text = key.reveal()
         return isinstance(key_text, str) and _exists(key_text)
@@ -254,8 +254,8 @@ class Authenticator(Protocol):
 
     `Config(authenticator=...)` takes a callable that returns such an object. The callable is called
     for every new connection, with the authenticator class that the server names. The methods run on
-    threads of their own, several at a time for several connections. An exception in a method fails
-    the connection.
+    threads of the driver. Methods for several connections may run at the same time. An exception in
+    a method fails the connection.
     """
 
     def first(self) -> bytes | None:

@@ -94,9 +94,9 @@ class Session(Tables):
     ) -> Rows[Any]:
         """Sends a statement or a batch and returns its result.
 
-        A text with values is prepared automatically, and its prepared statement is cached. Values
-        by name may leave names out: the columns of those names stay unchanged
-        ([`UNSET`][turbocql.types.UNSET]).
+        A text with values is prepared automatically, and its prepared statement is cached. A
+        mapping may lack values: a bind marker without a value leaves its column unchanged, as
+        [`UNSET`][turbocql.types.UNSET] does.
 
         The options are `consistency`, `serial_consistency`, `timeout_s`, `page_size`, `timestamp`,
         `idempotent`, `tracing`, `profile`, `paging_state`, and `rows` or `row` for the form of the
@@ -104,11 +104,11 @@ class Session(Tables):
         from the session. Unless `serial_consistency` is passed here, it is sent with conditional
         statements and batches only.
 
-        `row` makes each row an object. A dataclass, a named tuple, or a class of attrs, msgspec or
-        pydantic gets the values by the names of its fields; any other callable gets them as
-        keyword arguments. `profile` is a name in `Config.profiles`. `paging_state` continues a
-        result: see [`Rows.paging_state`][turbocql.rows.Rows.paging_state]. `tracing` makes the
-        server record how it executes the request.
+        `row` is a callable that makes an object of each row. A dataclass, a named tuple, or a class
+        of attrs, msgspec or pydantic gets the values by the names of its fields; any other callable
+        gets them as keyword arguments. `profile` is a name in `Config.profiles`. `paging_state`
+        continues a result: see [`Rows.paging_state`][turbocql.rows.Rows.paging_state]. `tracing`
+        makes the server record how it executes the request.
 
         Units: `timeout_s` in seconds (`math.inf` for no limit); `timestamp` in microseconds
         since 1970.
@@ -127,7 +127,7 @@ class Session(Tables):
     def prepare(self, statement: str) -> Prepared:
         """Prepares a statement on the server, unless it is in the session's cache.
 
-        Raises: `ServerError` when the server refuses it.
+        Raises: `ServerError` when the server refuses the statement.
         """
         prepared: Prepared = self._core.prepare(statement).wait()
         return prepared
@@ -153,14 +153,16 @@ class Session(Tables):
         """Sends a statement once for each row of values, up to `concurrency` at a time.
 
         The rows may be any iterable of any length: a few hundred rows are held at a time. Instead
-        of rows, `columns` takes data as [`load`][turbocql.session.Session.load] does: a column for
-        each bind marker, by name; a null is a null. Every row is tried, unless more than
-        `max_failures` rows fail. With `max_failures=0`, the call stops at the first failure.
-        Results are dropped, unless `results` is true: then all of them are kept in memory.
+        of rows, `columns` takes the same data as [`load`][turbocql.session.Session.load]. Each bind
+        marker gets the values of the column of the same name. A null is sent as a null. Every row
+        is tried, unless more than `max_failures` rows fail. With `max_failures=0`, the call stops
+        at the first failure. Results are dropped, unless `results` is true: then all of them are
+        kept in memory.
 
-        With `retry_for_s`, a row that fails with an error that may pass, such as `RateLimited` or
-        a timeout, is sent again for up to that many seconds, with fewer requests in flight. A row
-        that is not declared idempotent is sent again only if it was certainly not written.
+        With `retry_for_s`, a row that fails with a temporary error, such as `RateLimited` or a
+        timeout, is sent again for up to that many seconds, with fewer requests in flight. If the
+        statement is not declared idempotent, a row is sent again only if it was certainly not
+        written.
 
         Raises: `BulkError` when a row failed (unless `raise_failures` is false) or the iterable
             raised; its `report` has the outcome of the rows. `ServerError` when the statement
@@ -236,7 +238,7 @@ class Session(Tables):
         return self._schema
 
     def _query_schema(self, queries: Sequence[str], deadline: Deadline) -> list[Answer]:
-        """Returns for each query its rows, or the `InvalidQuery` if the server refused it."""
+        """Returns the rows of each query, or the `InvalidQuery` if the server refuses the query."""
         answers: list[Answer] = []
         ops = [self._start_schema_query(query, deadline.left_s()) for query in queries]
         try:

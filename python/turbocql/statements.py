@@ -73,7 +73,7 @@ class Batch:
             got = repr(kind) if isinstance(kind, str) else type(kind).__name__
             raise ConfigError(f"a batch is 'logged', 'unlogged' or 'counter', got {got}")
         self._kind = cast(BatchKind, batch_kind)
-        # Checked now, and not only when the batch is sent.
+        # The options are checked now, and not only when the batch is sent.
         check_batch_options(options)
         self._options = options
         self._entries: list[tuple[Statement, Values | None]] = []
@@ -127,7 +127,7 @@ class Batch:
 
 
 def _are_values(values: object) -> bool:
-    """Whether a session may accept an object as values. If not, it always refuses the object."""
+    """Whether a session may accept an object as values. If false, the session always refuses it."""
     if isinstance(values, (tuple, list, Mapping)) or _has_fields(values):
         return True
     if isinstance(values, (str, bytes, bytearray, memoryview)):

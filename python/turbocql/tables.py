@@ -14,7 +14,8 @@ class Split:
     keyspace: str
     table: str
     ranges: tuple[tuple[int, int], ...]
-    """Token ranges, each as the token before the range and its last token."""
+    """Token ranges. Each is a pair of the token before the range and the last token of the
+    range."""
     size_bytes: int | None
     """The size of the part on disk, as the nodes estimate it; `None` without estimates."""
     replicas: tuple[str, ...]

@@ -2,7 +2,7 @@
 process.
 
 A task that an engine sends to a worker names its settings. A `Config` travels in the task itself,
-so one with a password is refused unless its `pickle_secrets` is true. A
+so a `Config` with a secret is refused unless its `pickle_secrets` is true. A
 [`Profile`][turbocql.workers.Profile] and an [`Environment`][turbocql.workers.Environment] travel as
 names, and each worker reads the settings on its own machine.
 """
@@ -107,9 +107,9 @@ def session(
     """The session of this process for these settings, opened if it is not open.
 
     All callers with equal settings share the session, also at the same time. It is closed when it
-    was not used for `idle_s` seconds; with `math.inf`, never. A forked process opens its own.
-    `config` may also be a URL; `None` takes `Environment()` if that names a host, else `Profile()`
-    if the file exists, else the default settings.
+    was not used for `idle_s` seconds; with `math.inf`, never. A forked process opens its own
+    session. `config` may also be a URL; `None` takes `Environment()` if that names a host, else
+    `Profile()` if the file exists, else the default settings.
 
     Raises: `ConfigError` for invalid settings; `ConnectError` when no node answers.
 

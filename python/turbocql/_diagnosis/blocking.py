@@ -16,8 +16,8 @@ def diagnosis(session: Session | None = None) -> Diagnosis:
     """Describes this installation and, if a session is passed, its cluster.
 
     The description of the cluster comes from the server's system tables. Each query takes 10
-    seconds at most. If a query fails, `notes` of the result's `session` say why. The result
-    contains no secrets.
+    seconds at most. If a query fails, the `notes` in the `session` of the result say why. The
+    result contains no secrets.
 
     Raises: `TypeError` if `session` is of a class other than `Session`.
     """

@@ -30,7 +30,8 @@ TIMEOUT_S = 10.0
 """The limit for one query to a server, in seconds."""
 
 _ROUNDS = 8
-"""The maximum number of rounds of queries for the nodes. Complete answers end the rounds."""
+"""The maximum number of rounds of queries for the nodes. The rounds end earlier once all nodes are
+known."""
 
 Answer: TypeAlias = "tuple[list[dict[str, Any]], str | None] | Error"
 """The rows and the address of the node that sent them, or the error."""
@@ -49,9 +50,9 @@ class NodeDiagnosis:
     schema_version: str | None
     """The version of the node's schema, equal for nodes that agree on the schema."""
     shards: int | None = None
-    """As in [`Node`][turbocql.cluster.Node]."""
+    """The same as `shards` of the session's [`Node`][turbocql.cluster.Node]."""
     extensions: tuple[str, ...] = ()
-    """As in [`Node`][turbocql.cluster.Node]."""
+    """The same as `extensions` of the session's [`Node`][turbocql.cluster.Node]."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class SessionDiagnosis:
     """Whether a user and password are configured. The diagnosis does not contain them."""
     compression: str | None
     in_flight: int
-    """The requests in flight when the diagnosis began."""
+    """The number of requests in flight when the diagnosis began."""
     prepared: int
     """The number of prepared statements in the session's cache."""
     cluster_name: str | None
@@ -88,7 +89,7 @@ class QuickPath:
     name: str
     on: bool
     reason: str | None
-    """The reason why the quick path is off."""
+    """The reason why the quick path is off; `None` if it is on or was switched off."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ Steps: TypeAlias = Generator[str, Answer, Diagnosis]
 
 
 def steps(session: SessionBase | None, asynchronous: bool) -> Steps:
-    """Collects the diagnosis. The caller executes the statements that this yields."""
+    """Collects the diagnosis. The caller executes the statements that this generator yields."""
     session_diagnosis = None if session is None else (yield from _session_steps(session))
     loop = _running_loop()
     has_nodes = session_diagnosis is not None and bool(session_diagnosis.nodes)

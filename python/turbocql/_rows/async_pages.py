@@ -25,7 +25,7 @@ class AsyncPages(PagesBase):
         return self._fetched(has_page)
 
     async def next_page(self) -> list[Any] | None:
-        """The rows of the next page; `None` at the end. The native core calls it."""
+        """The rows of the next page; `None` at the end. The native core calls this method."""
         if not self._is_to_begin() and not await self._turn():
             return None
         return self._take()
@@ -41,7 +41,7 @@ class AsyncPages(PagesBase):
 
 
 class AsyncColumnPages(AsyncPages):
-    """An iteration over undecoded pages: each is a list with one page."""
+    """An iteration over undecoded pages. Each step returns a list with one page."""
 
     __slots__ = ()
 

@@ -37,7 +37,7 @@ class PagesBase:
         return rows
 
     def _has_more(self) -> bool:
-        """Whether there is a page to fetch. Called after the last row of the current page."""
+        """Leaves the current page, and returns whether there is a page to fetch."""
         if not self._advancing:
             if not self._rows._leave(self._number):
                 return False

@@ -26,7 +26,7 @@ class SyncPages(PagesBase):
         return self._fetched(has_page)
 
     def next_page(self) -> list[Any] | None:
-        """The rows of the next page; `None` at the end. The native core calls it."""
+        """The rows of the next page; `None` at the end. The native core calls this method."""
         if not self._is_to_begin() and not self._turn():
             return None
         return self._take()
@@ -42,7 +42,7 @@ class SyncPages(PagesBase):
 
 
 class SyncColumnPages(SyncPages):
-    """An iteration over undecoded pages: each is a list with one page."""
+    """An iteration over undecoded pages. Each step returns a list with one page."""
 
     __slots__ = ()
 

@@ -50,8 +50,9 @@ class AsyncTables(SessionBase):
         The options are `rename`, `columns`, `nulls`, `ttl`, `timestamp`, `truncate_time`, and those
         of `execute_many`: `concurrency`, `max_failures`, `raise_failures`, `consistency`,
         `timeout_s`, `idempotent`, `profile`. Further ones are `adaptive`, `rate_limit`,
-        `retry_for_s`, `max_errors`, `progress`, and for files `format`, `csv`, `checkpoint`,
-        `resume` and `rejects`: see the guide to whole tables.
+        `retry_for_s`, `batches`, `batch_bytes`, `max_errors`, `dry_run`, `progress`, and for files
+        `format`, `csv`, `limit`, `checkpoint`, `resume` and `rejects`: see the guide to whole
+        tables.
 
         `data` is a path, a pattern of paths or a list of these, for Parquet, CSV, JSON lines or
         Arrow files. Files need pyarrow. `data` may also be an object with the Arrow PyCapsule
@@ -63,21 +64,22 @@ class AsyncTables(SessionBase):
         lose nothing are made. A timestamp finer than a millisecond is an error of its row, unless
         `truncate_time` is true.
 
-        A null leaves its column as it is in the table (`nulls="unset"`), or deletes its value
-        (`nulls="null"`). A null in the primary key is an error before anything of its batch is
-        sent. If the data can be read twice, as tables and DataFrames can, the error comes before
-        anything is sent at all. `ttl` (seconds) and `timestamp` (the write time, microseconds since
-        1970) are a number or the name of a column of the data. If a list that is not frozen is
-        written, `timestamp` makes the load read the stored lists, which needs Cassandra 5.0 or
-        later: a list that is written twice with one write time would have its elements twice.
+        A null leaves its column as it is in the table (`nulls="unset"`), or deletes the column's
+        value (`nulls="null"`). A null in the primary key of a row in a file fails this row only. In
+        other data, it is an error before any row of its record batch is sent. If such data can be
+        read twice, as tables and DataFrames can, the error comes before anything is sent. `ttl`
+        (seconds) and `timestamp` (the write time, microseconds since 1970) are a number or the name
+        of a column of the data. If a list that is not frozen is written, `timestamp` makes the load
+        read the stored lists, which needs Cassandra 5.0 or later: a list that is written twice with
+        one write time would have its elements twice.
 
         At most `concurrency` requests are in flight. Unless `adaptive` is false, their number
         adapts to the cluster. Rows are numbered from 0 in the order of the data. An INSERT may be
-        repeated, so it is idempotent, unless `idempotent` is false: a row that fails with an error
-        that may pass is sent again for `retry_for_s` seconds. A row that can never be written fails
-        soon, and delays no other row. `rate_limit` is in rows per second, or in bytes per second as
-        in `"20 MB"`. `max_errors` replaces `max_failures` by a number of rows, or by a share of the
-        rows, below 1.
+        repeated, so it is idempotent, unless `idempotent` is false: a row that fails with a
+        temporary error is sent again for `retry_for_s` seconds. A row that can never be written
+        fails soon, and delays no other row. `rate_limit` is in rows per second, or in bytes per
+        second as in `"20 MB"`. `max_errors` replaces `max_failures` by a number of rows, or by a
+        share of the rows, below 1.
 
         Rows of one partition that are close to each other in the data are sent in one request, an
         unlogged batch of at most `batch_bytes` bytes of values. By default (`batches="auto"`), the
@@ -122,7 +124,8 @@ class AsyncTables(SessionBase):
     async def _care(self, load: Load) -> _core.Care | None:
         """Makes the native `Care` of a load; `None` if the load has none.
 
-        Reads the cluster's time and the table's indexes, if the load needs them.
+        It reads the cluster's time and the table's indexes, and prepares the statements that read
+        stored lists, if the load needs them.
         """
         care = load.care
         if care is None:
@@ -168,14 +171,14 @@ class AsyncTables(SessionBase):
 
         The options are `columns`, `where`, `values`, `split`, `concurrency`, `retry_for_s`, and
         those of `execute`: `consistency`, `timeout_s`, `page_size`, `profile`, `rows`, `row`.
-        `columns` names columns, all by default. `where` is a condition in CQL with values for its
-        bind markers; the server filters by it (`ALLOW FILTERING`). `split` is a part of a table
+        `columns` names columns, all by default. `where` is a condition in CQL, by which the server
+        filters (`ALLOW FILTERING`). `values` are for its bind markers. `split` is a part of a table
         from [`splits`][turbocql.aio.AsyncSession.splits]; with it, `table` may be left out.
         `concurrency` is the number of ranges at a time, by default two for each node, from 4 to 32.
 
         A page that cannot be read is requested again for `retry_for_s` seconds, in addition to the
-        session's own retries. If these fail too, the error is raised, and the next step of an
-        iteration requests the page again.
+        session's own retries. If all these requests fail, the error is raised, and the next step of
+        an iteration requests the page again.
 
         Rows that are written during the scan may or may not be in the result.
 
@@ -202,9 +205,9 @@ class AsyncTables(SessionBase):
         `"parquet"`, `"csv"`, `"jsonl"` or `"arrow"`. `compression` must be one that the format
         supports. If `path` is a directory, or `files` is above 1, the files are
         `part-00000.parquet` and so on. Files are written under temporary names, and renamed when
-        all are complete. If the call fails, none is left. Existing files are an error, unless
-        `overwrite` is true. `limit` is the maximum number of rows. Rows have no order. Needs
-        pyarrow.
+        all are complete. If the call fails, no file is left. Existing files are an error, unless
+        `overwrite` is true. `limit` is the maximum number of rows. Rows have no order. This method
+        needs pyarrow.
 
         Raises: `ConfigError` for an unknown table or column, and for an invalid option or target;
             `RequestError` when a range cannot be read; `OSError` when a file cannot be written.
@@ -230,10 +233,10 @@ class AsyncTables(SessionBase):
         `data` and the options `rename`, `columns`, `nulls`, `truncate_time`, `format` and `csv` are
         those of [`load`][turbocql.aio.AsyncSession.load]. Only the cells that a load of the data
         would write are compared. So nulls are compared only with `nulls="null"`. `sample` is the
-        share of the rows to look up, by default all; `seed` determines which. `progress` is called
-        with the number of rows that were read, after each part. Keys that occur twice in the data
-        are counted. Memory is bounded. The other options are `concurrency`, `retry_for_s`,
-        `consistency`, `timeout_s` and `profile`.
+        share of the rows to look up, by default all; `seed` determines which rows these are.
+        `progress` is called with the number of rows that were read, after each part. Rows whose key
+        an earlier row has are counted. Memory is bounded. The other options are `concurrency`,
+        `retry_for_s`, `consistency`, `timeout_s` and `profile`.
 
         Rows of the table that the data lacks are not looked for.
 
@@ -277,8 +280,8 @@ class AsyncTables(SessionBase):
         differ in size, but they always contain each row of the table once. A partition is in one
         part.
 
-        Raises: `ConfigError` when there is no such table; `RequestError` when it cannot be looked
-            up.
+        Raises: `ConfigError` when there is no such table; `RequestError` when the table cannot be
+            looked up.
 
         Example:
             >>> parts = await session.splits("t", 4)
@@ -291,7 +294,7 @@ class AsyncTables(SessionBase):
         check_partitioner(await self._partitioner(query_options({})))
         estimates: list[tuple[str, str, int, int]] = []
         for op in self._start_estimates(name):
-            # Estimates are only hints, so the parts are made without those that fail.
+            # Estimates are only hints, so the table is cut without those that cannot be read.
             with suppress(RequestError):
                 estimates += await (await op).all()
         return self._split(name, n, estimates)

@@ -202,7 +202,9 @@ class SessionBase:
         )
 
     def _start_estimates(self, table: tuple[str, str]) -> list[_core.Op]:
-        """Starts to read each node's estimates of the sizes of its parts of a table."""
+        """Starts to read estimates of a table's size from all nodes that are connected and not
+        silent.
+        """
         options = ExecuteOptions(
             consistency=Consistency.LOCAL_ONE, rows="tuple", idempotent=True, timeout_s=5.0
         )

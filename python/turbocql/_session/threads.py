@@ -1,7 +1,7 @@
 """Threads for blocking work.
 
 The functions import `_native.threads` when they are called, because it imports asyncio, which is
-slow. By then an event loop runs, so asyncio is loaded.
+slow to import. When they are called, an event loop runs, so asyncio is already imported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def for_threads(data: Any) -> Any:
 
 
 def in_thread(work: Callable[..., T], *arguments: Any) -> Coroutine[Any, Any, T]:
-    """Calls a function on a new daemon thread, so that the program can exit before it returns."""
+    """Calls a function on a new daemon thread, which does not keep the program from exiting."""
     from .._native import threads
 
     return threads.in_thread(work, *arguments)
