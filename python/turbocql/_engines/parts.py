@@ -57,7 +57,7 @@ class Reading:
 
     settings: Config | Environment | Profile
     keyspace_and_table: tuple[str, str]
-    """Keyspace and table."""
+    """The keyspace and the name of the table."""
     options: Mapping[str, Any] = field(hash=False)
     """Options of `Session.scan`."""
     types: ColumnTypes
@@ -108,8 +108,9 @@ class Reading:
     def in_order(self, split: Split, unit: int, limit: int | None = None) -> Iterator[Any]:
         """The rows of a part as `pyarrow.Table`s, in the order of tokens.
 
-        The tables are cut by their contents, not by pages. So they are the same at each call, as
-        long as the rows do not change. `unit` is the number of rows that are never separated.
+        The rows are divided into these tables by the rows' contents, not by pages. So the tables
+        are the same at each call, as long as the rows do not change. `unit` is the number of rows
+        that are never separated.
         """
         options = {**self.options, "concurrency": 1}
         if limit is not None:
@@ -139,7 +140,7 @@ class Reading:
 
 
 def _gathered_tables(batches: Iterable[Any]) -> Iterator[Any]:
-    """Joins small batches to tables of about 65,536 rows or 8 MiB."""
+    """Joins batches to tables of 65,536 rows or 8 MiB, or more. The last table may be smaller."""
     table_class, pending_batches, pending_rows, pending_bytes = _pyarrow().Table, [], 0, 0
     for batch in batches:
         pending_batches.append(batch)
@@ -249,7 +250,8 @@ class Writing:
         return qualified(*self.keyspace_and_table)
 
     def begun(self, empty_table: Any = None) -> Writing:
-        """A copy with the current time as write time, and with the types of the table's columns.
+        """A copy with the types of the table's columns, and with the current time as the write time
+        if `timestamp` is not set.
 
         `empty_table` is a `pyarrow.Table` with the columns of the data and no rows, if the columns
         are known.

@@ -18,8 +18,8 @@ _KIND = "turbocql checkpoint of a load"
 _VERSION = 1
 
 Ranges = list[tuple[int, int]]
-"""Rows by number: the first row of each range and the row after its last. The ranges are in order,
-and do not touch."""
+"""Ranges of rows. Each is a pair of the number of its first row and the number of the row after its
+last. The ranges are in order, and do not touch."""
 
 
 def merged_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
@@ -55,7 +55,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str], description: Mapping[str, Any]) -> None:
         """`description` identifies the load. A checkpoint with another description is refused."""
         self.path = Path(path)
-        # Converted to JSON and back, so that it equals the description in the file.
+        # The description is converted to JSON and back, so that it equals the one in the file.
         self._load_identity: dict[str, Any] = json.loads(json.dumps(description))
         self._written: Ranges | None = None
 
@@ -85,9 +85,10 @@ class Checkpoint:
         return merged_ranges((first, end) for first, end in body["acknowledged"])
 
     def write(self, acknowledged: Ranges, *, complete: bool = False) -> None:
-        """Replaces the file, unless the acknowledged rows have not changed.
+        """Replaces the file, if the acknowledged rows have changed or the load is `complete`.
 
-        Raises: `OSError`, with the path, when the file cannot be written. It is unchanged then.
+        Raises: `OSError`, with the path, when the file cannot be written. The file is then
+            unchanged.
         """
         if acknowledged == self._written and not complete:
             return

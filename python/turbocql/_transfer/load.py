@@ -53,7 +53,8 @@ def rows_or_columns(rows: Any, columns: Any, on_thread: bool) -> Any:
 
     If `on_thread` is true, the columns are read on another thread.
 
-    Raises: `TypeError` unless either rows or columns are passed, or for columns passed as rows.
+    Raises: `TypeError` if both or neither of rows and columns are passed, or if columns are passed
+        as rows.
     """
     if (rows is None) == (columns is None):
         raise TypeError("execute_many takes either rows or columns")
@@ -114,7 +115,7 @@ class Load:
         if retry_for_s != 0:
             check_seconds("retry_for_s, if not 0,", retry_for_s)
         self.pace = Pace(settings["adaptive"], *_rates(settings["rate_limit"]), float(retry_for_s))
-        """See the native `execute_many`."""
+        """The pace that the native `execute_many` takes."""
         check_flag("dry_run", settings["dry_run"])
         self.is_dry_run: bool = settings["dry_run"]
         """Whether the load is a dry run, which sends no row."""
@@ -128,7 +129,7 @@ class Load:
         self.care: Care | None = None
         """The written columns that need special care; `None` before `match`."""
         self.pairs: Mapping[str, str] = {}
-        """The data's column for each column of the table."""
+        """The data's column for each column of the table that the load writes."""
 
     def open(
         self,
@@ -153,7 +154,7 @@ class Load:
         return self._files.monitor
 
     def finished_report(self, report: BulkReport) -> BulkReport:
-        """The report of this run. Its rejected rows have been written.
+        """Writes the rows that failed to the rejects, and returns the report of this run.
 
         Raises: `BulkError` when a row failed, unless `raise_failures` is false.
         """
@@ -174,7 +175,7 @@ class Load:
         insert: Prepared,
         care: _core.Care | None,
     ) -> BulkReport:
-        """The report of a dry run, which reads and encodes all rows, and sends none."""
+        """Reads and encodes all rows, sends none, and returns the report."""
         columns = self.columns(input_columns, on_thread=False, care=care)
         encoded = _core.EncodedColumns(session, columns, insert)
         rows, failures = 0, list[BulkFailure]()
@@ -196,8 +197,8 @@ class Load:
         return report
 
     def match(self, names: Sequence[str], table: Sequence[tuple[str, str, str]]) -> None:
-        """Finds the table's column for each column of the data, and writes the statement. `table`
-        is the answer to `QUERY`.
+        """Finds the table's column for each column of the data, and writes the INSERT statement.
+        `table` is the answer to `QUERY`.
 
         Raises: `ConfigError` if the table does not exist or has counters; `EncodeError` if columns
             of data and table do not match.
@@ -238,7 +239,7 @@ class Load:
     def _pairs(
         self, names: Sequence[str], kinds: Mapping[str, str], table_name: str
     ) -> dict[str, str]:
-        """The data's column for each column of the table.
+        """The data's column for each column of the table that the load writes.
 
         Raises: `EncodeError` if columns of data and table do not match.
         """
@@ -327,7 +328,8 @@ class Load:
             self._leaves_nulls,
             self._truncates,
             on_thread,
-            # A row of a file without a key fails alone, and the rows after it are loaded.
+            # A row of a file that has a null in its key fails alone, and the rows after it are
+            # loaded.
             not self._files.are_read,
             self._batches,
             self.native_care() if care is None else care,

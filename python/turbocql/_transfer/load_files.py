@@ -101,16 +101,16 @@ class Files:
 
     def begin(self, statement: str, types: Mapping[str, str], pairs: Mapping[str, str]) -> None:
         """Reads the checkpoint, and creates the rejects. `statement` is the INSERT of the rows,
-        `types` are the types of its columns, and `pairs` names the data's column for each.
+        `types` are the types of the written columns, and `pairs` names the data's column for each.
 
         Raises: `ConfigError` if the checkpoint is of another load, or if a file would be
-            overwritten; `OSError`.
+            overwritten; `OSError` if a file cannot be read or written.
         """
         if self._source is None:
             return
         outputs = self._outputs()
         if self._is_dry_run:
-            # No row is acknowledged.
+            # A dry run acknowledges no row, so it has no checkpoint.
             outputs = {}
         path, rejects = outputs.get("checkpoint", outputs.get("resume")), self._rejects
         if path is not None:
@@ -119,8 +119,8 @@ class Files:
             if path is not None and os.path.realpath(rejects) == os.path.realpath(path):
                 raise ConfigError(f"rejects and the checkpoint are one file: {rejects}")
             _check_rejects(rejects)
-            # Written before the first row is sent, so that a file that cannot be written is an
-            # error of the call.
+            # The file is written before the first row is sent, so that the call fails if the file
+            # cannot be written.
             replace_file(rejects, b"")
 
     def _begin(
@@ -168,11 +168,11 @@ class Files:
             self._total_rows = rows
 
     def _get_total_rows(self) -> float | None:
-        """The number of rows of all data. It is estimated if the files' metadata lacks it."""
+        """The number of rows to load. It is estimated if the files' metadata lacks it."""
         return self._total_rows
 
     def _estimate(self, source: Source, rows_read: int) -> None:
-        """Estimates the number of rows by the rows and bytes that were read so far."""
+        """Stores the number of rows from the metadata, or estimates it by the rows so far."""
         if self._is_total_exact:
             return
         total_rows = source.rows
@@ -186,7 +186,7 @@ class Files:
             self._total_rows = float(limited_rows)
 
     def _pieces(self, source: Source) -> Iterator[_core.Piece]:
-        """The rows that were not acknowledged in an earlier run."""
+        """Yields the readable rows below the limit that no earlier run has loaded."""
 
         def is_acknowledged(first: int, count: int) -> bool:
             return next(ranges_without(first, first + count, self._acknowledged), None) is None
@@ -213,7 +213,7 @@ class Files:
         self.monitor.check()
 
     def _record_unreadable(self, row: int, error: EncodeError, raw: Any) -> None:
-        """Records a row that cannot be read, unless an earlier run has loaded it."""
+        """Records an unreadable row below the limit, unless an earlier run has loaded it."""
         if self._limit is not None and row >= self._limit:
             return
         if next(ranges_without(row, row + 1, self._acknowledged), None) is not None:
@@ -221,7 +221,7 @@ class Files:
             self._new_unreadable.add(row)
 
     def _excluded_rows(self, first: int, count: int) -> Ranges:
-        """The rows of a batch that are not sent: acknowledged or unreadable rows."""
+        """The rows not to send: all acknowledged rows, and the unreadable rows of the batch."""
         end = first + count
         unreadable = [(row, row + 1) for row in self._new_unreadable if first <= row < end]
         self._new_unreadable.clear()
@@ -246,7 +246,7 @@ class Files:
         return dataclasses.replace(report, rows=rows, failures=failures, stopped=stopped)
 
     def finished_report(self, report: BulkReport) -> BulkReport:
-        """The report of this run, without the rows of earlier runs."""
+        """Ends the monitor, and returns the report of this run and of `earlier_rows`."""
         if self._source is None:
             return report
         report = self.monitor.end(report)
@@ -255,7 +255,7 @@ class Files:
         return dataclasses.replace(report, rows=rows, earlier_rows=earlier)
 
     def dry_run_report(self, report: BulkReport) -> BulkReport:
-        """The report of a dry run."""
+        """Writes the rejects of a dry run, and returns its report."""
         rows = report.rows + len(self._unreadable)
         return dataclasses.replace(self._reject(report), rows=rows)
 
@@ -319,7 +319,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _check_rejects(path: Path) -> None:
-    """Raises `ConfigError` if a file exists and is not the rejects of an earlier load."""
+    """Raises `ConfigError` if a file is not empty and is not the rejects of an earlier load."""
     if not path.is_file():
         return
     with open(path, "rb") as file:
@@ -336,7 +336,7 @@ def progress_callback(progress: Any) -> Callable[[Progress], object] | None:
     if progress is None or progress is False:
         return None
     if progress is True:
-        # The bar is created at the first report, because the call may be refused before.
+        # The bar is created at the first report, because the call may be refused before that.
         callbacks: list[Callable[[Progress], object]] = []
 
         def show(report: Progress) -> None:

@@ -19,7 +19,7 @@ __all__ = ["Monitor", "Stopped", "shown_progress"]
 
 _UPDATE_INTERVAL_S = 0.5
 _MIN_ROWS_OF_SHARE = 1000
-"""A share of failures is computed from at least 1,000 rows."""
+"""If fewer rows than this have been read, `max_failure_share` is a share of this many rows."""
 
 
 class Stopped(Exception):
@@ -45,8 +45,8 @@ class Monitor:
         """`earlier_acknowledged` are the rows of earlier runs. `get_total_rows` returns the number
         of rows of the input, or `None` if it is unknown. At most `max_failures` rows may fail, or
         `max_failure_share` of them. `count_unreadable` returns the number of rows that could not be
-        read, and `count_rows_read` the number of rows that were read. `complete_report` adds these
-        rows to a report, which the load then returns or raises.
+        read, and `count_rows_read` the number of rows that were read. `complete_report` adds the
+        rows that could not be read to a report. The load then returns or raises this report.
         """
         self.native = _core.BulkProgress(checkpoint is not None)
         self._checkpoint, self._earlier_acknowledged = checkpoint, earlier_acknowledged
@@ -60,7 +60,7 @@ class Monitor:
         self._thread = threading.Thread(target=self._run, name="turbocql-load", daemon=True)
 
     def begin(self) -> None:
-        """Called before the first row is sent.
+        """Writes the first checkpoint, and starts the thread. Called before the first row is sent.
 
         Raises: `OSError` when the checkpoint cannot be written.
         """
@@ -69,7 +69,7 @@ class Monitor:
         self._thread.start()
 
     def leave(self, raised: BaseException | None) -> None:
-        """Called after the last row, with the exception of the load if it has raised one.
+        """Ends the thread after the last row. `raised` is the exception of the load, or `None`.
 
         Raises: the exception of the checkpoint or of a callback, if one has failed; `BulkError` if
             reading was stopped before the first row was sent.
@@ -103,7 +103,8 @@ class Monitor:
         self.leave(exc)
 
     async def __aenter__(self) -> Monitor:
-        # Imported here, because it imports asyncio, which is slow. By now asyncio is loaded.
+        # Imported here, because this module imports asyncio, which is slow to import. An event loop
+        # runs here, so asyncio is already imported.
         from .._native.threads import in_thread
 
         await in_thread(self.begin)
@@ -131,7 +132,7 @@ class Monitor:
         return report
 
     def check(self) -> None:
-        """Called while the data is read.
+        """Ends the reading of the data after a failure. Called while the data is read.
 
         Raises: `Stopped` if the checkpoint or a callback has failed, or if too many rows failed.
         """

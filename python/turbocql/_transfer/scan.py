@@ -81,7 +81,7 @@ def _ranges(ends: Sequence[int], ranges: Sequence[tuple[int, int]]) -> list[tupl
 
 
 def _divided(ranges: list[tuple[int, int]], min_count: int) -> list[tuple[int, int]]:
-    """Cuts the widest ranges, until there are about `min_count`."""
+    """Cuts wide ranges into parts of about equal width. There are about `min_count` ranges then."""
     total_width = sum(last - before for before, last in ranges)
     divided = []
     for before, last in ranges:
@@ -151,7 +151,8 @@ class Scan:
         """Writes the statement. `table_columns` is the answer to `TABLE`, and `partitioner` is the
         answer to `PARTITIONER`.
 
-        Raises: `ConfigError` if there is no such table or column, or for another partitioner.
+        Raises: `ConfigError` if there is no such table or column, or if the partitioner is not
+            `Murmur3Partitioner`.
         """
         keys = partition_key(table_columns, self.keyspace_and_table)
         check_partitioner(partitioner)
@@ -179,7 +180,8 @@ class Scan:
         """The token ranges to read: the ranges of the ring, or parts of them."""
         ranges = _ranges(ring(nodes), self._within)
         if len(ranges) > _MAX_RANGES:
-            # The coordinator of a request reads all nodes' ranges within the requested range.
+            # A request may also cover ranges of several nodes: its coordinator reads from all of
+            # them.
             ranges = list(self._within)
         # Ranges differ in size. Four ranges for each concurrent reader keep all readers busy to the
         # end. Splits are read by many processes at a time, so one range for each reader is enough,
@@ -239,7 +241,7 @@ def split_table(
     """Parts of a table of about equal size."""
     ends, cuts, splits = ring(nodes), weights.cuts(parts), []
     for before, last in pairwise(cuts):
-        # The replicas of the largest range in the split are its hint. Only the first 256 ranges are
+        # The hint of a split is the replicas of its largest range. Only the first 256 ranges are
         # examined, because a hint may be wrong.
         ranges = _ranges(ends, [(before, last)])[:256]
         heaviest = max(ranges, key=lambda range_: weights.share(*range_))
@@ -283,7 +285,7 @@ class Weights:
             self._weights.append(self._weights[-1] + weight)
 
     def cuts(self, parts: int) -> list[int]:
-        """Tokens that cut the ring into `parts` parts of about equal weight, or into fewer."""
+        """Tokens that cut the ring into `parts` parts of about equal weight, or fewer parts."""
         total_weight = self._weights[-1]
         tokens = [FIRST]
         for part in range(1, parts):

@@ -134,9 +134,9 @@ class Care:
         )
 
     def _indexed(self, index: tuple[str, Mapping[str, str]]) -> tuple[str, str, bool] | None:
-        """The column of a vector index, its name, and whether it compares by cosine.
+        """The column of a vector index, the index's name, and whether the index compares by cosine.
 
-        `None` for any other index.
+        It is `None` for any other index.
         """
         name, options = index
         target = options.get("target", "").strip('"')

@@ -25,7 +25,7 @@ _REPORT_INTERVAL_S = 0.5
 
 
 class Unload:
-    """An unload. `__init__` checks its options, `match` takes the table, `write` each batch."""
+    """An unload. `__init__` checks options, `match` stores types, and `write` writes a batch."""
 
     def __init__(
         self,

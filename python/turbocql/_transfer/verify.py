@@ -21,7 +21,7 @@ from .load import Load
 __all__ = ["Verification"]
 
 _MAX_LISTED_DIFFERENCES = 1000
-"""A report lists 1,000 differences. Further differences are only counted."""
+"""A report lists at most 1,000 differences and 1,000 duplicates. Further ones are only counted."""
 
 Cells = tuple[Any, ...]
 Rows = list[tuple[int, Cells]]
@@ -81,7 +81,7 @@ class Verification:
         self.statement = f"SELECT {selected} FROM {table_name} WHERE {condition} LIMIT 1"
 
     def chosen_rows(self, rows: Rows, unfit: Sequence[Any]) -> Rows:
-        """The rows to look up: all rows, or a random sample. Counts them and their keys."""
+        """Counts rows, records keys, and returns the rows to look up: all, or a sample."""
         self.rows += len(rows) + len(unfit)
         self._unfit += len(unfit)
         for number, cells in rows:
@@ -184,7 +184,7 @@ def _comparable(value: Any) -> Any:
 
 
 class _Duplicates:
-    """Finds keys that occur twice. Digests are written to files, so that memory is bounded."""
+    """Finds keys that occur more than once. Digests of keys are in files, which bounds memory."""
 
     _PARTS = 64
     _BUFFER = 1 << 16
