@@ -30,7 +30,7 @@ LOSSLESS = ColumnTypes()
 def gatherer(
     first_page: _core.RawPage, types: ColumnTypes | None, rows_per_batch: int | None
 ) -> _core.Gatherer:
-    """A `Gatherer` that makes batches of pages with the columns of `first_page`.
+    """A `Gatherer` that makes batches of pages. The pages have the columns of `first_page`.
 
     Raises: `TypeError` unless `types` is a `ColumnTypes`; `ConfigError` for a `rows_per_batch` out
         of range.
@@ -51,8 +51,7 @@ def gatherer(
 def consume(batches: Batches, read: Callable[[Any], Any]) -> Any:
     """Returns `read(batches)`.
 
-    Raises: the driver's error if the stream ended with one, in place of the consumer's error for
-        it.
+    Raises: the driver's error if the stream ended with one, in place of the consumer's error.
     """
     try:
         return read(batches)
@@ -181,7 +180,7 @@ class _Array:
         return np.ma.MaskedArray(array, mask)
 
     def objects(self) -> Any:
-        """The column as an array of objects. A vector is an array."""
+        """The column as an array of objects. A vector is an array, and a null is `None`."""
         array = self.to_numpy()
         if array.dtype == object and array.ndim == 1:
             return array
@@ -283,7 +282,8 @@ _NULLABLE_INTS = {
 class Frame:
     """The columns of a result as a pandas frame.
 
-    Numbers and texts are converted by Arrow. Other values are the Python objects that rows have.
+    Arrow converts numbers, booleans, texts, bytes and timestamps. Other values are the Python
+    objects that rows have, unless `types` has an Arrow type for them.
     """
 
     def __init__(

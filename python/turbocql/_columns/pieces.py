@@ -16,7 +16,7 @@ __all__ = ["Columns", "columns_of", "first_missing", "refused"]
 
 _MAX_PIECE_ROWS = 16_384
 _MAX_PIECE_BYTES = 4 << 20
-"""The size of a piece of arrays. Arrays are copied piece by piece, so that no array is in memory
+"""The maximum size of a piece. Arrays are copied piece by piece, so that no array is in memory
 twice."""
 
 _UNITS = ("D", "s", "ms", "us", "ns")
@@ -39,7 +39,7 @@ def refused(reason: str) -> errors.EncodeError:
 
 def columns_of(data: Any) -> Columns | None:
     """The columns of Arrow data, of a mapping of arrays, of a pandas frame, or of an iterable of
-    these. `None` for an iterable without items.
+    these. It is `None` for an iterable without items.
 
     Raises: `TypeError` for other data; `EncodeError` for columns that do not fit together.
     """
@@ -88,7 +88,7 @@ def _class_name(data: Any) -> str:
 
 
 def _rows_of(data: Any) -> int | None:
-    """The number of rows of a table or frame; `None` for a stream."""
+    """The number of rows of a table, a frame or a mapping; `None` if it is not known."""
     if isinstance(data, Mapping):
         counts = {len(values) if hasattr(values, "__len__") else None for values in data.values()}
         return counts.pop() if len(counts) == 1 else None
@@ -241,7 +241,8 @@ class _Objects:
     """A column of Python objects, which are encoded as the values of rows are."""
 
     row_bytes = _MAX_PIECE_BYTES // 512
-    """Limits a piece to 512 rows: objects are encoded while the GIL is held, on event loops too."""
+    """This size limits a piece to 512 rows: objects are encoded while the GIL is held, on event
+    loops too."""
 
     def __init__(self, values: Any, is_missing: Callable[[Any], bool] | None = None) -> None:
         self._values, self._is_missing = values, is_missing
@@ -271,7 +272,7 @@ class _Objects:
 
 
 class _Numbers:
-    """An array of numbers, times or texts of fixed width: a row of it is a number or a vector."""
+    """An array of numbers, times or texts of fixed width. A row is one of these or a vector."""
 
     def __init__(self, name: str, array: Any) -> None:
         np = _numpy()
@@ -305,9 +306,9 @@ class _Numbers:
         return f"{dtype.kind}{dtype.itemsize}", array
 
     def _rescaled(self, array: Any, unit: str, count: int) -> Any:
-        """Converts times to seconds if their unit is hours or minutes, else to one of the unit.
+        """Converts hours and minutes to seconds, and multiples of any other unit to this unit.
 
-        Raises: `EncodeError` if a time has more than 64 bits then.
+        Raises: `EncodeError` if a converted time has more than 64 bits.
         """
         np = _numpy()
         factor = count * {"h": 3600, "m": 60}.get(unit, 1)
@@ -332,7 +333,7 @@ class _Numbers:
     def part(self, begin: int, count: int) -> tuple[str, list[int], Any, list[bool] | None]:
         np = _numpy()
         part = self._array[begin : begin + count]
-        # Copies the part only if it is not contiguous or not little-endian.
+        # NumPy copies the part only if it is not contiguous or not little-endian.
         part = np.ascontiguousarray(part, part.dtype.newbyteorder("<"))
         data = part.reshape(-1).view("u1")
         return self._kind, list(self._array.shape[1:]), data, self._valid(begin, count)
@@ -351,7 +352,7 @@ class _Numbers:
 
 
 def _of_pandas(frame: Any) -> Columns:
-    """The columns of a frame. Columns of objects are encoded as rows, other columns by Arrow."""
+    """The columns of a frame. Columns of objects are encoded by value, other columns by Arrow."""
     pd: Any = importlib.import_module("pandas")
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(
@@ -375,7 +376,7 @@ def _of_pandas(frame: Any) -> Columns:
 
 
 def _of_series(series: Any) -> _Arrow | _Objects:
-    """A column of a frame. NaN is a missing value."""
+    """A column of a frame. In a column of objects, NaN, `NA` and `NaT` are missing values."""
     pd: Any = importlib.import_module("pandas")
 
     def is_missing(value: Any) -> bool:
@@ -392,7 +393,7 @@ def _of_series(series: Any) -> _Arrow | _Objects:
 
 
 def _with_index(frame: Any) -> Any:
-    """Converts the named levels of a frame's index to columns. An index without a name is left out.
+    """Converts the named levels of a frame's index to columns. Other levels are left out.
 
     Raises: `EncodeError` if a name is used twice.
     """
@@ -406,7 +407,7 @@ def _with_index(frame: Any) -> Any:
 def first_missing(data: Any, names: list[str]) -> tuple[int, str] | None:
     """The first row that lacks a value in one of the columns, with the column's name.
 
-    `None` if there is no such row, or if the data cannot be read twice.
+    It is `None` if there is no such row, or if the data cannot be read twice.
     """
     columns, row_offset = _columns_if_rereadable(data, names), 0
     if columns is None:
@@ -443,6 +444,6 @@ def _can_be_read_again(data: Any) -> bool:
 
 
 def _column_can_be_read_again(values: Any) -> bool:
-    """Whether a column can be read twice. A stream cannot, an array can."""
+    """Whether a column can be read twice. A stream of an unknown library cannot."""
     is_library_column = _module(values) in ("numpy", "pandas", "polars", "pyarrow")
     return is_library_column or not hasattr(values, "__arrow_c_stream__")

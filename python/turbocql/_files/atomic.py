@@ -33,7 +33,7 @@ def forget_temporary(path: Path) -> None:
 def drop_temporary(path: Path) -> None:
     """Removes the file at a temporary path, if there is one.
 
-    Raises: `OSError` when it cannot be removed.
+    Raises: `OSError` when the file cannot be removed.
     """
     path.unlink(missing_ok=True)
     forget_temporary(path)
@@ -53,7 +53,7 @@ atexit.register(_drop_own_files)
 def replace_file(path: Path, content: bytes) -> None:
     """Writes a file completely or not at all.
 
-    Raises: `OSError`, with the path, when it cannot be written.
+    Raises: `OSError`, with the path, when the file cannot be written.
     """
     temporary_file = temporary_path(path)
     try:

@@ -19,7 +19,7 @@ def _validate(batch: Any) -> None:
     Raises: `pyarrow.ArrowInvalid` for a damaged batch.
     """
     for column in batch.columns:
-        # A full validation refuses times outside a day, and servers store them.
+        # A full validation refuses times outside a day, but servers store such times.
         column.validate(full="time64" not in str(column.type))
 
 
@@ -135,7 +135,7 @@ class ArrowFile(Reader):
     def names(self) -> list[str]:
         schema = self.schema()
         for field in schema:
-            # A column that the table lacks is not loaded.
+            # A column that the table lacks is not loaded, so its type does not matter.
             if _has_union(field.type) and self.context.type_of_column(field.name) is not None:
                 raise self.file_error(
                     f'column "{field.name}": there is no CQL type for {field.type}, a union'

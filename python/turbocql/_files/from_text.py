@@ -123,7 +123,7 @@ def parsed(column: str, cql_type: Any, udts: Mapping[str, Any] | None) -> CqlTyp
 
 
 def thawed(cql_type: CqlType) -> CqlType:
-    """The type without `frozen`."""
+    """The type without the `frozen` around it."""
     while cql_type.kind == "frozen":
         cql_type = cql_type.subtypes[0]
     return cql_type
@@ -235,7 +235,7 @@ def from_texts(cql_type: CqlType, texts: Any) -> Any:
         return texts
     target = type_of(cql_type)
     if kind in INTEGERS:
-        # Arrow also accepts hexadecimal digits, and refuses a plus.
+        # Arrow also accepts hexadecimal digits, and refuses a plus sign.
         _require_all_match(texts, r"^[-+]?[0-9]+$", "an integer")
         if pc.any(pc.starts_with(texts, "+")).as_py():
             texts = pc.replace_substring_regex(texts, r"^\+", "")

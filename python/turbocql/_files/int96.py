@@ -17,7 +17,7 @@ __all__ = ["exact_times", "int96_columns"]
 
 _NS_PER_MS = 1_000_000
 _FIRST_MS, _LAST_MS = -9_223_372_036_853, 9_223_372_036_853
-"""The range of times that fit in 64 bits of nanoseconds."""
+"""The range in milliseconds of times that fit in 64 bits of nanoseconds."""
 _LAST_MS_OF_US = 2**63 // 1000 - 1
 
 
@@ -72,7 +72,7 @@ def exact_times(fine: Any, coarse: Any) -> Any:
 
 
 def _with_values(array: Any, arrow_type: Any, values: Any, buffer_count: int) -> Any:
-    """An array of lists with other values, and with the first `buffer_count` buffers of `array`."""
+    """An array of lists of `values`, with the first `buffer_count` buffers of `array`."""
     return library().Array.from_buffers(
         arrow_type,
         len(array),
@@ -99,8 +99,8 @@ def _exact_timestamps(fine: Any, coarse: Any) -> Any:
         return milliseconds.cast(pa.timestamp("ms", time_zone))
     if max(-range_ms["min"], range_ms["max"]) > _LAST_MS_OF_US:
         raise ValueError("INT96 times finer than a millisecond, and beyond the year 294246")
-    # A load without `truncate_time` refuses times finer than a millisecond. So a time keeps at
-    # least 1 microsecond of its finer digits.
+    # A load without `truncate_time` refuses times finer than a millisecond. So a time with finer
+    # digits keeps at least 1 microsecond of these.
     is_finer = pc.cast(pc.greater(nanoseconds, 0), pa.int64())
     microsecond_parts = pc.max_element_wise(pc.divide(nanoseconds, 1000), is_finer)
     microseconds = pc.add(pc.multiply(milliseconds, 1000), microsecond_parts)

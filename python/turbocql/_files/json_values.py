@@ -135,7 +135,7 @@ def _check_class(cells: Iterable[Any], cls: type, expected: str) -> None:
 
 
 def _offsets(cells: Sequence[Any]) -> Any:
-    """The position of each list's first element among all elements; null for a null list."""
+    """The position of each list's first element, null for a null list; then the end."""
     offsets, end = [], 0
     for cell in cells:
         offsets.append(None if cell is None else end)

@@ -20,10 +20,9 @@ from .reader import MAX_BATCH_ROWS, FileErrors, OnUnreadable, Reader, Skip, Unit
 __all__ = ["CsvFile", "JsonLines"]
 
 _BLOCK = 512 << 10
-"""The size of a block at first, in bytes. It is small, because pyarrow reads up to 32 blocks
-ahead."""
+"""The first size of a block in bytes. It is small, because pyarrow reads up to 32 blocks ahead."""
 _MAX_LINE_SEARCHES = 10
-"""For the first 10 unreadable rows of a CSV file, the line is found by reading the file again."""
+"""For the first 10 unreadable cells of a CSV file, the line is found by reading the file again."""
 _MAX_BLOCK = 1 << 30
 """The largest size of a block in bytes, and so of a row of CSV."""
 
@@ -33,7 +32,7 @@ def _parse_int(digits: str) -> int | str:
 
 
 def _needs_exact_numbers(types: Sequence[CqlType | None]) -> bool:
-    """Whether one of the types holds numbers that a Python float or a short int cannot hold."""
+    """Whether a type contains `decimal` or `varint`, whose values need all digits of a number."""
     kinds = {"decimal", "varint"}
     return any(cql_type is not None and has_kind(cql_type, kinds) for cql_type in types)
 
@@ -57,7 +56,7 @@ def _shown(cell: object) -> str:
 class CsvFile(Reader):
     """A CSV file, whose texts are converted column by column.
 
-    Empty lines are skipped. In a file of one column, an empty line is a null.
+    Empty lines are skipped, except in a file of one column, where an empty line is a null.
     """
 
     line_searches = 0
@@ -189,8 +188,8 @@ class CsvFile(Reader):
     ) -> Any:
         """Converts a batch of texts to the columns' types.
 
-        `first` is the number of the file's first row, and `begin` the batch's first row in the
-        file.
+        `first` is the number of the file's first row, and `begin` is the number of the batch's
+        first row in the file.
         """
         pa = library()
         columns = []
@@ -269,7 +268,7 @@ class JsonLines(Reader):
         return list(names)
 
     def objects(self) -> Iterator[list[dict[str, Any]]]:
-        """The objects, with all digits of their numbers. A line that cannot be read is empty."""
+        """The objects, with all digits of their numbers. A line that cannot be read is `{}`."""
         decoder, known_names = _decoder(exact=True), set(self.names())
         for lines in self._lines():
             rows = self._rows(lines, decoder, lambda row, error, raw: None)
@@ -277,7 +276,7 @@ class JsonLines(Reader):
             yield rows
 
     def _lines(self) -> Iterator[list[tuple[int, bytes]]]:
-        """The lines that are not empty, each with its number, in lists."""
+        """Yields lists of the lines that are not blank, each with its number."""
         file, raw_file = self.open_bytes()
         lines_read = 0
         with raw_file:
@@ -303,7 +302,7 @@ class JsonLines(Reader):
     def _rows(
         self, lines: list[tuple[int, bytes]], decoder: json.JSONDecoder, on_unreadable: OnUnreadable
     ) -> list[Any]:
-        """The objects of lines. `on_unreadable` is called for each line that cannot be read."""
+        """The objects of lines. An unreadable line is `{}`, and `on_unreadable` is called."""
         try:
             text = b",".join([line for _, line in lines]).decode()
             rows: list[Any] = decoder.decode(f"[{text}]")
@@ -347,7 +346,7 @@ class JsonLines(Reader):
     def _check_names(
         self, lines: Sequence[tuple[int, bytes]], rows: Any, known_names: set[str]
     ) -> None:
-        """Raises `EncodeError` for an object with a name that the first lines lack."""
+        """Raises `EncodeError` for an object with a name that is not in `known_names`."""
         if known_names.issuperset(set().union(*rows)):
             return
         for (number, _), row in zip(lines, rows, strict=True):

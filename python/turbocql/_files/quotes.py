@@ -12,8 +12,8 @@ from .reader import Reader
 __all__ = ["CheckedQuotes", "unescaped"]
 
 _ESCAPE, _QUOTE = b"\xfe\xfe", b"\xff\xff"
-"""Stand for an escaped escape character and an escaped quote while pyarrow splits cells. UTF-8 has
-no such bytes."""
+"""They stand for an escaped escape character and an escaped quote while pyarrow splits cells. UTF-8
+has no such bytes."""
 _BOM = b"\xef\xbb\xbf"
 _STEP = 1 << 20
 
@@ -27,8 +27,8 @@ class CheckedQuotes(io.RawIOBase):
         self._escape = (options.escape or "").encode()
         self._separators = options.delimiter.encode() + b"\r\n"
         separators = re.escape(self._separators)
-        # A cell in quotes. Group 1 is the byte after it if that is no separator, and group 2
-        # matches if the text ends within quotes.
+        # It matches a cell in quotes. Group 1 is the byte after the cell, if this byte is no
+        # separator. Group 2 matches if the text ends within quotes.
         self._quoted_cell = re.compile(
             rb'[%b]"[^"]*(?:""[^"]*)*(?:"(?:(?=[%b])|(.))|(\Z))' % (separators, separators),
             re.DOTALL,
@@ -50,7 +50,7 @@ class CheckedQuotes(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """The next bytes, which never end between a CR and an LF, or after an escape character.
 
-        pyarrow would drop the LF, also within quotes.
+        At an end between a CR and an LF, pyarrow would drop the LF, also within quotes.
 
         Raises: `EncodeError` for text after a closing quote.
         """
@@ -64,7 +64,7 @@ class CheckedQuotes(io.RawIOBase):
         if self._escape:
             chunk = self._mark_escapes(chunk)
         if not self.bytes_returned and 0 < len(chunk) < size and not re.search(b"[\r\n]", chunk):
-            # pyarrow recognizes a header only if its line ends.
+            # pyarrow recognizes a header only if its line has an end.
             self._pending += self._file.read(1)
             chunk += b"" if self._pending else b"\n"
         self._follow_quotes(chunk)
@@ -108,9 +108,10 @@ class CheckedQuotes(io.RawIOBase):
         self._carry = (b'\n"' if self.ends_in_quotes else body[-1:]) + b'"' * quotes
 
     def _find_open_quote(self, body: bytes, body_offset: int) -> int | None:
-        """The offset in the file of the quote that opens a cell which `body` does not close.
+        """The offset in the file of the opening quote of a cell that `body` does not close.
 
-        `None` if there is no such cell. `body` begins outside quotes, at `body_offset` in the file.
+        It is `None` if there is no such cell. `body` begins outside quotes, at `body_offset` in the
+        file.
         """
         quotes = self._balanced_quotes(body)
         if quotes is not None:
@@ -124,7 +125,7 @@ class CheckedQuotes(io.RawIOBase):
         return self._file_offset(body_offset, last_match.start() + 1)
 
     def _balanced_quotes(self, body: bytes) -> Any:
-        """The positions of all quotes; `None` if a quote is not well-formed, or without NumPy.
+        """The positions of all quotes; `None` if they are not well-formed, or without NumPy.
 
         Quotes are well-formed if each opening quote follows a separator or a quote, and each
         closing quote precedes a separator or a quote.
@@ -166,7 +167,7 @@ class CheckedQuotes(io.RawIOBase):
 
 
 def _numpy() -> Any:
-    """The module NumPy, several times as fast as a regular expression; `None` if not installed."""
+    """The module NumPy, or `None`. NumPy is several times as fast as the regular expression."""
     try:
         import numpy
     except ModuleNotFoundError:
@@ -177,7 +178,7 @@ def _numpy() -> Any:
 def _lines_before(reader: Reader, offset: int) -> int:
     """The number of lines that end before an offset, which is in the decompressed file.
 
-    Reads the file again.
+    This function reads the file again.
     """
     file, raw_file = reader.open_bytes()
     count, last_byte = 0, b""

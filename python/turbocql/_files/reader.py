@@ -45,12 +45,12 @@ class CsvOptions:
     header: bool = True
     """Whether the first line has the names of the columns."""
     null: str = ""
-    """The text of a cell that is null, unless it is in quotes."""
+    """The text of a null cell. A cell with this text in quotes is not null."""
     names: tuple[str, ...] | None = None
     """The columns of files without a header."""
     escape: str | None = None
-    """The character before a quote within a cell, a backslash in files of cqlsh and dsbulk. `None`
-    if a quote within a cell is written twice."""
+    """The character before a quote within a cell, a backslash in files of cqlsh and dsbulk. It is
+    `None` if a quote within a cell is written twice."""
 
     def __post_init__(self) -> None:
         is_character = isinstance(self.delimiter, str) and len(self.delimiter) == 1
@@ -80,7 +80,8 @@ class CsvOptions:
 
 
 OnUnreadable = Callable[[int, EncodeError, Any], None]
-"""Called for a row that cannot be read, with its number, the error and its content in the file."""
+"""A function for a row that cannot be read. Its arguments are the row's number, the error, and the
+row's content in the file."""
 
 
 @dataclass
@@ -109,8 +110,8 @@ def inner_fields(arrow_type: Any) -> list[Any]:
 class Reader(ABC):
     """A reader of one file.
 
-    `bytes_read` is the number of its bytes up to the last row that was yielded. `row_count` is the
-    number of its rows, if the file's metadata has it.
+    `bytes_read` is the number of the file's bytes up to the last row that was yielded. `row_count`
+    is the number of the file's rows, if the file's metadata has it.
     """
 
     declares_columns = True
@@ -123,7 +124,7 @@ class Reader(ABC):
 
     @abstractmethod
     def names(self) -> list[str]:
-        """The columns."""
+        """The names of the columns."""
 
     def schema(self) -> Any:
         """The Arrow schema; `None` for formats without types."""
@@ -131,7 +132,9 @@ class Reader(ABC):
 
     @abstractmethod
     def units(self, first: int, skip: Skip) -> Iterator[Unit]:
-        """The rows of the file. `first` is the number of its first row among all files' rows."""
+        """The rows of the file. `first` is the number of the file's first row among the rows of all
+        files.
+        """
 
     def open_bytes(self) -> tuple[BinaryIO, BinaryIO]:
         """Opens the file. Returns a stream of its decompressed bytes, and the file itself."""

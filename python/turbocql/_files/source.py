@@ -48,7 +48,7 @@ class FileInfo:
     def of(cls, path: Path) -> FileInfo:
         """The file at a path.
 
-        Raises: `OSError` if it cannot be read.
+        Raises: `OSError` if the file cannot be read.
         """
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
@@ -62,7 +62,8 @@ class FileInfo:
 def _find_files(source: str | os.PathLike[str], format: str | None) -> list[Path]:
     """The paths of the files that a path, a pattern or a directory names.
 
-    Raises: `ConfigError` for a pattern or a directory without files; `FileNotFoundError`.
+    Raises: `ConfigError` for a pattern or a directory without files; `FileNotFoundError` for a path
+        that does not exist.
     """
     text = os.fspath(source)
     if not isinstance(text, str):
@@ -138,7 +139,7 @@ class Source:
         return sum(known_counts) if len(known_counts) == len(counts) else None
 
     def position(self) -> tuple[int, int]:
-        """The number of bytes that are read, and the number of bytes of all files."""
+        """The number of bytes that were read so far, and the number of bytes of all files."""
         total = sum(file.size for file in self.files)
         bytes_before = sum(file.size for file in self.files[: self._file_index])
         is_at_end = self._file_index >= len(self._readers)
@@ -153,11 +154,12 @@ class Source:
         """Record batches, each with the number of its first row among the rows of all files.
 
         Rows have the same numbers in each reading. `on_unreadable` is called for rows of text files
-        that cannot be read, before their batch is yielded. Their cells are null in it. `skip` is
-        called with the number of the first row and the number of rows, for row groups and for
-        batches. If it returns true, they are not yielded.
+        that cannot be read, before their batch is yielded. The cells that cannot be read are null
+        in the batch. `skip` is called with the number of the first row and the number of rows, for
+        row groups and for batches. If `skip` returns true, these rows are not yielded.
 
-        Raises: `EncodeError`, with path and line, for content that cannot be read; `OSError`.
+        Raises: `EncodeError`, with path and line, for content that cannot be read; `OSError` for a
+            file that cannot be opened.
         """
         skip_rows = skip or (lambda first, count: False)
         self._context.on_unreadable = on_unreadable
@@ -175,7 +177,9 @@ class Source:
         self._file_index = len(self._readers)
 
     def _check_unchanged(self, file: FileInfo, reader: Reader) -> None:
-        """Raises `EncodeError` if a file has changed, or lacks columns of the first file."""
+        """Raises `EncodeError` if a file has changed, or if its columns are not those of the first
+        file.
+        """
         status = os.stat(file.path)
         if (status.st_size, status.st_mtime_ns) != (file.size, file.modified_ns):
             raise refused(f"{file.path} has changed since it was first read")

@@ -16,7 +16,7 @@ _COMPRESSIBLE = {"csv", "jsonl"}
 
 
 def format_of(path: Path) -> str | None:
-    """The format that the suffix of a path names; `None` for other suffixes."""
+    """The format that the suffix of a path names; `None` if the suffix names no format."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] == ".gz":
         inner_format = _SUFFIXES.get(suffixes[-2]) if len(suffixes) > 1 else None

@@ -19,7 +19,7 @@ _PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY_NS = 86_400_000_000_000
 _MIN_TEXT_MS, _MAX_TEXT_MS = -62_135_596_800_000, 253_402_300_799_999
 _MIN_TEXT_DAY, _MAX_TEXT_DAY = -719_162, 2_932_896
-"""The years 1 to 9999, which Arrow can write as text."""
+"""The bounds of the years 1 to 9999, in milliseconds and in days. Arrow can write these as text."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
@@ -252,7 +252,7 @@ def _maps(array: Any, cql_type: CqlType | None) -> list[Any]:
         row_slice = slice(offsets[row] - begin, offsets[row + 1] - begin)
         pairs = list(zip(keys[row_slice], values[row_slice], strict=True))
         entries = dict(pairs) if has_text_keys else None
-        # An object would lose the entries of a map that has a key twice.
+        # An object would lose entries of a map that has a key twice.
         cells.append(entries if entries is not None and len(entries) == len(pairs) else pairs)
     return cells
 

@@ -29,11 +29,10 @@ _COMPRESSIONS: dict[str, tuple[str | None, ...]] = {
     "jsonl": (None, "gzip", "none"),
 }
 _GROUP_BYTES = 24 << 20
-"""A row group is written when its rows in memory have this size, so memory holds at most one batch
-more."""
+"""A row group is written when its rows have this many bytes in memory or more."""
 _TEXT_BYTES = 1 << 20
-"""The bytes of Arrow data that are converted to text at a time. Objects and text take many times
-as much memory."""
+"""The number of bytes of Arrow data that are converted to text at a time. Objects and text take
+many times as much memory."""
 
 
 class _FileSettings(NamedTuple):
@@ -62,7 +61,7 @@ class _OutputFile:
         self._out: Any = self._raw_file
         try:
             if settings.format in ("csv", "jsonl") and settings.compression == "gzip":
-                # Without a name and a time in its header, equal data makes equal files.
+                # The gzip header has no file name and no time, so equal data makes equal files.
                 self._out = gzip.GzipFile("", "wb", 6, self._raw_file, mtime=0)
             self._writer = self._open_writer()
         except BaseException:
@@ -95,7 +94,7 @@ class _OutputFile:
         """Writes a batch, or keeps it in memory until there are enough rows for a group."""
         self.rows += batch.num_rows
         if self._settings.format in ("csv", "jsonl"):
-            # In parts, because the text of a part is in memory at once.
+            # The batch is written in parts, because the text of a part is in memory at once.
             row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
             rows_per_part = max(1, min(16_384, _TEXT_BYTES // row_bytes))
             for begin in range(0, batch.num_rows, rows_per_part):
@@ -182,7 +181,7 @@ class Sink:
         max_file_rows: int | None,
         overwrite: bool,
     ) -> None:
-        """Without a suffix, `path` is the path of the only file."""
+        """`path` is a directory, or the path of the only file if `suffix` is empty."""
         self._path, self._suffix, self._settings = path, suffix, settings
         self._max_file_rows, self._overwrites = max_file_rows, overwrite
         self._open: list[_OutputFile | None] = [None] * files
@@ -245,7 +244,7 @@ class Sink:
         self._next = (self._next + 1) % len(self._open)
 
     def _raise(self, error: BaseException) -> NoReturn:
-        """Raises an error again. An `OSError` gets the name of the file."""
+        """Raises an error again, with the path. An error of Arrow becomes an `EncodeError`."""
         arrow_error = library().ArrowException
         if isinstance(error, OSError) and error.filename is None:
             if error.errno is None:
@@ -345,8 +344,8 @@ def open_sink(
         the `files` in turn. `types` are the CQL types of columns whose fields lack them as
         metadata. By default, Parquet is compressed by zstd, and other formats are not compressed.
 
-    Raises: `ConfigError` for options that do not fit, and for a file that exists already;
-        `OSError` for a directory that cannot be written.
+    Raises: `ConfigError` for invalid options, and for a file that exists already; `OSError` for a
+        directory that cannot be written.
     """
     pa = library()
     text = os.fspath(path)
