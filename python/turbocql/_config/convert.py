@@ -1,6 +1,6 @@
 """Converts text, or a value from a file, to the type that a setting's annotation requires.
 
-So a new field of `Config` works in URLs, the environment and files without further code.
+Therefore a new field of `Config` works in URLs, the environment and files without further code.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from ..security import Secret
 __all__ = ["Field", "check_text", "convert", "fields_of", "listed", "table_settings"]
 
 _MISMATCH: Any = object()
-"""Returned in place of a value that cannot be converted."""
+"""The object that is returned in place of a value that cannot be converted."""
 
 
 class Field(typing.NamedTuple):
     annotation: Any
     text: Any
-    """The union's members that text can be converted to; `None` if there are none."""
+    """A union of the members of `annotation` that text can be converted to; `None` if there are
+    none."""
     in_file: bool
     """Whether the field can be set in a file."""
     shown: bool

@@ -14,7 +14,7 @@ __all__ = ["contact_point", "with_ports"]
 
 
 def with_ports(points: Sequence[object], port: int) -> tuple[str, ...]:
-    """Contact points with their ports."""
+    """The contact points as `host:port`. Those without a port get `port`."""
     # This check comes before any error that shows a contact point. A URL may have been split at the
     # commas of its password, so a contact point may be a part of the password.
     if any(isinstance(point, str) and holds_url(point) for point in points):

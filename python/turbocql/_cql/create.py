@@ -136,7 +136,7 @@ def _target(target: str) -> str:
     if target.startswith("{"):
         import json  # imported here, because few schemas have such indexes
 
-        # A local index of ScyllaDB, which indexes each partition by itself.
+        # This is a local index of ScyllaDB, which indexes each partition by itself.
         local = json.loads(target)
         partition = ", ".join(map(quoted, local["pk"]))
         return ", ".join([f"({partition})", *map(quoted, local["ck"])])

@@ -25,7 +25,7 @@ keyspaces limit materialized mbean mbeans modify nan norecursive not null of on 
 rename replace revoke schema select set table to token truncate unlogged unset update use using view
 where with
 """
-# At least one server reserves each of these words. A server that does not accepts it in quotes.
+# Each of these words is reserved by at least one server. All servers accept it in quotes.
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 _SCALAR_WORDS = """
 ascii bigint blob boolean counter date decimal double duration empty float inet int smallint text
@@ -37,8 +37,8 @@ set ttl tuple vector writetime
 """
 _SCALARS = frozenset(_SCALAR_WORDS.split())
 _NO_TYPE_NAMES = _SCALARS | frozenset(_OTHER_WORDS.split())
-"""Words that need quotes as the name of a type. As any other name, only `set` needs them: it is
-also in `_RESERVED`.
+"""Words that need quotes as the name of a type. As the name of anything else, only `set` needs
+quotes, because it is also in `_RESERVED`.
 """
 _WORD = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'|\w+')
 _PART = r'(?:"((?:[^"]|"")+)"|(\w+))'

@@ -60,7 +60,7 @@ _SERIALIZING_METHODS = ("serialize", "serialize_safe", "to_binary")
 
 
 class ColumnDescription(NamedTuple):
-    """The column that an encryption policy is asked about. Equal to scylla-driver's `ColDesc`."""
+    """The column that an encryption policy is asked about. It equals scylla-driver's `ColDesc`."""
 
     ks: str
     table: str
@@ -75,7 +75,7 @@ def stock_class(cls: type[Any]) -> type[Any] | None:
 
 
 def is_stock(cls: type[Any]) -> bool:
-    """Whether `cls` serializes values as `stock_class(cls)` does, and so does each of its parts."""
+    """Whether `cls` and each of its parts serialize values as their stock classes do."""
     stock = stock_class(cls)
     if stock is None or stock.__name__ not in {*_SCALARS, *_GENERIC, *OPAQUE}:
         return False

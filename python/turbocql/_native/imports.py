@@ -55,7 +55,8 @@ IMPORTS = {
     "wake_remaining": "turbocql._native.wake:wake_remaining",
     "wake_tasks": "turbocql._native.wake:wake_tasks",
 }
-"""The module and attribute of each object, by its function in a `python.rs` of the crates."""
+"""The module and attribute of each object. A key is the object's function in a crate's
+`python.rs`."""
 
 
 def load(name: str) -> Any:

@@ -13,10 +13,10 @@ from unicodedata import normalize
 def field_names(names: tuple[str, ...]) -> list[str]:
     """Names that a named tuple accepts, one for each column or field.
 
-    Names that a named tuple accepts are unchanged. In other names, each run of characters that are
-    not letters, digits or underscores becomes an underscore, and underscores at both ends are
-    removed. If the name is then empty, begins with a digit, is a keyword or is already used, it
-    becomes `field_N`. N is its position, counted from 0.
+    A name that a named tuple accepts is unchanged, unless an earlier name is equal to it. In other
+    names, each run of characters that are not letters, digits or underscores becomes an underscore,
+    and underscores at both ends are removed. If the name is then empty, begins with a digit, is a
+    keyword or is already used, it becomes `field_N`. N is its position, counted from 0.
     """
     fields: list[str | None] = [None] * len(names)
     used_names = set()

@@ -29,7 +29,8 @@ def row_maker(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeRow
     Raises: `TypeError` when the names do not match the fields.
     """
     if not isinstance(row_class, type):
-        # Not cached: a callable may keep other objects alive, and may be equal to another callable.
+        # Only makers for classes are cached: another callable may keep other objects alive, and may
+        # be equal to a third callable.
         return _make_maker(row_class, names)
     key = (id(row_class), names)
     cached = _cached_makers.get(key)
@@ -114,14 +115,14 @@ class _Field:
 def _fields(row_class: Any) -> list[_Field] | None:
     """The fields of a dataclass, a named tuple or a class of attrs, msgspec or pydantic.
 
-    `None` for any other callable.
+    It is `None` for any other callable.
     """
     if not isinstance(row_class, type):
         return None
     if issubclass(row_class, tuple) and hasattr(row_class, "_fields"):
         defaults = getattr(row_class, "_field_defaults", {})
         return [_Field(name, name, name not in defaults) for name in row_class._fields]
-    # Checked before dataclasses, because some classes of pydantic pass both checks.
+    # This check is before the one for dataclasses, because some classes of pydantic pass both.
     if isinstance(getattr(row_class, "model_fields", None), dict):
         return _pydantic_fields(row_class)
     if dataclasses.is_dataclass(row_class):
@@ -174,7 +175,7 @@ def _msgspec_fields(struct_class: Any) -> list[_Field]:
 def field_names(cls: type) -> frozenset[str] | None:
     """The names of the fields of a dataclass or a class of attrs, msgspec or pydantic.
 
-    `None` for any other class. The native core calls this function.
+    It is `None` for any other class. The native core calls this function.
     """
     cached = _cached_field_names.get(id(cls))
     if cached is not None and cached[0] is cls:
@@ -192,7 +193,7 @@ _cached_field_names: dict[int, tuple[type, frozenset[str] | None]] = {}
 
 def _field_names(cls: Any) -> frozenset[str] | None:
     if dataclasses.is_dataclass(cls):
-        # Includes the fields that the constructor does not take.
+        # These include the fields that the constructor does not take.
         return frozenset(field.name for field in dataclasses.fields(cls))
     if hasattr(cls, "__attrs_attrs__"):
         return frozenset(field.name for field in cls.__attrs_attrs__)
@@ -221,7 +222,7 @@ def _takes_fields_in_order(row_class: Any, fields: Sequence[_Field]) -> bool:
 def _order(fields: Sequence[_Field], names: tuple[str, ...]) -> list[int] | None:
     """The position in `names` of each of the first `len(names)` fields.
 
-    `None` if `names` are not the names of these fields.
+    It is `None` if `names` are not the names of these fields.
     """
     first_names = [field.name for field in fields[: len(names)]]
     return [names.index(name) for name in first_names] if set(first_names) == set(names) else None

@@ -21,7 +21,7 @@ __all__ = ["ThreadedPieces", "for_threads", "in_thread"]
 T = TypeVar("T")
 
 END = object()
-"""Returned after the last piece."""
+"""The object that `take` returns after the last piece."""
 
 
 class _PieceQueue:
@@ -111,7 +111,7 @@ def for_threads(data: Any) -> Any:
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """Calls a function on a new daemon thread, so that the program can exit before it returns."""
+    """Calls a function on a new daemon thread, which does not keep the program from exiting."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -128,7 +128,7 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
         try:
             loop.call_soon_threadsafe(finish, set_outcome, outcome)
         except RuntimeError:
-            # The loop is closed, so nobody waits.
+            # The loop is closed, so no task waits for the outcome.
             return
 
     threading.Thread(target=run, name="turbocql-columns", daemon=True).start()

@@ -52,7 +52,7 @@ class _NoLoop:
     """The event loop that `DONE` is made with. `DONE` is complete, so it needs no real loop."""
 
     def get_debug(self) -> bool:
-        """Called by `asyncio.Future`."""
+        """Returns `False`. `asyncio.Future` calls this method."""
         return False
 
 
@@ -84,7 +84,7 @@ def wake_remaining(burst: list[Any]) -> None:
 def append_ready(event_loop: asyncio.AbstractEventLoop) -> Callable[[Any], None] | None:
     """Returns the `append` of the ready queue of asyncio's own loop; `None` for any other loop.
 
-    Called by the native core.
+    The native core calls this function.
     """
     if not isinstance(event_loop, BaseEventLoop):
         return None
@@ -106,7 +106,7 @@ def has_thread(event_loop: asyncio.AbstractEventLoop) -> bool:
 def start(event_loop: asyncio.AbstractEventLoop, requests: _core.Requests) -> None:
     """Starts a thread that wakes `event_loop` once per request, until the loop is gone.
 
-    Called by the native core.
+    The native core calls this function.
     """
     _loops_with_thread.add(event_loop)
     threading.Thread(

@@ -1,6 +1,7 @@
 """Makes a `Schema` from the rows of the server's schema tables.
 
-This module uses no session. It yields queries as text, and the caller passes back their rows.
+This module uses no session. A `SchemaReading` has queries as text, and its caller passes back the
+rows of these queries.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class Deadline:
 
 
 class SchemaReading:
-    """A reading of the schema. While `queries` is not empty, pass the answers to `take`.
+    """A reading of the schema. While `queries` is not empty, execute them and pass the answers to
+    `take`.
 
     The tables are read until two consecutive readings are equal. A single reading may contain part
     of a change, because a server writes its tables one after another and the new version last.
@@ -157,7 +159,8 @@ def _version(answer: Answer) -> UUID:
 def make_schema(answers: dict[str, Answer]) -> Schema:
     """Makes a schema from the answers by the names of their tables.
 
-    Raises: `InvalidQuery` when the server refused to read a table that all servers have.
+    Raises: `InvalidQuery` when the server refused to read a table that all servers have;
+        `RequestError` when the schema has no version.
     """
     required_tables = {name: _rows(answers[name]) for name in ("version", *_REQUIRED)}
     tables = {
