@@ -31,7 +31,8 @@ __all__ = ["Cassandra"]
 
 _MAX_NODES = 3
 _FRONT_ADDRESS_OFFSET = 100
-"""Added to the last number of a node's address to get the address of the simulator in front."""
+"""This number plus the last number of a node's address is the last number of its simulator's
+address."""
 _POLL_S = 0.1
 _MAX_ROUNDS = 20
 """The limit on rounds of checks of all nodes. Two consecutive rounds must find nothing missing."""
@@ -39,7 +40,8 @@ _HEAP_ALONE_MB, _HEAP_AMONG_OTHERS_MB = 1024, 640
 # The first node waits for no other node, so its delay is short. Each of the others must hear from
 # the first node within its delay.
 _RING_DELAY_FIRST_MS, _RING_DELAY_OTHERS_MS = 100, 5000
-# Read at consistency ALL. The coordinator refuses the read while it sees a replica as down.
+# This statement is read at consistency ALL. The coordinator refuses it while it sees a replica as
+# down.
 _READ_AT_ALL = (
     "SELECT session_id FROM system_traces.sessions "
     "WHERE session_id = 00000000-0000-1000-8000-000000000000"
@@ -49,9 +51,10 @@ _READ_AT_ALL = (
 class Cassandra:
     """A real Cassandra 5.0.5 that runs inside the `with` block and is removed after it.
 
-    `nodes` is 1 to 3. `tls` encrypts client connections, with a certificate authority made for
-    this cluster (`ca_certificate`). `require_client_certificate` also requires a certificate from
-    clients. `authentication` requires `user` and `password`. `config` replaces top-level settings
+    `nodes` is 1 to 3. `tls` encrypts client connections, with a certificate authority made for this
+    cluster (`ca_certificate`). `require_client_certificate` also requires a certificate from
+    clients. `authentication` requires `user` and `password`. `scylla` puts a simulator of
+    ScyllaDB's additions to the protocol in front of the nodes. `config` replaces top-level settings
     of cassandra.yaml. `jvm_options` come last among the JVM's options. With `keep_logs`, the nodes'
     logs (`Node.log`) are kept. Everything else is always removed.
 
@@ -156,7 +159,7 @@ class Cassandra:
         self.stop()
 
     def start(self) -> None:
-        """Starts every node and waits until all answer. The `with` statement calls it."""
+        """Starts every node and waits until all answer. The `with` statement calls this method."""
         if self._started:
             raise CassandraError("this cluster is already started")
         installed, lib = java.find_java(), ensure_jars()
@@ -174,7 +177,7 @@ class Cassandra:
             raise
 
     def stop(self) -> None:
-        """Ends every node and removes the files. The end of the `with` block calls it.
+        """Ends every node and removes the files. The end of the `with` block calls this method.
 
         A second call does nothing. The nodes are killed, because their data is not kept and
         a clean shutdown is not needed. In a forked child of the process that called `start`, this
@@ -187,10 +190,10 @@ class Cassandra:
     def wait_until_settled(self) -> None:
         """Waits until each node sees every other node as up and all agree on the schema.
 
-        It returns at once if a node is stopped or paused. Drivers wait for schema agreement
-        after a change of the schema; the connections of `Node.probe` do not.
+        It returns at once if there is one node, or if a node is stopped or paused. Drivers wait for
+        schema agreement after a change of the schema; the connections of `Node.probe` do not.
 
-        Raises: `CassandraError` with the end of a node's log if it takes too long.
+        Raises: `CassandraError` with the end of a node's log if the nodes take too long.
         """
         if len(self.nodes) == 1 or not all(
             node.is_running and not node.is_paused for node in self.nodes

@@ -79,7 +79,7 @@ def cassandra_yaml(
             "enabled": True,
             "optional": False,
             "require_client_auth": certificates.client_required,
-            # Reads PEM files, so that no Java key store is needed.
+            # This class reads PEM files, so that no Java key store is needed.
             "ssl_context_factory": {
                 "class_name": "org.apache.cassandra.security.PEMBasedSslContextFactory"
             },
@@ -90,7 +90,7 @@ def cassandra_yaml(
 
 
 def write_config(conf: Path, settings: Mapping[str, Any]) -> None:
-    """Writes both files. JSON is valid YAML, so no YAML library is needed."""
+    """Writes cassandra.yaml and logback.xml. JSON is valid YAML, so no YAML library is needed."""
     conf.mkdir(parents=True, exist_ok=True)
     (conf / "cassandra.yaml").write_text(json.dumps(settings, indent=2), encoding="utf-8")
     (conf / "logback.xml").write_text(_LOGBACK, encoding="utf-8")

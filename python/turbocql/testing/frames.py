@@ -31,9 +31,10 @@ __all__ = [
 ]
 
 HEADER = struct.Struct(">BBHBI")
-"""Version, flags, stream, opcode, length of the body. Streams are read as unsigned numbers."""
+"""The fields are version, flags, stream, opcode, and the length of the body. Streams are read as
+unsigned numbers."""
 MAX_BODY_BYTES = 256 << 20
-"""The longest body that is accepted, as in Cassandra's own default limit."""
+"""The length of the longest body that is accepted. It is Cassandra's default limit."""
 
 ERROR, STARTUP, READY, OPTIONS, SUPPORTED = 0x00, 0x01, 0x02, 0x05, 0x06
 QUERY, RESULT, PREPARE, EXECUTE, EVENT, BATCH = 0x07, 0x08, 0x09, 0x0A, 0x0C, 0x0D
@@ -65,7 +66,7 @@ class FrameError(CassandraError):
 
 
 class Frame(NamedTuple):
-    """One message: the fields of its header, and its body without them."""
+    """One message: the fields of its header, and its body."""
 
     version: int
     flags: int
@@ -83,7 +84,7 @@ class FrameReader:
     """Cuts a stream of bytes into frames.
 
     `check` is called with the version byte of each frame before the rest of the header is read,
-    because the header of an unknown version has an unknown size. It may raise.
+    because the header of an unknown version has an unknown size. `check` may raise an error.
     """
 
     def __init__(self, check: Callable[[int], None] | None = None) -> None:

@@ -77,7 +77,7 @@ def _start(command: list[str], folder: str) -> subprocess.Popen[bytes]:
         stdout=2,  # the guard's standard error is the node's log
         stderr=2,
         start_new_session=True,
-        preexec_fn=die_with_guard,  # this process has one thread: nothing to deadlock with
+        preexec_fn=die_with_guard,  # this process has one thread, so no other holds a lock
     )
 
 

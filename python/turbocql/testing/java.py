@@ -107,7 +107,7 @@ def command(java: Java, options: NodeOptions) -> list[str]:
         "cassandra-foreground": "yes",
         "cassandra.skip_wait_for_gossip_to_settle": "0",
         "cassandra.ring_delay_ms": str(options.ring_delay_ms),
-        # Not 0: a node that cannot create its role yet would retry without a pause.
+        # With 0, a node that cannot create its role yet would retry without a pause.
         "cassandra.superuser_setup_delay_ms": "50",
         "cassandra.shutdown_announce_in_ms": "200",
         "cassandra.auth_bcrypt_gensalt_log2_rounds": "4",
@@ -116,7 +116,8 @@ def command(java: Java, options: NodeOptions) -> list[str]:
         # node, while alone, could not create its role at QUORUM.
         "cassandra.system_distributed.default_rf": str(options.nodes),
         "cassandra.system_traces.default_rf": str(options.nodes),
-        # The JVM unpacks native libraries there. A killed node must leave no files elsewhere.
+        # The JVM unpacks native libraries in this folder. A killed node must leave no files
+        # elsewhere.
         "java.io.tmpdir": str(options.scratch),
         "jna.tmpdir": str(options.scratch),
         "jdk.attach.allowAttachSelf": "true",

@@ -65,7 +65,8 @@ class Node:
     ) -> None:
         self.address = address
         self.upstream_address = address
-        """The node's own address. `address` is the simulator's if there is one in front of it."""
+        """The node's own address. `address` is the simulator's address if one is in front of the
+        node."""
         self.contact_point = f"{address}:{CQL_PORT}"
         self.log = files.log
         self.pid: int | None = None
@@ -93,7 +94,7 @@ class Node:
         If all nodes of the cluster run and none is paused, it also waits until each sees all
         others.
 
-        Raises: `CassandraError` with the end of the node's log if it does not answer in time.
+        Raises: `CassandraError` with the end of the node's log if the node does not answer in time.
         """
         self.launch()
         self.wait_until_answering()
@@ -188,7 +189,7 @@ class Node:
         try:
             with self.probe(timeout_s=5.0) as connection:
                 connection.query("SELECT key FROM system.local")
-        except (OSError, ProbeError) as error:  # not listening yet; no such role yet
+        except (OSError, ProbeError) as error:  # the node may not listen yet, or lack the role
             self._last_error = error
             return False
         return True

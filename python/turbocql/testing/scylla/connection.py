@@ -180,7 +180,7 @@ class Connection(Link):
     def _paged(self, parameters: bytes) -> tuple[bytes, bytes | None]:
         """Returns the parameters for the node, and the paging state of the empty page, if any.
 
-        With a paging state, the client gets the node's result without its rows.
+        If there is such a paging state, the client gets the node's result without its rows.
         """
         if not self.state.faults.empty_pages:
             return parameters, None

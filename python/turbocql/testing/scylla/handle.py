@@ -33,7 +33,7 @@ class Scylla:
     """
 
     def __init__(self, nodes: Sequence[dict[str, Any]]) -> None:
-        """`nodes` are, for each node, its addresses, its host id and its shards."""
+        """`nodes` has the addresses, the host id and the shards of each node."""
         root = str(Path(__file__).resolve().parents[3])
         paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         self._lock = threading.Lock()
@@ -54,7 +54,7 @@ class Scylla:
         self._ask({"nodes": order, "starter": os.getpid()})
 
     def requests(self, since: int = 0) -> list[Request]:
-        """The requests that arrived, from number `since` on. The log holds the last 200,000."""
+        """The requests from number `since` on. The log has the last 200,000 requests."""
         return [
             Request(
                 **{
@@ -110,11 +110,11 @@ class Scylla:
         self._do("renew_metadata_ids")
 
     def limit(self, *, marked: str | None = None, per_second: float | None = None) -> None:
-        """Refuses statements whose text contains `marked`, and those above a rate for each node.
+        """Refuses statements whose text contains `marked`, and more than `per_second` at each node.
 
         Without arguments, no request is refused. Statements on system tables are never refused. A
-        node without `Shards` refuses none. A client that has not enabled SCYLLA_RATE_LIMIT_ERROR in
-        STARTUP gets the error 0x2300 instead.
+        node without `Shards` refuses none. The error is 0xF000, or 0x2300 for a client that has not
+        enabled SCYLLA_RATE_LIMIT_ERROR in STARTUP.
 
         Raises: `ValueError` for a `marked` that is not a str or is empty, and for a `per_second`
             that is not a number or is negative.
@@ -127,7 +127,7 @@ class Scylla:
         self._do("limit", marked=marked, per_second=per_second)
 
     def empty_pages(self, count: int) -> None:
-        """Sends `count` pages without rows before the first page of a paged SELECT; 0 ends it."""
+        """Sends `count` pages without rows before the first page of a paged SELECT; 0 for none."""
         if not isinstance(count, int) or count < 0:
             raise ValueError(f"empty_pages: expected a number of pages, got {count!r}")
         self._do("faults", empty_pages=count)
@@ -152,7 +152,7 @@ class Scylla:
         self._do("shards", node=self._checked(node), shards=settings)
 
     def _checked(self, node: int) -> int:
-        """The index of a node."""
+        """Returns the index of a node, or raises `ValueError` if `node` is not an index."""
         if type(node) is not int or not 0 <= node < self._count:
             raise ValueError(f"node: expected an index below {self._count}, got {node!r}")
         return node
@@ -202,7 +202,7 @@ class Scylla:
 
 
 def _answer(line: str, number: int) -> dict[str, Any] | None:
-    """The answer to a command, or `None` if the line is not the whole answer to this one."""
+    """The answer to the command `number`, or `None` if the line is not this whole answer."""
     try:
         answer: dict[str, Any] = json.loads(line)
         return answer if answer.get("number") == number else None

@@ -70,7 +70,7 @@ class Link(ABC):
             self.close()
 
     def close(self) -> None:
-        """Closes both sides."""
+        """Closes the connections to the client and to the node."""
         self._client_writer.close()
         self._node_writer.close()
 

@@ -20,10 +20,10 @@ class Request:
     `routing_key` is the partition key of an EXECUTE as the bytes that are hashed, `None` if the key
     is not known. `values` are the bound values of an EXECUTE; null and unset ones are `None`.
     `values` is `None` for other requests, and for values of more than 256 bytes. `is_misrouted` is
-    whether the table's tablet has no replica at this node and shard; it is `None` for a table
-    without tablets. `skips_metadata` is whether the client asked to leave the metadata out.
-    `metadata_id` is the id that an EXECUTE has, `None` if its layout has none. `error` is the code
-    of the error with which the simulator, not Cassandra, answered the request.
+    whether the routing key's tablet has no replica at this node and shard; it is `None` if there is
+    no such tablet. `skips_metadata` is whether the client asked to leave the metadata out.
+    `metadata_id` is the metadata id in an EXECUTE, `None` if the client has not enabled such ids.
+    `error` is the code of the error with which the simulator, not Cassandra, answered the request.
     """
 
     number: int

@@ -185,7 +185,7 @@ class Prepared:
 
     @classmethod
     def parse(cls, message: bytes, version: int) -> Prepared:
-        """Reads a RESULT of this kind without a metadata id."""
+        """Reads the RESULT of a PREPARE, if it has no metadata id."""
         reader = Reader(message, 4)
         statement_id = reader.short_bytes()
         bind_flags, bind_count = reader.int32(), reader.int32()
@@ -234,6 +234,6 @@ class Prepared:
         return decode_columns(self.columns, bool(self.flags & GLOBAL_TABLE), self.count)
 
     def with_columns(self, columns: Sequence[Column]) -> Prepared:
-        """A copy with other columns of the result."""
+        """A copy with `columns` as the columns of the result."""
         flag, described = encode_columns(columns)
         return replace(self, flags=flag, count=len(columns), columns=described)

@@ -215,7 +215,7 @@ async def _exit_with_starter(starter: int) -> None:
 
 
 def main() -> None:
-    """Serves until the standard input ends."""
+    """Serves until the parent sends `end` or has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     asyncio.new_event_loop().run_until_complete(_serve())
     # Exits without cleanup: connections need no clean close.

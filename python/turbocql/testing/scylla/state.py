@@ -96,7 +96,7 @@ class Faults:
 
 @dataclass
 class State:
-    """The state of one cluster. Only its process's event loop uses it."""
+    """The state of one cluster. Only the event loop of the simulator's process uses it."""
 
     nodes: Sequence[NodeState]
     keyspaces: dict[str, Keyspace] = field(default_factory=dict)

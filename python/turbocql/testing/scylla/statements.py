@@ -49,7 +49,7 @@ class Token(NamedTuple):
         return self.text[1:-1].replace("''", "'")
 
     def is_word(self, *words: str) -> bool:
-        """Whether it is one of these keywords, and not a quoted identifier or a literal."""
+        """Whether the token is one of these keywords, and not a quoted identifier or a literal."""
         return self.kind == "word" and self.text.lower() in words
 
 
@@ -104,7 +104,7 @@ class Analysis:
 
     @property
     def is_write(self) -> bool:
-        """Whether it changes rows."""
+        """Whether the statement changes rows."""
         return self.verb in _WRITES
 
 
@@ -223,7 +223,7 @@ def _keyspace_change(text: str, tokens: Sequence[Token]) -> tuple[str, KeyspaceC
         else:
             kept_options.append(text[first.start : last.end])
     if has_tablets is not None:
-        # A WITH clause needs an option. This one is the default.
+        # A WITH clause needs an option, and `durable_writes = true` is the default.
         options = " AND ".join(kept_options or ["durable_writes = true"])
         text = text[: properties[0][1].start] + options + text[properties[-1][2].end :]
     return text, KeyspaceChange(action, keyspace, factor, has_tablets, initial)

@@ -60,9 +60,10 @@ class Virtual:
     sources: tuple[str, ...]
     """The columns of the table whose cells the result's columns show."""
     key: str | None
-    """The literal that the partition key must equal."""
+    """The literal that the partition key must equal; `None` if the statement has no such
+    literal."""
     bound: tuple[Column, ...]
-    """The bind marker that the partition key must equal, if the key is bound."""
+    """The bind marker that the partition key must equal; empty if the statement has none."""
 
     def rows(self, stored: Sequence[Mapping[str, bytes | None]], key: bytes | None) -> Rows:
         """The result for the rows of the table. `key` is the value of the bind marker."""
@@ -79,7 +80,7 @@ class Virtual:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A SELECT from `system.local` or `system.peers`, and how its result is changed.
+    """A SELECT from `system.local` or `system.peers`, whose result is changed for the client.
 
     `text` goes to Cassandra. `items` is empty for `SELECT *`.
     """
@@ -93,7 +94,7 @@ class Rewrite:
         return self._changed(columns, [])[0]
 
     def rows(self, rows: Rows, addresses: Mapping[bytes, bytes]) -> Rows:
-        """The result for the client. `addresses` maps nodes' own addresses to the clients' ones."""
+        """The result for the client. `addresses` maps nodes' own addresses to those for clients."""
         columns = rows.column_specs()
         cells = [
             [
@@ -109,7 +110,8 @@ class Rewrite:
     ) -> tuple[list[Column], list[list[bytes | None]]]:
         first = columns[0]
         features = Column(first.keyspace, first.table, _FEATURES, TEXT)
-        # Each column of the client: an index in Cassandra's result, or -1, and the column's name.
+        # Each entry is a column for the client: its index in Cassandra's result or -1, the column,
+        # and the name of Cassandra's column or `None`.
         order: list[tuple[int, Column, str | None]] = []
         if self.items:
             source_index = 0
@@ -193,7 +195,7 @@ def _rewrite(select: Select, text: str, upstream: Mapping[str, str]) -> Refusal 
     for item in select.items:
         if item.column in _ABSENT_COLUMNS[select.table]:
             return Refusal(f"Unrecognized name {item.column}")
-    # Replaces from the end to the beginning, so that the offsets stay right.
+    # The terms are replaced from the end to the beginning, so that the offsets stay right.
     for term in reversed(select.terms):
         upstream_address = upstream.get(term.literal)
         if upstream_address is not None:
