@@ -63,7 +63,7 @@ def _without_echo() -> Iterator[None]:
 
 
 class Bar:
-    """Shows the progress of a command. A load calls it with its `Progress`."""
+    """Shows the progress of a command. A load calls a `Bar` with its `Progress`."""
 
     def __init__(self, command: str) -> None:
         self._command = command

@@ -70,7 +70,7 @@ _OPTIONS = [
 
 
 def connection_options(command: Command) -> Command:
-    """Adds the options that say where to connect to a command. The command receives them as keyword
+    """Adds connection options to a command. The command receives these options as keyword
     arguments, and passes them to `opened`.
     """
     for option in reversed(_OPTIONS):
@@ -87,7 +87,7 @@ def config_of(
     consistency: str | None = None,
     timeout: float | None = None,
 ) -> Config:
-    """The settings of the first source that is present, replaced by options that are passed.
+    """The settings of the first source that is present. The passed options replace its settings.
 
     The sources are, in this order: `url`; `profile` or `config`; the environment; the default
     profile.
@@ -180,7 +180,7 @@ def opened(**options: Any) -> Iterator[Session]:
     try:
         yield session
     except (KeyboardInterrupt, SystemExit):
-        # Nobody waits for the requests in flight any more.
+        # The program no longer waits for the requests in flight.
         session.close(timeout_s=0)
         raise
     finally:

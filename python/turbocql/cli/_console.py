@@ -153,7 +153,7 @@ class Console:
     def run(self, text: str) -> bool:
         """Runs a command or statements. Returns whether all went well; errors are shown.
 
-        Raises: `EOFError` when the shell is to end.
+        Raises: `EOFError` when the shell must end.
         """
         try:
             self._run(text)
@@ -204,8 +204,8 @@ class Console:
         )
         with self._output() as is_file:
             if self.form != "table":
-                # The writers of text files do not escape control characters; on a terminal, they
-                # must be escaped.
+                # The writers of text files do not escape control characters. On a terminal, these
+                # characters must be escaped.
                 out = io.BytesIO()
                 write_rows(rows, self.form, out)
                 text = out.getvalue().decode("utf-8", "replace")
@@ -221,7 +221,7 @@ class Console:
 
     @contextlib.contextmanager
     def _output(self) -> Iterator[bool]:
-        """Redirects standard output to the file of CAPTURE, if any. Yields whether it did."""
+        """Redirects standard output to the file of CAPTURE, if any. Yields whether there is one."""
         if self.capture is None:
             yield False
             return
@@ -438,7 +438,7 @@ class Console:
             self.capture = None
         elif argument:
             path = self._path(argument)
-            # A file that cannot be written raises here and is not set.
+            # If the file cannot be written, this raises an error, and `capture` stays as it is.
             with path.open("a", encoding="utf-8"):
                 pass
             self.capture = path

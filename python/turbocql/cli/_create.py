@@ -178,7 +178,7 @@ def check_files(
 
 
 def drop_if_empty(session: Any, table: str) -> bool:
-    """Drops a table that has no rows. Returns whether it did."""
+    """Drops a table if it has no rows. Returns whether it had none."""
     table_name = qualified(*parse_table_name(table, session.keyspace))
     if session.execute(f"SELECT * FROM {table_name} LIMIT 1").one() is not None:
         return False
@@ -283,8 +283,8 @@ def _parsed(
 class _KeyspaceTypes(Mapping[str, str]):
     """The user-defined types of a keyspace, the only ones that columns of its tables can have.
 
-    `is_from_file`: the type's name comes from a file, which may be of another cluster. Then
-    `other.address` is looked up as `address` in this keyspace.
+    `is_from_file` says whether the type's name comes from a file, which may be of another cluster.
+    If so, `other.address` is looked up as `address` in this keyspace.
     """
 
     def __init__(self, types: Mapping[str, str], keyspace: str, *, is_from_file: bool) -> None:

@@ -72,7 +72,7 @@ def type_of_fields(fields: Fields, name: str) -> str:
 
 
 def _common(first: str, second: str) -> str | None:
-    """The narrowest type that holds the values of both types."""
+    """The narrowest type that holds the values of both types; `None` if there is none."""
     if first == second:
         return first
     first_and_wider, second_and_wider = (
@@ -82,7 +82,7 @@ def _common(first: str, second: str) -> str | None:
 
 
 def check_field(path: Path, field: Any, name: str) -> None:
-    """Raises `ConfigError` for a column that no load takes, whatever the type of the table."""
+    """Raises `ConfigError` for a column that no load takes, whatever its type in the table."""
     types, kind = library().types, field.type
     extension_name = (
         (field.metadata or {}).get(b"ARROW:extension:name", b"").decode("utf-8", "replace")

@@ -20,7 +20,7 @@ __all__ = ["type_of_texts", "type_of_values"]
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([-+]?[0-9]+))?")
 _PADDED = re.compile(r"[-+]?0[0-9]")
-"""Leading zeros, as in post codes, phone numbers and order numbers."""
+"""It matches leading zeros, as in post codes, phone numbers and order numbers."""
 _PHONE = re.compile(r"\+[0-9]{7,15}")
 _NAN_OR_INFINITY = re.compile(r"[-+]?(nan|inf|infinity)", re.IGNORECASE)
 _JSON_NAN_OR_INFINITY = {"NaN", "Infinity", "-Infinity"}
@@ -31,7 +31,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 def type_of_texts(cells: Iterable[str | None], *, truncates: bool) -> str:
     """The type of a column of CSV.
 
-    `truncates`: the load drops fractions of a millisecond.
+    `truncates` says whether the load drops fractions of a millisecond.
     """
     texts = [cell for cell in cells if cell is not None]
     numbers = [text for text in texts if not _NAN_OR_INFINITY.fullmatch(text)]
@@ -45,7 +45,7 @@ def type_of_texts(cells: Iterable[str | None], *, truncates: bool) -> str:
 def _type_of_numbers(texts: Sequence[str], *, is_finite: bool) -> str | None:
     """The type of numbers; `None` if only text stores them without a change.
 
-    `is_finite`: the column has neither NaN nor infinities, which only doubles have.
+    `is_finite` says whether the column has neither NaN nor infinities, which only doubles have.
     """
     if any(_PADDED.match(text) or _PHONE.fullmatch(text) for text in texts):
         return None

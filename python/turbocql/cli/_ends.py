@@ -1,4 +1,4 @@
-"""How commands end: exit codes, and messages for errors."""
+"""Defines the exit codes of commands, and prints messages for errors."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def report_error(error: BaseException, *, debug: bool) -> int:
     if failures and str(failures[0].error) not in text:
         text += f"; the first, row {failures[0].row}: {failures[0].error}"
     if isinstance(error, BulkError) and error.__cause__ is not None:
-        # The error quotes its cause already.
+        # The text of the error contains the cause already.
         error.__cause__ = None
     print(_paragraph(text), file=sys.stderr)
     return code
@@ -156,7 +156,7 @@ def _with_option_names(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """A paragraph in lines of the terminal's width; elsewhere one line."""
+    """A paragraph in lines of the terminal's width; one line if the output is no terminal."""
     if not sys.stdout.isatty():
         return text
     width = max(40, min(100, shutil.get_terminal_size().columns))

@@ -28,8 +28,8 @@ def write_rows(
 ) -> int:
     """Writes a result to standard output, or to `out`. Returns the number of rows.
 
-    `head`: whether CSV has a line with the names of the columns. `limit`: the maximum number of
-    rows.
+    `head` says whether CSV has a line with the names of the columns. `limit` is the maximum number
+    of rows.
     """
     pa = library()
     target: BinaryIO = sys.stdout.buffer if out is None else out

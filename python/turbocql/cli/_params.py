@@ -82,7 +82,7 @@ class Types(Mapping[str, str]):
 
 
 def keyspaces_of(prepared: Prepared) -> set[str]:
-    """The keyspaces of the tables of a statement."""
+    """The keyspaces of the columns that the bind markers of a statement are for."""
     return {Column(*marker).keyspace for marker in prepared.markers}
 
 

@@ -59,7 +59,7 @@ class _Shell:
         threading.Thread(target=read, name="turbocql-schema", daemon=True).start()
 
     def run(self) -> None:
-        """Reads and runs until the end of the input."""
+        """Reads and runs statements and commands until the end of the input."""
         prompt = self._prompt()
         nodes = self.console.session.nodes
         where = ", ".join(sorted({escaped(str(node.datacenter)) for node in nodes}))
@@ -101,8 +101,8 @@ class _Shell:
 
 
 def _history() -> Any:
-    """The shell's history: a file that only the user can read, without statements that name
-    passwords.
+    """The shell's history: a file that only the user can read. It lacks statements with the word
+    `password`.
     """
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 

@@ -1,4 +1,4 @@
-"""Values and rows as text for people: tables, and one line per column where a table is too wide."""
+"""Formats values and rows for people: as tables, or as a line per column if a table is too wide."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def blocks(
 ) -> Iterator[tuple[str, int]]:
     """Rows as text in blocks of 500, each with its number of rows. `types` are the columns' types.
 
-    A table that is wider than `width` becomes one line per column, as with `expanded`.
+    If the first block does not fit `width`, rows have one line per column, as with `expanded`.
     """
     titles = [escaped(name) for name in names]
     of_columns = types or [None] * len(titles)
@@ -173,7 +173,7 @@ class _Cell(NamedTuple):
     text: str
     is_number: bool = False
     is_unbreakable: bool = False
-    """Whether the cell must stay on one line: a number, a time, a UUID."""
+    """Whether the cell must stay on one line, such as a number, a time or a UUID."""
 
 
 def _cell(value: Any, cql_type: CqlType | None) -> _Cell:

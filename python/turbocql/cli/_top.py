@@ -100,7 +100,7 @@ class _NodeProbes:
         return node_cells
 
     def summary(self) -> str:
-        """The counts of this client."""
+        """The counts and the latencies of this client."""
         metrics = self.session.metrics()
         parts = [
             counted(metrics.requests, "request"),

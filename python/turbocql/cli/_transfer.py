@@ -39,7 +39,7 @@ _retry_for = click.option(
 
 
 def _data_options(command: Command) -> Command:
-    """The options that say how files are read."""
+    """Adds the options that say how files are read."""
     for option in reversed(
         [
             click.option("--format", "form", type=_FORMATS, help="Where suffixes do not say it."),
@@ -230,7 +230,7 @@ def _report(session: Any, table: str, data: list[str], options: dict[str, Any]) 
 
 @contextmanager
 def _dropped_after_errors(session: Any, table: str, is_new: bool) -> Iterator[None]:
-    """Drops a table that this command created, if an error comes before its first row."""
+    """Drops a table that this command created, if an error comes before the table has rows."""
     try:
         yield
     except Exception:
@@ -274,7 +274,7 @@ def _create(
     user_types: dict[str, str | None],
     options: dict[str, Any],
 ) -> bool:
-    """Creates the table, and returns whether it was not there before."""
+    """Creates the table, and returns whether it is new. A dry run creates no table."""
     from ._create import FileSelection, check_files, create_table, table_exists, types_of_data
 
     selection = FileSelection(
