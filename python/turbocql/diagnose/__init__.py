@@ -18,8 +18,8 @@ __all__ = ["Diagnosis", "NodeDiagnosis", "QuickPath", "SessionDiagnosis", "diagn
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        # The package imports this module to bind its name, and the names here come when they are
-        # used.
+        # The package imports this module only to bind the module's name. So the names in this
+        # module are imported when they are first used.
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from .._diagnosis import blocking, collect

@@ -1,4 +1,4 @@
-"""Prints a diagnosis. With a URL or a host, it includes the cluster."""
+"""Prints a diagnosis. With a URL, a host or `--env`, it includes the cluster."""
 
 from __future__ import annotations
 

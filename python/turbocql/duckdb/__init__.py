@@ -1,6 +1,6 @@
 """Live tables in duckdb: a relation whose rows are read from the cluster when a query runs.
 
-Needs duckdb and pyarrow: `pip install 'turbocql[duckdb]'`.
+This module needs duckdb and pyarrow: `pip install 'turbocql[duckdb]'`.
 """
 
 from __future__ import annotations

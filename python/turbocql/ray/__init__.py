@@ -1,6 +1,6 @@
-"""Tables as data sets of Ray Data: `read` makes a `Dataset`, `sink` a target to write one to.
+"""Tables as data sets of Ray Data: `read` makes a `Dataset`, `sink` a target to write data to.
 
-Needs Ray and pyarrow: `pip install 'turbocql[ray]'`.
+This module needs Ray and pyarrow: `pip install 'turbocql[ray]'`.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ def read(
     """A table as a data set, read in parts by token ranges when the data set is used.
 
     `config` says where the workers connect: see [`workers`][turbocql.workers.session]. `columns`,
-    `where` and `values` are those of [`Session.scan`][turbocql.session.Session.scan], whose other
-    options are in `scan`: `page_size`, `consistency`, `timeout_s`, `retry_for_s` and `profile`. A
-    `select_columns` of the data set reads these columns only; a `limit` ends the reading early.
-    `parallelism` is the number of parts; by default, Ray decides, and small tables have fewer.
-    `types` selects Arrow types. `resources` are options of `ray.data.read_datasource` for the read
-    tasks, such as `num_cpus`, `memory`, `resources` and `concurrency` (the tasks that run at a
-    time).
+    `where` and `values` are those of [`Session.scan`][turbocql.session.Session.scan]. `scan` has
+    other options of this method: `page_size`, `consistency`, `timeout_s`, `retry_for_s` and
+    `profile`. A `select_columns` of the data set reads these columns only; a `limit` ends the
+    reading early. `parallelism` is the number of parts; by default, Ray decides, and small tables
+    have fewer. `types` selects Arrow types. `resources` are options of `ray.data.read_datasource`
+    for the read tasks, such as `num_cpus`, `memory`, `resources` and `concurrency` (the tasks that
+    run at a time).
 
     Vectors of numbers are columns of Ray's tensors: 2-D arrays in batches of NumPy. A row without a
     vector is an error; `types=turbocql.columns.ColumnTypes()` makes lists of vectors, which may be
     null.
 
-    A task reads its rows in the order of their tokens. So if Ray runs a lost task again, it can
+    A task reads its rows in the order of their tokens. So if Ray runs a lost task again, Ray can
     skip the blocks that it already has.
 
     Raises: `ConfigError` or `TypeError` when there is no such table or column, for invalid options,
-        and when `config` holds a password and may not be pickled; `ConnectError` when no node
+        and when `config` contains a secret and may not be pickled; `ConnectError` when no node
         answers.
     """
     needed("ray", "ray.data")
@@ -112,8 +112,8 @@ def sink(
     A sink is for one job at a time. Its attribute `rows` is the number of rows that the last job
     wrote.
 
-    Raises: `ConfigError` or `TypeError` for invalid options, and when `config` holds a password and
-        may not be pickled.
+    Raises: `ConfigError` or `TypeError` for invalid options, and when `config` contains a secret
+        and may not be pickled.
     """
     needed("ray", "ray.data")
     from ._table import TableDatasink

@@ -48,7 +48,7 @@ def fitted(table: pa.Table, types: Mapping[str, str | None]) -> pa.Table:
 
 
 def _narrow(kind: pa.DataType, cql_type: CqlType) -> pa.DataType:
-    """The type of Arrow for a column of this CQL type, if only widths differ."""
+    """The Arrow type with the widths of the CQL type; `kind` itself if more than widths differ."""
     while cql_type.kind == "frozen":
         (cql_type,) = cql_type.subtypes
     if cql_type.kind in _INTEGERS and (pa.types.is_integer(kind) or pa.types.is_float64(kind)):

@@ -66,7 +66,7 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         self._unit = max(_MIN_UNIT, min(_MAX_UNIT, _UNIT_BYTES // row_bytes))
         self._parallelism = parallelism
         self._splits: list[Split] | None = None
-        # Ray stores the columns that a plan needs under this name.
+        # Ray stores the columns that a plan needs in this attribute.
         self._projection_map: dict[str, str] | None = None
 
     def get_name(self) -> str:

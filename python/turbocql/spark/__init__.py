@@ -1,6 +1,6 @@
 """Tables as a data source of PySpark 4: `spark.read.format("turbocql")` and `df.write`.
 
-Needs PySpark 4 and pyarrow: `pip install 'turbocql[spark]'`.
+This module needs PySpark 4 and pyarrow: `pip install 'turbocql[spark]'`.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ def register(spark: SparkSession) -> None:
     """Makes the format `turbocql` known to a session of Spark, for `spark.read` and `df.write`.
 
     All options are texts. `table` names the table, unless the path of `load` or `save` does. The
-    workers' address is `url`, or `profile` and `profile_file`, or `environment` (a prefix), with
-    `pickle_secrets`. The options to read are `columns`, `where`, `partitions`, `ranges` (token
+    workers connect by `url`, or by `profile` and `profile_file`, or by `environment` (a prefix),
+    with `pickle_secrets`. The options to read are `columns`, `where`, `partitions`, `ranges` (token
     ranges that a task reads at a time, by default 2), `page_size`, `decimal` (`38,10`), `varint`
     (`int64`) and `push_filters`. The options to write are those of
-    [`Session.load`][turbocql.session.Session.load]. Both take `consistency`, `timeout_s` and
-    `retry_for_s`. The guide has a table of all options.
+    [`Session.load`][turbocql.session.Session.load]. Reading and writing take `consistency`,
+    `timeout_s` and `retry_for_s`. The guide has a table of all options.
 
     UUIDs, inets, decimals and varints become texts, times become numbers of nanoseconds, durations
     become structs, and vectors become arrays, because Spark has no types for them.
 
-    With `push_filters`, and Spark's setting `spark.sql.python.filterPushdown.enabled`, a query with
-    equal values (or `IN`) for the whole partition key reads only these partitions, and the server
+    With `push_filters`, and Spark's setting `spark.sql.python.filterPushdown.enabled`, a query that
+    compares the whole partition key by `=` or `IN` reads only these partitions, and the server
     evaluates comparisons with clustering columns. `push_filters` is off by default, because Spark
     (4.1 to 4.3) applies the filters of one use of a loaded DataFrame to its next use, in the same
     or in another query, so that rows would be missing. Set it on a DataFrame that is loaded for one
     query.
 
-    Modes: `append` only. Rows with equal keys are replaced, and no others are deleted. All rows of
-    a job have one write time, its beginning, unless `timestamp` sets another. So a task that Spark
-    runs again changes nothing. The time is the later of this machine's clock and the server's. If a
-    row has a list that is not frozen, each run of a task has its own, later times, and replaces the
-    rows of the run before.
+    Modes: `append` only. Rows with equal keys are replaced, and no other rows are deleted. All rows
+    of a job have one write time, its beginning, unless `timestamp` sets another. So a task that
+    Spark runs again changes nothing. The time is the later of this machine's clock and the
+    server's. If a row has a list that is not frozen, each run of a task has its own, later times,
+    and replaces the rows of the run before.
 
     Raises: `ModuleNotFoundError` without PySpark. Reading and writing raise Spark's
         `AnalysisException` or `PythonException` with turbocql's error as text: `ConfigError` for

@@ -30,8 +30,8 @@ class Keys(NamedTuple):
     """The conditions in CQL that replace filters of a query."""
 
     where: str
-    """The condition: on the whole key with `bind_values_by_partition`, otherwise on the clustering
-    columns.
+    """The condition. It is on clustering columns, and also on the whole partition key if
+    `bind_values_by_partition` is not empty.
     """
     values: tuple[Any, ...]
     bind_values_by_partition: tuple[tuple[Any, ...], ...]
@@ -102,14 +102,14 @@ def _column(filter_: Any) -> str:
 
 
 def _options(filter_: Any, cql_type: str) -> tuple[Any, ...] | None:
-    """The values that a filter allows, each once."""
+    """The values that a filter allows, each once; `None` if the server cannot look them up."""
     if type(filter_) is spark.EqualTo:
         allowed_values: Sequence[Any] = [filter_.value]
     elif type(filter_) is spark.In:
         allowed_values = filter_.value
     else:
         return None
-    # In SQL, nothing equals null.
+    # In SQL, no value equals null.
     key_values = [
         _value(value, cql_type, is_equality=True) for value in allowed_values if value is not None
     ]

@@ -48,16 +48,17 @@ class TableSource(DataSource):  # type: ignore[misc]
         return from_arrow_schema(plain)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads the columns of the schema, which may be a part of the table's."""
+        """Makes a reader of the columns of the schema, which may be some columns of the table."""
         table_reading = self._reading(schema.fieldNames())
         count = _number("partitions", self.options.get("partitions"))
         is_filtering = _flag("push_filters", self.options.get("push_filters", "false"))
-        # Spark refuses a reader with `pushFilters` if its own setting is off.
+        # Spark refuses a reader with `pushFilters` if Spark's setting for this is off.
         kind = _FilteringReader if is_filtering else _Reader
         return kind(table_reading, schema, checked_count("partitions", count, 100_000))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Writes rows. Their write time is the time of this call, unless an option sets another.
+        """Makes a writer of rows. The write time is the time of this call, unless an option sets
+        another.
 
         Raises: `ConfigError` for the mode `overwrite`; `EncodeError` when a column or its type does
             not fit the table.
@@ -95,7 +96,7 @@ class TableSource(DataSource):  # type: ignore[misc]
         return reading(table, settings, types, options)
 
     def _split_options(self) -> tuple[Config | Environment | Profile, str, dict[str, str]]:
-        """Settings, table and the other options."""
+        """The settings, the table, and the texts of all other options."""
         option_texts = {name.lower(): text for name, text in dict(self.options).items()}
         if any(name.startswith("option.") for name in option_texts):
             # PySpark 4.3 passes the options of a table in the catalog to the schema, and none to
@@ -185,7 +186,7 @@ def _typed(option_texts: Mapping[str, str]) -> dict[str, Any]:
         elif name == "batches":
             typed_options[name] = text if text == "auto" else _flag(name, text)
         elif name in ("ttl", "timestamp", "rate_limit"):
-            # A number, or the name of a column, or a rate in bytes.
+            # The text is a number, the name of a column, or a rate in bytes.
             typed_options[name] = int(text) if text.lstrip("-").isdigit() else text
         else:
             typed_options[name] = text
@@ -223,7 +224,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         self._keys: Keys | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The parts of the table."""
+        """The parts of the table to read, or the partitions to query."""
         if self._keys is not None and self._keys.bind_values_by_partition:
             return [_Part(None, values) for values in self._keys.bind_values_by_partition]
         count = self._count
