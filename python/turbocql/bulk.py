@@ -67,9 +67,9 @@ class Progress:
     left_s: float | None
     """The remaining seconds at this rate; `None` while they cannot be estimated."""
     share: float | None
-    """The share of the input that is done, from 0 to 1: rows that the server has acknowledged, in
-    this run or an earlier one, and rows that have failed. `None` if the size of the input is not
-    known. The number of rows of text files is estimated."""
+    """The share of the input that is done, from 0 to 1. Rows that have failed are done, and rows
+    that the server has acknowledged in this run or an earlier one. `None` if the size of the input
+    is not known. The number of rows of text files is estimated."""
     window: int
     """The number of requests that may be in flight now."""
     in_flight: int
@@ -125,8 +125,8 @@ class VerifyReport:
     unfit: int
     """The number of rows that a load would refuse."""
     duplicates: int
-    """The number of rows whose key an earlier row of the data has. The table has one row with this
-    key, so rows of the data may differ from it."""
+    """The number of rows whose key an earlier row of the data has. The table has at most one row
+    with this key, so some of these rows may differ from it."""
     differences: list[Difference] = field(default_factory=list)
     """At most 1000 of the missing rows and cells that differ."""
     duplicate_rows: list[tuple[int, int]] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Results as columns: Arrow, NumPy, pandas and polars. The names here are provisional until 1.0.
 
-`Rows` is itself a stream of Arrow record batches, so that polars, pandas, pyarrow, duckdb and
-others read it directly. pyarrow is imported only by `to_arrow()` and `to_pandas()`.
+`Rows` is a stream of Arrow record batches, which polars, pandas, pyarrow, duckdb and others can
+read. pyarrow is imported only by `to_arrow()` and `to_pandas()`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The settings of a session. `Config` checks each setting when it is made."""
+"""The settings of a session. A `Config` checks its settings when it is created."""
 
 from __future__ import annotations
 

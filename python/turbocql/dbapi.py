@@ -448,12 +448,12 @@ class Cursor:
 
     @property
     def rowcount(self) -> int:
-        """Always -1, because the server counts neither the rows it found nor those it changed."""
+        """It is always -1, because the server does not count rows that it finds or changes."""
         return -1
 
     @property
     def lastrowid(self) -> None:
-        """Always `None`."""
+        """It is always `None`."""
 
     def execute(self, operation: str | Query | Prepared, parameters: Values | None = ()) -> Self:
         """Executes a statement and returns the cursor.

@@ -114,7 +114,7 @@ class DecodeError(CodecError):
 
 
 class ConnectError(Error, ConnectionError):
-    """No session could be opened; the message says what each contact point answered.
+    """No session could be opened; the message says why, such as the answer of each contact point.
 
     When a server answered with an error, or with bytes that cannot be decoded, the exception for
     this answer is the `__cause__`. For example, the `__cause__` is an `InvalidQuery` when the
@@ -144,7 +144,7 @@ class RequestError(Error):
     """A request failed.
 
     When several attempts failed for different reasons, the exception is for the most informative
-    reason: an error that a server sent comes before the loss of a connection.
+    reason. An error that a server sent has precedence over the loss of a connection.
     """
 
     coordinator: str | None = None
@@ -293,7 +293,7 @@ class BulkError(Error):
 
     @property
     def failed(self) -> list[Any]:
-        """Rows that failed, with their errors."""
+        """The rows that failed, with their errors."""
         return self.report.failures
 
 
@@ -360,7 +360,7 @@ _CODEC_KIND: dict[str, type[CodecError]] = {
 
 
 def from_codec(kind: str, message: str, path: str, cql_type: str) -> CodecError:
-    """Makes the exception for a value and a type that do not match. Called by the native core."""
+    """Makes the exception for a value and a type that do not match. The native core calls this."""
     error = _CODEC_KIND[kind](message)
     error.path = path
     error.cql_type = cql_type
@@ -368,7 +368,7 @@ def from_codec(kind: str, message: str, path: str, cql_type: str) -> CodecError:
 
 
 def in_batch(error: BaseException, number: int) -> None:
-    """Adds the number of the statement in its batch to the message, if it is of a `CodecError`."""
+    """If the error is a `CodecError`, adds the statement's number in its batch to the message."""
     if isinstance(error, CodecError):
         error.args = (f"statement {number} of the batch: {error}",)
 
@@ -409,7 +409,7 @@ def from_engine(
     details: dict[str, Any],
     history: Sequence[tuple[str, str | None, float, float | None]] = (),
 ) -> Error:
-    """Makes the exception for a failure of the engine. Called by the native core."""
+    """Makes the exception for a failure of the engine. The native core calls this function."""
     if kind == "server":
         # The engine reports the details of ScyllaDB's rate limit error, but not its code.
         limited = code is None and "rejected_by_coordinator" in details

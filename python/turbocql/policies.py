@@ -31,7 +31,8 @@ class Consistency(str, Enum):
     """How many replicas must answer before a request succeeds.
 
     A parameter of this type also takes the name as a `str`. `SERIAL` and `LOCAL_SERIAL` are for the
-    Paxos phase of lightweight transactions, and for reads that must see the outcome of these.
+    Paxos phase of lightweight transactions, and for reads that must see the outcome of such
+    transactions.
     """
 
     ANY = "ANY"

@@ -46,7 +46,7 @@ class _Result(_core.Cursor, Generic[T]):
     __slots__ = ()
 
     _waits = True
-    """Whether methods wait for pages."""
+    """Whether `one` may wait for further pages."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -152,7 +152,7 @@ class _Result(_core.Cursor, Generic[T]):
         return Frame(self._raw(), self._columns, types)
 
     def _add_to(self, accumulator: Arrays | Frame, page: list[_core.RawPage]) -> None:
-        """Appends the current page, which `page` holds undecoded."""
+        """Appends the current page. `page` is a list with this page, undecoded."""
         for raw in page:
             accumulator.add(raw, self._tuples)
 
@@ -264,7 +264,7 @@ class Rows(_SyncResult[T]):
 
         Numbers, texts, bytes and timestamps have types of pandas; other values are the objects that
         rows have, unless `types` says otherwise. A vector of numbers is an array in each cell.
-        Nulls: integers with nulls have the type `Int64` and the like; a null among floats is NaN.
+        Nulls: an integer column with nulls has a type such as `Int64`; a null among floats is NaN.
         """
         frame, pages = self._frame(types), SyncColumnPages(self)
         while (page := pages.next_page()) is not None:
@@ -278,8 +278,8 @@ class Rows(_SyncResult[T]):
     def to_numpy(self) -> dict[str, Any]:
         """All rows as NumPy arrays, by column. This method needs NumPy.
 
-        Shapes: one array for a column of numbers, timestamps, dates or times, one 2-D array for a
-        vector of numbers, an array of objects for any other column.
+        Shapes: a column of numbers, timestamps, dates or times is one array, and a column of
+        vectors of numbers is one 2-D array. Any other column is an array of objects.
         Nulls: a masked array for numbers, `None` among objects.
         """
         arrays, pages = self._arrays(), SyncColumnPages(self)
@@ -350,7 +350,7 @@ class AsyncRows(_AsyncResult[T]):
 
         Numbers, texts, bytes and timestamps have types of pandas; other values are the objects that
         rows have, unless `types` says otherwise. A vector of numbers is an array in each cell.
-        Nulls: integers with nulls have the type `Int64` and the like; a null among floats is NaN.
+        Nulls: an integer column with nulls has a type such as `Int64`; a null among floats is NaN.
         """
         frame, pages = self._frame(types), AsyncColumnPages(self)
         while (page := await pages.next_page()) is not None:
@@ -364,8 +364,8 @@ class AsyncRows(_AsyncResult[T]):
     async def to_numpy(self) -> dict[str, Any]:
         """All rows as NumPy arrays, by column. This method needs NumPy.
 
-        Shapes: one array for a column of numbers, timestamps, dates or times, one 2-D array for a
-        vector of numbers, an array of objects for any other column.
+        Shapes: a column of numbers, timestamps, dates or times is one array, and a column of
+        vectors of numbers is one 2-D array. Any other column is an array of objects.
         Nulls: a masked array for numbers, `None` among objects.
         """
         arrays, pages = self._arrays(), AsyncColumnPages(self)

@@ -275,7 +275,7 @@ class Keyspace(_Plain):
 
     name: str
     replication: Mapping[str, str]
-    """The replication `class` and its options. Empty for virtual keyspaces."""
+    """The replication `class` and its options. It is empty for virtual keyspaces."""
     durable_writes: bool
     virtual: bool
     """Whether the tables of the keyspace are virtual: they show a node's state, and are not

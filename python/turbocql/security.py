@@ -265,7 +265,7 @@ class Authenticator(Protocol):
         """Returns the answer to a challenge of the server."""
 
     def accepted(self, token: bytes | None) -> None:
-        """Called when the server accepts the client. Raise an exception to fail the connection."""
+        """Is called when the server accepts the client. An exception fails the connection."""
 
 
 class _HiddenRepr:

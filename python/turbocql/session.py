@@ -105,10 +105,11 @@ class Session(Tables):
         statements and batches only.
 
         `row` is a callable that makes an object of each row. A dataclass, a named tuple, or a class
-        of attrs, msgspec or pydantic gets the values by the names of its fields; any other callable
-        gets them as keyword arguments. `profile` is a name in `Config.profiles`. `paging_state`
-        continues a result: see [`Rows.paging_state`][turbocql.rows.Rows.paging_state]. `tracing`
-        makes the server record how it executes the request.
+        of attrs, msgspec or pydantic gets the values by the names of its fields. Any other callable
+        gets the values as keyword arguments. `profile` is a name in `Config.profiles`.
+        `paging_state` continues a result: see
+        [`Rows.paging_state`][turbocql.rows.Rows.paging_state]. `tracing` makes the server record
+        how it executes the request.
 
         Units: `timeout_s` in seconds (`math.inf` for no limit); `timestamp` in microseconds
         since 1970.
@@ -159,10 +160,9 @@ class Session(Tables):
         at the first failure. Results are dropped, unless `results` is true: then all of them are
         kept in memory.
 
-        With `retry_for_s`, a row that fails with a temporary error, such as `RateLimited` or a
-        timeout, is sent again for up to that many seconds, with fewer requests in flight. If the
-        statement is not declared idempotent, a row is sent again only if it was certainly not
-        written.
+        A row that fails with a temporary error, such as `RateLimited` or a timeout, is sent again
+        for up to `retry_for_s` seconds. There are fewer requests in flight then. If the statement
+        is not declared idempotent, a row is sent again only if it was certainly not written.
 
         Raises: `BulkError` when a row failed (unless `raise_failures` is false) or the iterable
             raised; its `report` has the outcome of the rows. `ServerError` when the statement

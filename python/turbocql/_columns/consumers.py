@@ -283,7 +283,7 @@ class Frame:
     """The columns of a result as a pandas frame.
 
     Arrow converts numbers, booleans, texts, bytes and timestamps. Other values are the Python
-    objects that rows have, unless `types` has an Arrow type for them.
+    objects that rows have, unless `types` selects another type for them than the default.
     """
 
     def __init__(

@@ -272,7 +272,7 @@ class _Objects:
 
 
 class _Numbers:
-    """An array of numbers, times or texts of fixed width. A row is one of these or a vector."""
+    """An array of numbers, times or texts of fixed width. A row is a single value or a vector."""
 
     def __init__(self, name: str, array: Any) -> None:
         np = _numpy()

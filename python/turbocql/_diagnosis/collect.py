@@ -73,7 +73,7 @@ class SessionDiagnosis:
     server_version: str | None
     partitioner: str | None
     nodes: tuple[NodeDiagnosis, ...]
-    """The cluster's nodes, sorted by address. Empty when no server could be queried."""
+    """The cluster's nodes, sorted by address. It is empty when no server could be queried."""
     notes: tuple[str, ...]
     """The information that could not be collected, with reasons."""
 

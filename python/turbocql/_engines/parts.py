@@ -108,9 +108,9 @@ class Reading:
     def in_order(self, split: Split, unit: int, limit: int | None = None) -> Iterator[Any]:
         """The rows of a part as `pyarrow.Table`s, in the order of tokens.
 
-        The rows are divided into these tables by the rows' contents, not by pages. So the tables
-        are the same at each call, as long as the rows do not change. `unit` is the number of rows
-        that are never separated.
+        The sizes of these tables depend on the rows, not on pages. So the tables are the same at
+        each call, as long as the rows do not change. `unit` is the number of rows that are never
+        separated.
         """
         options = {**self.options, "concurrency": 1}
         if limit is not None:

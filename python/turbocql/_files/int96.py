@@ -99,8 +99,8 @@ def _exact_timestamps(fine: Any, coarse: Any) -> Any:
         return milliseconds.cast(pa.timestamp("ms", time_zone))
     if max(-range_ms["min"], range_ms["max"]) > _LAST_MS_OF_US:
         raise ValueError("INT96 times finer than a millisecond, and beyond the year 294246")
-    # A load without `truncate_time` refuses times finer than a millisecond. So a time with finer
-    # digits keeps at least 1 microsecond of these.
+    # A load without `truncate_time` refuses times finer than a millisecond. So a time that is finer
+    # than a millisecond stays finer, by at least 1 microsecond.
     is_finer = pc.cast(pc.greater(nanoseconds, 0), pa.int64())
     microsecond_parts = pc.max_element_wise(pc.divide(nanoseconds, 1000), is_finer)
     microseconds = pc.add(pc.multiply(milliseconds, 1000), microsecond_parts)

@@ -88,8 +88,9 @@ class CheckedQuotes(io.RawIOBase):
     def _follow_quotes(self, chunk: bytes) -> None:
         """Checks the quotes of a chunk, and updates `_carry` for the next chunk.
 
-        `_carry` is the chunk's last byte, or a line end and a quote if a cell is open, followed by
-        the quotes at the end of the chunk. Only the byte after these quotes shows what they mean.
+        `_carry` begins with the last byte of the chunk before its final quotes, or with a line end
+        and a quote if a cell is open. Then come the final quotes. Only the byte after them shows
+        what they mean.
 
         Raises: `EncodeError` for text after a closing quote.
         """

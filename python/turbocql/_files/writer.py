@@ -29,7 +29,7 @@ _COMPRESSIONS: dict[str, tuple[str | None, ...]] = {
     "jsonl": (None, "gzip", "none"),
 }
 _GROUP_BYTES = 24 << 20
-"""A row group is written when its rows have this many bytes in memory or more."""
+"""A row group is written when its rows have at least this many bytes in memory."""
 _TEXT_BYTES = 1 << 20
 """The number of bytes of Arrow data that are converted to text at a time. Objects and text take
 many times as much memory."""

@@ -55,7 +55,7 @@ IMPORTS = {
     "wake_remaining": "turbocql._native.wake:wake_remaining",
     "wake_tasks": "turbocql._native.wake:wake_tasks",
 }
-"""The module and attribute of each object. A key is the object's function in a crate's
+"""The module and attribute of each object. A key is the name of the object's function in a crate's
 `python.rs`."""
 
 

@@ -29,8 +29,8 @@ def row_maker(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeRow
     Raises: `TypeError` when the names do not match the fields.
     """
     if not isinstance(row_class, type):
-        # Only makers for classes are cached: another callable may keep other objects alive, and may
-        # be equal to a third callable.
+        # Only makers for classes are cached. Any other callable may keep objects alive, and may be
+        # equal to a different callable.
         return _make_maker(row_class, names)
     key = (id(row_class), names)
     cached = _cached_makers.get(key)

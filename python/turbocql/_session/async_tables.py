@@ -69,20 +69,20 @@ class AsyncTables(SessionBase):
         other data, it is an error before any row of its record batch is sent. If such data can be
         read twice, as tables and DataFrames can, the error comes before anything is sent. `ttl`
         (seconds) and `timestamp` (the write time, microseconds since 1970) are a number or the name
-        of a column of the data. If a list that is not frozen is written, `timestamp` makes the load
-        read the stored lists, which needs Cassandra 5.0 or later: a list that is written twice with
-        one write time would have its elements twice.
+        of a column of the data. A list that is not frozen and is written twice with one write time
+        would have its elements twice. So if such lists are written, `timestamp` makes the load read
+        the stored lists. This needs Cassandra 5.0 or later.
 
         At most `concurrency` requests are in flight. Unless `adaptive` is false, their number
         adapts to the cluster. Rows are numbered from 0 in the order of the data. An INSERT may be
-        repeated, so it is idempotent, unless `idempotent` is false: a row that fails with a
+        repeated, so it is idempotent, unless `idempotent` is false. A row that fails with a
         temporary error is sent again for `retry_for_s` seconds. A row that can never be written
         fails soon, and delays no other row. `rate_limit` is in rows per second, or in bytes per
         second as in `"20 MB"`. `max_errors` replaces `max_failures` by a number of rows, or by a
         share of the rows, below 1.
 
-        Rows of one partition that are close to each other in the data are sent in one request, an
-        unlogged batch of at most `batch_bytes` bytes of values. By default (`batches="auto"`), the
+        Rows of one partition that are close to each other in the data are sent in one unlogged
+        batch. A batch has at most `batch_bytes` bytes of values. By default (`batches="auto"`), the
         load measures the speed with and without batches, and chooses the faster way. `True` always
         batches such rows, and `False` never does. If the server refuses a batch, its rows are sent
         one by one.

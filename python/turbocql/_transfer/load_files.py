@@ -168,7 +168,7 @@ class Files:
             self._total_rows = rows
 
     def _get_total_rows(self) -> float | None:
-        """The number of rows to load. It is estimated if the files' metadata lacks it."""
+        """The number of rows to load, which may be estimated; `None` if it is not known."""
         return self._total_rows
 
     def _estimate(self, source: Source, rows_read: int) -> None:
@@ -246,7 +246,7 @@ class Files:
         return dataclasses.replace(report, rows=rows, failures=failures, stopped=stopped)
 
     def finished_report(self, report: BulkReport) -> BulkReport:
-        """Ends the monitor, and returns the report of this run and of `earlier_rows`."""
+        """Ends the monitor, and returns the report of this run, with `earlier_rows`."""
         if self._source is None:
             return report
         report = self.monitor.end(report)

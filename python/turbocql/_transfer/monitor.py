@@ -60,7 +60,7 @@ class Monitor:
         self._thread = threading.Thread(target=self._run, name="turbocql-load", daemon=True)
 
     def begin(self) -> None:
-        """Writes the first checkpoint, and starts the thread. Called before the first row is sent.
+        """Writes the first checkpoint, and starts the thread, before the first row is sent.
 
         Raises: `OSError` when the checkpoint cannot be written.
         """
@@ -132,7 +132,7 @@ class Monitor:
         return report
 
     def check(self) -> None:
-        """Ends the reading of the data after a failure. Called while the data is read.
+        """Ends the reading of the data after a failure. The reader of the data calls this method.
 
         Raises: `Stopped` if the checkpoint or a callback has failed, or if too many rows failed.
         """

@@ -438,7 +438,7 @@ class Console:
             self.capture = None
         elif argument:
             path = self._path(argument)
-            # If the file cannot be written, this raises an error, and `capture` stays as it is.
+            # If the file cannot be written, `open` raises an error, and `capture` stays as it is.
             with path.open("a", encoding="utf-8"):
                 pass
             self.capture = path

@@ -26,8 +26,8 @@ __all__ = [
 ]
 
 _FIRST_FILE_SAMPLE_ROWS, _LATER_FILE_SAMPLE_ROWS, _MAX_SAMPLED_FILES = 10_000, 1000, 100
-"""Types of CSV and JSON lines are inferred from the first 10,000 rows of the first file, and the
-first 1,000 rows of each later file, of at most 100 files."""
+"""Types of CSV and JSON lines are inferred from the first rows of at most 100 files: 10,000 rows of
+the first file, and 1,000 rows of each later file."""
 
 
 class FileSelection(NamedTuple):

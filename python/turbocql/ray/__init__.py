@@ -107,7 +107,7 @@ def sink(
     task that Ray runs again, on another worker, changes nothing. The time is the later of this
     machine's clock and the server's. Rows of the data set with equal primary keys have the same
     time too, so the greater value of each cell stays. If a row has a list that is not frozen, each
-    run of a task has its own, later times, and replaces the rows of the run before.
+    run of a task has later times, and replaces the rows of the run before.
 
     A sink is for one job at a time. Its attribute `rows` is the number of rows that the last job
     wrote.

@@ -32,7 +32,7 @@ _MIN_TASKS = 16
 _UNIT_BYTES, _MAX_UNIT, _MIN_UNIT = 1 << 20, 1024, 16
 _OPTIONS = ("page_size", "consistency", "timeout_s", "retry_for_s", "profile")
 """The scan options of a task. `concurrency` is not among them, because the order of rows must not
-change: if a worker dies, Ray runs its task again and skips as many blocks as it already has."""
+change. If a worker dies, Ray runs its task again and skips as many blocks as Ray already has."""
 
 
 class TableDatasource(Datasource):  # type: ignore[misc]

@@ -30,17 +30,16 @@ def register(spark: SparkSession) -> None:
     become structs, and vectors become arrays, because Spark has no types for them.
 
     With `push_filters`, and Spark's setting `spark.sql.python.filterPushdown.enabled`, a query that
-    compares the whole partition key by `=` or `IN` reads only these partitions, and the server
-    evaluates comparisons with clustering columns. `push_filters` is off by default, because Spark
-    (4.1 to 4.3) applies the filters of one use of a loaded DataFrame to its next use, in the same
-    or in another query, so that rows would be missing. Set it on a DataFrame that is loaded for one
-    query.
+    compares the whole partition key by `=` or `IN` reads only these partitions. The server also
+    evaluates comparisons with clustering columns. `push_filters` is off by default: Spark 4.1 to
+    4.3 applies the filters of one use of a loaded DataFrame to the next use too, and rows would be
+    missing. Set `push_filters` on a DataFrame that is loaded for one use in one query.
 
     Modes: `append` only. Rows with equal keys are replaced, and no other rows are deleted. All rows
     of a job have one write time, its beginning, unless `timestamp` sets another. So a task that
     Spark runs again changes nothing. The time is the later of this machine's clock and the
-    server's. If a row has a list that is not frozen, each run of a task has its own, later times,
-    and replaces the rows of the run before.
+    server's. If a row has a list that is not frozen, each run of a task has later times, and
+    replaces the rows of the run before.
 
     Raises: `ModuleNotFoundError` without PySpark. Reading and writing raise Spark's
         `AnalysisException` or `PythonException` with turbocql's error as text: `ConfigError` for

@@ -31,8 +31,8 @@ __all__ = ["Cassandra"]
 
 _MAX_NODES = 3
 _FRONT_ADDRESS_OFFSET = 100
-"""This number plus the last number of a node's address is the last number of its simulator's
-address."""
+"""The last number of the simulator's address for a node is that of the node's address plus this
+number."""
 _POLL_S = 0.1
 _MAX_ROUNDS = 20
 """The limit on rounds of checks of all nodes. Two consecutive rounds must find nothing missing."""

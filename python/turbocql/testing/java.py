@@ -112,8 +112,8 @@ def command(java: Java, options: NodeOptions) -> list[str]:
         "cassandra.shutdown_announce_in_ms": "200",
         "cassandra.auth_bcrypt_gensalt_log2_rounds": "4",
         # These keyspaces get replicas on every node, so that a read of system_traces at consistency
-        # ALL needs all of the nodes. system_auth has one replica at first: with more, the first
-        # node, while alone, could not create its role at QUORUM.
+        # ALL needs all of the nodes. system_auth has one replica at first. With more replicas, the
+        # first node could not create its role at QUORUM while it is alone.
         "cassandra.system_distributed.default_rf": str(options.nodes),
         "cassandra.system_traces.default_rf": str(options.nodes),
         # The JVM unpacks native libraries in this folder. A killed node must leave no files

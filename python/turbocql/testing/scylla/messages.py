@@ -137,7 +137,7 @@ def batch_parts(body: bytes) -> list[str | bytes]:
 
 
 def batch_with_texts(body: bytes, texts: dict[str, str]) -> bytes:
-    """The body of a BATCH. A statement whose text is a key of `texts` gets the text of that key."""
+    """The body of a BATCH with some texts replaced. `texts` maps old texts to new texts."""
     reader = Reader(body, 1)
     count = reader.short()
     parts = [body[:1], struct.pack(">H", count)]

@@ -31,8 +31,8 @@ class Shards:
     TABLETS_ROUTING_V2_EXPERIMENTAL, `lwt_mark` SCYLLA_LWT_ADD_METADATA_MARK and
     `rate_limit_error` SCYLLA_RATE_LIMIT_ERROR. `version` is what `system.versions` contains.
 
-    Raises: `ValueError` for fewer than 1 or more than 4096 shards, for an `ignore_msb` that is not
-        between 0 and 63, and for a switch that is no bool.
+    Raises: `ValueError` for fewer than 1 or more than 4096 shards, for an `ignore_msb` outside 0 to
+        63, and for a switch that is no bool.
     """
 
     count: int
