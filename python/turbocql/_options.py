@@ -1,4 +1,4 @@
-"""The types of a call's options. The native core reads them: `src/options.rs`."""
+"""The types of a call's options. The native core reads the options: `src/options.rs`."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ class AsyncSession(AsyncTables):
         await self._core.refresh()
 
     async def await_schema_agreement(self, *, timeout_s: float = 60.0) -> UUID:
-        """Waits until all nodes that are up have the same schema, and returns its version.
+        """Waits until all nodes that are up have the same schema, and returns the schema's version.
 
         Statements that change the schema wait for this agreement by themselves.
 

@@ -52,7 +52,7 @@ _MAX_CACHED_LENGTH = 4096
 
 
 def _is_cacheable(cql_type: object) -> TypeGuard[str | CqlType]:
-    # A subclass of str is not cacheable, because it may define its own equality.
+    # A subclass of str is not cacheable, because a subclass may define its own equality.
     return type(cql_type) is str and len(cql_type) < _MAX_CACHED_LENGTH
 
 

@@ -66,8 +66,8 @@ RowsAs = Literal["named", "tuple", "dict"]
 class Config:
     """The settings of a session.
 
-    It can be compared, copied and pickled. If it contains a secret, it can be pickled only if
-    `pickle_secrets` is true.
+    A `Config` can be compared, copied and pickled. If it contains a secret, it can be pickled only
+    if `pickle_secrets` is true.
 
     Raises: `ConfigError` for an invalid value, before anything is connected; also when a pickle
         would contain a secret and `pickle_secrets` is false.

@@ -196,7 +196,7 @@ _COMBINED_CLASSES: dict[tuple[type[Error], type[errors.Error]], type[Error]] = {
 
 
 def _combined_class(dbapi_class: type[Error], error_class: type[errors.Error]) -> type[Error]:
-    """The class derived from both classes, so that `except` of either catches it. It is cached."""
+    """The class derived from both classes, which `except` of either class catches. It is cached."""
     if issubclass(dbapi_class, error_class):
         return dbapi_class
     if (combined := _COMBINED_CLASSES.get((dbapi_class, error_class))) is None:

@@ -162,13 +162,13 @@ class Balancing:
     """Whether replicas are tried in a random order, and not always in the same order."""
     avoid_silent: bool = True
     """Whether a silent node is tried last, until it answers again. A node is silent if it answers
-    neither the session's requests nor its probe. At most half of the nodes of a datacenter count as
-    silent."""
+    neither the requests nor the probe of the session. At most half of the nodes of a datacenter
+    count as silent."""
     latency_awareness: LatencyAwareness | None = None
     """The limits beyond which a node is slow and is tried last; `None` for no limits."""
     allowed: Sequence[str] = ()
     """IP addresses, with or without a port, of the nodes that may be tried; empty for all nodes. As
-    a setting of the session, it also keeps the session from connecting to other nodes."""
+    a setting of the session, `allowed` also keeps the session from connecting to other nodes."""
 
     def __post_init__(self) -> None:
         for name in ("datacenter", "rack"):

@@ -190,8 +190,8 @@ def _pem(tls: Tls, name: str) -> bytes | Secret[bytes] | None:
     """Returns the content of a PEM source; the content of a key as a `Secret`."""
     content_or_fault = _read_pem(name, getattr(tls, name))
     if isinstance(content_or_fault, str):
-        # Raised here and not in `_read_pem`, because a traceback keeps the frames that it passes:
-        # this frame holds no key in clear text.
+        # The error is raised here and not in `_read_pem`, because a traceback keeps the frames that
+        # it passes. This frame has no key in clear text.
         raise ConfigError(f"tls: {name}{content_or_fault}")
     return content_or_fault
 

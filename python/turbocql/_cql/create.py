@@ -249,7 +249,7 @@ def keyspace_statements(keyspace: Keyspace) -> list[str]:
     """The statements for the keyspace and its contents, in an order that servers accept."""
     statements = [create_keyspace(keyspace)]
     statements += map(create_type, by_dependency(keyspace.types))
-    # Functions come before tables, because columns may be masked by them.
+    # Functions come before tables, because functions may mask columns.
     statements += map(create_function, keyspace.functions.values())
     statements += map(create_aggregate, keyspace.aggregates.values())
     for table in keyspace.tables.values():

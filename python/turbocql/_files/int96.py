@@ -2,7 +2,7 @@
 
 pyarrow reads INT96 as nanoseconds. 64 bits of nanoseconds hold the years 1677 to 2262, and other
 times wrap around. Read as milliseconds, all times are correct, but their finer digits are lost. The
-exact time is computed from both, because a wrapped number is correct modulo 2**64.
+exact time is computed from both readings, because a wrapped number is correct modulo 2**64.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class _Literal:
         name = "" if match is None else match[2] or (match[1] or "").replace('""', '"')
         if name not in fields:
             # Unquoted names are folded to lower case. cqlsh writes all names without quotes, so the
-            # name is compared as written first.
+            # name is first compared as it is written.
             name = name.lower() if match is not None and match[2] else name
         if name not in fields:
             raise self._error(f"one of the fields {', '.join(fields)}")
@@ -183,7 +183,7 @@ class _Literal:
         match = self._consume(_QUOTED)
         if match is not None:
             if "\\" in match[1]:
-                # cqlsh writes some backslashes twice, and begins escapes with others.
+                # cqlsh writes some backslashes twice, and begins escapes with other backslashes.
                 raise ValueError("a backslash, which tools write in different ways")
             return match[1].replace("''", "'")
         pattern = _UNQUOTED_PATTERNS.get(kind)

@@ -195,8 +195,8 @@ def _lines_before(reader: Reader, offset: int) -> int:
 def unescaped(cells: Any, escape: str) -> Any:
     """Cells with their escapes replaced by the escaped characters.
 
-    Some writers escape only quotes. If a cell has an escape character before another character, it
-    is by such a writer, and its escape characters stay.
+    Some writers escape only quotes. If a cell has an escape character before another character, the
+    cell is by such a writer, and its escape characters stay.
     """
     pa = library()
     pc, escape_byte = pa.compute, escape.encode()

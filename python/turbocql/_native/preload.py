@@ -1,7 +1,7 @@
 """Imports the modules that the Rust core needs while values and rows are converted.
 
 The core looks them up when it first needs them. By then the process may have no file descriptor
-left, or may be exiting. So the modules for sessions, codecs and frames import this one.
+left, or may be exiting. So the modules for sessions, codecs and frames import this module.
 """
 
 import decimal  # noqa: F401

@@ -39,7 +39,7 @@ class ThreadedPieces:
 
     def __init__(self, pieces: Iterator[_core.Piece], wake: Callable[[], None]) -> None:
         self._shared = shared = _PieceQueue()
-        # The thread does not refer to this object, so that `__del__` can end it.
+        # The thread does not refer to this object, so that `__del__` can end the thread.
         run = threading.Thread(
             target=_read_ahead, args=(pieces, shared, wake), name="turbocql-columns", daemon=True
         )
@@ -87,7 +87,7 @@ def _read_ahead(
 
 
 def _iterate_on_loop(loop: asyncio.AbstractEventLoop, batches: AsyncIterable[T]) -> Iterator[T]:
-    """Iterates over an asynchronous iterable from another thread than that of its event loop."""
+    """Iterates over an asynchronous iterable from a thread other than that of the event loop."""
     batches = batches.__aiter__()
 
     async def step() -> Any:

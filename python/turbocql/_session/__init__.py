@@ -1,1 +1,1 @@
-"""The base class of both kinds of session, their methods for whole tables, and their threads."""
+"""The base class of both kinds of session, methods for whole tables, and threads."""

@@ -35,7 +35,7 @@ class SessionBase:
     __slots__ = ("_config", "_core", "_schema")
 
     _reads_on_thread = False
-    """Whether columns are read on another thread, so that they do not block an event loop."""
+    """Whether columns are read on another thread, so that reading does not block an event loop."""
 
     def __init__(self, core: _core.Session, config: Config) -> None:
         self._core = core

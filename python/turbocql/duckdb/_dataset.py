@@ -44,8 +44,8 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         types: ColumnTypes | None = None,
         **options: Unpack[ScanOptions],
     ) -> None:
-        # pyarrow's class has no constructor, so there is no C++ object behind this one. This class
-        # overrides the methods that would read a C++ object.
+        # pyarrow's class has no constructor, so a `TableDataset` has no C++ object. It overrides
+        # the methods that would read this C++ object.
         if not isinstance(session, Session):
             raise TypeError(f"session must be a Session, got {shown(session)}")
         for name in _ROW_OPTIONS:

@@ -254,7 +254,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 
 class _FilteringReader(_Reader):
     def pushFilters(self, filters: list[Any]) -> list[Any]:
-        """Uses filters on key columns, and returns the remaining ones for Spark."""
+        """Uses filters that the server can evaluate, and returns the other filters for Spark."""
         if "where" in self._reading.options:
             return filters
         self._keys, remaining_filters = pushed(filters, self._reading.columns())

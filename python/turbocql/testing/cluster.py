@@ -37,11 +37,11 @@ _POLL_S = 0.1
 _MAX_ROUNDS = 20
 """The limit on rounds of checks of all nodes. Two consecutive rounds must find nothing missing."""
 _HEAP_ALONE_MB, _HEAP_AMONG_OTHERS_MB = 1024, 640
-# The first node waits for no other node, so its delay is short. Each of the others must hear from
-# the first node within its delay.
+# The first node waits for no other node, so its delay is short. Every other node must hear from the
+# first node within the longer delay.
 _RING_DELAY_FIRST_MS, _RING_DELAY_OTHERS_MS = 100, 5000
-# This statement is read at consistency ALL. The coordinator refuses it while it sees a replica as
-# down.
+# This statement is executed at consistency ALL. A coordinator that sees a replica as down refuses
+# it.
 _READ_AT_ALL = (
     "SELECT session_id FROM system_traces.sessions "
     "WHERE session_id = 00000000-0000-1000-8000-000000000000"
@@ -204,8 +204,8 @@ class Cassandra:
             has_waited = [
                 self._wait_for(node, partial(self._missing_from, node)) for node in self.nodes
             ]
-            # After a node was killed and restarted, the others may still see it as up from before.
-            # When they hear of its return, they see it as down for a moment.
+            # After a node was killed and restarted, the other nodes may still see it as up. When
+            # they hear that it has restarted, they see it as down for a moment.
             settled_rounds = 0 if any(has_waited) else settled_rounds + 1
             if settled_rounds == 2:
                 return
@@ -303,7 +303,7 @@ class Cassandra:
                 f"{{'class': 'SimpleStrategy', 'replication_factor': {self._count}}}"
             )
             self._wait_for(first, lambda: self._missing(connection))
-            # A read at consistency ALL repairs replicas that differ before it answers.
+            # A read at consistency ALL first repairs replicas that differ, and then answers.
             connection.query("SELECT * FROM system_auth.roles", "ALL")
         for node in self.nodes:
             node.wait_until_answering()

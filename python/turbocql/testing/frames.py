@@ -294,7 +294,7 @@ def with_payload(flags: int, body: bytes, key: str, data: bytes) -> tuple[int, b
 
 
 def with_event_address(body: bytes, addresses: Mapping[bytes, bytes]) -> bytes:
-    """The body of an EVENT with its address replaced, if `addresses` has another one for it."""
+    """The body of an EVENT with the address replaced, if `addresses` has a replacement."""
     reader = Reader(body)
     if reader.string() not in ("STATUS_CHANGE", "TOPOLOGY_CHANGE"):
         return body

@@ -10,8 +10,8 @@ the node is killed and its files are removed.
             <-- stdout: "4711\n"
 
 Linux's PR_SET_PDEATHSIG in the starter would not be enough. It is bound to the thread that forked,
-not to the process, so it would kill a node when the thread that started it ends. The guard has only
-one thread, so it uses PR_SET_PDEATHSIG to end the node if the guard itself dies.
+not to the process. So a node would be killed when the thread that started the node ends. The guard
+has only one thread, so the guard uses PR_SET_PDEATHSIG to end the node if the guard dies.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Link(ABC):
                 task.result()
         except (OSError, _Refused):
             pass
-        except Exception as error:  # an error of this connection must not end the others
+        except Exception as error:  # an error must not end other connections
             self.state.failures.append(f"{self.address}:{self.port}: {error!r}")
         finally:
             for task in tasks:

@@ -16,7 +16,7 @@ class Request:
 
     `number` counts the requests of the cluster from 0. `node` is an index in `Cassandra.nodes`.
     `opcode` is a name of the protocol, such as `EXECUTE`. `text` is the statement's CQL. For an
-    EXECUTE it is that of the prepared statement; the statements of a BATCH are joined by `; `.
+    EXECUTE, it is the CQL of the prepared statement; the statements of a BATCH are joined by `; `.
     `routing_key` is the partition key of an EXECUTE as the bytes that are hashed, `None` if the key
     is not known. `values` are the bound values of an EXECUTE; null and unset ones are `None`.
     `values` is `None` for other requests, and for values of more than 256 bytes. `is_misrouted` is

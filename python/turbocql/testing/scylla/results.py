@@ -109,8 +109,8 @@ class Rows:
         paging_state = reader.value() if flags & MORE_PAGES else None
         start = reader.at
         if not flags & NO_METADATA:
-            # An added column follows the others, so equal bytes prove nothing unless the flags
-            # and the number of columns are equal too.
+            # An added column follows the others. So equal bytes prove equal columns only if the
+            # flags and the number of columns are equal too.
             is_alike = earlier is not None and (
                 (earlier.flags & _SHAPE, earlier.count) == (flags & _SHAPE, count)
             )

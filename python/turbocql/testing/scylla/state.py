@@ -187,7 +187,7 @@ class State:
         return False
 
     def set_limit(self, marked: str | None, per_second: float | None) -> None:
-        """Replaces the rate limit. `None` for both removes it."""
+        """Replaces the rate limit. If both arguments are `None`, there is no limit."""
         self.faults.marked, self.faults.per_second = marked, per_second
         for node in self.nodes:
             node.allowance, node.refilled_at = max(per_second or 0.0, 1.0), time.monotonic()

@@ -130,7 +130,7 @@ class TabletMap:
         return changed
 
     def split(self) -> int:
-        """Cuts each tablet into two halves with the same replicas. Returns the new number.
+        """Cuts each tablet into two halves with the same replicas. Returns the number of halves.
 
         Raises: `ValueError` if there would be more than 65,536 tablets.
         """
@@ -145,7 +145,7 @@ class TabletMap:
         return len(halves)
 
     def merge(self) -> int:
-        """Joins neighbors in pairs. A pair gets the replicas of its first. Returns the new number.
+        """Joins neighbors in pairs, with the replicas of the first. Returns the number of pairs.
 
         Raises: `ValueError` if there is only one tablet.
         """
