@@ -38,7 +38,7 @@ class Scyllapy(Client):
     def __init__(self, job: Job) -> None:
         self._job = job
         if job.scenario == "scan":
-            self.note = "all rows in one page: through pages it awaits every row"
+            self.note = "all rows in one page, because scyllapy's paged results await each row"
         elif job.kind == "vector":
             self.note = "ready bytes"
         elif not job.writes:

@@ -48,7 +48,7 @@ means.write.format("turbocql").mode("append").option("url", point).save("with_sp
 written = spark.read.format("turbocql").option("url", point).load("with_spark.means")
 written.orderBy("sensor").select("sensor", "mean", "n").limit(3).show()
 
-# With all of the partition key, only these partitions are read.
+# A filter on the whole partition key: only these partitions are read.
 few = spark.read.format("turbocql").option("url", point).option("push_filters", "true")
 late = few.load("with_spark.readings").where("sensor in (7, 8) and at >= '2025-10-09 09:09:59'")
 print(late.count(), "late readings of two sensors")

@@ -23,8 +23,8 @@ FACTORIES = {"named": named_tuple_factory, "dicts": dict_factory}
 class Cassandra(Client):
     """Sends with callbacks, with `execute_concurrent_with_args`, or one at a time; also scans.
 
-    Rows are tuples unless the job names another shape: the driver's default, named tuples, makes a
-    new class for every result.
+    Rows are tuples, unless the job asks for named tuples or dicts. Named tuples are the driver's
+    default, but the driver makes a new class of them for every result.
     """
 
     version = cassandra.__version__

@@ -14,7 +14,8 @@ __all__ = ["Outcome", "figures"]
 Outcome = Sequence[Any]
 """The due time of a request, its end, its error, and whether it lost a connection. Times are
 seconds since the beginning of the load; the end is None if the request did not end. The error is
-the name of its class, or empty."""
+the name of the exception's class, `WrongRow` for a wrong answer, `NoOutcome` if the request did not
+end, or empty."""
 
 
 def figures(outcomes: Sequence[Outcome], fault_s: float) -> dict[str, Any]:

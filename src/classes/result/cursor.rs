@@ -142,7 +142,7 @@ impl Cursor {
 
     /// Decodes at most `limit` rows of the current page.
     fn decode<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Bound<'py, PyList>> {
-        // The user's row class may decode rows in turn.
+        // The user's row class may call the decoder again.
         let _inside = Inside::nested(py)?;
         let (page, rows, session) = self.with(|current| {
             (current.page.clone(), current.rows.clone_ref(py), current.session.clone())

@@ -18,7 +18,7 @@ use crate::plan::HostPlan;
 use crate::python;
 use crate::value::{numbers, sequence, temporal, udt};
 
-/// Appends a part of a value after its length in bytes; None becomes a null.
+/// Appends a cell: the length of the value in bytes, then its bytes. `None` becomes a null.
 #[inline]
 pub fn encode_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
     if ffi::encode::cell(plan, value, out) { Ok(()) } else { safe_cell(plan, value, out) }
@@ -111,7 +111,7 @@ pub fn mismatch(plan: &HostPlan, expected: &str, value: &Bound<'_, PyAny>) -> Bo
     Failure::expected(cql_type, expected, describe(value))
 }
 
-/// The failure for a value of a supported class that the type cannot hold.
+/// The failure for a value that the type cannot hold, although values of its class are taken.
 pub fn unfit(plan: &HostPlan, value: &Bound<'_, PyAny>, malformed: Malformed) -> Box<Failure> {
     let cql_type = plan.cql_type();
     let reason = format!("expected {cql_type}, got {}: {malformed}", describe(value));

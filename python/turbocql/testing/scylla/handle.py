@@ -29,7 +29,8 @@ class Scylla:
     `requests` and `connections` return what clients sent and opened. The methods that change how
     requests are answered apply from the next request on. A node is an index in `Cassandra.nodes`.
 
-    Raises: every method raises `CassandraError` if the process has ended or refuses the command.
+    Raises: every method but `close` raises `CassandraError` if the process has ended or refuses the
+        command.
     """
 
     def __init__(self, nodes: Sequence[dict[str, Any]]) -> None:
@@ -91,7 +92,9 @@ class Scylla:
         ]
 
     def move(self, keyspace: str, table: str, *, token: int | None = None) -> int:
-        """Moves the replicas of the tablet of a token, or of all, to other nodes and shards.
+        """Moves the replicas of the tablet that contains `token` to other nodes and shards.
+
+        Without `token`, moves the replicas of every tablet.
 
         Returns: how many tablets have other replicas now.
         """
@@ -106,7 +109,7 @@ class Scylla:
         return int(self._do("merge", keyspace=keyspace, table=table))
 
     def renew_metadata_ids(self) -> None:
-        """Makes all ids of result metadata that clients have stale."""
+        """Invalidates every id of result metadata that clients hold."""
         self._do("renew_metadata_ids")
 
     def limit(self, *, marked: str | None = None, per_second: float | None = None) -> None:
