@@ -23,8 +23,16 @@ OWN = {
     *(
         f"turbocql.accel{name}"
         for name in (
-            *("", "._arrays", "._bodies", "._connections", "._install", "._mapper", "._origin"),
-            *("._patch", "._plans", "._readers", "._results", "._seams", "._serializers_module"),
+            *("", "._arrays", "._bodies", "._connections", "._install", "._mapper", "._marshal"),
+            *(
+                "._origin",
+                "._patch",
+                "._plans",
+                "._readers",
+                "._results",
+                "._seams",
+                "._serializers_module",
+            ),
             *("._start", "._statements", "._variable"),
         )
     ),

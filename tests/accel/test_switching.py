@@ -23,8 +23,6 @@ WATCHED = [
     (DateType, "serialize"),
     (BoundStatement, "bind"),
     (BoundStatement, "routing_key"),
-    (query.Statement, "routing_key"),
-    (query.Statement, "_set_routing_key"),
     (query.Statement, "_key_parts_packed"),
     (marshal, "varint_pack"),
     (cqltypes, "varint_pack"),
