@@ -47,13 +47,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects tests that are marked exhaustive, unless `--all` is set."""
-    if config.getoption("--all"):
-        return
-    left = [item for item in items if item.get_closest_marker("exhaustive")]
+    """Deselects tests marked exhaustive, unless `--all` is set, and tests whose needs are not met.
+
+    A test needs what this driver or interpreter may not have.
+    """
+
+    def runs(item: pytest.Item) -> bool:
+        is_met = all(mark.args[0] for mark in item.iter_markers("needs"))
+        return is_met and (runs_all or item.get_closest_marker("exhaustive") is None)
+
+    runs_all = config.getoption("--all")
+    left = [item for item in items if not runs(item)]
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+        items[:] = [item for item in items if runs(item)]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -32,16 +32,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning:cassandra")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects tests of what this driver or interpreter does not have."""
-    lacking = [
-        item for item in items if any(not mark.args[0] for mark in item.iter_markers("needs"))
-    ]
-    if lacking:
-        config.hook.pytest_deselected(items=lacking)
-        items[:] = [item for item in items if item not in lacking]
-
-
 @pytest.fixture(scope="session")
 def driver() -> str:
     """Returns the name of this environment's driver, as in the file names in requirements/."""
