@@ -21,6 +21,8 @@ AVAILABLE := scylla-driver cassandra-driver acsylla
 CURRENT := scylla-driver cassandra-driver
 EARLIER := scylla-driver-previous scylla-driver-earlier cassandra-driver-earlier
 DRIVERS := $(CURRENT) $(EARLIER)
+# Environments of tests/integration: eventlet's has cassandra-driver too.
+PROGRAMS := $(DRIVERS) eventlet
 
 # Engines that read and write tables in several processes, each in an environment of its own.
 ENGINES := ray spark duckdb dask
@@ -142,14 +144,14 @@ loom: prerequisites ## the queues, lanes, wakes and cancels of requests under ev
 rust-test: loom build/edits | prerequisites
 	cargo test --locked --package turbocql-codec --package turbocql-columns --package turbocql-engine
 
-python-test: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/.installed jars
+python-test: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 	$(MAKE) --no-print-directory $(CURRENT:%=accel-%)
 	PYTHONPATH=python .venv-scylla-driver/bin/python -m pytest $(DIFFERENTIAL) $(PYTEST_ARGS)
 	PYTHONPATH=python .venv-columns/bin/python -m pytest $(COLUMNS) $(PYTEST_ARGS)
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest $(SAFE)
 
-python-test-all: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/.installed jars
+python-test-all: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed jars
 	$(BIN)/python -m pytest --all -m exhaustive $(PYTEST_ARGS)
 	$(MAKE) --no-print-directory $(EARLIER:%=accel-%)
 	PYTHONPATH=python .venv-columns/bin/python -m pytest --all -m exhaustive $(COLUMNS) $(PYTEST_ARGS)

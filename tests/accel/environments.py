@@ -89,13 +89,17 @@ def run_installed(
     *arguments: str,
     variable: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs an interpreter in `tmp_path`, with turbocql as if installed from a wheel."""
+    """Runs an interpreter in `tmp_path`, with turbocql as if installed from a wheel.
+
+    `tests` can be imported too.
+    """
     site = tmp_path / "site"
     site.mkdir(exist_ok=True)
     # Python imports sitecustomize at its start, in child processes too.
     text = f"import site; site.addsitedir({str(PURELIB)!r})\n"
     (site / "sitecustomize.py").write_text(text, encoding="utf-8")
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(site), str(ROOT / "python")))}
+    paths = (str(site), str(ROOT / "python"), str(ROOT))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     env.pop("TURBOCQL_ACCELERATE", None)
     if variable is not None:
         env["TURBOCQL_ACCELERATE"] = variable

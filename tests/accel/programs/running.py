@@ -1,0 +1,69 @@
+"""What programs share: a session in the keyspace that the test created, and lines of results.
+
+    python -m tests.accel.programs.NAME HOST PORT KEYSPACE [OPTION]
+
+A program prints results, which have to be the same plain and accelerated. If it is accelerated, it
+prints a last line with the number of native calls by part. It does not import turbocql.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+PREFIX = "native calls: "
+"""How the last line of an accelerated program begins."""
+
+
+def arguments() -> dict[str, Any]:
+    """Returns the arguments for the driver's `Cluster`."""
+    return {"contact_points": [sys.argv[1]], "port": int(sys.argv[2]), "protocol_version": 5}
+
+
+@contextlib.contextmanager
+def connected(*tables: str, **options: Any) -> Iterator[Any]:
+    """Yields a session in the program's keyspace, and creates tables in it first."""
+    from cassandra.cluster import Cluster
+
+    cluster = Cluster(**{**arguments(), **options})
+    try:
+        session = cluster.connect(sys.argv[3])
+        session.default_timeout = 60
+        for table in tables:
+            session.execute(f"CREATE {table}")
+        yield session
+    finally:
+        cluster.shutdown()
+
+
+def attempt(call: Callable[..., Any], *values: Any, **named: Any) -> None:
+    """Prints the result of a call, or its error."""
+    try:
+        print(repr(call(*values, **named)))
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}")
+
+
+def native_calls() -> dict[str, int] | None:
+    """Returns the number of native calls in this process by part, or None without turbocql."""
+    accel = sys.modules.get("turbocql.accel")
+    if accel is None:
+        return None
+    calls: Counter[str] = Counter()
+    for seam in accel.status().seams:
+        calls[seam.part] += seam.native
+    return dict(calls)
+
+
+def print_native(children: Iterable[dict[str, int] | None] = ()) -> None:
+    """Prints the native calls of this process and its children, if it is accelerated."""
+    reports = [calls for calls in (native_calls(), *children) if calls is not None]
+    if reports:
+        total: Counter[str] = Counter()
+        for calls in reports:
+            total.update(calls)
+        print(PREFIX + json.dumps(total))
