@@ -144,7 +144,13 @@ class LazyRows:
 
 class BindStandIn:
     def __init__(
-        self, original: Any, owner: type[Any], unset: Any, writes: str, compile: Any
+        self,
+        original: Any,
+        owner: type[Any],
+        unset: Any,
+        writes: str,
+        compile: Any,
+        refusal: str | None,
     ) -> None: ...
     def function(self) -> Any: ...
     def counts(self) -> tuple[int, int]: ...

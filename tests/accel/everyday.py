@@ -51,6 +51,7 @@ from cassandra.util import Duration, OrderedMapSerializedKey, SortedSet
 PANDAS = importlib.util.find_spec("pandas") is not None
 PYTZ = importlib.util.find_spec("pytz") is not None
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
+SUBSECOND = datetime.timezone(datetime.timedelta(seconds=-1, microseconds=-5))
 WHEN = datetime.datetime(2026, 3, 29, 1, 59, 59, 678_901)
 VECTORS = hasattr(VectorType, "serial_size")
 
@@ -241,6 +242,7 @@ def _pandas_values() -> list[Any]:
         stamp("2026-01-01", tz="UTC"),
         stamp(2**33, unit="s"),
         stamp("1677-09-22"),
+        stamp("1996-11-01 03:29:46.999999", tz=SUBSECOND),
     ]
     if hasattr(stamp, "as_unit"):
         stamps += [stamp("9999-12-31").as_unit("s"), stamp(np.datetime64("12000-01-01", "s"))]

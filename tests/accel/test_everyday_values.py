@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
+import io
 import sys
+import uuid
 from typing import Any
 
 import numpy as np
 import pytest
-from cassandra.cqltypes import DateType, FloatType, Int32Type, UTF8Type
+from cassandra.cqltypes import (
+    BytesType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    InetAddressType,
+    Int32Type,
+    IntegerType,
+    TupleType,
+    UTF8Type,
+    UUIDType,
+)
 from tests.accel.answers import Raised, answer
 from tests.accel.environments import SAFE
-from tests.accel.everyday import TAKEN, listed, types, values, vector
+from tests.accel.everyday import (
+    TAKEN,
+    UDT,
+    Amount,
+    Floating,
+    Key,
+    listed,
+    mapped,
+    types,
+    values,
+    vector,
+)
 from tests.accel.statements import statement
 
 from turbocql import _core, accel
@@ -68,41 +94,143 @@ def test_is_native(name: str) -> None:
         assert _core.accel_refused() == []
 
 
-class Changing:
-    """A number whose conversion changes the list that it is in."""
+class Drain:
+    """Has a length, and gives each part once."""
 
-    def __init__(self, change: Any) -> None:
+    def __init__(self, parts: Any) -> None:
+        self.parts = list(parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __iter__(self) -> Any:
+        while self.parts:
+            yield self.parts.pop(0)
+
+
+class Entries(Drain):
+    """Gives its entries once."""
+
+    def items(self) -> Any:
+        return iter(self)
+
+
+class Flaky:
+    """Raises at the first iteration, and at every second after it."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Any:
+        self.calls += 1
+        if self.calls % 2:
+            raise OSError("transient")
+        return iter(["1.1.1.1"])
+
+
+class Counting:
+    """Counts the calls of its conversions, and changes the list that it is in."""
+
+    def __init__(self, change: Any = int) -> None:
+        self.calls: list[str] = []
         self.change = change
 
     def __float__(self) -> float:
+        self.calls.append("float")
         self.change()
         return 1.0
 
+    def __index__(self) -> int:
+        self.calls.append("index")
+        self.change()
+        return 1
+
+
+ONCE: dict[str, tuple[Any, Any]] = {
+    "flat of an array": (listed(IntegerType), lambda: np.arange(3).flat),
+    "flat beside a refused value": (
+        TupleType.apply_parameters([listed(DoubleType), InetAddressType]),
+        lambda: (np.arange(2.0).flat, "127.1"),
+    ),
+    "a queue": (listed(InetAddressType), lambda: Drain(["1.1.1.1", "127.1"])),
+    "a queue as a vector": (vector(InetAddressType, 2), lambda: Drain(["1.1.1.1", "127.1"])),
+    "a queue as a tuple": (
+        TupleType.apply_parameters([InetAddressType, InetAddressType]),
+        lambda: Drain(["1.1.1.1", "127.1"]),
+    ),
+    "entries": (mapped(UTF8Type, InetAddressType), lambda: Entries([("a", "127.1")])),
+    "a flaky object": (listed(InetAddressType), Flaky),
+    "a file as a blob": (listed(BytesType), lambda: [io.BytesIO(b"photo")]),
+    "a generator as a blob": (listed(BytesType), lambda: [(n for n in (1, 2, 300))]),
+    "a map as a blob": (listed(BytesType), lambda: [map(int, ["1", "x"])]),
+    "a generator beside a refused value": (
+        TupleType.apply_parameters([BytesType, InetAddressType]),
+        lambda: ((n for n in (1, 2, 3)), "127.1"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_what_can_be_read_once_is_read_once(name: str) -> None:
+    cls, make = ONCE[name]
+    plain = told(answer(cls.serialize, make(), 4))
+    plain_cells = told(answer(lambda: statement(cls).bind((make(),)).values))
+    with accel.accelerated():
+        assert told(answer(cls.serialize, make(), 4)) == plain
+        assert told(answer(lambda: statement(cls).bind((make(),)).values)) == plain_cells
+
+
+@pytest.mark.parametrize("value", [io.BytesIO, lambda: (n for n in (1, 2, 300)), lambda: 5])
+def test_a_blob_that_is_no_buffer_is_bound_as_by_the_driver(value: Any) -> None:
+    make = value if value is not io.BytesIO else lambda: io.BytesIO(b"photo")
+    plain = told(answer(lambda: statement(BytesType).bind([make()]).values))
+    with accel.accelerated():
+        assert told(answer(lambda: statement(BytesType).bind([make()]).values)) == plain
+
+
+@pytest.mark.parametrize("cls", [listed(FloatType), listed(Int32Type), vector(FloatType, 3)])
+def test_conversions_of_a_program_are_called_once(cls: Any) -> None:
+    def asked() -> Any:
+        counting = Counting()
+        result = told(answer(cls.serialize, [1, counting, "wrong"], 4))
+        return result, counting.calls
+
+    plain = asked()
+    with accel.accelerated():
+        assert asked() == plain
+
 
 @pytest.mark.parametrize("size", [3, 1000])
-def test_a_list_may_change_while_it_is_read(size: int) -> None:
+@pytest.mark.parametrize("kind", [FloatType, Int32Type])
+@pytest.mark.parametrize("way", ["clear", "pop", "reverse"])
+def test_a_list_may_change_while_it_is_read(kind: Any, way: str, size: int) -> None:
     def made() -> list[Any]:
-        numbers: list[Any] = [float(n) for n in range(size)]
-        numbers[1] = Changing(numbers.clear)
+        numbers: list[Any] = list(range(size))
+        numbers[1] = Counting(getattr(numbers, way))
         return numbers
 
-    for cls in (listed(FloatType), vector(FloatType, size)):
-        plain = answer(cls.serialize, made(), 4)
+    for cls in (listed(kind), vector(kind, size)):
+        plain = told(answer(cls.serialize, made(), 4))
         with accel.accelerated():
-            assert isinstance(answer(cls.serialize, made(), 4), type(plain))
+            assert told(answer(cls.serialize, made(), 4)) == plain
 
 
-class Interrupting:
-    def __float__(self) -> float:
+class Interrupting(datetime.tzinfo):
+    """A time zone whose offset is interrupted."""
+
+    def utcoffset(self, when: Any) -> Any:
         raise KeyboardInterrupt
 
+    dst = tzname = utcoffset
 
-@pytest.mark.needs(not SAFE)
-@pytest.mark.parametrize("cls", [listed(FloatType), vector(FloatType, 2)])
+
+@pytest.mark.parametrize("cls", [listed(DateType), vector(DateType, 1)])
 @pytest.mark.usefixtures("accelerated")
 def test_an_interrupt_is_raised(cls: Any) -> None:
-    # `struct`, and so the plain driver, turns every exception of a number into its own.
-    value = [1.0, Interrupting()]
+    value = [datetime.datetime(2026, 1, 1, tzinfo=Interrupting())]
     with pytest.raises(KeyboardInterrupt):
         cls.serialize(value, 4)
     with pytest.raises(KeyboardInterrupt):
@@ -110,24 +238,61 @@ def test_an_interrupt_is_raised(cls: Any) -> None:
 
 
 class Recursive:
-    """Serializes another value while it is converted."""
+    """A record whose property serializes another value."""
 
-    def __float__(self) -> float:
-        nested = listed(FloatType).serialize([np.float32(1)] * 100, 4)
-        assert len(nested) == 804
+    @property
+    def a(self) -> float:
+        assert len(listed(FloatType).serialize([np.float32(1)] * 100, 4)) == 804
         return 3.0
+
+    b = "x"
 
 
 @pytest.mark.usefixtures("accelerated")
-def test_a_conversion_may_serialize_values() -> None:
-    expected = listed(FloatType).serialize([1.0, 3.0, 2.0], 4)
-    assert listed(FloatType).serialize([1.0, Recursive(), np.float32(2)], 4) == expected
+def test_a_property_may_serialize_values() -> None:
+    pairs = listed(UDT)
+    expected = pairs.serialize([(3.0, "x"), (1.0, "y")], 4)
+    assert pairs.serialize([Recursive(), (np.float32(1), "y")], 4) == expected
+
+
+class Dressed(str):
+    """Text whose instances can have attributes."""
+
+
+class Hiding(str):
+    def __getattribute__(self, name: str) -> Any:
+        return (lambda *_: b"zz") if name == "encode" else super().__getattribute__(name)
+
+
+def test_attributes_of_an_instance_win() -> None:
+    dressed = Dressed("text")
+    dressed.encode = lambda *_: b"zz"  # type: ignore[method-assign]
+    odd = uuid.UUID(int=5)
+    key = Key(int=6)
+    object.__setattr__(key, "int", np.int64(5))
+    amount = Amount("1.5")
+    amount.as_tuple = lambda: (0, (7,), 0)  # type: ignore[method-assign,assignment,return-value]
+    cases = [
+        (listed(UTF8Type), [dressed, Hiding("text")]),
+        (listed(UUIDType), [odd, key]),
+        (listed(DecimalType), [amount]),
+    ]
+    plain = [told(answer(cls.serialize, value, 4)) for cls, value in cases]
+    with accel.accelerated():
+        assert [told(answer(cls.serialize, value, 4)) for cls, value in cases] == plain
+
+
+@pytest.mark.usefixtures("accelerated")
+def test_a_class_without_a_module_is_counted() -> None:
+    odd = type("Odd", (), {"__module__": None})
+    answer(listed(Int32Type).serialize, [odd()], 4)
+    assert "Odd" in str(accel.status()) or SAFE
 
 
 @pytest.mark.usefixtures("accelerated")
 def test_references_are_given_back() -> None:
     number = np.float32(1.5)
-    held = [number, Recursive(), None]
+    held = [number, Floating(), None]
     cases = [(listed(FloatType), held), (vector(FloatType, 2), held[:2]), (DateType, number)]
     for cls, value in cases:
         for _ in range(10):

@@ -245,10 +245,45 @@ class Bind(Group):
         expect_own(driver.query, owner, "_append_unset_value")
         expect_parameters(original, ("self", "values"))
         stand_in = _core.BindStandIn(
-            original, owner, driver.query.UNSET_VALUE, driver.writes(), driver.plans.of_statement
+            original,
+            owner,
+            driver.query.UNSET_VALUE,
+            driver.writes(),
+            driver.plans.of_statement,
+            _REFUSAL if _has_refusal(original) else None,
         )
         replacement = stand_in.function()
         return [Patch(owner, "bind", self.names[0], replacement, stand_in.counts)]
+
+
+_REFUSAL = 'Received an argument of invalid type for column "%s". Expected: %s, Got: %s; (%s)'
+"""The driver's message for a value that a type refuses, with four parts to fill in."""
+
+
+class _Refusing:
+    """A type and a column of it, whose values are all refused."""
+
+    keyspace_name = table_name = name = "a"
+    protocol_version, column_encryption_policy, routing_key_indexes = 4, None, None
+
+    @staticmethod
+    def serialize(value: Any, protocol_version: int) -> bytes:
+        raise TypeError("refused")
+
+
+def _has_refusal(original: Any) -> bool:
+    """Whether the driver's `bind` raises the error `_REFUSAL` for a value that a type refuses."""
+    column = _Refusing()
+    statement = _Refusing()
+    vars(column).update(type=_Refusing)
+    vars(statement).update(prepared_statement=statement, column_metadata=[column])
+    try:
+        original(statement, [5])
+    except TypeError as error:
+        return error.args == (_REFUSAL % ("a", _Refusing, int, "refused"),)
+    except Exception:  # a driver with another `bind` may fail in any way
+        return False
+    return False
 
 
 class RoutingKey(Group):

@@ -1,10 +1,11 @@
 //! Collections, tuples, records and vectors that are not exact built-in containers.
 //!
-//! The drivers ask for the length and then iterate. An exact list, tuple, set or dict comes here
+//! The drivers ask for the length and then iterate. Objects are iterated over only if that can be
+//! done again, by the original, with the same result. An exact list, tuple, set or dict comes here
 //! only after one of its parts was refused.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyTuple};
 use turbocql_codec::Plan;
 use turbocql_codec::plan::{UdtPlan, VectorPlan};
 use turbocql_codec::wire;
@@ -15,6 +16,7 @@ use turbocql_values::plan::{HostPlan, Record};
 use turbocql_values::traits::traits;
 
 use super::refused::{note, python};
+use super::{has_usual, is_of};
 
 /// Appends the length of an object. False if it has none, or has too many parts.
 fn put_count(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
@@ -31,6 +33,54 @@ fn all_parts(object: &Bound<'_, PyAny>, mut put: impl FnMut(&Bound<'_, PyAny>) -
         }
     }
     true
+}
+
+/// Classes of C code whose instances can be iterated over again.
+const REPEATABLE: [&str; 16] = [
+    "list",
+    "tuple",
+    "set",
+    "frozenset",
+    "dict",
+    "range",
+    "dict_keys",
+    "dict_values",
+    "dict_items",
+    "odict_keys",
+    "bytes",
+    "bytearray",
+    "memoryview",
+    "deque",
+    "array",
+    "ndarray",
+];
+
+/// Whether iterating over an object twice gives the same parts and runs no code of the program.
+fn is_repeatable(object: &Bound<'_, PyAny>) -> bool {
+    let class = object.get_type();
+    if is_of(object, &["builtins", "collections", "array", "numpy"]) {
+        let name = python(class.name());
+        return name.is_some_and(|name| REPEATABLE.iter().any(|known| name == *known));
+    }
+    let py = object.py();
+    let bases = [
+        py.get_type::<PyList>(),
+        py.get_type::<PyTuple>(),
+        py.get_type::<PySet>(),
+        py.get_type::<PyFrozenSet>(),
+        py.get_type::<PyDict>(),
+    ];
+    let base = bases.iter().find(|base| object.is_instance(base).unwrap_or(false));
+    base.is_some_and(|base| has_usual(object, base, &["__len__", "__iter__"]))
+        || is_pandas_of_numbers(object)
+}
+
+fn is_tensor(object: &Bound<'_, PyAny>) -> bool {
+    let module = python(object.get_type().module());
+    module.is_some_and(|module| {
+        let package = module.to_str().ok().and_then(|module| module.split('.').next());
+        package.is_some_and(|package| TENSOR_PACKAGES.contains(&package))
+    })
 }
 
 fn is_exact_sequence(object: &Bound<'_, PyAny>) -> bool {
@@ -50,10 +100,10 @@ pub fn items<D: Dialect>(
     if was_tried && matches!(plan, Plan::Set(_)) || is_exact_sequence(object) {
         return false;
     }
-    if object.is_instance_of::<PyString>() || !put_count(object, out) {
+    numpy::learn(object);
+    if !is_repeatable(object) || !put_count(object, out) {
         return note(plan, object);
     }
-    numpy::learn(object);
     // The elements of such an array are equal to Python's numbers, which are made faster.
     let elements = listed(element, object).unwrap_or_else(|| object.clone());
     all_parts(&elements, |part| encode::part::<D>(element, part, out))
@@ -102,8 +152,12 @@ pub fn map<D: Dialect>(
     if object.is_exact_instance_of::<PyDict>() {
         return false;
     }
+    let dict = object.py().get_type::<PyDict>();
+    let is_usual = object.is_instance_of::<PyDict>()
+        && (is_of(object, &["collections"])
+            || has_usual(object, &dict, &["items", "__len__", "__iter__"]));
     let entries = || python(object.call_method0(pyo3::intern!(object.py(), "items")));
-    let Some(entries) = put_count(object, out).then(entries).flatten() else {
+    let Some(entries) = (is_usual && put_count(object, out)).then(entries).flatten() else {
         return note(plan, object);
     };
     all_parts(&entries, |entry| {
@@ -123,7 +177,7 @@ pub fn tuple<D: Dialect>(
     if is_exact_sequence(object) {
         return false;
     }
-    let count = python(object.len());
+    let count = is_repeatable(object).then(|| python(object.len())).flatten();
     if count.is_none_or(|count| count > components.len()) {
         return note(plan, object);
     }
@@ -166,7 +220,9 @@ pub fn vector<D: Dialect>(
     out: &mut Vec<u8>,
 ) -> bool {
     let start = out.len();
-    if python(object.len()) != Some(vector.dimension) {
+    numpy::learn(object);
+    let is_tensor = is_tensor(object);
+    if !is_tensor && !is_repeatable(object) || python(object.len()) != Some(vector.dimension) {
         return note(plan, object);
     }
     match elements_of(vector, object) {
@@ -213,9 +269,7 @@ fn elements_of<'py>(
     if numpy::is_row_of_numbers(object) {
         return Some(object.clone());
     }
-    let module = python(object.get_type().module())?;
-    let package = module.to_str().ok()?.split('.').next()?;
-    if !TENSOR_PACKAGES.contains(&package) {
+    if !is_tensor(object) {
         return None;
     }
     let array = python(object.call_method0(pyo3::intern!(object.py(), "__array__")))?;

@@ -14,14 +14,16 @@ pub mod text;
 use std::cell::Cell;
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyDict, PyType};
 use turbocql_codec::Plan;
 use turbocql_values::binary32::narrow;
 use turbocql_values::ffi::append::append;
 use turbocql_values::ffi::dialect::Dialect;
 use turbocql_values::plan::HostPlan;
 
+use crate::ffi::attribute;
 use crate::ffi::dialect::Convert;
+use crate::ffi::operators::is_of_c;
 use crate::ffi::version;
 use refused::python;
 
@@ -115,4 +117,34 @@ fn inherits(class: &Bound<'_, PyType>, base: &Bound<'_, PyAny>, name: &'static s
     let now = Inherited { version, base: base_address, name: name_address, is_inherited };
     INHERITED.with(|last| last[place].set(Some(now)));
     is_inherited
+}
+
+/// Whether an object's class inherits these functions from the base class, and looks up attributes
+/// as the base class does, and the object's dict has none of the names.
+fn has_usual(object: &Bound<'_, PyAny>, base: &Bound<'_, PyAny>, names: &[&'static str]) -> bool {
+    let (py, class) = (object.py(), object.get_type());
+    let metaclass = py.get_type::<PyType>();
+    let is_usual = inherits(&class.get_type(), &metaclass, "__getattribute__")
+        && inherits(&class, base, "__getattribute__")
+        && names.iter().all(|name| inherits(&class, base, name));
+    is_usual && has_none_in_dict(object, names)
+}
+
+/// Whether an object has no dict, or has none of the names in it.
+fn has_none_in_dict(object: &Bound<'_, PyAny>, names: &[&'static str]) -> bool {
+    let own = python(attribute::optional(object, pyo3::intern!(object.py(), "__dict__")));
+    match own {
+        Some(None) => true,
+        Some(Some(own)) => own.cast_exact::<PyDict>().is_ok_and(|own| {
+            names.iter().all(|name| own.contains(*name).is_ok_and(|is_own| !is_own))
+        }),
+        None => false,
+    }
+}
+
+/// Whether an object's class is of C code, in one of these modules.
+fn is_of(object: &Bound<'_, PyAny>, modules: &[&str]) -> bool {
+    is_of_c(object)
+        && python(object.get_type().module())
+            .is_some_and(|module| modules.iter().any(|known| module == *known))
 }

@@ -1,7 +1,7 @@
 //! Numbers, as `struct` and `varint_pack` of the drivers take them.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyInt};
+use pyo3::types::{PyFloat, PyInt, PyString};
 use turbocql_codec::types::varint;
 use turbocql_values::ffi::append::room;
 use turbocql_values::ffi::dialect::Dialect;
@@ -10,9 +10,8 @@ use turbocql_values::ffi::numpy::{self, Number};
 use turbocql_values::plan::HostPlan;
 use turbocql_values::python as classes;
 
-use super::inherits;
 use super::refused::python;
-use crate::ffi::attribute;
+use super::{has_usual, is_of};
 use crate::ffi::operators::is_plain_int;
 
 /// A NumPy number. The classes are learned at the first object that is no number of Python's.
@@ -26,13 +25,22 @@ fn of_numpy(object: &Bound<'_, PyAny>) -> Option<Number> {
     })
 }
 
-/// A number that has `__float__` or `__index__`, as binary64.
+/// Whether a conversion of the object to a number runs no code of the program, which must not run
+/// twice: an instance of `float` or `int`, or of a class of NumPy or of the module `decimal`.
+fn is_number(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyFloat>()
+        || is_plain_int(object)
+        || is_of(object, &["numpy", "decimal"])
+}
+
+/// A number as binary64.
 pub fn float(object: &Bound<'_, PyAny>) -> Option<f64> {
     match of_numpy(object) {
         Some(Number::Float(number)) => Some(number),
         Some(Number::Int(number)) => Some(number as f64),
         Some(Number::Unsigned(number)) => Some(number as f64),
-        None => python(object.extract::<f64>()),
+        None if is_number(object) => python(object.extract::<f64>()),
+        None => None,
     }
 }
 
@@ -42,7 +50,10 @@ pub fn integer(object: &Bound<'_, PyAny>) -> Option<i64> {
         Some(Number::Int(number)) => Some(number),
         Some(Number::Unsigned(number)) => i64::try_from(number).ok(),
         Some(Number::Float(_)) => None,
-        None => python(object.extract::<i64>()),
+        None if object.is_instance_of::<PyInt>() || is_number(object) => {
+            python(object.extract::<i64>())
+        }
+        None => None,
     }
 }
 
@@ -60,20 +71,18 @@ pub fn varint(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     number.map(|number| varint::encode_i128(number, out)).is_some()
 }
 
-/// Appends an instance of a subclass of `Decimal`, another object that `Decimal()` takes, or a
-/// decimal of many digits.
+/// Appends an instance of a subclass of `Decimal`, a number or text, or a decimal of many digits.
 pub fn decimal<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     let Some(decimal) = python(classes::decimal(object.py())) else { return false };
-    let class = object.get_type();
-    if class.is(decimal) {
+    if object.get_type().is(decimal) {
         return long_decimal::<D>(object, out);
     }
-    let own = python(attribute::optional(class.as_any(), pyo3::intern!(object.py(), "as_tuple")));
-    let is_decimal = own.flatten().is_some();
-    if is_decimal && !inherits(&class, decimal, "as_tuple") {
-        return false;
-    }
-    let exact = python(decimal.call1((object,)));
+    let is_taken = object.is_exact_instance_of::<PyInt>()
+        || object.is_exact_instance_of::<PyFloat>()
+        || object.is_exact_instance_of::<PyString>()
+        || object.is_instance(decimal).unwrap_or(false)
+            && has_usual(object, decimal, &["as_tuple"]);
+    let exact = is_taken.then(|| python(decimal.call1((object,)))).flatten();
     exact.is_some_and(|exact| encode::value::<D>(plan, &exact, out))
 }
 

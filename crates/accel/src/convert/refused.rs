@@ -69,7 +69,7 @@ pub fn interrupt() -> PyResult<()> {
 
 /// The values left to the driver: CQL type, Python class and number, the most frequent first.
 #[pyfunction]
-pub fn accel_refused(py: Python<'_>) -> PyResult<Vec<(&'static str, String, u64)>> {
+pub fn accel_refused(py: Python<'_>) -> Vec<(&'static str, String, u64)> {
     let mut classes: Vec<_> = {
         let counts = counts();
         let entry = |count: &Count| (count.cql_type, count.class.clone_ref(py), count.values);
@@ -77,7 +77,10 @@ pub fn accel_refused(py: Python<'_>) -> PyResult<Vec<(&'static str, String, u64)
     };
     classes.sort_by_key(|&(.., values)| std::cmp::Reverse(values));
     let named = |(cql_type, class, values): (_, Py<PyType>, _)| {
-        Ok((cql_type, class.bind(py).fully_qualified_name()?.to_string(), values))
+        // A class can have any object as its `__module__`.
+        let name = class.bind(py).fully_qualified_name().and_then(|name| name.extract());
+        let name = name.or_else(|_| class.bind(py).name().and_then(|name| name.extract()));
+        (cql_type, name.unwrap_or_else(|_| "a class without a name".to_owned()), values)
     };
     classes.into_iter().map(named).collect()
 }

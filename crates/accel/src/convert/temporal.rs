@@ -1,18 +1,19 @@
 //! Timestamps, dates and times of day.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
     PyDate, PyDateAccess, PyDateTime, PyDelta, PyDeltaAccess, PyDict, PyFloat, PyInt, PyString,
-    PyTime, PyTimeAccess, PyTzInfoAccess,
+    PyTime, PyTimeAccess, PyType, PyTzInfoAccess,
 };
 use turbocql_codec::types;
 use turbocql_values::calendar::{self, MILLISECONDS_PER_DAY, PYTHON_DAYS};
 
-use super::inherits;
-use super::numbers;
 use super::refused::python;
-use crate::ffi::attribute;
+use super::{has_none_in_dict, has_usual, numbers};
+use crate::ffi::{attribute, version};
 
 const SECONDS_PER_DAY: i64 = MILLISECONDS_PER_DAY / 1000;
 const NANOSECONDS_PER_DAY: i64 = SECONDS_PER_DAY * 1_000_000_000;
@@ -64,10 +65,14 @@ pub fn timestamp<const FLOAT_TIME: bool>(object: &Bound<'_, PyAny>) -> Option<i6
 /// Seconds since 1970 of a pandas `Timestamp` with a time zone, whose offset pandas is slow to find.
 /// `None` for other objects.
 fn instant(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
-    if datetime.get_tzinfo().is_none() || datetime.is_exact_instance_of::<PyDateTime>() {
+    let zone = datetime.get_tzinfo()?;
+    if !is_pandas(&datetime.get_type()) {
         return None;
     }
-    if !is_pandas(&datetime.get_type()) {
+    // Offsets of other time zones can have a part below a second.
+    let module = python(zone.get_type().module())?;
+    let package = module.to_str().ok()?.split('.').next()?;
+    if !["zoneinfo", "pytz", "dateutil"].contains(&package) {
         return None;
     }
     // It raises for a time that has no nanoseconds of 64 bits.
@@ -105,27 +110,10 @@ fn is_usual(datetime: &Bound<'_, PyDateTime>, names: &[&'static str]) -> bool {
     if is_pandas(&class) {
         // Beyond the years of `datetime`, the fields have another date, and `year` is an attribute.
         let year = python(datetime.getattr(pyo3::intern!(py, "year")));
-        return year.and_then(|year| python(year.extract::<i32>())) == Some(datetime.get_year());
+        let year = year.and_then(|year| python(year.extract::<i32>()));
+        return year == Some(datetime.get_year()) && has_none_in_dict(datetime, names);
     }
-    names.iter().all(|name| inherits(&class, &base, name))
-        && looks_up_as_usual(datetime, &base, names)
-}
-
-/// Whether an object's class looks up attributes as the base class does, and the object's dict has
-/// none of these names.
-fn looks_up_as_usual(object: &Bound<'_, PyAny>, base: &Bound<'_, PyAny>, names: &[&str]) -> bool {
-    let py = object.py();
-    if !inherits(&object.get_type(), base, "__getattribute__") {
-        return false;
-    }
-    let own = python(attribute::optional(object, pyo3::intern!(py, "__dict__")));
-    match own {
-        Some(None) => true,
-        Some(Some(own)) => own.cast_exact::<PyDict>().is_ok_and(|own| {
-            names.iter().all(|name| own.contains(*name).is_ok_and(|is_own| !is_own))
-        }),
-        None => false,
-    }
+    has_usual(datetime, &base, names)
 }
 
 /// Whether the fields of a `date`, of a `datetime` or of an instance of a subclass have the day
@@ -135,25 +123,35 @@ fn is_usual_date(date: &Bound<'_, PyDate>) -> bool {
         return is_usual(datetime, &["timetuple"]);
     }
     let (class, base) = (date.get_type(), date.py().get_type::<PyDate>());
-    class.is(&base)
-        || inherits(&class, &base, "timetuple") && looks_up_as_usual(date, &base, &["timetuple"])
+    class.is(&base) || has_usual(date, &base, &["timetuple"])
 }
 
 /// Whether a class is pandas' `Timestamp`, and its times are those of its fields.
-fn is_pandas(class: &Bound<'_, PyAny>) -> bool {
-    static TIMESTAMP: PyOnceLock<Option<Py<PyAny>>> = PyOnceLock::new();
+fn is_pandas(class: &Bound<'_, PyType>) -> bool {
+    /// The version of the class that was last compared, times two, plus 1 if it agrees.
+    static COMPARED: AtomicU64 = AtomicU64::new(0);
+    static TIMESTAMP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = class.py();
-    if let Some(known) = TIMESTAMP.get(py) {
-        return known.as_ref().is_some_and(|known| known.is(class));
+    if TIMESTAMP.get(py).is_none() {
+        let modules = python(py.import("sys").and_then(|sys| sys.getattr("modules")));
+        let modules = modules.and_then(|modules| modules.cast_into::<PyDict>().ok());
+        let pandas = modules.and_then(|modules| python(modules.get_item("pandas")).flatten());
+        let timestamp = pandas.and_then(|pandas| python(pandas.getattr_opt("Timestamp")).flatten());
+        // pandas may not be imported yet, or not completely.
+        let timestamp = timestamp.filter(|timestamp| timestamp.is(class));
+        let Some(timestamp) = timestamp else { return false };
+        let _ = TIMESTAMP.set(py, timestamp.unbind());
     }
-    let modules = python(py.import("sys").and_then(|sys| sys.getattr("modules")));
-    let modules = modules.and_then(|modules| modules.cast_into::<PyDict>().ok());
-    let pandas = modules.and_then(|modules| python(modules.get_item("pandas")).flatten());
-    let timestamp = pandas.and_then(|pandas| python(pandas.getattr_opt("Timestamp")).flatten());
-    // pandas may not be imported yet, or not completely.
-    let Some(timestamp) = timestamp.filter(|timestamp| timestamp.is(class)) else { return false };
-    let is_usual = python(agrees(&timestamp)).unwrap_or(false);
-    let _ = TIMESTAMP.set(py, is_usual.then(|| timestamp.unbind()));
+    if !TIMESTAMP.get(py).is_some_and(|timestamp| timestamp.is(class)) {
+        return false;
+    }
+    let (now, compared) = (version::of(class), COMPARED.load(Ordering::Relaxed));
+    if now != 0 && compared >> 1 == u64::from(now) {
+        return compared & 1 == 1;
+    }
+    let is_usual = python(agrees(class)).unwrap_or(false);
+    let compared = u64::from(version::of(class)) << 1 | u64::from(is_usual);
+    COMPARED.store(compared, Ordering::Relaxed);
     is_usual
 }
 

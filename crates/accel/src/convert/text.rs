@@ -3,19 +3,20 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyInt, PyString};
 use turbocql_values::ffi::append::append;
 use turbocql_values::plan::HostPlan;
 use turbocql_values::python as classes;
 
-use super::inherits;
 use super::refused::{self, python};
+use super::{has_usual, is_of};
+use crate::ffi::operators::has_buffer;
 
 /// Appends an instance of a subclass of `str`.
 pub fn text(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     let Ok(text) = object.cast::<PyString>() else { return false };
     let str_class = object.py().get_type::<PyString>();
-    if !inherits(&object.get_type(), &str_class, "encode") {
+    if !has_usual(object, &str_class, &["encode"]) {
         return false;
     }
     python(text.to_str()).is_some_and(|text| append(out, text.as_bytes()))
@@ -27,9 +28,13 @@ pub fn ascii(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     text(object, out) && out[start..].is_ascii()
 }
 
-/// What `bytes()` makes of the object; `None` if it raises.
+/// What `bytes()` makes of an object with a buffer. `None` for other objects: an iterator could not
+/// be read again.
 #[inline]
 fn bytes<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
+    if !is_of(object, &["builtins", "array", "numpy"]) || !has_buffer(object) {
+        return None;
+    }
     let bytes = python(object.py().get_type::<PyBytes>().call1((object,)));
     bytes.and_then(|bytes| bytes.cast_into_exact::<PyBytes>().ok())
 }
@@ -51,19 +56,18 @@ pub fn blob(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     bytes(object).is_some_and(|bytes| append(out, bytes.as_bytes()))
 }
 
-/// Appends the attribute `bytes` of an object. The drivers do not check its length.
+/// Appends an instance of a subclass of `UUID`.
 pub fn uuid(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     let py = object.py();
     let Some(uuid_class) = python(classes::uuid(py)) else { return false };
-    // The property `bytes` computes the bytes of this number.
-    if inherits(&object.get_type(), uuid_class, "bytes") {
-        let number = python(object.getattr(pyo3::intern!(py, "int")));
-        let number = number.and_then(|number| python(number.extract::<u128>()));
-        return number.is_some_and(|number| append(out, &number.to_be_bytes()));
+    if !has_usual(object, uuid_class, &["bytes", "int"]) {
+        return false;
     }
-    let bytes = python(object.getattr_opt(pyo3::intern!(object.py(), "bytes"))).flatten();
-    let bytes = bytes.and_then(|bytes| bytes.cast_into_exact::<PyBytes>().ok());
-    bytes.is_some_and(|bytes| append(out, bytes.as_bytes()))
+    // The property `bytes` computes the bytes of this number.
+    let number = python(object.getattr(pyo3::intern!(py, "int")));
+    let number = number.filter(|number| number.is_exact_instance_of::<PyInt>());
+    let number = number.and_then(|number| python(number.extract::<u128>()));
+    number.is_some_and(|number| append(out, &number.to_be_bytes()))
 }
 
 /// Appends the bytes of an address.

@@ -1,11 +1,12 @@
-//! The operators of subclasses of `int`.
+//! The operators of subclasses of `int`, and whether a class is C code's.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-/// Whether an object is an `int` whose class overrides none of the operators by which the drivers
-/// make the bytes of a `varint`: comparisons, `abs`, `-`, `+`, `&`, `>>` and `>>=`.
+/// Whether an object is an `int` whose class overrides neither the conversions to numbers nor the
+/// operators by which the drivers make the bytes of a `varint`: comparisons, `abs`, `-`, `+`, `&`,
+/// `>>` and `>>=`.
 pub fn is_plain_int(object: &Bound<'_, PyAny>) -> bool {
     if !object.is_instance_of::<PyInt>() {
         return false;
@@ -21,7 +22,10 @@ pub fn is_plain_int(object: &Bound<'_, PyAny>) -> bool {
                 let two = |function: Option<ffi::binaryfunc>| {
                     function.map_or(0, |function| function as usize)
                 };
-                let absolute = table.nb_absolute.map_or(0, |function| function as usize);
+                let one = |function: Option<ffi::unaryfunc>| {
+                    function.map_or(0, |function| function as usize)
+                };
+                let unary = [one(table.nb_absolute), one(table.nb_float), one(table.nb_index)];
                 let binary = [
                     two(table.nb_subtract),
                     two(table.nb_add),
@@ -29,9 +33,27 @@ pub fn is_plain_int(object: &Bound<'_, PyAny>) -> bool {
                     two(table.nb_rshift),
                     two(table.nb_inplace_rshift),
                 ];
-                (compare, absolute, binary)
+                (compare, unary, binary)
             })
         };
         operators(class) == operators(int)
     }
+}
+
+/// Whether an object's class is of C code, which no program can change.
+pub fn is_of_c(object: &Bound<'_, PyAny>) -> bool {
+    let class = object.get_type_ptr();
+    // SAFETY: `object` is alive, by its `Bound`, and owns its class; the GIL is held, by the same
+    // `Bound`. Tests: accel/test_everyday_values.py.
+    unsafe {
+        ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_HEAPTYPE) == 0
+            || ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_IMMUTABLETYPE) != 0
+    }
+}
+
+/// Whether an object has a buffer.
+pub fn has_buffer(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: `object` is alive and shows that the GIL is held. Tests:
+    // accel/test_everyday_values.py.
+    unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) != 0 }
 }

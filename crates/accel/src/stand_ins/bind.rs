@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
@@ -110,6 +110,11 @@ pub struct BindStandIn {
     writes: Writes,
     /// A function that makes the `BindPlan` of a statement that has no current plan.
     compile: Py<PyAny>,
+    /// How the original words the error for a value that a type refuses, a format of four texts.
+    /// None if that is unknown; the original then binds the row again and raises its own error.
+    refusal: Option<Py<PyString>>,
+    /// `struct.error`.
+    struct_error: Py<PyAny>,
     counts: Counts,
 }
 
@@ -123,11 +128,23 @@ impl BindStandIn {
         unset: Py<PyAny>,
         writes: &str,
         compile: Py<PyAny>,
+        refusal: Option<Py<PyString>>,
     ) -> PyResult<BindStandIn> {
         let append_unset = owner.getattr(py, pyo3::intern!(py, "_append_unset_value"))?;
         let writes = Writes::from_name(writes)?;
         let counts = Counts::default();
-        Ok(BindStandIn { original, class: owner, unset, append_unset, writes, compile, counts })
+        let struct_error = py.import("struct")?.getattr("error")?.unbind();
+        Ok(BindStandIn {
+            original,
+            class: owner,
+            unset,
+            append_unset,
+            writes,
+            compile,
+            refusal,
+            struct_error,
+            counts,
+        })
     }
 
     /// The function that replaces the original.
@@ -165,22 +182,47 @@ impl BindStandIn {
         Ok(!prepared.call_method1(is_key, (index,))?.is_truthy()?)
     }
 
-    /// The cells of a row; None if the row is refused, so that the original raises the error.
-    fn cells<'py>(
+    /// The error that the original raises for a value whose type's `serialize` raised `error`.
+    fn refused(
+        py: Python<'_>,
+        refusal: &Py<PyString>,
+        struct_error: &Py<PyAny>,
+        column: &Column,
+        value: &Bound<'_, PyAny>,
+        error: PyErr,
+    ) -> PyResult<PyErr> {
+        let is_of_kind = error.is_instance_of::<PyTypeError>(py)
+            || error.matches(py, struct_error.bind(py)).unwrap_or(false);
+        if !is_of_kind {
+            return Ok(error);
+        }
+        let cause = error.into_value(py);
+        let texts = (&column.name, &column.cql_type, value.get_type(), &cause);
+        let message = refusal.bind(py).call_method1(pyo3::intern!(py, "__mod__"), (texts,))?;
+        let refused = PyTypeError::new_err((message.unbind(),));
+        refused.value(py).setattr(pyo3::intern!(py, "__context__"), cause)?;
+        Ok(refused)
+    }
+
+    /// Appends the cells of a row. Returns false if the original must bind the row.
+    ///
+    /// # Errors
+    /// The error that the original raises for a value that is refused.
+    fn put_cells<'py>(
         &self,
-        py: Python<'py>,
         columns: &[Column],
         version: i64,
         values: &[Bound<'py, PyAny>],
         prepared: &Bound<'py, PyAny>,
-    ) -> PyResult<Option<Bound<'py, PyList>>> {
-        let cells = PyList::empty(py);
+        cells: &Bound<'py, PyList>,
+    ) -> PyResult<bool> {
+        let py = cells.py();
         for (index, (value, column)) in values.iter().zip(columns).enumerate() {
             if value.is_none() {
                 cells.append(value)?;
             } else if value.is(&self.unset) {
                 if !self.may_be_unset(prepared, index)? {
-                    return Ok(None);
+                    return Ok(false);
                 }
                 cells.append(value)?;
             } else {
@@ -194,21 +236,28 @@ impl BindStandIn {
                 let serialize = pyo3::intern!(py, "serialize");
                 let cell = column.cql_type.bind(py).call_method1(serialize, (value, version));
                 serialize::forget_refused();
-                match cell {
-                    Ok(cell) => cells.append(cell)?,
-                    // The original binds the row again and raises its own error.
-                    Err(error) if error.is_instance_of::<PyException>(py) => return Ok(None),
-                    Err(interrupt) => return Err(interrupt),
+                match (cell, &self.refusal) {
+                    (Ok(cell), _) => cells.append(cell)?,
+                    // The value is not serialized again: it may be an iterator.
+                    (Err(error), Some(refusal)) => {
+                        let struct_error = &self.struct_error;
+                        let error = Self::refused(py, refusal, struct_error, column, value, error);
+                        return Err(error?);
+                    }
+                    (Err(error), None) if error.is_instance_of::<PyException>(py) => {
+                        return Ok(false);
+                    }
+                    (Err(interrupt), None) => return Err(interrupt),
                 }
             }
         }
         for index in values.len()..columns.len() {
             if !self.may_be_unset(prepared, index)? {
-                return Ok(None);
+                return Ok(false);
             }
             cells.append(&self.unset)?;
         }
-        Ok(Some(cells))
+        Ok(true)
     }
 }
 
@@ -252,11 +301,18 @@ impl StandIn for BindStandIn {
         if values.len() > columns.len() || old {
             return Ok(None);
         }
-        let Some(cells) = stand_in.cells(py, columns, *version, &values, &prepared)? else {
+        let cells = PyList::empty(py);
+        let result = stand_in.put_cells(columns, *version, &values, &prepared, &cells);
+        if let Ok(false) = result {
             return Ok(None);
-        };
+        }
+        // After an error the original leaves the cells before the refused value in the statement.
         statement.setattr(pyo3::intern!(py, "raw_values"), raw)?;
         statement.setattr(pyo3::intern!(py, "values"), cells)?;
+        if result.is_err() {
+            stand_in.counts.fallback();
+        }
+        result?;
         stand_in.counts.native();
         Ok(Some((**statement).clone()))
     }
