@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import os
 from types import ModuleType
 from typing import Any
 
@@ -53,10 +54,25 @@ def known_files(modules: dict[str, ModuleType]) -> set[str]:
     paths: set[str] = set()
     for name, digests in FILE_DIGESTS.items():
         path = getattr(modules[name], "__file__", None)
-        with contextlib.suppress(OSError, TypeError), open(path or "", "rb") as file:
-            if _digest(file.read()) in digests:
+        with contextlib.suppress(OSError, TypeError):
+            if _digest(_contents(path or "")) in digests:
                 paths.add(str(path))
     return paths
+
+
+def _contents(path: str) -> bytes:
+    """The bytes of a file.
+
+    A file object that an interrupt leaves open would warn; a descriptor is closed or lost silently.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        size, data = os.fstat(descriptor).st_size, b""
+        while len(data) < size and (more := os.read(descriptor, size - len(data))):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
 
 
 _CALLED = {"columns.Column.has_default", "columns.Column.get_default"}
