@@ -11,7 +11,7 @@ pub mod refused;
 mod temporal;
 pub mod text;
 
-use std::cell::Cell;
+use std::sync::Mutex;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
@@ -92,18 +92,20 @@ struct Inherited {
     is_inherited: bool,
 }
 
-thread_local! {
-    /// The last comparisons. The version of a class changes with the class and with its bases.
-    static INHERITED: [Cell<Option<Inherited>>; 8] = const { [const { Cell::new(None) }; 8] };
-}
+/// How many comparisons are kept.
+const PLACES: usize = 64;
+
+/// The last comparisons. The version of a class changes with the class and with its bases. Not a
+/// thread-local: a library that is loaded later has little room for those.
+static INHERITED: Mutex<[Option<Inherited>; PLACES]> = Mutex::new([None; PLACES]);
 
 /// Whether a class has a function of another class under the name, so that a call of the method
 /// does what the other class does.
 fn inherits(class: &Bound<'_, PyType>, base: &Bound<'_, PyAny>, name: &'static str) -> bool {
     let (version, base_address, name_address) =
         (version::of(class), base.as_ptr() as usize, name.as_ptr() as usize);
-    let place = (version as usize ^ name.len()) % 8;
-    let last = INHERITED.with(|last| last[place].get());
+    let place = (version as usize * 31 + name_address + base_address / 64) % PLACES;
+    let last = INHERITED.try_lock().ok().and_then(|last| last[place]);
     if let Some(last) = last
         && (last.version, last.base, last.name) == (version, base_address, name_address)
         && version != 0
@@ -115,7 +117,9 @@ fn inherits(class: &Bound<'_, PyType>, base: &Bound<'_, PyAny>, name: &'static s
     // A lookup can give a class its version, and can run Python code that changes the class.
     let version = version::of(class);
     let now = Inherited { version, base: base_address, name: name_address, is_inherited };
-    INHERITED.with(|last| last[place].set(Some(now)));
+    if let Ok(mut last) = INHERITED.try_lock() {
+        last[place] = Some(now);
+    }
     is_inherited
 }
 
