@@ -25,7 +25,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "hash_storage": ("simple_statements", *BOUND),
     "changed_columns": ("cqlengine", "segments", *REQUESTS),
     "data_frames": ("types", "simple_statements", *BOUND),
-    "copy_workers": ("types", "timers", *BOUND),
+    "copy_workers": ("timers", *BOUND),
     "threaded_server": ("timers", *NAMED),
     "prefork_server": ("simple_statements", *BOUND),
     "asyncio_service": NAMED,
