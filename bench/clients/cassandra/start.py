@@ -52,8 +52,8 @@ def main(client: str, patterns: list[str]) -> None:
         # The first round is not counted: it may compile the modules.
         for number in range(ROUNDS + 1):
             for accelerated, measured in seconds.items():
-                one = processor_s(program, accelerated=accelerated)
-                measured += [one] if number else []
+                cpu_s = processor_s(program, accelerated=accelerated)
+                measured += [cpu_s] if number else []
         plain_s, accelerated_s = (statistics.median(measured) for measured in seconds.values())
         say(
             {

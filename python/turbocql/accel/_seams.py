@@ -51,7 +51,7 @@ class TypeWatcher(Group):
             watcher.__name__, watcher.__qualname__ = name, f"CassandraTypeType.{name}"
 
         def notes() -> list[str]:
-            found = [
+            problems = [
                 f"changes of the driver's types are not noticed any more: {self.names[0]}.{name}"
                 " has been replaced"
                 for name, replacement in replacements.items()
@@ -59,8 +59,8 @@ class TypeWatcher(Group):
             ]
             if "__getattribute__" in vars(metaclass):
                 name = f"{self.names[0]}.__getattribute__"
-                found.append(f"values are left to the driver: {name} is not the driver's")
-            return found
+                problems.append(f"values are left to the driver: {name} is not the driver's")
+            return problems
 
         return [
             Patch(

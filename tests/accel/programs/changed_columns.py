@@ -78,7 +78,7 @@ def main() -> None:
     # Replaced once more, between queries.
     columns.Integer.get_default = lambda self: 7
     columns.Integer.has_default = property(lambda self: True)
-    print([fields_of(found) for found in Article.objects(site="other")])
+    print([fields_of(article) for article in Article.objects(site="other")])
     print(fields_of(Article.create(site="third", id=ids[1], title="defaults")))
     for wrong in ({"title": None}, {"title": "x" * 31}, {"views": "many"}, {"nothing": 1}):
         attempt(Article.create, **{"site": "main", "id": ids[0], "title": "t", **wrong})

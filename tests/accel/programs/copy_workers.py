@@ -100,7 +100,7 @@ def main() -> None:
             worker.join(60)
         print([report[:2] for report in reports])
         session.row_factory, session.default_fetch_size = tuple_factory, 10
-        for row in sorted(session.execute("SELECT * FROM copied"), key=lambda found: found[1]):
+        for row in sorted(session.execute("SELECT * FROM copied"), key=lambda row: row[1]):
             print(row)
         insert = session.prepare(INSERT)
         for position, value in ((0, "no uuid"), (1, "7"), (2, "today"), (5, {"a": "b"}), (6, (1,))):

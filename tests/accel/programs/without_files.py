@@ -63,17 +63,17 @@ def outcome(call: Any, *arguments: Any) -> str:
 
 def outcomes() -> list[str]:
     """Returns what functions of the driver do with values, messages and pages."""
-    found = []
+    outcomes = []
     for cqltype, value in VALUES:
-        found.append(outcome(cqltype.serialize, value, 4))
-        found.append(outcome(query.bind_params, "%s", (value,), Encoder()))
+        outcomes.append(outcome(cqltype.serialize, value, 4))
+        outcomes.append(outcome(query.bind_params, "%s", (value,), Encoder()))
         for data in (b"", b"\0", b"\0\0\0\1\0\0\0\4\0\0\0\1", bytes(24)):
-            found.append(outcome(lambda c=cqltype, d=data: c.from_binary(d, 4)))
-            found.append(outcome(cqltype.deserialize, data, 4))
+            outcomes.append(outcome(lambda c=cqltype, d=data: c.from_binary(d, 4)))
+            outcomes.append(outcome(cqltype.deserialize, data, 4))
     for values in ([b"1"], [None], None, [1]):
         buffer = io.BytesIO()
         message = protocol.ExecuteMessage(b"id", values, 1)
-        found.append(outcome(message.send_body, buffer, 4) + buffer.getvalue().hex())
+        outcomes.append(outcome(message.send_body, buffer, 4) + buffer.getvalue().hex())
     page = "00000002 00000001 00000001 0001 6b 0001 74 0001 63 000d 00000002 00000001 61 ffffffff"
     for handler in (protocol.ProtocolHandler, protocol.LazyProtocolHandler):
         if handler is None:
@@ -84,9 +84,9 @@ def outcomes() -> list[str]:
             body = io.BytesIO(bytes.fromhex(page))
             # The driver reads the kind of the result before the rows.
             body.seek(4)
-            found.append(outcome(message.recv_results_rows, body, 4, {}, None, None))
-            found.append(outcome(lambda m=message: list(m.parsed_rows)))
-    return found
+            outcomes.append(outcome(message.recv_results_rows, body, 4, {}, None, None))
+            outcomes.append(outcome(lambda m=message: list(m.parsed_rows)))
+    return outcomes
 
 
 def main() -> None:

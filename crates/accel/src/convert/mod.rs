@@ -93,19 +93,19 @@ struct Inherited {
 }
 
 /// How many comparisons are kept.
-const PLACES: usize = 64;
+const SLOTS: usize = 64;
 
 /// The last comparisons. The version of a class changes with the class and with its bases. Not a
 /// thread-local: a library that is loaded later has little room for those.
-static INHERITED: Mutex<[Option<Inherited>; PLACES]> = Mutex::new([None; PLACES]);
+static INHERITED: Mutex<[Option<Inherited>; SLOTS]> = Mutex::new([None; SLOTS]);
 
 /// Whether a class has a function of another class under the name, so that a call of the method
 /// does what the other class does.
 fn inherits(class: &Bound<'_, PyType>, base: &Bound<'_, PyAny>, name: &'static str) -> bool {
     let (version, base_address, name_address) =
         (version::of(class), base.as_ptr() as usize, name.as_ptr() as usize);
-    let place = (version as usize * 31 + name_address + base_address / 64) % PLACES;
-    let last = INHERITED.try_lock().ok().and_then(|last| last[place]);
+    let slot = (version as usize * 31 + name_address + base_address / 64) % SLOTS;
+    let last = INHERITED.try_lock().ok().and_then(|last| last[slot]);
     if let Some(last) = last
         && (last.version, last.base, last.name) == (version, base_address, name_address)
         && version != 0
@@ -118,7 +118,7 @@ fn inherits(class: &Bound<'_, PyType>, base: &Bound<'_, PyAny>, name: &'static s
     let version = version::of(class);
     let now = Inherited { version, base: base_address, name: name_address, is_inherited };
     if let Ok(mut last) = INHERITED.try_lock() {
-        last[place] = Some(now);
+        last[slot] = Some(now);
     }
     is_inherited
 }

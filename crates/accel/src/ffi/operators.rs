@@ -19,19 +19,23 @@ pub fn is_plain_int(object: &Bound<'_, PyAny>) -> bool {
         let operators = |class: *mut ffi::PyTypeObject| {
             let compare = (*class).tp_richcompare.map_or(0, |function| function as usize);
             (*class).tp_as_number.as_ref().map(|table| {
-                let two = |function: Option<ffi::binaryfunc>| {
+                let binary_slot = |function: Option<ffi::binaryfunc>| {
                     function.map_or(0, |function| function as usize)
                 };
-                let one = |function: Option<ffi::unaryfunc>| {
+                let unary_slot = |function: Option<ffi::unaryfunc>| {
                     function.map_or(0, |function| function as usize)
                 };
-                let unary = [one(table.nb_absolute), one(table.nb_float), one(table.nb_index)];
+                let unary = [
+                    unary_slot(table.nb_absolute),
+                    unary_slot(table.nb_float),
+                    unary_slot(table.nb_index),
+                ];
                 let binary = [
-                    two(table.nb_subtract),
-                    two(table.nb_add),
-                    two(table.nb_and),
-                    two(table.nb_rshift),
-                    two(table.nb_inplace_rshift),
+                    binary_slot(table.nb_subtract),
+                    binary_slot(table.nb_add),
+                    binary_slot(table.nb_and),
+                    binary_slot(table.nb_rshift),
+                    binary_slot(table.nb_inplace_rshift),
                 ];
                 (compare, unary, binary)
             })

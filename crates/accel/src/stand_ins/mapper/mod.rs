@@ -254,24 +254,20 @@ pub struct MapperStandIn {
     counts: Counts,
 }
 
-const NAMES: [(&std::ffi::CStr, &str, Work); 13] = [
-    (c"__init__", "models.BaseModel.__init__", Work::Init),
-    (c"_set_persisted", "models.BaseModel._set_persisted", Work::SetPersisted),
-    (c"validate", "models.BaseModel.validate", Work::Validate),
-    (c"save", "query.DMLQuery.save", Work::Save),
-    (c"_delete_null_columns", "query.DMLQuery._delete_null_columns", Work::DeleteNulls),
-    (c"__unicode__", "statements.InsertStatement.__unicode__", Work::Text),
-    (c"get_context", "statements.AssignmentStatement.get_context", Work::Context),
-    (
-        c"partition_key_values",
-        "statements.AssignmentStatement.partition_key_values",
-        Work::KeyValues,
-    ),
-    (c"execute", "connection.execute", Work::Execute),
-    (c"__deepcopy__", "query.AbstractQuerySet.__deepcopy__", Work::Copy),
-    (c"create", "models.BaseModel.create", Work::Create),
-    (c"create", "query.AbstractQuerySet.create", Work::CreateIn),
-    (c"column_family_name", "models.BaseModel.column_family_name", Work::TableName),
+const NAMES: [(&str, Work); 13] = [
+    ("models.BaseModel.__init__", Work::Init),
+    ("models.BaseModel._set_persisted", Work::SetPersisted),
+    ("models.BaseModel.validate", Work::Validate),
+    ("query.DMLQuery.save", Work::Save),
+    ("query.DMLQuery._delete_null_columns", Work::DeleteNulls),
+    ("statements.InsertStatement.__unicode__", Work::Text),
+    ("statements.AssignmentStatement.get_context", Work::Context),
+    ("statements.AssignmentStatement.partition_key_values", Work::KeyValues),
+    ("connection.execute", Work::Execute),
+    ("query.AbstractQuerySet.__deepcopy__", Work::Copy),
+    ("models.BaseModel.create", Work::Create),
+    ("query.AbstractQuerySet.create", Work::CreateIn),
+    ("models.BaseModel.column_family_name", Work::TableName),
 ];
 
 #[pymethods]
@@ -279,8 +275,7 @@ impl MapperStandIn {
     /// `name` is the dotted name of the original in the mapper's package.
     #[new]
     fn new(original: Py<PyAny>, mapper: Py<Mapper>, name: &str) -> PyResult<MapperStandIn> {
-        let Some((_, _, work)) = NAMES.iter().find(|(_, original_name, _)| *original_name == name)
-        else {
+        let Some((_, work)) = NAMES.iter().find(|(original_name, _)| *original_name == name) else {
             return Err(PyValueError::new_err(format!("no stand-in for {name}")));
         };
         Ok(MapperStandIn { original, mapper, work: *work, counts: Counts::default() })
