@@ -41,6 +41,16 @@ def limited(scylla: Scylla) -> Iterator[Scylla]:
     scylla.limit()
 
 
+def refuse_at_first(limited: Scylla, marked: str) -> None:
+    """Refuses every marked statement for half a second, and above 40 per second after that.
+
+    Without the first half a second nothing might be refused: a slow machine may stay below the rate.
+    """
+    limited.reset()
+    limited.limit(marked=marked)
+    threading.Timer(0.5, partial(limited.limit, per_second=40)).start()
+
+
 async def test_loads_and_scans_arrive_at_the_shard(
     cluster: Cassandra, scylla: Scylla, twin: Face
 ) -> None:
@@ -96,10 +106,7 @@ async def test_loads_slow_down_at_a_rate_limit(
     cluster: Cassandra, limited: Scylla, twin: Face, with_batches: bool
 ) -> None:
     async with twin.connect(cluster.contact_points) as client:
-        limited.reset()
-        # At first every row is refused, because a load on a slow machine may stay below the rate.
-        limited.limit(marked="vnodes.t")
-        threading.Timer(0.5, partial(limited.limit, per_second=40)).start()
+        refuse_at_first(limited, "vnodes.t")
         report = await client.call("load", "vnodes.t", COLUMNS, batches=with_batches)
         assert (report.succeeded, report.failures) == (ROWS, [])
     assert any(request.error == 0xF000 for request in limited.requests())
@@ -111,6 +118,8 @@ async def test_execute_many_waits_at_a_rate_limit_if_it_may(
     rows = [(number, str(number)) for number in range(ROWS)]
     async with twin.connect(cluster.contact_points) as client:
         insert = await client.prepare("INSERT INTO vnodes.t (id, a) VALUES (?, ?)")
+        # A slow machine may stay below the rate, so the rows of the limited nodes are all refused.
+        limited.limit(marked="INSERT INTO")
         with pytest.raises(BulkError) as caught:
             await client.execute_many(insert, rows, idempotent=True)
         failures = caught.value.failed
@@ -124,6 +133,7 @@ async def test_execute_many_waits_at_a_rate_limit_if_it_may(
         # The coordinator refuses a row before it writes the row. So even statements that are not
         # idempotent can be retried.
         for idempotent in (True, None):
+            refuse_at_first(limited, "INSERT INTO")
             report = await client.execute_many(insert, rows, idempotent=idempotent, retry_for_s=60)
             assert (report.succeeded, report.failures) == (ROWS, [])
 
@@ -133,7 +143,7 @@ def test_increments_that_a_limit_refuses_are_made_once(
 ) -> None:
     session.execute("CREATE TABLE vnodes.counted (id int PRIMARY KEY, c counter)")
     update = session.prepare("UPDATE vnodes.counted SET c = c + 1 WHERE id = ?")
-    limited.reset()
+    refuse_at_first(limited, "vnodes.counted")
     rows = [(number % 100,) for number in range(200)]
     assert session.execute_many(update, rows, retry_for_s=60).succeeded == 200
     assert any(request.error for request in executes(limited))
