@@ -44,7 +44,7 @@ def limited(scylla: Scylla) -> Iterator[Scylla]:
 def refuse_at_first(limited: Scylla, marked: str) -> None:
     """Refuses every marked statement for half a second, and above 40 per second after that.
 
-    Without the first half a second nothing might be refused: a slow machine may stay below the rate.
+    A slow machine may stay below the rate. Without the first half a second, it might meet no limit.
     """
     limited.reset()
     limited.limit(marked=marked)
