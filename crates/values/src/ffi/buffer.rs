@@ -14,9 +14,9 @@ use crate::traits::{Numeric, traits};
 
 /// Writes the numbers of an array as the elements of a vector. Checks each number against the range
 /// of the element type. Returns true if it has written `dimension` elements to the start of
-/// `target`. Returns false for a number of elements other than `dimension`, a number out of range,
-/// a dtype that only the safe path takes, or an object that is not an array; the contents of
-/// `target` are then undefined.
+/// `target`. Returns false if the array does not have `dimension` elements, if one of its numbers
+/// is out of range, if only the safe path takes its dtype, or if `object` is not an array. The
+/// contents of `target` are then undefined.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -54,8 +54,8 @@ pub unsafe fn put_array(
                 };
         }
         // Python code can make a class of any name with `type()`. From CPython 3.12 on, the
-        // exporter of such a class runs Python code. Only C code makes immutable classes, so only
-        // an immutable class is recognized by its name.
+        // exporter of such a class can run Python code. Only C code makes immutable classes, so
+        // only an immutable class is recognized by its name.
         let class = (*object).ob_type;
         let is_supported = class == &raw mut ffi::PyMemoryView_Type
             || ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_IMMUTABLETYPE) != 0
@@ -80,8 +80,9 @@ pub unsafe fn put_array(
     }
 }
 
-/// Fills a new NumPy array of numbers of `N` bytes from big-endian ones. Returns false and writes
-/// nothing if the memory of the array does not have the size of `numbers` or is not contiguous.
+/// Fills a new NumPy array from `numbers`, which are big-endian and have `N` bytes each. Returns
+/// false and writes nothing if the memory of the array does not have the size of `numbers` or is
+/// not contiguous.
 pub fn fill_array<const N: usize>(array: &Bound<'_, PyAny>, numbers: &[u8]) -> bool {
     let flags = ffi::PyBUF_SIMPLE | ffi::PyBUF_WRITABLE;
     let mut view = MaybeUninit::<ffi::Py_buffer>::uninit();
@@ -171,8 +172,8 @@ trait Number<const N: usize>: Copy {
     /// The number as an integer; `None` if the array is of floating-point numbers, or if the number
     /// is out of the range of `i64`.
     fn as_i64(self) -> Option<i64>;
-    /// The number as binary32, and whether it can be written: it is in range, and not a NaN that
-    /// the safe path must take.
+    /// The number as binary32, and whether it can be written. It can if it is in range and is not a
+    /// NaN that the safe path must take.
     #[inline(always)]
     fn as_single(self) -> ([u8; 4], bool) {
         let wide = self.as_f64();
@@ -320,8 +321,8 @@ impl Strided {
         }
     }
 
-    /// Converts each number. Returns whether all were in range: this is checked once at the end, so
-    /// that the compiler can vectorize the loop.
+    /// Converts each number. Returns false if `target` is too small, or if `convert` has refused a
+    /// number. The loop does not stop at a refused number, so that the compiler can vectorize it.
     ///
     /// # Safety
     /// The caller must ensure that `count` numbers of `N` bytes can be read, `stride` bytes apart
@@ -364,7 +365,8 @@ impl Strided {
     }
 }
 
-/// Converts contiguous numbers, without a branch.
+/// Converts contiguous numbers, without a branch. Returns false if `convert` has refused one of
+/// them.
 #[inline(always)]
 fn run<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>(
     source: &[u8],

@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use turbocql_codec::message::Body;
 
 /// Makes new `bytes` of `length` bytes, which `write` fills. Returns `None` if `write` returns
-/// false or does not fill all `length` bytes.
+/// false or does not fill exactly `length` bytes.
 ///
 /// `PyBytes::new_with` does the same, but writes zeros first.
 #[inline]
@@ -29,9 +29,9 @@ pub fn build<'py>(
     };
     // SAFETY: the object is a new `bytes` of `length` bytes, and `object` has the only reference to
     // it, so nothing else reads or writes the memory while the slice exists. The slice is of
-    // `MaybeUninit`, since the bytes are uninitialized. CPython shares some objects of length 0 and
-    // some of length 1. Nothing is written to an object of length 0. With a null pointer, CPython
-    // returns no shared object of length 1. Tests: property/test_both_ways_arrays.py,
+    // `MaybeUninit`, since the bytes are uninitialized. CPython shares objects of length 0 and of
+    // length 1. Nothing is written to an object of length 0. With a null pointer, CPython returns
+    // no shared object of length 1. Tests: property/test_both_ways_arrays.py,
     // unit/test_protocol.py, scripts/memcheck (messages). Benchmark:
     // "value: vector<float, 1536>, list".
     let memory = unsafe {
@@ -85,7 +85,7 @@ impl Filled<'_> {
     }
 
     /// Appends `count` items of `N` bytes each. Returns false if there is no room for all of them,
-    /// or if `next` returns `None` for one.
+    /// or if `next` returns `None` for one of them.
     #[inline(always)]
     pub fn extend<const N: usize>(
         &mut self,

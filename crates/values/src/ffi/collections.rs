@@ -33,7 +33,7 @@ unsafe fn held(parts: &[Object]) -> Vec<Py<PyAny>> {
     }
 }
 
-/// Whether a list or tuple still has exactly these items.
+/// Whether a list or tuple still has exactly the items in `held`.
 ///
 /// # Safety
 /// The caller must ensure that `owner` is alive and that the GIL is held.
@@ -47,7 +47,7 @@ unsafe fn has_still(owner: Object, held: &[Py<PyAny>]) -> bool {
     })
 }
 
-/// Appends the number of the items of a list or tuple, and the items. Returns false if an item is
+/// Appends the number of items of a list or tuple, and then the items. Returns false if an item is
 /// not taken, or if Python code has changed the list during the call.
 ///
 /// # Safety
@@ -90,8 +90,9 @@ pub unsafe fn put_items<D: Dialect>(
     }
 }
 
-/// Appends the items of a list or tuple, each of its own type, without their number. Items beyond
-/// the number of types are ignored.
+/// Appends the items of a list or tuple, without their number. Each item is written as the type at
+/// its position in `plans`; items beyond the last type are ignored. Returns false if an item is not
+/// taken, or if Python code has changed the list during the call.
 ///
 /// # Safety
 /// The caller must ensure that `owner` is alive, that `parts` are its items now, and that the GIL
@@ -189,8 +190,8 @@ fn are_same(parts: &[Py<PyAny>], other_parts: &[Py<PyAny>]) -> bool {
         && parts.iter().zip(other_parts).all(|(part, other_part)| part.is(other_part))
 }
 
-/// Iterates over a set. Sets `key` to a borrowed reference; returns 0 at the end. Private to
-/// CPython.
+/// Moves to the next element of a set and sets `key` to a borrowed reference to it. Returns 0 at
+/// the end. The function is private to CPython.
 type NextEntry = unsafe extern "C" fn(
     set: Object,
     at: *mut ffi::Py_ssize_t,

@@ -24,7 +24,7 @@ struct Decimal {
 }
 
 const NEGATIVE: u8 = 1;
-/// Infinity, NaN and signalling NaN.
+/// The flags of infinity, NaN and signalling NaN.
 const SPECIAL: u8 = 2 | 4 | 8;
 const WORD: i128 = 10_000_000_000_000_000_000;
 
@@ -73,7 +73,7 @@ pub unsafe fn parts(object: *mut ffi::PyObject) -> Option<(i128, i64)> {
     if QuickPath::Decimals.is_on() { unsafe { read(object) } } else { None }
 }
 
-/// Reads the fields of a `Decimal`.
+/// Reads the fields of a `Decimal`. Returns `None` if it is not finite or has more than 38 digits.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive, that its class is exactly `decimal.Decimal`, that

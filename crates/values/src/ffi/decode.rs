@@ -37,7 +37,7 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// `None` if the quick path is off.
+    /// Returns `None` if the quick path is off, or if an object that it needs cannot be looked up.
     pub fn new(py: Python<'_>, choices: Choices) -> Option<Maker> {
         if QuickPath::Decode.is_on() { Maker::of(py, choices) } else { None }
     }

@@ -10,14 +10,14 @@ use crate::calendar;
 use crate::plan::HostPlan;
 use crate::plan::Record;
 
-/// All that drivers write differently in CQL values. The defaults are the protocol's.
+/// How a driver writes CQL values where drivers differ. The defaults are those of the protocol.
 ///
-/// The accelerator writes as cassandra-driver does: `turbocql_accel::ffi::dialect`.
+/// `turbocql_accel::ffi::dialect` has the dialects of cassandra-driver and scylla-driver.
 pub trait Dialect {
     /// The length that means null in a list, set or map.
     const NULL: i32 = wire::NULL;
 
-    /// Whether [`Dialect::convert`] gets each value that is not of a usual built-in class. Then
+    /// Whether [`Dialect::convert`] gets each value that nothing else has taken. If so,
     /// [`Dialect::may_run_python`] is true for every type.
     const CONVERTS: bool = false;
 
@@ -35,26 +35,27 @@ pub trait Dialect {
     }
 
     /// Whether the bytes just written for a vector are those of the dialect. If not, the value is
-    /// not taken. `of_objects`: the elements were Python objects, not the numbers of an array.
+    /// not taken. `of_objects` is true if the elements were Python objects, and false if they were
+    /// the numbers of an array.
     #[inline(always)]
     fn accepts_vector(_vector: &VectorPlan<Record>, _bytes: &[u8], _of_objects: bool) -> bool {
         true
     }
 
     /// Appends a value of a class other than the built-in classes that are usual for the type.
-    /// Returns false if the value is not taken.
+    /// Returns false if the value is not taken; `out` may then end with an incomplete value.
     ///
     /// # Safety
     /// The caller must ensure that `object` is alive and that the GIL is held. If
-    /// [`Dialect::may_run_python`] is true, the caller must own a reference to `object`.
+    /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
     #[inline(always)]
     unsafe fn put_other(_plan: &HostPlan, _object: Object, _out: &mut Vec<u8>) -> bool {
         false
     }
 
-    /// Appends, without a length, a value that nothing else has taken. It may run Python code.
-    /// Called only if [`Dialect::CONVERTS`]. If it returns false, `out` may end with an incomplete
-    /// value.
+    /// Appends, without a length, a value that nothing else has taken. This function may run Python
+    /// code, and is called only if [`Dialect::CONVERTS`] is true. If it returns false, `out` may
+    /// end with an incomplete value.
     fn convert(_plan: &HostPlan, _object: &Bound<'_, PyAny>, _out: &mut Vec<u8>) -> bool {
         false
     }

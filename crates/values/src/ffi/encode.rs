@@ -1,11 +1,13 @@
-//! Encodes values of exact built-in classes without taking references and without calling Python.
+//! Encodes values of the usual classes, such as `int`, `list` and `UUID`, but not of their
+//! subclasses.
 //!
-//! With the protocol's own dialect no Python code runs while objects are borrowed, so the items of
-//! a container stay alive. `numpy::learn`, which may run Python code, is called before objects are
-//! borrowed. Three kinds of values are not taken: instances of subclasses, other objects that may
-//! run Python code, and values that do not fit the type. For these, the function returns false or
-//! `None`, and no borrowed object is used after that. The caller then takes the safe path, which
-//! raises the errors.
+//! The protocol's own dialect takes no references and runs no Python code while objects are
+//! borrowed, so the items of a container stay alive. `numpy::learn`, which may run Python code, is
+//! called before objects are borrowed.
+//!
+//! Instances of subclasses, objects that may run Python code, and values that do not fit the type
+//! are not taken. For a value that is not taken, the functions here return false or `None`, and use
+//! no borrowed object after that. The caller then takes the safe path, which raises the errors.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -86,8 +88,9 @@ pub fn cell(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bo
     is_encoded
 }
 
-/// Makes the `bytes` of a value that needs no buffer: one of fixed width, text, `bytes`, or a
-/// vector of numbers in a list, tuple or array. Returns `None` for any other value.
+/// Makes the `bytes` of a value without a buffer. Takes the types that [`put_scalar`] writes
+/// itself, and vectors of numbers that [`sized`](super::vector::sized) takes. Returns `None` for
+/// any other value, and if the quick path is off.
 #[inline(always)]
 pub fn bytes_unbuffered<'py, D: Dialect>(
     plan: &HostPlan,
@@ -111,7 +114,7 @@ pub fn bytes_of<'py, D: Dialect>(
     let py = object.py();
     match bytes_unbuffered::<D>(plan, object) {
         Ok(Some(bytes)) => Some(bytes),
-        // No memory: the safe path or the original raises the error.
+        // There is no memory: the safe path or the original raises the error.
         Err(_) => None,
         Ok(None) => with_scratch(|out| {
             append_buffered::<D>(plan, object, out).then(|| copy(py, out).ok()).flatten()
@@ -145,8 +148,9 @@ pub fn cell_of<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut
     unsafe { put_cell::<D>(plan, object.as_ptr(), out) }
 }
 
-/// Writes a value of the most frequent types, and leaves all other types to the sink. The function
-/// is inlined for every kind of sink, so it handles only the types that gain from inlining.
+/// Writes a value of one of the most frequent types, and leaves values of all other types to the
+/// sink. The function is inlined for every kind of sink, so it handles only the types that gain
+/// from inlining.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held. If
@@ -314,7 +318,7 @@ pub unsafe fn put_non_scalar<D: Dialect>(
                 }
                 _ => D::put_other(plan, object, out),
             },
-            // `put_bare` demands that no Python code runs.
+            // `put_bare` demands that encoding an element runs no Python code.
             Plan::Vector(_) if D::CONVERTS => false,
             Plan::Vector(vector) => match items(object) {
                 Some(parts) if parts.len() == vector.dimension && vector.width.is_some() => {
@@ -367,7 +371,7 @@ pub unsafe fn put_non_scalar<D: Dialect>(
             },
             Plan::Time | Plan::Duration => D::put_other(plan, object, out),
             Plan::Inet | Plan::Composite(_) | Plan::Custom(_) => false,
-            // `put_scalar` has taken the value already, or refused it.
+            // `put_scalar` has already written or refused the value.
             Plan::Int
             | Plan::BigInt
             | Plan::Counter

@@ -11,8 +11,8 @@ use turbocql_codec::message::AsCell;
 use super::object::items;
 use super::quick_path::QuickPath;
 
-/// An owned reference to an exact `bytes`. Its contents never change, so they are read without
-/// taking the GIL. `drop` does not check that the GIL is held.
+/// An owned reference to an exact `bytes`. The contents of a `bytes` never change, so they are read
+/// without taking the GIL. `drop` does not check that the GIL is held.
 pub struct Held(NonNull<ffi::PyObject>);
 
 // SAFETY: another thread may read the bytes, since those of an exact `bytes` never change. The
@@ -27,9 +27,10 @@ unsafe impl Sync for Held {}
 impl Held {
     #[inline]
     pub fn new(bytes: Bound<'_, PyBytes>) -> Held {
-        // An instance of a subclass could refer to the message by an attribute: a reference cycle.
+        // An instance of a subclass could refer to the message by an attribute, in a reference
+        // cycle.
         debug_assert!(bytes.is_exact_instance_of::<PyBytes>());
-        // SAFETY: the pointer must not be null. The pointer of a `Bound` never is. Tests:
+        // SAFETY: the pointer must not be null. The pointer of a `Bound` never is null. Tests:
         // unit/test_protocol.py.
         Held(unsafe { NonNull::new_unchecked(bytes.into_ptr()) })
     }
@@ -37,7 +38,7 @@ impl Held {
     #[inline(always)]
     pub fn as_bytes(&self) -> &[u8] {
         // SAFETY: the object must be an exact `bytes` and alive as long as the slice is used. The
-        // type of `new`'s argument and the callers of `new` ensure the class; the reference in
+        // callers of `new` ensure the class, and `append_values` compares it. The reference in
         // `self` keeps the object alive. `contents` is called only if the probe of the layout has
         // passed. The two functions of CPython only read the object's size and address, so they
         // need no GIL. Tests: unit/test_protocol.py, once with all quick paths and once with none
@@ -52,9 +53,9 @@ impl Held {
     }
 
     pub fn object<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        // SAFETY: the object is alive by the reference in `self`, and a `bytes` by the type of
-        // `new`'s argument; `py` shows that the GIL is held. Tests: unit/test_protocol.py
-        // (test_arguments_can_be_read).
+        // SAFETY: the object is alive by the reference in `self`. It is a `bytes`, by the type of
+        // `new`'s argument or the comparison in `append_values`. `py` shows that the GIL is held.
+        // Tests: unit/test_protocol.py (test_arguments_can_be_read).
         unsafe { Bound::from_borrowed_ptr(py, self.0.as_ptr()).cast_into_unchecked() }
     }
 }
@@ -76,8 +77,9 @@ impl Drop for Held {
 /// slice is used, and that the probe of [`QuickPath::Encode`] has passed.
 #[inline(always)]
 unsafe fn contents<'a>(bytes: *mut ffi::PyObject) -> &'a [u8] {
-    // SAFETY: an exact `bytes` has this layout, which the probe has read; the `# Safety` section
-    // demands both. Tests: unit/test_quick_paths.py (encode). Benchmark: "execute body: 12 mixed".
+    // SAFETY: an exact `bytes` has this layout, which the probe has checked. The `# Safety` section
+    // demands an exact `bytes` and a probe that has passed. Tests: unit/test_quick_paths.py
+    // (encode). Benchmark: "execute body: 12 mixed".
     unsafe {
         let bytes = bytes.cast::<ffi::PyBytesObject>();
         let length = (*bytes).ob_base.ob_size as usize;
@@ -126,9 +128,10 @@ impl PartialEq for Value {
     }
 }
 
-/// Appends the values of an exact list or tuple. Returns false and appends nothing if an item is
-/// not an exact `bytes`, None or `unset`, if there are more than `maximum` items, if a value is too
-/// long for a message, or if there is no memory.
+/// Appends the values of an exact list or tuple. Returns false and appends nothing if `sequence` is
+/// of another class, or if an item is not an exact `bytes`, None or `unset`. It also does so if
+/// there are more than `maximum` items, if a value is too long for a message, if there is no
+/// memory, or if the quick path is off.
 #[inline]
 pub fn append_values(
     sequence: &Bound<'_, PyAny>,

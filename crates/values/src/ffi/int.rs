@@ -87,8 +87,8 @@ pub unsafe fn as_u128(object: *mut ffi::PyObject) -> Option<u128> {
     }
 }
 
-/// Makes a positive `int` of `digits` digits, which the caller fills in. Private to CPython;
-/// CPython 3.14 and later have `PyLongWriter` instead.
+/// Makes a positive `int` of `digits` digits, which the caller fills in. The function is private to
+/// CPython. CPython 3.14 and later have `PyLongWriter` instead.
 #[cfg(not(Py_3_14))]
 type New = unsafe extern "C" fn(digits: ffi::Py_ssize_t) -> *mut ffi::PyObject;
 // SAFETY: `New` is the function's type as CPython 3.10 to 3.13 declare it. Later versions are
@@ -146,7 +146,7 @@ unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::P
 }
 
 /// Makes an `int`. Returns null without an exception if there is no memory, or if the number has
-/// more than 63 bits and the probe of [`QuickPath::BigInts`] has not passed.
+/// more than 63 bits and `can_make_large` is false.
 ///
 /// # Safety
 /// The caller must ensure that the GIL is held.
@@ -157,7 +157,8 @@ pub unsafe fn from_u128(number: u128) -> *mut ffi::PyObject {
     // Tests: property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         let object = match i64::try_from(number) {
-            // CPython has one shared object for each small number. This function returns it.
+            // CPython has one shared object for each small number. `PyLong_FromLongLong` returns
+            // it.
             Ok(small) => ffi::PyLong_FromLongLong(small),
             Err(_) if !can_make_large() => std::ptr::null_mut(),
             Err(_) => from_large(number),
@@ -169,9 +170,9 @@ pub unsafe fn from_u128(number: u128) -> *mut ffi::PyObject {
     }
 }
 
-/// Whether [`from_large`] may be called. Before CPython 3.14, this function does not ask whether
-/// `force_safe` is on. It need not, because only the quick path of decoding calls it, and
-/// `force_safe` turns that path off.
+/// Whether [`from_large`] may be called. Before CPython 3.14, this function ignores `force_safe`.
+/// That is right, because only the quick path of decoding calls [`from_u128`], and `force_safe`
+/// turns that path off.
 #[inline(always)]
 fn can_make_large() -> bool {
     #[cfg(not(Py_3_14))]
@@ -299,8 +300,8 @@ fn try_large(py: Python<'_>) -> PyResult<Option<String>> {
 pub unsafe fn put_varint(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bool {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Its class is
     // compared first; an exact `int` has this layout, which `probe_digits` has checked, and as many
-    // digits as its tag says. An `int` never changes, so the slice stays valid: no Python code runs
-    // while it is used. Tests: property/test_both_ways.py (varint). Benchmark:
+    // digits as its tag says. An `int` never changes, and no Python code runs while the slice is
+    // used, so the slice stays valid. Tests: property/test_both_ways.py (varint). Benchmark:
     // "value: varint, 300 bit".
     let (negative, digits) = unsafe {
         if (*object).ob_type != &raw mut ffi::PyLong_Type {

@@ -36,7 +36,8 @@ pub fn record<'py>(
     new.call1((class, PyTuple::new(class.py(), values.drain(..))?))
 }
 
-/// Makes an instance of a subclass of tuple that Python code made, without calling Python code.
+/// Makes an instance of a subclass of tuple, without calling Python code. The subclass must be made
+/// by Python code.
 #[inline]
 fn filled<'py>(
     class: &Bound<'py, PyType>,
@@ -46,7 +47,7 @@ fn filled<'py>(
     // that it is a subclass of tuple. Python code made it: the classes come from
     // `turbocql._native.records`, or for the accelerator from `collections.namedtuple`. The new
     // tuple has `values.len()` empty items, and each is set once to an owned reference. No Python
-    // code runs between the allocation and the last item, so no other code sees an empty one.
+    // code runs between the allocation and the last item, so no other code sees an empty item.
     // Tests: unit/test_records.py, unit/test_quick_paths.py (records), accel/test_overrides.py
     // (rows_of_one_shape_have_one_class).
     unsafe {
@@ -142,16 +143,16 @@ pub fn instance<'py>(class: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     object.getattr(pyo3::intern!(py, "__new__"))?.call1((class,))
 }
 
-/// Whether a class is a heap type that the GC tracks and whose `tp_new` is that of `object`.
-/// Classes made by C code, or derived from a class with its own `tp_new`, may initialize more
-/// fields.
+/// Whether a class is a heap type whose instances have a GC head and whose `tp_new` is that of
+/// `object`. Classes made by C code, or derived from a class with its own `tp_new`, may initialize
+/// more fields.
 #[inline]
 pub fn has_own_allocation(class: &Bound<'_, PyType>) -> bool {
     let class = class.as_type_ptr();
-    // SAFETY: both classes are alive: `object` is never freed, and the `Bound` has a reference to
-    // the other one and shows that the GIL is held. Function pointers are compared, not called;
-    // `probe::classes` has checked that `tp_new` is read correctly. Tests: unit/test_quick_paths.py
-    // (records, test_what_somebody_has_put_in_the_place_of_a_class).
+    // SAFETY: both classes are alive: the class `object` is never freed, and the `Bound` has a
+    // reference to `class`. The `Bound` also shows that the GIL is held. Function pointers are
+    // compared, not called; `probe::classes` has checked that `tp_new` is read correctly. Tests:
+    // unit/test_quick_paths.py (records, test_what_somebody_has_put_in_the_place_of_a_class).
     unsafe {
         let address = |class: *mut ffi::PyTypeObject| (*class).tp_new.map(|new| new as usize);
         ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_HEAPTYPE) != 0
@@ -165,7 +166,7 @@ pub fn has_own_allocation(class: &Bound<'_, PyType>) -> bool {
 fn bare<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
     // SAFETY: `class` keeps the class alive and shows that the GIL is held. The callers have
-    // checked by `has_own_allocation` that `object.__new__` makes its instances, and
+    // checked by `has_own_allocation` that `object.__new__` makes instances of the class, and
     // `object.__new__` only calls `tp_alloc`. The memory is zeroed, so all slots are empty.
     // `tp_alloc` returns an owned reference, or null with an exception. Tests:
     // unit/test_quick_paths.py (records), property/test_both_ways_decode.py (time).
@@ -193,7 +194,8 @@ pub fn set<'py>(
 }
 
 unsafe extern "C" {
-    /// Public, and declared in the headers of every CPython 3.
+    /// Makes a bound method. This function is public, and the headers of every CPython 3 declare
+    /// it.
     fn PyMethod_New(function: *mut ffi::PyObject, object: *mut ffi::PyObject)
     -> *mut ffi::PyObject;
 }
@@ -223,8 +225,8 @@ pub fn list<'py, E: From<PyErr>>(
 ) -> Result<Bound<'py, PyList>, E> {
     // SAFETY: `py` shows that the GIL is held. The list is new and has `count` empty items; each is
     // set once to an owned reference, which the list takes over. The list is untracked until all
-    // are set, so no Python code that `next` runs can reach it. If `next` fails, the list is freed
-    // with empty items, which its deallocation skips. Tests: accel/test_comparison.py
+    // items are set, so no Python code that `next` runs can reach it. If `next` fails, the list is
+    // freed with empty items, which its deallocation skips. Tests: accel/test_comparison.py
     // (deserialize_tasks).
     unsafe {
         let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(count as isize))?;
@@ -250,7 +252,7 @@ pub fn tuple<'py, E: From<PyErr>>(
     // SAFETY: `py` shows that the GIL is held. `class` is a subclass of tuple that Python code
     // made: `_is_plain` in turbocql/accel/_readers.py checks it. The tuple is new and has `width`
     // empty items; each is set once to an owned reference, which the tuple takes over. The tuple is
-    // untracked until all are set, so no Python code that `next` runs can reach it. If `next`
+    // untracked until all items are set, so no Python code that `next` runs can reach it. If `next`
     // fails, the tuple is freed with empty items, which its deallocation skips. Tests:
     // accel/test_comparison.py (deserialize_tasks).
     unsafe {

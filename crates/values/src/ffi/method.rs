@@ -27,8 +27,8 @@ pub trait Serializes: PyClass<Frozen = True> + Sync {
 /// The method `serialize` that pyo3 made. It handles every kind of call.
 static PYO3_SERIALIZE: AtomicPtr<ffi::PyObject> = AtomicPtr::new(ptr::null_mut());
 
-/// Replaces the method by the C function, if the probe of that function passes. Otherwise returns
-/// the reason.
+/// Replaces the method by the C function if the quick path of encoding is on and the probe of the C
+/// function passes. Otherwise returns the reason.
 pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
     if !QuickPath::Encode.is_on() {
         return Ok(Some("it needs the quick path \"encode\"".to_owned()));
@@ -51,8 +51,8 @@ pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
     PYO3_SERIALIZE.store(pyo3_serialize.into_ptr(), Ordering::Release);
     // SAFETY: `PyDescr_NewMethod` needs the GIL, which `py` shows is held, a class, and a
     // definition that outlives the method, which `Box::into_raw` ensures. The flags fit the
-    // signature of `serialize`. It returns a new reference, or null with an exception. Tests:
-    // unit/test_quick_paths.py (serialize). Benchmark: "value: int".
+    // signature of `serialize`. `PyDescr_NewMethod` returns a new reference, or null with an
+    // exception. Tests: unit/test_quick_paths.py (serialize). Benchmark: "value: int".
     let method = unsafe {
         let method = ffi::PyDescr_NewMethod(class.as_ptr().cast::<ffi::PyTypeObject>(), definition);
         Bound::from_owned_ptr_or_err(py, method)?

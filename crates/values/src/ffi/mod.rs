@@ -1,9 +1,10 @@
 //! The only `unsafe` code of this crate: it reads and makes CPython's objects through their C
 //! layouts.
 //!
-//! Each quick path here has a safe path in [`value`](crate::value). The safe path runs for values
-//! that the quick path does not take, on interpreters that [`quick_path`] does not know, and while
-//! [`quick_path::force_safe`] is on. The tests run both.
+//! Each quick path here has a safe path, usually in [`value`](crate::value). The safe path runs for
+//! values that the quick path does not take, on interpreters that [`quick_path`] does not know, and
+//! after a probe that failed. It also runs while [`quick_path::force_safe`] is on. The tests run
+//! both paths.
 #![allow(unsafe_code, reason = "the only module of this crate that may have it")]
 
 pub mod append;
@@ -44,7 +45,7 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
     })?;
     QuickPath::Sets.decide(py, collections::probe_sets)?;
     QuickPath::Decimals.decide(py, decimal::probe)?;
-    // `numpy::learn` probes arrays, when the first vector is encoded after NumPy was imported.
+    // The probe of arrays runs later, at the first call of `numpy::learn` after NumPy was imported.
     QuickPath::Arrays.decide(py, |_| Ok(None))?;
     QuickPath::BigInts.decide(py, int::probe_large)?;
     QuickPath::Records.decide(py, make::probe_records)?;

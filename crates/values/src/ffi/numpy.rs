@@ -1,4 +1,5 @@
-//! Reads NumPy arrays and NumPy's numbers through the layout that NumPy promises to extensions compiled against it.
+//! Reads NumPy arrays and NumPy's numbers through the layout that NumPy promises to extensions
+//! compiled against it.
 //!
 //! The buffer protocol gives the same facts, but takes longer than copying a vector.
 
@@ -66,7 +67,7 @@ struct Known {
     scalars: [*mut ffi::PyTypeObject; KINDS.len()],
 }
 
-/// A NumPy number, as NumPy promises its layout to extensions.
+/// The layout of a NumPy number, as NumPy promises it to extensions.
 #[repr(C)]
 struct Scalar<T> {
     head: ffi::PyObject,
@@ -81,7 +82,7 @@ pub enum Number {
     Unsigned(u64),
 }
 
-/// Reads a NumPy number. `None` for `float16`.
+/// Reads a NumPy number. Returns `None` for `float16`.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive, that it has the layout of a number of this kind,
@@ -106,8 +107,8 @@ unsafe fn read(kind: Kind, object: *mut ffi::PyObject) -> Option<Number> {
     }
 }
 
-/// The value of a NumPy number of one of the fixed-size types; `None` for `float16` and for any
-/// other object.
+/// The value of a NumPy number whose type is in [`Kind`]; `None` for `float16` and for any other
+/// object.
 #[inline]
 pub fn number(object: &Bound<'_, PyAny>) -> Option<Number> {
     // SAFETY: `object` is alive and shows that the GIL is held. Tests:
@@ -166,9 +167,9 @@ pub struct Row {
     pub stride: isize,
 }
 
-/// Probes the layout of arrays when the first vector is encoded after NumPy was imported. Calls
-/// NumPy, which runs Python code. So the caller must not use borrowed objects across the call.
-/// `value` keeps its object alive by a reference.
+/// Probes the layout of arrays and numbers once, at the first call after NumPy was imported. The
+/// probe calls NumPy, which runs Python code. So the caller must not use borrowed objects across
+/// the call. `value` keeps its object alive by a reference.
 #[inline]
 pub fn learn(value: &Bound<'_, PyAny>) {
     if !TRIED.load(Ordering::Relaxed) {
@@ -211,8 +212,8 @@ fn try_to_learn(value: &Bound<'_, PyAny>) {
     TRIED.store(true, Ordering::Relaxed);
 }
 
-/// Probes the layout on known arrays of each dtype. Returns the objects to compare with, or the
-/// reason why the layout cannot be used.
+/// Probes the layouts on a known array and a known number of each dtype. Returns the objects to
+/// compare with, or the reason why the layouts cannot be used.
 fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
     let wrong = || Ok(Err("arrays are not laid out as expected".to_owned()));
     // NumPy keeps this layout compatible within a major version.

@@ -43,7 +43,7 @@ pub unsafe fn items<'a>(object: *mut ffi::PyObject) -> Option<&'a [*mut ffi::PyO
     }
 }
 
-/// The value of an exact `float`.
+/// The value of an exact `float`; `None` for any other class.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -60,8 +60,9 @@ pub unsafe fn float(object: *mut ffi::PyObject) -> Option<f64> {
     }
 }
 
-/// The UTF-8 of an exact `str`; `None` without an exception if the `str` has lone surrogates, which
-/// UTF-8 cannot express, or if there is no memory.
+/// The UTF-8 of an exact `str`; `None` for any other class. It is also `None`, without an
+/// exception, if the `str` has lone surrogates, which UTF-8 cannot express, or if there is no
+/// memory.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held, and that the object
@@ -87,7 +88,7 @@ pub unsafe fn text<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
     }
 }
 
-/// The contents of an exact `bytes`.
+/// The contents of an exact `bytes`; `None` for any other class.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held, and that the object

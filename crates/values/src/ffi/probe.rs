@@ -52,12 +52,12 @@ pub fn check_value<T: PartialEq>(
     (!good).then(|| format!("{subject} was not read correctly"))
 }
 
-/// Compares an object that a quick path has made with one that Python has made: class, value, hash
-/// and size, whether the GC tracks it, and reference count. Returns the reason if one of them
-/// differs.
+/// Checks an object that a quick path has made. Its class, value, hash and size must be those of
+/// `expected`, which Python has made. `tracked` says whether the GC must track it, and its
+/// reference count must be 1. Returns the reason if one of them is wrong.
 ///
-/// The only reference to the new object must be `object`, unless `object` and `expected` are one
-/// shared object, such as True.
+/// The reference count is not checked if `object` and `expected` are one shared object, such as
+/// True.
 pub fn check_object(
     path: QuickPath,
     subject: &str,

@@ -2,7 +2,8 @@
 //!
 //! A quick path reads or writes C layouts, or calls symbols, that CPython does not promise. It is
 //! on if it was tested with this version of the interpreter and has passed a probe on known
-//! objects. On any other interpreter, including future ones, the safe path is taken.
+//! objects. Otherwise the safe path is taken. So all future versions of the interpreter take the
+//! safe path.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -14,8 +15,8 @@ use pyo3::prelude::*;
 /// The minor versions of CPython 3 with which `make check-pythons` has tested every quick path.
 const TESTED: std::ops::RangeInclusive<u8> = 10..=15;
 
-/// The environment variable that makes turbocql take the interpreter for another version, for tests
-/// of the safe path.
+/// The environment variable with the version that turbocql assumes in place of the interpreter's
+/// own. Tests of the safe path set it.
 const OTHER_VERSION: &str = "_TURBOCQL_TEST_INTERPRETER";
 
 macro_rules! quick_paths {
@@ -99,8 +100,8 @@ impl QuickPath {
     }
 
     /// Decides whether the quick path is on. Returns the decision, without regard to
-    /// [`force_safe`]. `probe` runs if the interpreter is a tested one. It returns the reason if
-    /// the path must be off.
+    /// [`force_safe`]. `probe` runs only if the interpreter is a tested one. `probe` returns the
+    /// reason if the path must be off.
     ///
     /// # Errors
     /// Returns a MemoryError, or an exception that is not an `Exception`, such as
@@ -174,7 +175,8 @@ fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(None)
 }
 
-/// For each quick path: its name, whether it is on, and if not, the reason.
+/// For each quick path: its name, whether it is on, and the reason if [`QuickPath::decide`] left it
+/// off.
 #[pyfunction]
 pub fn quick_paths() -> Vec<(&'static str, bool, Option<String>)> {
     let all = QuickPath::ALL.iter();
@@ -186,8 +188,8 @@ pub fn quick_paths() -> Vec<(&'static str, bool, Option<String>)> {
     .collect()
 }
 
-/// Turns off all quick paths that are chosen value by value, or turns on again those whose probe
-/// has passed. For tests of the safe path.
+/// Turns off all quick paths that are chosen value by value if `force` is true. Otherwise turns on
+/// again those whose probe has passed. Tests of the safe path call it.
 #[pyfunction]
 pub fn force_safe(force: bool) {
     FORCED_SAFE.store(force, Ordering::Relaxed);

@@ -46,8 +46,8 @@ pub trait Values<'py> {
     fn value(&self, column: usize, cell: Option<&[u8]>) -> Result<Bound<'py, PyAny>, Stopped>;
 }
 
-/// Decodes the next `count` rows of a page. If `atomic`, no value can form reference cycles, so
-/// rows are left untracked by the GC.
+/// Decodes the next `count` rows of a page. If `atomic` is true, no value can form reference
+/// cycles, so the quick path leaves tuples untracked by the GC.
 pub fn rows<'py>(
     py: Python<'py>,
     values: &impl Values<'py>,
@@ -84,7 +84,8 @@ pub fn rows<'py>(
     }
 }
 
-/// The safe path of [`rows`], with public functions of CPython only.
+/// The safe path of [`rows`], which makes each row from all its values and does not fill it in
+/// place.
 #[cold]
 fn safe_rows<'py>(
     py: Python<'py>,
@@ -151,11 +152,11 @@ impl Rows for Tuples {
     #[inline(always)]
     unsafe fn begin(&self) -> Object {
         // SAFETY: the GIL is held, by the `# Safety` section of `Rows`. turbocql's Python code made
-        // `class`, `rows` has checked that it is a subclass of tuple, and its `Kind` keeps it
-        // alive. `width` is the number of columns, so not negative. `PyObject_GC_UnTrack` accepts
-        // objects that are not tracked. Tests: unit/test_quick_paths.py (rows),
-        // property/test_hostile_results.py. Benchmarks: "page: 5000x10 to tuples",
-        // "page: 5000x10 to named".
+        // `class`. `rows` has checked that `class` is a subclass of tuple, and the `Kind` that has
+        // `class` keeps it alive. `width` is the number of columns, so not negative.
+        // `PyObject_GC_UnTrack` accepts objects that are not tracked. Tests:
+        // unit/test_quick_paths.py (rows), property/test_hostile_results.py. Benchmarks:
+        // "page: 5000x10 to tuples", "page: 5000x10 to named".
         unsafe {
             let row = match self.class {
                 None => ffi::PyTuple_New(self.width),
@@ -201,9 +202,9 @@ impl Rows for Dicts<'_> {
     #[inline(always)]
     unsafe fn begin(&self) -> Object {
         // SAFETY: the GIL is held, by the `# Safety` section of `Rows`. `template` is an exact
-        // dict, which its `Kind` keeps alive. The copy has all the keys already, so setting values
-        // does not make it grow. Tests: unit/test_quick_paths.py (rows), unit/test_rows_decoder.py
-        // (test_rows_as_dicts). Benchmark: "page: 5000x10 to dicts".
+        // dict, and the `Kind` that has it keeps it alive. The copy has all the keys already, so
+        // setting values does not make it grow. Tests: unit/test_quick_paths.py (rows),
+        // unit/test_rows_decoder.py (test_rows_as_dicts). Benchmark: "page: 5000x10 to dicts".
         unsafe { ffi::PyDict_Copy(self.template) }
     }
 
@@ -259,8 +260,8 @@ fn fill<'py>(
 ) -> Result<Bound<'py, PyList>, Stopped> {
     // SAFETY: `py` shows that the GIL is held. The list is new and has `count` empty items; each is
     // set once to an owned reference, which the list takes over. The list is untracked until all
-    // are set, so Python code that runs meanwhile cannot reach it. If a row fails, the list is
-    // freed with empty items, which its deallocation skips. Tests:
+    // items are set, so Python code that runs meanwhile cannot reach it. If a row fails, the list
+    // is freed with empty items, which its deallocation skips. Tests:
     // property/test_hostile_results.py, property/test_both_ways_decode.py
     // (test_damaged_results_have_the_same_outcome). Benchmark: "page: 5000x10 to tuples".
     unsafe {
@@ -313,7 +314,8 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
     let class = py.eval(sample, None, None)?.cast_into::<PyType>()?;
     let parts = [PyString::new(py, "a part of a row"), PyString::new(py, "another part")];
     let expected = [class.call1((&parts[0], &parts[1]))?, PyTuple::new(py, &parts)?.into_any()];
-    // Two rows of two empty cells. `Parts` returns the known strings as their values.
+    // The block has two rows of two empty cells. `Parts` returns the known strings as the values of
+    // the cells.
     let block = [0; 16];
     for (class, expected) in [Some(class.as_type_ptr()), None].into_iter().zip(&expected) {
         for tracked in [true, false] {

@@ -1,4 +1,4 @@
-//! Encodes values of exact built-in classes to CQL types of fixed width.
+//! Encodes values of a few exact classes, such as `int` and `UUID`, to CQL types of fixed width.
 
 use pyo3::ffi;
 use pyo3::prelude::*;

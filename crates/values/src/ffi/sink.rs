@@ -1,4 +1,5 @@
-//! Destinations of the bytes of a value: a buffer, a buffer after a length, or new `bytes`.
+//! Destinations of the bytes of a value: a buffer without a length, a buffer with one, or new
+//! `bytes`.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -13,13 +14,14 @@ use super::object::{Object, items};
 use super::vector::sized;
 use crate::plan::HostPlan;
 
-/// Whether a frame can carry this many bytes. For longer values the safe path raises the error.
+/// Whether a frame can carry a value of this many bytes. For longer values the safe path raises the
+/// error.
 #[inline(always)]
 fn can_be_sent(bytes: &[u8]) -> bool {
     i32::try_from(bytes.len()).is_ok()
 }
 
-/// The destination of the bytes of a scalar.
+/// The destination of the bytes of a value.
 pub trait Sink: Sized {
     type Output;
 
@@ -27,13 +29,13 @@ pub trait Sink: Sized {
 
     fn slice(self, bytes: Option<&[u8]>) -> Self::Output;
 
-    /// The bytes of a blob.
+    /// Writes the bytes of a blob.
     #[inline(always)]
     fn blob(self, bytes: Option<&[u8]>) -> Self::Output {
         self.slice(bytes)
     }
 
-    /// A value of a type that [`put_scalar`] leaves to the sink.
+    /// Writes a value of a type that [`put_scalar`] leaves to the sink.
     ///
     /// # Safety
     /// The caller must ensure that `object` is alive and that the GIL is held. If
@@ -41,7 +43,7 @@ pub trait Sink: Sized {
     unsafe fn non_scalar<D: Dialect>(self, plan: &HostPlan, object: Object) -> Self::Output;
 }
 
-/// Appends to a buffer, without a length.
+/// Appends the bytes to a buffer, without a length.
 pub struct Bare<'a>(pub &'a mut Vec<u8>);
 
 impl Sink for Bare<'_> {
@@ -67,7 +69,7 @@ impl Sink for Bare<'_> {
     }
 }
 
-/// Appends to a buffer, after a length.
+/// Appends a length and the bytes to a buffer.
 pub struct Framed<'a>(pub &'a mut Vec<u8>);
 
 impl Sink for Framed<'_> {
@@ -115,7 +117,7 @@ impl<'py> Sink for Unbuffered<'_, 'py> {
         bytes.filter(|bytes| can_be_sent(bytes)).map(|bytes| copy(self.0.py(), bytes)).transpose()
     }
 
-    /// Returns the value itself: an exact `bytes` never changes.
+    /// Returns the value itself if it is an exact `bytes`, because a `bytes` never changes.
     #[inline(always)]
     fn blob(self, _: Option<&[u8]>) -> Self::Output {
         let bytes = self.0.cast_exact::<PyBytes>().ok();

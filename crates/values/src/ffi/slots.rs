@@ -48,7 +48,7 @@ pub fn probe(py: Python<'_>) -> PyResult<()> {
 }
 
 impl Slotted {
-    /// Whether the slots are found.
+    /// Whether the slots were found, and not forgotten after that.
     pub fn is_known(&self) -> bool {
         !self.class.load(Ordering::Acquire).is_null()
     }
@@ -60,7 +60,7 @@ impl Slotted {
     }
 
     /// Finds the slots, and probes them: makes an instance and compares it with one that Python has
-    /// made.
+    /// made. If that fails, forgets the slots and returns the reason or the error.
     fn learn<const N: usize>(
         &self,
         path: QuickPath,
@@ -198,7 +198,7 @@ impl Slotted {
     ///
     /// # Safety
     /// The caller must ensure that each of the values is an owned reference or null, that there are
-    /// as many as slots found, and that the GIL is held.
+    /// as many values as slots were found, and that the GIL is held.
     #[inline(always)]
     pub unsafe fn make<const N: usize>(
         &self,

@@ -35,7 +35,7 @@ impl<F: Copy> Symbol<F> {
         Symbol { name, address: AtomicPtr::new(ptr::null_mut()), kind: PhantomData }
     }
 
-    /// Looks the function up. Returns the reason if there is none.
+    /// Looks the function up. If it does not exist, returns a text that says so.
     pub fn look_up(&self) -> Option<String> {
         // SAFETY: `dlsym` needs a C string, which `CStr` is, and a valid handle: `DEFAULT` is the
         // handle for all that the process has loaded. Tests: unit/test_quick_paths.py (sets).
@@ -55,8 +55,8 @@ impl<F: Copy> Symbol<F> {
     pub fn get(&self) -> Option<F> {
         let address = self.address.load(Ordering::Relaxed);
         // SAFETY: the address is not null, so it is that of the function, and `F` is the type of a
-        // pointer to it (`# Safety` of `new`). `new` asserts that both have the same size. Tests:
-        // unit/test_quick_paths.py (sets).
+        // pointer to it (`# Safety` of `new`). `new` asserts that an `F` has the size of an
+        // address. Tests: unit/test_quick_paths.py (sets).
         (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
     }
 }

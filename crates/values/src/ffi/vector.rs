@@ -62,23 +62,25 @@ pub fn sized<'py>(
         Some(Numeric::Float) => build(py, size, |out| {
             // SAFETY: the list or tuple keeps its items alive, since no Python code runs meanwhile.
             // If `put_singles` returns true, it has written four bytes for each of them: all `size`
-            // bytes, as `set_full` demands. No test has a list of this size here. Benchmark:
-            // "value: vector<float, 1536>, list", whose bytes are compared with other drivers'.
+            // bytes, as `set_full` demands. Tests: accel/test_serializers.py
+            // (vectors_are_the_types_own). Benchmark: "value: vector<float, 1536>, list", whose
+            // bytes are compared with other drivers'.
             unsafe { put_singles(parts, out.unwritten()) && out.set_full() }
         }),
         Some(Numeric::Double) => build(py, size, |out| {
             // SAFETY: the list or tuple keeps its items alive, since no Python code runs meanwhile;
-            // `object` shows that the GIL is held. No test has a list of this size here. Benchmark:
-            // "value: vector<double, 1536>, list", whose bytes are compared with other drivers'.
+            // `object` shows that the GIL is held. Tests: accel/test_serializers.py
+            // (vectors_are_the_types_own). Benchmark: "value: vector<double, 1536>, list", whose
+            // bytes are compared with other drivers'.
             fill(out, parts, |o| unsafe { as_double(o) })
         }),
         Some(Numeric::Int) => build(py, size, |out| {
-            // SAFETY: as for doubles. No test has a list of this size here. Benchmark:
-            // "value: vector<int, 1536>, list".
+            // SAFETY: as for doubles. Tests: accel/test_serializers.py (vectors_are_the_types_own).
+            // Benchmark: "value: vector<int, 1536>, list".
             fill(out, parts, |o| unsafe { as_int(o) })
         }),
         Some(Numeric::BigInt) => build(py, size, |out| {
-            // SAFETY: as for doubles. No test or benchmark has a list of this size here.
+            // SAFETY: as for doubles. No test or benchmark has a list of 64 bytes of `bigint` here.
             fill(out, parts, |o| unsafe { as_bigint(o) })
         }),
         // In a vector, elements of these types have lengths.
@@ -191,11 +193,12 @@ pub unsafe fn put_bare<D: Dialect>(
         true
     }
     // SAFETY: the parts are alive and the GIL is held, by the `# Safety` section. Elements of
-    // vectors with a width are numbers, booleans, timestamps, UUIDs and vectors of these. In all
-    // dialects they are encoded without running Python code, so borrowed parts stay alive. Before
-    // `set_len`, `room` has ensured the capacity and `put_singles` has written four bytes for each
-    // of the parts. Tests: property/test_both_ways.py (test_random_values_alone_and_inside),
-    // scripts/memcheck. Benchmark: "bind: (int, vector 1536), list".
+    // vectors with a width are numbers, booleans, timestamps, UUIDs and vectors of these. They are
+    // encoded without running Python code, so borrowed parts stay alive: the only caller,
+    // `put_non_scalar`, excludes dialects that convert. Before `set_len`, `room` has ensured the
+    // capacity and `put_singles` has written four bytes for each of the parts. Tests:
+    // property/test_both_ways.py (test_random_values_alone_and_inside), scripts/memcheck.
+    // Benchmark: "bind: (int, vector 1536), list".
     unsafe {
         match traits(element).numeric {
             Some(Numeric::Int) => run(parts, out, |o| as_int(o)),
@@ -243,7 +246,7 @@ pub unsafe fn put_vector(vector: &VectorPlan<Record>, object: Object, out: &mut 
     }
 }
 
-/// Does what [`put_vector`] does, for an object that its caller owns.
+/// Does what [`put_vector`] does, for an object that `object` keeps alive.
 pub fn append_vector(
     vector: &VectorPlan<Record>,
     object: &Bound<'_, PyAny>,
@@ -255,8 +258,9 @@ pub fn append_vector(
 }
 
 /// Appends the elements of an exact list or tuple of numbers of Python and NumPy, without lengths.
-/// Returns false if an element is another object or out of range; `out` may then end with an
-/// incomplete value. Elements of the types `float`, `double`, `int` and `bigint` are taken.
+/// The type of the elements must be `float`, `double`, `int` or `bigint`. Returns false for any
+/// other type, if `list` is of another class, or if an element is another object or out of range;
+/// `out` may then end with an incomplete value.
 pub fn append_numbers(element: &HostPlan, list: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     // SAFETY: `list` is alive and shows that the GIL is held. It keeps its items alive: no Python
     // code runs here. Tests: accel/test_everyday_values.py.
@@ -289,7 +293,8 @@ fn append_each<const N: usize>(
         && parts.iter().all(|&part| read(part).map(|bytes| out.extend_from_slice(&bytes)).is_some())
 }
 
-/// An exact `float`, an exact `int` of at most 60 bits, or a NumPy number.
+/// An exact `float`, an exact `int` of at most 60 bits, or a NumPy number that [`numpy::number`]
+/// reads.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -307,7 +312,7 @@ unsafe fn as_binary64(object: Object) -> Option<f64> {
     }
 }
 
-/// An exact `int` of at most 60 bits, or a NumPy integer of at most 63 bits.
+/// An exact `int` of at most 60 bits, or a NumPy integer in the range of `i64`.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
