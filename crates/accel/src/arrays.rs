@@ -1,4 +1,4 @@
-//! Decodes pages by column: a column of numbers becomes an array, any other column a list.
+//! Decodes pages by column: a column of numbers becomes two bytearrays, any other column a list.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyList};
@@ -7,14 +7,15 @@ use turbocql_codec::page::PageCells;
 use turbocql_values::ffi::rows::{Stopped, Values};
 
 enum Column<'py> {
-    /// The width of a number in bytes, the numbers, and one byte per number, which is 1 for a null.
+    /// The width of a number in bytes, the numbers, and one byte per row, which is 1 for a null and
+    /// 0 for a number.
     Numbers(usize, Vec<u8>, Vec<u8>),
     Values(Vec<Bound<'py, PyAny>>),
 }
 
 /// Returns one object per column. A column with a width becomes two bytearrays: its numbers, in the
-/// byte order of the machine, and one byte per number, which is 1 for a null. Any other column
-/// becomes a list of values.
+/// byte order of the machine, and one byte per row, which is 1 for a null and 0 for a number. The
+/// number of a null is 0. Any other column becomes a list of values.
 ///
 /// Returns `None` if a number does not have the width of its column.
 pub fn columns<'py>(

@@ -20,16 +20,17 @@ use crate::types::{has_drivers_class, makes};
 pub struct ValueReader {
     pub kind: Kind,
     pub empty: Empty,
-    /// How deep types are nested; 1 for a scalar.
+    /// How deep the type is nested; 1 for a scalar.
     depth: usize,
 }
 
 /// How a value of zero bytes is decoded.
 pub enum Empty {
-    /// By the type, like any other bytes.
+    /// The type decodes it, like any other bytes.
     Read,
+    /// The value is None.
     None,
-    /// This object.
+    /// The value is this object.
     Object(Py<PyAny>),
 }
 
@@ -51,7 +52,7 @@ pub enum Kind {
 }
 
 pub struct SetClass {
-    /// Called with the list of elements; returns the set.
+    /// A callable that gets the list of elements and returns the set.
     pub make: Py<PyAny>,
     /// The driver's `SortedSet`, if `make` is that class and only keeps the sorted elements in the
     /// list `_items`; otherwise `None`.
@@ -74,7 +75,7 @@ pub struct UdtClass {
     pub plain: Option<Py<PyAny>>,
 }
 
-/// The maximum nesting of types. The driver's own functions end at Python's recursion limit.
+/// The maximum depth of nested types. The driver's own functions end at Python's recursion limit.
 const DEEPEST: usize = 200;
 
 type Given<'py> = Bound<'py, ValueReader>;
@@ -241,7 +242,8 @@ impl ValueReader {
         Ok(reader)
     }
 
-    /// Whether no value refers to other objects, so that the GC need not track a row of them.
+    /// Whether the values cannot form reference cycles, so that the GC need not track a row of
+    /// them.
     pub fn is_atomic(&self) -> bool {
         // Instances of the driver's Date, Time and Duration have a dict.
         match &self.kind {

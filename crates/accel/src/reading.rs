@@ -260,7 +260,7 @@ impl<'a, 'py> Reading<'a, 'py> {
         }
     }
 
-    /// The form of a user-defined type's values, looked up once per `Reading`.
+    /// The form of the values of a user-defined type, which is looked up once per `Reading`.
     fn form(&self, udt: &UdtClass) -> PyResult<UdtForm<'py>> {
         let address = std::ptr::from_ref(udt);
         let cached =
@@ -302,7 +302,8 @@ enum UdtForm<'py> {
     Tuple,
 }
 
-/// Whether this value can be compared with others of its type by the encoded bytes. NaN cannot.
+/// Whether this value can be compared with other values of its type by the encoded bytes. NaN
+/// cannot.
 fn is_ordered(plan: &HostPlan, bytes: &[u8]) -> bool {
     match traits(plan).order {
         Order::Unknown => false,
@@ -339,12 +340,13 @@ pub struct Columns<'a, 'py> {
     columns: Vec<Column<'a, 'py>>,
 }
 
-/// How one column is decoded.
+/// How the cells of one column are decoded.
 pub enum Column<'a, 'py> {
-    /// By this reader.
+    /// Not encrypted: this reader decodes the cells.
     Clear(&'a ValueReader),
-    /// Encrypted: the reader, the column's description, and the column encryption policy's function
-    /// that decrypts. The function is called first, with the description and the bytes.
+    /// Encrypted: the reader, the column's description, and the function of the column encryption
+    /// policy that decrypts. The function is called with the description and the bytes. The reader
+    /// decodes its result.
     Encrypted(Py<ValueReader>, Bound<'py, PyAny>, Bound<'py, PyAny>),
 }
 

@@ -59,7 +59,7 @@ impl ReadWays {
 }
 
 impl<'a, 'py> Scalars<'a, 'py> {
-    /// `None` if a quick path that is needed is off.
+    /// Returns `None` if a quick path that is needed is off.
     pub fn new(py: Python<'py>, properties: &'a ReadWays) -> Option<Self> {
         let choices = Choices { naive_timestamps: true, numpy_vectors: false };
         // The functions of these two quick paths also make compound values.
@@ -69,7 +69,7 @@ impl<'a, 'py> Scalars<'a, 'py> {
         Some(Scalars { py, maker: Maker::new(py, choices)?, properties })
     }
 
-    /// The value of bytes; `None` if the driver must decode them.
+    /// The value that the bytes encode; `None` if the driver must decode them.
     #[inline(always)]
     pub fn value(&self, plan: &HostPlan, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
         match plan {

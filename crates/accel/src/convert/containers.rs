@@ -1,8 +1,9 @@
 //! Collections, tuples, records and vectors that are not exact built-in containers.
 //!
 //! The drivers ask for the length and then iterate. Objects are iterated over only if that can be
-//! done again, by the original, with the same result. An exact list, tuple, set or dict comes here
-//! only after one of its parts was refused.
+//! done again, by the original, with the same result. The quick path has already tried exact lists
+//! and tuples for lists, sets and tuples, exact sets for sets, and exact dicts for maps. It has
+//! refused them, so they are refused here too.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyTuple};
@@ -18,13 +19,14 @@ use turbocql_values::traits::traits;
 use super::refused::{note, python};
 use super::{has_usual, is_of};
 
-/// Appends the length of an object. False if it has none, or has too many parts.
+/// Appends the number of parts of an object. Returns false if it has no length or too many parts.
 fn put_count(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     let count = python(object.len()).and_then(|count| i32::try_from(count).ok());
     room(out, 4) && count.map(|count| wire::put_i32(out, count)).is_some()
 }
 
-/// Calls `put` for each part of an iterable until it returns false. False if iterating raises.
+/// Calls `put` for each part of an iterable until `put` returns false. Returns false in that case,
+/// and if iterating raises.
 fn all_parts(object: &Bound<'_, PyAny>, mut put: impl FnMut(&Bound<'_, PyAny>) -> bool) -> bool {
     let Some(parts) = python(object.try_iter()) else { return false };
     for part in parts {
@@ -104,13 +106,14 @@ pub fn items<D: Dialect>(
     if !is_repeatable(object) || !put_count(object, out) {
         return note(plan, object);
     }
-    // The elements of such an array are equal to Python's numbers, which are made faster.
+    // Reading a list from `tolist` is faster than iterating over the object.
     let elements = listed(element, object).unwrap_or_else(|| object.clone());
     all_parts(&elements, |part| encode::part::<D>(element, part, out))
 }
 
-/// The elements as a list, if `tolist` gives what iterating gives: of an array of Python objects,
-/// and, for a type of numbers, of an array of numbers and of a pandas series or index.
+/// The list that `tolist` returns, if its elements have the same bytes as those that iterating
+/// gives. This holds for an array of Python objects. If `element` is a type of numbers, it also
+/// holds for an array of numbers and for a pandas series or index of numbers.
 fn listed<'py>(element: &HostPlan, object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
     let of_numbers = || numpy::is_row_of_numbers(object) || is_pandas_of_numbers(object);
     let is_listed = numpy::is_row_of_objects(object) || is_number(element) && of_numbers();
@@ -118,7 +121,8 @@ fn listed<'py>(element: &HostPlan, object: &Bound<'py, PyAny>) -> Option<Bound<'
     python(list)
 }
 
-/// Whether an object is a pandas series or index whose dtype is one of NumPy's dtypes of numbers.
+/// Whether an object is a pandas series or index whose dtype is NumPy's dtype of signed integers,
+/// float32 or float64.
 fn is_pandas_of_numbers(object: &Bound<'_, PyAny>) -> bool {
     let (py, class) = (object.py(), object.get_type());
     let is_of_pandas = python(class.module()).is_some_and(|module| module == "pandas")
@@ -128,7 +132,8 @@ fn is_pandas_of_numbers(object: &Bound<'_, PyAny>) -> bool {
     if !is_of_pandas {
         return false;
     }
-    // The dtypes of pandas' own arrays lack this attribute; they iterate over other objects.
+    // The dtypes of pandas' own arrays lack this attribute. Iterating over such arrays gives other
+    // objects.
     let dtype = python(object.getattr(pyo3::intern!(py, "dtype")));
     let code =
         dtype.and_then(|dtype| python(dtype.getattr_opt(pyo3::intern!(py, "char"))).flatten());
@@ -193,7 +198,8 @@ pub fn tuple<D: Dialect>(
     true
 }
 
-/// Appends the attributes of an object that cannot be indexed, such as one with properties.
+/// Appends the fields of a user-defined type from the attributes of an object that cannot be
+/// indexed. The attributes may be properties.
 pub fn record<D: Dialect>(
     plan: &HostPlan,
     udt: &UdtPlan<Record>,
@@ -254,10 +260,11 @@ fn put_elements<D: Dialect>(
     all_parts(&elements, |part| !part.is_none() && encode::value::<D>(&vector.element, part, out))
 }
 
-/// Packages whose tensors have, as an array, the numbers that iterating over them gives.
+/// Packages whose tensors can be converted to an array with the numbers that iterating gives.
 const TENSOR_PACKAGES: [&str; 4] = ["torch", "jax", "jaxlib", "tensorflow"];
 
-/// The numbers of an array, or of an object that can be converted to one, such as a tensor.
+/// The array itself for an array of numbers, or the array to which a tensor converts itself. `None`
+/// for any other object, and if the elements of the vector are not numbers.
 fn elements_of<'py>(
     vector: &VectorPlan<Record>,
     object: &Bound<'py, PyAny>,

@@ -46,7 +46,7 @@ impl Convert for ByClass {
             }
             Plan::Int => fixed(numbers::narrowed(object).map(i32::to_be_bytes), out),
             Plan::SmallInt => fixed(numbers::narrowed(object).map(i16::to_be_bytes), out),
-            // The drivers write a boolean as any number of one byte.
+            // For a boolean, the drivers write any number of one byte.
             Plan::TinyInt | Plan::Boolean => {
                 fixed(numbers::narrowed(object).map(i8::to_be_bytes), out)
             }
@@ -82,8 +82,8 @@ fn fixed<const N: usize>(bytes: Option<[u8; N]>, out: &mut Vec<u8>) -> bool {
     bytes.is_some_and(|bytes| append(out, &bytes))
 }
 
-/// A class and a name that were compared: the version of the class, the addresses of the base class
-/// and of the name, and whether the class has the function of the base class.
+/// The result of a comparison by [`inherits`]: the version of the class, the addresses of the base
+/// class and of the name, and whether the class has the function of the base class.
 #[derive(Clone, Copy)]
 struct Inherited {
     version: u32,
@@ -95,12 +95,12 @@ struct Inherited {
 /// How many comparisons are kept.
 const SLOTS: usize = 64;
 
-/// The last comparisons. The version of a class changes with the class and with its bases. Not a
-/// thread-local: a library that is loaded later has little room for those.
+/// The last comparisons. The version of a class changes with the class and with its bases. This is
+/// no thread-local, because a library that is loaded later has little room for thread-locals.
 static INHERITED: Mutex<[Option<Inherited>; SLOTS]> = Mutex::new([None; SLOTS]);
 
-/// Whether a class has a function of another class under the name, so that a call of the method
-/// does what the other class does.
+/// Whether a class has, under `name`, the function of `base`, so that a call of the method does
+/// what it does for `base`.
 fn inherits(class: &Bound<'_, PyType>, base: &Bound<'_, PyAny>, name: &'static str) -> bool {
     let (version, base_address, name_address) =
         (version::of(class), base.as_ptr() as usize, name.as_ptr() as usize);
@@ -123,8 +123,8 @@ fn inherits(class: &Bound<'_, PyType>, base: &Bound<'_, PyAny>, name: &'static s
     is_inherited
 }
 
-/// Whether an object's class inherits these functions from the base class, and looks up attributes
-/// as the base class does, and the object's dict has none of the names.
+/// Whether an object's class inherits the functions `names` from `base` and looks up attributes as
+/// `base` does, and the object's dict has none of the names.
 fn has_usual(object: &Bound<'_, PyAny>, base: &Bound<'_, PyAny>, names: &[&'static str]) -> bool {
     let (py, class) = (object.py(), object.get_type());
     let metaclass = py.get_type::<PyType>();
@@ -134,7 +134,7 @@ fn has_usual(object: &Bound<'_, PyAny>, base: &Bound<'_, PyAny>, names: &[&'stat
     is_usual && has_none_in_dict(object, names)
 }
 
-/// Whether an object has no dict, or has none of the names in it.
+/// Whether an object has no dict, or has none of the names in its dict.
 fn has_none_in_dict(object: &Bound<'_, PyAny>, names: &[&'static str]) -> bool {
     let own = python(attribute::optional(object, pyo3::intern!(object.py(), "__dict__")));
     match own {

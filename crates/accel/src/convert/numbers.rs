@@ -14,7 +14,8 @@ use super::refused::python;
 use super::{has_usual, is_of};
 use crate::ffi::operators::is_plain_int;
 
-/// A NumPy number. The classes are learned at the first object that is no number of Python's.
+/// The value of a NumPy number; `None` for any other object. NumPy's classes are looked up at the
+/// first object that is neither a `float` nor an `int`.
 fn of_numpy(object: &Bound<'_, PyAny>) -> Option<Number> {
     numpy::number(object).or_else(|| {
         if object.is_instance_of::<PyFloat>() || object.is_instance_of::<PyInt>() {
@@ -26,7 +27,8 @@ fn of_numpy(object: &Bound<'_, PyAny>) -> Option<Number> {
 }
 
 /// Whether a conversion of the object to a number runs no code of the program, which must not run
-/// twice: an instance of `float` or `int`, or of a class of NumPy or of the module `decimal`.
+/// twice. True for an instance of `float`, for an `int` that [`is_plain_int`] accepts, and for an
+/// instance of a class of C code in NumPy or `decimal`.
 fn is_number(object: &Bound<'_, PyAny>) -> bool {
     object.is_instance_of::<PyFloat>()
         || is_plain_int(object)
@@ -57,12 +59,13 @@ pub fn integer(object: &Bound<'_, PyAny>) -> Option<i64> {
     }
 }
 
-/// A number that has `__index__`, in fewer bits.
+/// A number that has `__index__`, as a narrower integer; `None` out of its range.
 pub fn narrowed<T: TryFrom<i64>>(object: &Bound<'_, PyAny>) -> Option<T> {
     T::try_from(integer(object)?).ok()
 }
 
-/// Appends an instance of a subclass of `int`, such as a member of an `IntEnum`.
+/// Appends an instance of a subclass of `int`, such as a member of an `IntEnum`, of at most 128
+/// bits.
 pub fn varint(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     if !is_plain_int(object) || !room(out, 24) {
         return false;
@@ -71,7 +74,8 @@ pub fn varint(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     number.map(|number| varint::encode_i128(number, out)).is_some()
 }
 
-/// Appends an instance of a subclass of `Decimal`, a number or text, or a decimal of many digits.
+/// Appends a `Decimal` that the quick path does not take, an instance of a subclass of `Decimal`,
+/// or an exact `int`, `float` or `str`.
 pub fn decimal<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     let Some(decimal) = python(classes::decimal(object.py())) else { return false };
     if object.get_type().is(decimal) {
@@ -86,7 +90,8 @@ pub fn decimal<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut
     exact.is_some_and(|exact| encode::value::<D>(plan, &exact, out))
 }
 
-/// Appends an exact `Decimal` by its digits, in the time that its text takes.
+/// Appends an exact `Decimal` of any number of digits, which it reads from the text of the
+/// `Decimal`.
 fn long_decimal<D: Dialect>(decimal: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     let Some(text) = python(decimal.str()) else { return false };
     let Some(text) = python(text.to_str()) else { return false };
@@ -95,7 +100,7 @@ fn long_decimal<D: Dialect>(decimal: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bo
         None => (text, Some(0)),
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    // `NaN` and `Infinity` have no digits.
+    // The texts of NaN and infinity also have letters.
     let digits = format!("{whole}{fraction}");
     let is_number = digits.strip_prefix('-').unwrap_or(&digits).bytes().all(|c| c.is_ascii_digit());
     let scale = exponent.and_then(|exponent| i32::try_from(fraction.len() as i64 - exponent).ok());

@@ -10,14 +10,14 @@ use pyo3::types::PyType;
 use turbocql_codec::Plan;
 use turbocql_values::plan::HostPlan;
 
-/// The classes that are counted. Values of further classes are not counted, so that a program that
-/// makes classes cannot fill the memory.
+/// The maximum number of counts, each for one class and one CQL type. Beyond it, values of new
+/// classes are not counted, so that a program that makes classes cannot fill the memory.
 const MOST_CLASSES: usize = 64;
 
 /// How many values of a class were left to the driver for one CQL type.
 struct Count {
     cql_type: &'static str,
-    /// The reference keeps the address from being that of another class later.
+    /// The reference keeps the class alive, so that no other class gets its address.
     class: Py<PyType>,
     values: u64,
 }
@@ -62,12 +62,13 @@ fn keep(py: Python<'_>, error: PyErr) {
     }
 }
 
-/// Raises the exception that [`python`] has kept.
+/// Returns the exception that [`python`] has kept, if there is one.
 pub fn interrupt() -> PyResult<()> {
     INTERRUPT.with_borrow_mut(Option::take).map_or(Ok(()), Err)
 }
 
-/// The values left to the driver: CQL type, Python class and number, the most frequent first.
+/// How many values were left to the driver, by CQL type and Python class. The largest counts are
+/// first.
 #[pyfunction]
 pub fn accel_refused(py: Python<'_>) -> Vec<(&'static str, String, u64)> {
     let mut classes: Vec<_> = {
@@ -85,10 +86,11 @@ pub fn accel_refused(py: Python<'_>) -> Vec<(&'static str, String, u64)> {
     classes.into_iter().map(named).collect()
 }
 
-/// Counts from zero again.
+/// Forgets all counts.
 #[pyfunction]
 pub fn accel_forget_refused() {
-    // The classes are dropped after the lock is released, because that may run Python code.
+    // The classes are dropped after the lock is released, because dropping a class may run Python
+    // code.
     let forgotten = std::mem::take(&mut *counts());
     drop(forgotten);
 }

@@ -18,8 +18,8 @@ use crate::ffi::{attribute, version};
 const SECONDS_PER_DAY: i64 = MILLISECONDS_PER_DAY / 1000;
 const NANOSECONDS_PER_DAY: i64 = SECONDS_PER_DAY * 1_000_000_000;
 
-/// Milliseconds since 1970 of a `datetime` in any time zone, a `date`, an exact `int` or `float`.
-/// With `FLOAT_TIME`, they are computed in binary64.
+/// Milliseconds since 1970 of a `datetime` in any time zone, of a `date`, or of an exact `int` or
+/// `float`. With `FLOAT_TIME`, those of a `datetime` are computed in binary64.
 pub fn timestamp<const FLOAT_TIME: bool>(object: &Bound<'_, PyAny>) -> Option<i64> {
     if let Ok(datetime) = object.cast::<PyDateTime>() {
         if !is_usual(datetime, &["utctimetuple", "microsecond"]) {
@@ -58,12 +58,12 @@ pub fn timestamp<const FLOAT_TIME: bool>(object: &Bound<'_, PyAny>) -> Option<i6
         return python(object.extract::<i64>());
     }
     let number = object.cast_exact::<PyFloat>().ok()?.value().trunc();
-    // The upper bound is the first number of binary64 that has no 64 bits.
+    // The upper bound is the first number of binary64 that is too large for 64 bits.
     (-(2f64.powi(63)) <= number && number < 2f64.powi(63)).then_some(number as i64)
 }
 
-/// Seconds since 1970 of a pandas `Timestamp` with a time zone, whose offset pandas is slow to find.
-/// `None` for other objects.
+/// Seconds since 1970 of a pandas `Timestamp` with a time zone of `zoneinfo`, `pytz` or `dateutil`;
+/// `None` for any other object. pandas is slow to find the offset of such a time zone.
 fn instant(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
     let zone = datetime.get_tzinfo()?;
     if !is_pandas(&datetime.get_type()) {
@@ -75,19 +75,20 @@ fn instant(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
     if !["zoneinfo", "pytz", "dateutil"].contains(&package) {
         return None;
     }
-    // It raises for a time that has no nanoseconds of 64 bits.
+    // The attribute raises for a time whose nanoseconds do not fit 64 bits.
     let nanoseconds = python(datetime.getattr(pyo3::intern!(datetime.py(), "value")))?;
     Some(python(nanoseconds.extract::<i64>())?.div_euclid(1_000_000_000))
 }
 
-/// Seconds and microseconds east of UTC; zero without a time zone.
+/// Seconds and microseconds east of UTC; zero for a `datetime` without a time zone.
 fn offset(datetime: &Bound<'_, PyDateTime>) -> Option<(i64, i64)> {
     static UTCOFFSET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = datetime.py();
     if datetime.get_tzinfo().is_none() {
         return Some((0, 0));
     }
-    // The function of the base class, because `utctimetuple` does not call an override either.
+    // The function of the base class is called, because `utctimetuple` does not call an override
+    // either.
     let load = || Ok::<_, PyErr>(py.get_type::<PyDateTime>().getattr("utcoffset")?.unbind());
     let utcoffset = python(UTCOFFSET.get_or_try_init(py, load))?;
     let offset = python(utcoffset.bind(py).call1((datetime,)))?;
@@ -99,8 +100,8 @@ fn offset(datetime: &Bound<'_, PyDateTime>) -> Option<(i64, i64)> {
     Some((seconds, offset.get_microseconds().into()))
 }
 
-/// Whether attributes of a `datetime` are those of the class `datetime`, or of pandas' `Timestamp`,
-/// so that its fields have its value.
+/// Whether the attributes `names` of a `datetime` are those of the class `datetime` or of pandas'
+/// `Timestamp`, so that its C fields have its value.
 fn is_usual(datetime: &Bound<'_, PyDateTime>, names: &[&'static str]) -> bool {
     let (py, class) = (datetime.py(), datetime.get_type());
     let base = py.get_type::<PyDateTime>();
@@ -108,7 +109,8 @@ fn is_usual(datetime: &Bound<'_, PyDateTime>, names: &[&'static str]) -> bool {
         return true;
     }
     if is_pandas(&class) {
-        // Beyond the years of `datetime`, the fields have another date, and `year` is an attribute.
+        // Beyond the years of `datetime`, the C fields have another date, and only the attribute
+        // `year` has the right year.
         let year = python(datetime.getattr(pyo3::intern!(py, "year")));
         let year = year.and_then(|year| python(year.extract::<i32>()));
         return year == Some(datetime.get_year()) && has_none_in_dict(datetime, names);
@@ -116,8 +118,8 @@ fn is_usual(datetime: &Bound<'_, PyDateTime>, names: &[&'static str]) -> bool {
     has_usual(datetime, &base, names)
 }
 
-/// Whether the fields of a `date`, of a `datetime` or of an instance of a subclass have the day
-/// that `timetuple` has.
+/// Whether the C fields of a `date`, of a `datetime` or of an instance of a subclass have the day
+/// that `timetuple` returns.
 fn is_usual_date(date: &Bound<'_, PyDate>) -> bool {
     if let Ok(datetime) = date.cast::<PyDateTime>() {
         return is_usual(datetime, &["timetuple"]);
@@ -126,7 +128,8 @@ fn is_usual_date(date: &Bound<'_, PyDate>) -> bool {
     class.is(&base) || has_usual(date, &base, &["timetuple"])
 }
 
-/// Whether a class is pandas' `Timestamp`, and its times are those of its fields.
+/// Whether a class is pandas' `Timestamp`, and its attributes agree with the C fields of its
+/// instances.
 fn is_pandas(class: &Bound<'_, PyType>) -> bool {
     /// The version of the class that was last compared, times two, plus 1 if it agrees.
     static COMPARED: AtomicU64 = AtomicU64::new(0);
@@ -155,7 +158,8 @@ fn is_pandas(class: &Bound<'_, PyType>) -> bool {
     is_usual
 }
 
-/// Compares what pandas' `Timestamp` says of two samples with what `datetime` says.
+/// Whether pandas' `Timestamp` gives, for two samples, the same times as the methods of `datetime`
+/// compute from the samples.
 fn agrees(timestamp: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = timestamp.py();
     let base = py.get_type::<PyDateTime>();
@@ -175,7 +179,8 @@ fn agrees(timestamp: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(true)
 }
 
-/// The bytes of a day: of a `date`, a `datetime`, the wire's number, or a text like 2020-01-31.
+/// The bytes of a day, which is a `date`, a `datetime`, the wire's number, or a text like
+/// 2020-01-31.
 pub fn date(object: &Bound<'_, PyAny>) -> Option<[u8; 4]> {
     let py = object.py();
     if python(attribute::optional(object, pyo3::intern!(py, "days_from_epoch")))?.is_some() {
@@ -186,15 +191,15 @@ pub fn date(object: &Bound<'_, PyAny>) -> Option<[u8; 4]> {
         return Some(types::date::to_bytes(days));
     }
     if object.is_instance_of::<PyInt>() {
-        // The driver takes the number of the wire, which counts from -5877641-06-23.
+        // The driver takes the wire's number, which counts days from -5877641-06-23.
         return numbers::narrowed::<u32>(object).map(u32::to_be_bytes);
     }
     let text = object.cast_exact::<PyString>().ok()?;
     day_of_text(python(text.to_str())?).map(types::date::to_bytes)
 }
 
-/// The day of a text of exactly four, two and two digits. `None` for any other text, which the
-/// driver parses.
+/// The day of a text of exactly four, two and two digits, with hyphens between them. `None` for any
+/// other text, which the driver parses.
 fn day_of_text(text: &str) -> Option<i32> {
     let bytes: &[u8; 10] = text.as_bytes().try_into().ok()?;
     let digits = |part: &[u8]| {
@@ -212,7 +217,7 @@ fn day_of_text(text: &str) -> Option<i32> {
     (year > 0 && again == (year.into(), month as u8, day as u8)).then_some(days)
 }
 
-/// Nanoseconds of an exact `datetime.time`, or an exact `int` of nanoseconds.
+/// Nanoseconds of an exact `datetime.time`, or an exact `int` of nanoseconds below those of a day.
 pub fn time(object: &Bound<'_, PyAny>) -> Option<i64> {
     if let Ok(time) = object.cast_exact::<PyTime>() {
         let seconds = (i64::from(time.get_hour()) * 60 + i64::from(time.get_minute())) * 60

@@ -28,8 +28,8 @@ pub fn ascii(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     text(object, out) && out[start..].is_ascii()
 }
 
-/// What `bytes()` makes of an object with a buffer. `None` for other objects: an iterator could not
-/// be read again.
+/// What `bytes()` makes of an object with a buffer, of a class of `builtins`, `array` or NumPy.
+/// `None` for any other object: an iterator, for example, could not be read again by the driver.
 #[inline]
 fn bytes<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
     if !is_of(object, &["builtins", "array", "numpy"]) || !has_buffer(object) {
@@ -48,7 +48,7 @@ pub fn bytes_of<'py>(plan: &HostPlan, object: &Bound<'py, PyAny>) -> Option<Boun
     bytes
 }
 
-/// Appends what `bytes()` makes of the object.
+/// Appends what `bytes()` makes of an object with a buffer.
 pub fn blob(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     if let Ok(array) = object.cast_exact::<PyByteArray>() {
         return append(out, &array.to_vec());
@@ -79,8 +79,8 @@ pub fn inet(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// The address in an exact `str`, `IPv4Address` or `IPv6Address`. `None` for the other spellings
-/// that the C library takes, such as 127.1.
+/// The address in an exact `str`, `IPv4Address` or `IPv6Address`. `None` for any other object, and
+/// for spellings that only the C library takes, such as 127.1.
 fn address(object: &Bound<'_, PyAny>) -> Option<IpAddr> {
     let py = object.py();
     if let Ok(text) = object.cast_exact::<PyString>() {
@@ -96,7 +96,8 @@ fn address(object: &Bound<'_, PyAny>) -> Option<IpAddr> {
     if !is_v4 && !class.is(python(classes::ipv6_address(py))?) {
         return None;
     }
-    // `int()` of an address is the number of its bytes, without a zone.
+    // `int()` of an address is its bytes as one number. The zone of an IPv6 address is not part of
+    // that number.
     let number = python(object.call_method0(pyo3::intern!(py, "__int__")))?;
     if is_v4 {
         python(number.extract::<u32>()).map(|number| IpAddr::from(Ipv4Addr::from(number)))

@@ -26,7 +26,8 @@ pub fn ipv6<'py>(py: Python<'py>, bytes: [u8; 16]) -> Option<Bound<'py, PyString
     let mut text = [0; 64];
     // SAFETY: `bytes` has the 16 bytes that `AF_INET6` needs, by its type. `text` is writable for
     // `size` bytes, and `inet_ntop` (POSIX) writes at most `size` bytes. If it does not return
-    // null, `text` ends with a NUL byte, as `CStr::from_ptr` needs. Tests: accel/test_comparison.py.
+    // null, `text` ends with a NUL byte, as `CStr::from_ptr` needs. Tests:
+    // accel/test_comparison.py.
     let text = unsafe {
         let size = text.len() as u32;
         if inet_ntop(AF_INET6, bytes.as_ptr().cast(), text.as_mut_ptr(), size).is_null() {

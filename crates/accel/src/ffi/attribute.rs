@@ -38,10 +38,10 @@ type GetDictPointer = unsafe extern "C" fn(object: *mut ffi::PyObject) -> *mut *
 // versions quick paths are off. Tests: unit/test_quick_paths.py (lookups).
 static DICT_POINTER: Symbol<GetDictPointer> = unsafe { Symbol::new(c"_PyObject_GetDictPtr") };
 
-/// An attribute of an object; `None` if it is missing.
+/// An attribute of an object; `None` if the attribute is missing.
 ///
 /// # Errors
-/// The exception that the lookup raised, other than an `AttributeError`.
+/// Returns the exception that the lookup raised, unless it is an `AttributeError`.
 pub fn optional<'py>(
     object: &Bound<'py, PyAny>,
     name: &Bound<'py, PyString>,
@@ -111,8 +111,8 @@ pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(probe::check_value(QuickPath::Lookups, "an attribute", good, true))
 }
 
-/// Whether the object has no attributes in its dict, so that none shadows an attribute of its
-/// class.
+/// Whether the object has no attributes in its dict, so that none of them shadows an attribute of
+/// its class.
 pub fn are_none(object: &Bound<'_, PyAny>) -> bool {
     let Some(dict_pointer) = DICT_POINTER.get().filter(|_| QuickPath::Lookups.is_on()) else {
         // This lookup makes a dict for an object that has none yet.

@@ -13,8 +13,9 @@ use turbocql_values::ffi::object::{bytes, items, text};
 use turbocql_values::ffi::quick_path::QuickPath;
 
 /// The body of a batch. Each statement must be an exact tuple of three items: True (prepared) or
-/// False, the id or the text, and an exact list or tuple of serialized values. `None` if a
-/// statement is anything else.
+/// False, the id or the text, and an exact list or tuple of serialized values. Returns `None` if a
+/// statement is anything else, if the body is too long, if there is no memory, or if the quick path
+/// is off.
 pub fn body<'py>(
     statements: &Bound<'py, PyList>,
     unset: &Bound<'py, PyAny>,
@@ -29,9 +30,8 @@ pub fn body<'py>(
     // statements, and these own their parts, so all borrowed pointers and slices are valid until
     // one of these containers changes. No container changes before the body is written: no Python
     // code runs here, and the allocation of a `bytes` does not start the GC, which does not track
-    // `bytes`.
-    // The text is UTF-8, because CPython encoded it. The layouts were probed (`QuickPath::Encode`).
-    // Tests: accel/test_comparison.py (body_tasks). Benchmark: "batch body".
+    // `bytes`. The text is UTF-8, because CPython encoded it. The layouts were probed
+    // (`QuickPath::Encode`). Tests: accel/test_comparison.py (body_tasks). Benchmark: "batch body".
     unsafe {
         let entries = items(statements.as_ptr())?;
         let mut cells = Vec::new();
@@ -69,13 +69,13 @@ pub fn body<'py>(
     }
 }
 
-/// The maximum number of values for which memory is reserved at once.
+/// The maximum number of values for which memory is reserved in advance.
 const MAX_RESERVED: usize = 1 << 16;
 
 /// The parts of a statement.
 struct Parts<'a> {
     is_prepared: bool,
-    /// The id of a prepared statement, otherwise the text.
+    /// The id of a prepared statement; the text of any other statement.
     name: *mut ffi::PyObject,
     values: &'a [*mut ffi::PyObject],
 }
@@ -88,7 +88,8 @@ struct Parts<'a> {
 #[inline(always)]
 unsafe fn parts<'a>(statement: *mut ffi::PyObject) -> Option<Parts<'a>> {
     // SAFETY: `statement` is alive and the GIL is held, by this function's `# Safety` section. An
-    // exact tuple owns its items, so these are alive too. Tests: accel/test_comparison.py (body_tasks).
+    // exact tuple owns its items, so these are alive too. Tests: accel/test_comparison.py
+    // (body_tasks).
     unsafe {
         if (*statement).ob_type != &raw mut ffi::PyTuple_Type {
             return None;
@@ -105,7 +106,8 @@ unsafe fn parts<'a>(statement: *mut ffi::PyObject) -> Option<Parts<'a>> {
     }
 }
 
-/// The cell of a serialized value, which is an exact `bytes`, None or the driver's unset marker.
+/// The cell of a serialized value: an exact `bytes`, None or the driver's unset marker. Returns
+/// `None` for any other object.
 ///
 /// # Safety
 /// The caller must ensure that `value` is a live object and that the GIL is held. The cell borrows

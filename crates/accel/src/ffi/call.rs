@@ -1,5 +1,5 @@
-//! Functions that call a stand-in. They replace the driver's functions, so a call must cost next to
-//! nothing, and they look like the functions that they replace.
+//! Functions that call a stand-in. They replace the driver's functions, so a call must cost little,
+//! and they look like the functions that they replace.
 
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
@@ -53,10 +53,11 @@ struct Function {
     weak_references: *mut ffi::PyObject,
 }
 
-/// The class of all functions.
+/// The class of all functions that [`function`] makes.
 static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
-/// A function that calls a stand-in. All its attributes are those of the original.
+/// A function that calls a stand-in. Its name, its docstring, and all attributes that its class
+/// lacks are those of the original.
 pub fn function<'py, T: StandIn>(
     this: &Bound<'py, T>,
     original: &Py<PyAny>,
@@ -96,7 +97,8 @@ fn make_class(py: Python<'_>) -> PyResult<Py<PyType>> {
         flags: ffi::Py_READONLY,
         doc: ptr::null(),
     };
-    // CPython keeps pointers to the members and methods, so they are leaked; the class is made once.
+    // CPython keeps pointers to the members and methods, so they are leaked. The class is made
+    // once.
     let members = Box::leak(Box::new([
         offset(c"__vectorcalloffset__", offset_of!(Function, vectorcall)),
         offset(c"__weaklistoffset__", offset_of!(Function, weak_references)),
@@ -139,9 +141,9 @@ fn make_class(py: Python<'_>) -> PyResult<Py<PyType>> {
     };
     // SAFETY: `py` shows that the GIL is held. The spec and its slots live until the call returns,
     // and what CPython refers to later is static or leaked. Each slot has a function of the
-    // signature that CPython's documentation gives for it, or the members or methods, each ended by
-    // a zeroed one. The offsets are those of fields of the right type. The result is a new
-    // reference to a class, or null with an exception. Tests: all of tests/accel.
+    // signature that CPython's documentation gives for it, or a list of members or methods, which
+    // ends with a zeroed entry. The offsets are those of fields of the right type. The result is a
+    // new reference to a class, or null with an exception. Tests: all of tests/accel.
     unsafe {
         let class = ffi::PyType_FromSpec(&raw mut spec);
         Ok(Bound::from_owned_ptr_or_err(py, class)?.cast_into_unchecked::<PyType>().unbind())
@@ -212,8 +214,9 @@ unsafe extern "C" fn bind(
     })
 }
 
-/// `__getattribute__`. What a class has for CPython is the function's own. All other attributes are
-/// those of the original.
+/// `__getattribute__`. The attributes that [`CLASS`] has, such as `__call__`, are the function's
+/// own, except those that describe the class, such as `__name__`. These and all others are those of
+/// the original. `__wrapped__` is the original itself.
 ///
 /// # Safety
 /// Only CPython may call it, as `tp_getattro` of [`CLASS`].
@@ -339,13 +342,13 @@ unsafe extern "C" fn call<T: StandIn>(
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     guarded(|py| {
-        // SAFETY: the stand-in of `callable` is a live `T`, since `function` has set both, and the
-        // caller has a reference to `callable`. By CPython's documentation of vectorcall, `names`
-        // is null or a tuple, and `arguments` has as many live objects as `count` says and one more
-        // per name, which the caller of the function owns until it returns. A `Borrowed` is
-        // `repr(transparent)` over a non-null object pointer, so the array can be read as
-        // `Borrowed`s. Without arguments the pointer may be null and is not used. Tests: all of
-        // tests/accel; of names: accel/test_mapper.py.
+        // SAFETY: the stand-in of `callable` is a live `T`, since `function` has set `call::<T>`
+        // only for a `T`, and the caller has a reference to `callable`. By CPython's documentation
+        // of vectorcall, `names` is null or a tuple, and `arguments` has as many live objects as
+        // `count` says and one more per name, which the caller of the function owns until it
+        // returns. A `Borrowed` is `repr(transparent)` over a non-null object pointer, so the array
+        // can be read as `Borrowed`s. Without arguments the pointer may be null and is not used.
+        // Tests: all of tests/accel; for `names`, accel/test_mapper.py.
         let (this, named, values) = unsafe {
             let this = Borrowed::from_ptr(py, (*callable.cast::<Function>()).stand_in);
             let this = this.cast_unchecked::<T>();

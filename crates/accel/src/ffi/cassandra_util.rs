@@ -20,13 +20,13 @@ use turbocql_values::plan::HostPlan;
 type Object = *mut ffi::PyObject;
 
 /// The addresses of `SortedSet` and `OrderedMapSerializedKey`. An address is zero if the driver
-/// lacks the class, or if its class is not the one that turbocql knows. A reference to each class
-/// is leaked, so that no other class can get its address.
+/// lacks the class, or if turbocql does not know the driver's class. A reference to each class is
+/// leaked, so that no other class can get its address.
 static SORTED: AtomicUsize = AtomicUsize::new(0);
 static MAP: AtomicUsize = AtomicUsize::new(0);
 
-/// Sets the driver's classes of sets and maps. An argument is None if turbocql does not know the
-/// driver's class.
+/// Sets the driver's classes of sets and maps. An argument is None if the driver lacks the class,
+/// or if turbocql does not know the driver's class.
 #[pyfunction]
 pub fn accel_values(sorted: Option<Bound<'_, PyAny>>, map: Option<Bound<'_, PyAny>>) {
     let address =
@@ -44,8 +44,8 @@ pub fn accel_values(sorted: Option<Bound<'_, PyAny>>, map: Option<Bound<'_, PyAn
 pub unsafe fn put_util<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: the GIL is held, and `object` stays alive, both by this function's `# Safety`
     // section. `attribute` returns owned references, so `small`, `items` and `put_items` get live
-    // objects; `put_items` itself handles a list that Python code changes. Tests: accel/test_comparison.py
-    // (serialize_tasks), integration/test_accelerated.py.
+    // objects; `put_items` itself handles a list that Python code changes. Tests:
+    // accel/test_comparison.py (serialize_tasks), integration/test_accelerated.py.
     unsafe {
         let py = Python::assume_attached();
         let number = |name: &Bound<'_, PyString>| {
@@ -116,8 +116,7 @@ pub unsafe fn put_util<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
 }
 
 /// Appends an `OrderedMapSerializedKey`. The driver looks up the value of each key by the key's
-/// bytes. So the map is taken only if that lookup finds, for each key, the entry at the key's own
-/// position.
+/// bytes. So the map is taken only if that lookup finds, for each key, the key's own position.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.
@@ -128,10 +127,10 @@ unsafe fn put_map<D: Dialect>(
     out: &mut Vec<u8>,
 ) -> bool {
     // SAFETY: the GIL is held, and `object` stays alive, both by this function's `# Safety`
-    // section. `pairs`, `index` and `pair` are owned references. `one` and `other` are borrowed
-    // from `pair`, an exact tuple, which cannot change. So all of them outlive the Python code that
-    // `put_cell` and `put_part` may run. No test serializes an `OrderedMapSerializedKey`;
-    // `put_cell` and `put_part` are tested by accel/test_comparison.py.
+    // section. `pairs`, `index` and `pair` are owned references. `pair_key` and `pair_value` are
+    // borrowed from `pair`, an exact tuple, which cannot change. So all of them outlive the Python
+    // code that `put_cell` and `put_part` may run. Tests: accel/test_everyday_values.py, but only
+    // with a map that is empty. `put_cell` and `put_part` are tested by accel/test_comparison.py.
     unsafe {
         let py = Python::assume_attached();
         let attributes = (

@@ -20,8 +20,8 @@ use super::cassandra_util::put_util;
 use super::record::put_record;
 use crate::types::has_drivers_class;
 
-/// The dialect of a driver. With `FLOAT_TIME`, it computes timestamps in binary64. With
-/// `EMPTY_NULL`, it writes a null in a collection as a value of zero bytes.
+/// The dialect of a driver. If `FLOAT_TIME` is true, the driver computes timestamps in binary64. If
+/// `EMPTY_NULL` is true, it writes a null in a collection as a value of zero bytes.
 pub struct Driver<const FLOAT_TIME: bool, const EMPTY_NULL: bool>;
 
 impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect for Driver<FLOAT_TIME, EMPTY_NULL> {
@@ -60,8 +60,8 @@ impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect for Driver<FLOAT_TI
 
 /// Converts objects of other classes than the usual built-in ones.
 pub trait Convert {
-    /// Appends a value without a length. Returns false if the value is not taken; `out` may then end
-    /// with an incomplete value. It may run Python code.
+    /// Appends a value without a length. Returns false if the value is not taken; `out` may then
+    /// end with an incomplete value. The function may run Python code.
     fn convert<D: Dialect, const FLOAT_TIME: bool>(
         plan: &HostPlan,
         object: &Bound<'_, PyAny>,
@@ -127,8 +127,9 @@ unsafe fn put_of_driver<D: Dialect>(plan: &HostPlan, object: Object, out: &mut V
     }
 }
 
-/// Milliseconds as computed by drivers that add seconds and microseconds in binary64 and truncate
-/// the sum. Before 1970 and in the far future, the result can differ from the exact milliseconds.
+/// The milliseconds that drivers compute if they add seconds and microseconds in binary64 and
+/// truncate the sum. Before 1970 and in the far future, the result can differ from the exact
+/// milliseconds.
 #[inline]
 fn float_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
     let below = datetime.get_microsecond();
@@ -137,8 +138,8 @@ fn float_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
     Some((seconds as f64 * 1e3 + f64::from(below) / 1e3) as i64)
 }
 
-/// Whether any of the binary32 numbers is a signalling NaN. If `KEEPS_SIGNALLING` is true, any NaN
-/// counts: narrowing can leave the quiet bit set, so a quiet NaN may have been a signalling one.
+/// Whether any of the binary32 numbers is a signalling NaN. If `KEEPS_SIGNALLING` is true, a quiet
+/// NaN counts too: it may have been a signalling NaN, whose quiet bit narrowing has set.
 fn has_unusual_nan(bytes: &[u8]) -> bool {
     // The loop has no branches and keeps the wire's byte order, so that the compiler can vectorize
     // it.

@@ -1,5 +1,5 @@
-//! The only `unsafe` code of this crate. It makes the built-in functions that call stand-ins. It
-//! reads and makes values as the driver does, but through CPython's C layouts.
+//! The only `unsafe` code of this crate. It makes the functions that call stand-ins. It also reads
+//! and makes values as the driver does, but through CPython's C layouts.
 #![allow(unsafe_code, reason = "the only module of this crate that may have it")]
 
 pub mod address;

@@ -1,12 +1,13 @@
-//! The operators of subclasses of `int`, and whether a class is C code's.
+//! Checks an object's class by its C fields: the operators of `int`, whether it is of C code, and
+//! whether it has a buffer.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-/// Whether an object is an `int` whose class overrides neither the conversions to numbers nor the
-/// operators by which the drivers make the bytes of a `varint`: comparisons, `abs`, `-`, `+`, `&`,
-/// `>>` and `>>=`.
+/// Whether an object is an `int` whose class overrides neither `__index__` nor `__float__`, nor the
+/// operators by which the drivers make the bytes of a `varint`. These are comparisons, `abs`, `-`,
+/// `+`, `&`, `>>` and `>>=`.
 pub fn is_plain_int(object: &Bound<'_, PyAny>) -> bool {
     if !object.is_instance_of::<PyInt>() {
         return false;

@@ -1,6 +1,6 @@
 //! Reads the fields of objects that represent a value of a user-defined type, without calling
-//! Python code. There is one exception: if a key in the object's dict is of a subclass of `str`,
-//! the `__eq__` of that subclass is called.
+//! Python code. There is one exception: if a key in the object's dict is of another class than
+//! `str`, the `__eq__` of that class may be called.
 
 use std::slice;
 
@@ -96,7 +96,8 @@ fn slot(class: &Bound<'_, PyType>, slot: std::ffi::c_int) -> usize {
 }
 
 /// Appends the fields of an object as the package `cassandra` does. Does not write the length of
-/// the whole value, which precedes the fields.
+/// the whole value, which precedes the fields. If it returns false, `out` may end with an
+/// incomplete value.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.
@@ -218,9 +219,9 @@ unsafe fn is_no_sequence(object: Object) -> bool {
 }
 
 /// An attribute that is in the instance's dict or in one of its `__slots__`, or that is a plain
-/// value in the class. `None` if the attribute is missing, or if the class has, under that name, a
-/// descriptor that is not of the kind that `__slots__` makes. Also `None` if the class overrides
-/// the lookup, as with `__getattr__`.
+/// value in the class. Returns `None` if the attribute is missing, if the class overrides the
+/// lookup, as with `__getattr__`, or if the quick path is off. Also returns `None` if the class
+/// has, under that name, a descriptor other than a slot.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.
@@ -243,8 +244,8 @@ unsafe fn find(object: Object, name: &Bound<'_, PyString>) -> Option<Py<PyAny>> 
     // object owns its class. `class_attribute` is a borrowed reference. It is used only before the
     // next call that may run Python code. `PyObject_GenericGetAttr` returns a new reference, or
     // null with an exception, which is cleared. The only descriptors that it can call here are
-    // slots, which are C code. Tests: accel/test_overrides.py (records_of_all_kinds), accel/test_hostile.py
-    // (keys_of_a_class_of_their_own), unit/test_quick_paths.py (attributes).
+    // slots, which are C code. Tests: accel/test_overrides.py (records_of_all_kinds),
+    // accel/test_hostile.py (keys_of_a_class_of_their_own), unit/test_quick_paths.py (attributes).
     unsafe {
         let class = ffi::Py_TYPE(object);
         let generic = (*class).tp_getattro.is_some_and(|function| {
@@ -278,7 +279,8 @@ unsafe fn find(object: Object, name: &Bound<'_, PyString>) -> Option<Py<PyAny>> 
 /// # Safety
 /// The caller must ensure that `class` is alive and that the GIL is held.
 unsafe fn has_no_dict(class: *mut ffi::PyTypeObject) -> bool {
-    /// `Py_TPFLAGS_MANAGED_DICT`, since CPython 3.12; no other flag of earlier versions.
+    /// `Py_TPFLAGS_MANAGED_DICT`, which exists since CPython 3.11. CPython 3.10 has no flag at this
+    /// bit.
     const MANAGED_DICT: std::ffi::c_ulong = 1 << 4;
     // SAFETY: `class` is alive and the GIL is held, by the `# Safety` section. Tests:
     // accel/test_overrides.py (records_of_all_kinds), accel/test_everyday_values.py.

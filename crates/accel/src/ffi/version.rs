@@ -11,8 +11,9 @@ use turbocql_values::ffi::quick_path::QuickPath;
 /// of the class or of its bases. No two classes have the same version, and a class never has
 /// the same version after a change as before it.
 ///
-/// Returns 0 if the class has no version: it was changed after the last lookup, or it was changed
-/// so often that CPython assigns it no version any more. Also returns 0 if the quick path is off.
+/// Returns 0 if the class has no version. That is so if no attribute was looked up since the class
+/// was made or changed. It is also so if the class was changed so often that CPython assigns it no
+/// more versions. Also returns 0 if the quick path is off.
 pub fn of(class: &Bound<'_, PyType>) -> u32 {
     if QuickPath::Versions.is_on() { number(class) } else { 0 }
 }
