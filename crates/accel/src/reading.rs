@@ -17,7 +17,7 @@ use turbocql_values::traits::{Order, traits};
 
 /// Why a value was not decoded here.
 pub enum Refused {
-    /// The original must decode it, or raise its own error.
+    /// The original must decode the value, or raise its own error.
     Unusual,
     /// An exception that must be passed on, such as `KeyboardInterrupt`.
     Raised(PyErr),
@@ -41,7 +41,7 @@ pub struct Reading<'a, 'py> {
     /// Whether the driver refuses a null in a collection. Such a null is then left to the original.
     strict_nulls: bool,
     version: Bound<'py, PyInt>,
-    /// A cache of the forms of user-defined types, by the address of the `UdtClass`.
+    /// A cache of the forms of values of user-defined types, by the address of the `UdtClass`.
     forms: RefCell<Vec<(*const UdtClass, UdtForm<'py>)>>,
 }
 

@@ -4,8 +4,8 @@ use turbocql_codec::Plan;
 use turbocql_values::plan::HostPlan;
 use turbocql_values::traits::traits;
 
-/// Whether the driver has its own class for the values of a type. Instances of such a class have a
-/// dict.
+/// Whether the driver has its own class for the values of a scalar type. Instances of such a class
+/// have a dict.
 pub fn has_drivers_class(plan: &HostPlan) -> bool {
     match plan {
         Plan::Date | Plan::Time | Plan::Duration => true,

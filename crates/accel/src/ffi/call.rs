@@ -68,7 +68,8 @@ pub fn function<'py, T: StandIn>(
     // `PyType_GenericAlloc` returns a new instance with zeroed fields, or null with an exception.
     // An instance has the layout of `Function`, by the class's size. Each field is set once, to an
     // owned reference or to a function with the signature of a vectorcall. `call::<T>` gets a
-    // function whose stand-in is a `T`. No Python code runs between. Tests: all of tests/accel.
+    // function whose stand-in is a `T`. No Python code runs before all fields are set. Tests: all
+    // of tests/accel.
     unsafe {
         let object = ffi::PyType_GenericAlloc(class.as_type_ptr(), 0);
         let function = Bound::from_owned_ptr_or_err(py, object)?;

@@ -1,10 +1,10 @@
 //! Decodes bytes to values of exact built-in classes, and of a few classes with slots, by the
 //! fastest means for each class.
 //!
-//! If a function here does not make a value, it returns null without an exception. The caller then
-//! takes the safe path, which raises the errors. Making a value runs no Python code, unless an
-//! allocation starts a GC. The GC sees no incomplete object, because objects are not tracked while
-//! they are filled.
+//! If a function here does not make a value, it returns null or `None`, without an exception. The
+//! caller then takes the safe path, which raises the errors. Making a value runs no Python code,
+//! unless an allocation starts a GC. The GC sees no incomplete object, because objects are not
+//! tracked while they are filled.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -45,7 +45,7 @@ impl Maker {
     fn of(py: Python<'_>, choices: Choices) -> Option<Maker> {
         let safe_uuid_unknown = python::safe_uuid_unknown(py).ok()?.as_ptr();
         // SAFETY: the function needs the GIL, which `py` shows is held. It returns null if the
-        // module cannot be imported, and otherwise a struct that is never freed. Tests:
+        // module `datetime` cannot be imported, and otherwise a struct that is never freed. Tests:
         // unit/test_quick_paths.py (decode).
         let datetime = unsafe { ffi::PyDateTimeAPI() };
         let is_imported = !datetime.is_null();
@@ -173,12 +173,13 @@ impl Maker {
         let (seconds, microseconds) = (millisecond_of_day / 1000, millisecond_of_day % 1000 * 1000);
         let (year, micro) = ((year as u16).to_be_bytes(), microseconds.to_be_bytes());
         let aware = !self.naive_timestamps;
-        // SAFETY: the GIL is held, by the `# Safety` section. `datetime` points to CPython's C API
-        // of the module, which is never freed (`of`). The `tp_alloc` of the class allocates the
-        // field `tzinfo` only if its second argument is not zero, and `tzinfo` is written only
-        // then, with a new reference. All other fields are set before anything else sees the
-        // object. `probe_decode` has checked the layout. Tests: unit/test_quick_paths.py (decode),
-        // property/test_both_ways_decode.py (timestamp). Benchmark: "page: 5000x10 to tuples".
+        // SAFETY: the GIL is held, by the `# Safety` section. `self.datetime` points to the C API
+        // of the module `datetime`, which is never freed (`of`). The `tp_alloc` of the class
+        // allocates the field `tzinfo` only if its second argument is not zero, and `tzinfo` is
+        // written only then, with a new reference. All other fields are set before anything else
+        // sees the object. `probe_decode` has checked the layout. Tests: unit/test_quick_paths.py
+        // (decode), property/test_both_ways_decode.py (timestamp). Benchmark:
+        // "page: 5000x10 to tuples".
         unsafe {
             let class = (*self.datetime).DateTimeType;
             let Some(allocate) = (*class).tp_alloc else { return ptr::null_mut() };
@@ -219,9 +220,9 @@ impl Maker {
             return ptr::null_mut();
         }
         let (year, month, day) = civil_from_days(days.into());
-        // SAFETY: the GIL is held, by the `# Safety` section. `datetime` points to CPython's C API
-        // of the module, which is never freed (`of`). `Date_FromDate` checks the numbers and
-        // returns a new reference, or null with an exception. Tests:
+        // SAFETY: the GIL is held, by the `# Safety` section. `self.datetime` points to the C API
+        // of the module `datetime`, which is never freed (`of`). `Date_FromDate` checks the numbers
+        // and returns a new reference, or null with an exception. Tests:
         // property/test_both_ways_decode.py (date).
         unsafe {
             let class = (*self.datetime).DateType;
@@ -240,9 +241,9 @@ impl Maker {
         let count = elements.count();
         // SAFETY: the GIL is held, by the `# Safety` section. The list is new and has `count` empty
         // items; each is set once to an owned reference, which the list takes over. The list is
-        // untracked until all are set, so a GC started by an allocation does not see it. If an
-        // element fails, the list is freed with empty items, which its deallocation skips. Tests:
-        // property/test_both_ways_decode.py, property/test_hostile_results.py
+        // untracked until all items are set, so a GC that an allocation starts does not see it. If
+        // an element fails, the list is freed with empty items, which its deallocation skips.
+        // Tests: property/test_both_ways_decode.py, property/test_hostile_results.py
         // (test_the_collector_sees_nothing_unfinished). Benchmark: "page: 5000x10 to tuples".
         unsafe {
             let list = or_none(ffi::PyList_New(count as isize));

@@ -42,8 +42,8 @@ pub fn value<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut V
         numpy::learn(object);
     }
     let start = out.len();
-    // SAFETY: `object` owns a reference to the object, or borrows one that outlives it, and shows
-    // that the GIL is held. Tests: property/test_both_ways.py.
+    // SAFETY: `object` keeps the object alive, by a reference of its own or a borrowed one, and
+    // shows that the GIL is held. Tests: property/test_both_ways.py.
     let is_encoded = unsafe { put::<D>(plan, object.as_ptr(), out) };
     if !is_encoded {
         out.truncate(start);
@@ -201,7 +201,8 @@ unsafe fn put_scalar<D: Dialect, S: Sink>(plan: &HostPlan, object: Object, sink:
 /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline(always)]
 pub unsafe fn put_cell<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-    // SAFETY: `is_none` and `put_scalar` demand what the `# Safety` section does. Tests:
+    // SAFETY: `is_none`, `put_scalar` and `put_converted` demand what the `# Safety` section does:
+    // a dialect that converts may run Python code for every type. Tests:
     // property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
     unsafe {
         if is_none(object) {
