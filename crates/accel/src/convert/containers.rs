@@ -1,4 +1,5 @@
-//! Collections, tuples, records and vectors that are not exact built-in containers.
+//! Serializes collections, tuples, records and vectors, most of which are not of an exact built-in
+//! class.
 //!
 //! The drivers ask for the length and then iterate. Objects are iterated over only if that can be
 //! done again, by the original, with the same result. The quick path has already tried exact lists

@@ -99,8 +99,8 @@ const SLOTS: usize = 64;
 /// no thread-local, because a library that is loaded later has little room for thread-locals.
 static INHERITED: Mutex<[Option<Inherited>; SLOTS]> = Mutex::new([None; SLOTS]);
 
-/// Whether a class has, under `name`, the function of `base`, so that a call of the method does
-/// what it does for `base`.
+/// Whether a class has, under `name`, the function of `base`, so that a call does the same as for
+/// an instance of `base`.
 fn inherits(class: &Bound<'_, PyType>, base: &Bound<'_, PyAny>, name: &'static str) -> bool {
     let (version, base_address, name_address) =
         (version::of(class), base.as_ptr() as usize, name.as_ptr() as usize);

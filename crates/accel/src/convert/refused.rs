@@ -1,5 +1,5 @@
-//! The values that neither the codec nor the conversions have taken, and the exceptions of the
-//! attempts.
+//! The values that neither the codec nor the conversions have taken, and the exceptions that the
+//! attempts raised.
 
 use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -101,7 +101,7 @@ fn offset(datetime: &Bound<'_, PyDateTime>) -> Option<(i64, i64)> {
 }
 
 /// Whether the attributes `names` of a `datetime` are those of the class `datetime` or of pandas'
-/// `Timestamp`, so that its C fields have its value.
+/// `Timestamp`, so that the C fields have the value of the `datetime`.
 fn is_usual(datetime: &Bound<'_, PyDateTime>, names: &[&'static str]) -> bool {
     let (py, class) = (datetime.py(), datetime.get_type());
     let base = py.get_type::<PyDateTime>();
@@ -131,7 +131,7 @@ fn is_usual_date(date: &Bound<'_, PyDate>) -> bool {
 /// Whether a class is pandas' `Timestamp`, and its attributes agree with the C fields of its
 /// instances.
 fn is_pandas(class: &Bound<'_, PyType>) -> bool {
-    /// The version of the class that was last compared, times two, plus 1 if it agrees.
+    /// The version of the class that was last compared, times two, plus 1 if the class agrees.
     static COMPARED: AtomicU64 = AtomicU64::new(0);
     static TIMESTAMP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = class.py();

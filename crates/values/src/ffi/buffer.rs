@@ -70,8 +70,8 @@ pub unsafe fn put_array(
             return false;
         }
         let format = view.assume_init_ref().format;
-        // A memoryview of an object other than an array may have a byte order in its format. The
-        // safe path reads such a format.
+        // The format of a memoryview may begin with a byte order. The safe path reads such a
+        // format.
         let is_written = (class != &raw mut ffi::PyMemoryView_Type
             || (!format.is_null() && CStr::from_ptr(format).count_bytes() == 1))
             && put_view(element, dimension, view.assume_init_ref(), target);

@@ -110,9 +110,9 @@ pub fn check_object(
 /// Makes the GC track an object that it does not track, or the reverse.
 fn flip_tracking(object: &Bound<'_, PyAny>) {
     // SAFETY: `object` keeps the object alive and shows that the GIL is held. Both GC functions
-    // need an object with a GC head, as `Py_TPFLAGS_HAVE_GC` shows. `PyObject_GC_Track` needs an
-    // object that is not tracked. Both conditions are checked here. Tests: unit/test_quick_paths.py
-    // (test_each_probe_notices_what_is_wrong).
+    // need an object with a GC head, as `Py_TPFLAGS_HAVE_GC` shows. `PyObject_GC_Track` also needs
+    // an object that is not tracked. These conditions are checked here. Tests:
+    // unit/test_quick_paths.py (test_each_probe_notices_what_is_wrong).
     unsafe {
         if ffi::PyType_HasFeature(object.get_type_ptr(), ffi::Py_TPFLAGS_HAVE_GC) == 0 {
             return;

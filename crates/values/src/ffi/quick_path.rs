@@ -54,7 +54,7 @@ quick_paths! {
     Versions = "versions",
     /// Reads the digits of a `Decimal`.
     Decimals = "decimals",
-    /// Reads the fields of NumPy's arrays.
+    /// Reads the fields of NumPy's arrays and numbers.
     Arrays = "arrays",
     /// Makes integers of more than 63 bits.
     BigInts = "big ints",

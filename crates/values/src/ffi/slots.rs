@@ -227,7 +227,8 @@ impl Slotted {
                 *self.slot_address(object, slot) = value;
             }
             // The slots of UUIDs, addresses and times hold numbers and a member of an enum, which
-            // cannot form a reference cycle with the instance. So the GC need not visit it.
+            // cannot form a reference cycle with the instance. So the GC need not visit such an
+            // instance.
             ffi::PyObject_GC_UnTrack(object.cast());
             object
         }
