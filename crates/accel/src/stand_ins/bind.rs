@@ -18,8 +18,9 @@ use turbocql_values::plan::HostPlan;
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct BindPlan {
     epoch: u64,
-    /// The statement's list of columns when the plan was made, and the columns that were in it.
+    /// The statement's list of columns when the plan was made.
     metadata: Py<PyAny>,
+    /// The columns that were in the list when the plan was made.
     specifications: Vec<Py<PyAny>>,
     version: i64,
     /// None if the original binds every row.
@@ -37,8 +38,8 @@ type ColumnDescription<'py> =
 
 #[pymethods]
 impl BindPlan {
-    /// `columns` are the name, type and plan of each column. With None, the original binds every
-    /// row.
+    /// `columns` are the name, type and plan of each column. If it is None, the original binds
+    /// every row.
     #[new]
     fn new(
         metadata: &Bound<'_, PyAny>,
@@ -61,8 +62,8 @@ impl BindPlan {
         Ok(BindPlan { epoch: epoch(), metadata, specifications, version, columns })
     }
 
-    /// A copied statement may share the plan: before each use, `is_current` compares the columns of
-    /// the statement with those of the plan.
+    /// Returns the same plan, so a copied statement shares it with the original statement. Before
+    /// each use, `is_current` compares the columns of the statement with the columns of the plan.
     fn __deepcopy__<'py>(this: &Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
         this.clone()
     }
@@ -102,16 +103,17 @@ impl BindPlan {
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct BindStandIn {
     original: Py<PyAny>,
-    /// Only instances of exactly this class are taken: a subclass may do more.
+    /// Only instances of exactly this class are handled natively: a subclass may do more.
     class: Py<PyType>,
     unset: Py<PyAny>,
-    /// `BoundStatement._append_unset_value` when the stand-in was made.
+    /// The value of `BoundStatement._append_unset_value` when the stand-in was made.
     append_unset: Py<PyAny>,
     writes: Writes,
     /// A function that makes the `BindPlan` of a statement that has no current plan.
     compile: Py<PyAny>,
-    /// How the original words the error for a value that a type refuses, a format of four texts.
-    /// None if that is unknown; the original then binds the row again and raises its own error.
+    /// The original's message for a value that a type refuses: a format string with four fields.
+    /// None if the message is unknown; the original then binds the row again and raises its own
+    /// error.
     refusal: Option<Py<PyString>>,
     /// `struct.error`.
     struct_error: Py<PyAny>,
@@ -152,7 +154,7 @@ impl BindStandIn {
         call::function(this, &this.get().original)
     }
 
-    /// Calls done natively, and calls handed to the original.
+    /// The numbers of native calls and of fallbacks.
     fn counts(&self) -> (u64, u64) {
         self.counts.get()
     }
@@ -170,8 +172,8 @@ impl BindStandIn {
         Ok(self.compile.bind(py).call1((prepared,))?.cast_into::<BindPlan>()?)
     }
 
-    /// Whether a column may be unset. False for a column of the routing key. Also false if
-    /// `_append_unset_value` was replaced, because the original must call the replacement.
+    /// Whether a column may be unset. Returns false for a column of the routing key. Also returns
+    /// false if `_append_unset_value` was replaced, because the original must call the replacement.
     fn may_be_unset(&self, prepared: &Bound<'_, PyAny>, index: usize) -> PyResult<bool> {
         let py = prepared.py();
         let append = self.class.bind(py).getattr(pyo3::intern!(py, "_append_unset_value"))?;
@@ -207,7 +209,8 @@ impl BindStandIn {
     /// Appends the cells of a row. Returns false if the original must bind the row.
     ///
     /// # Errors
-    /// The error that the original raises for a value that is refused.
+    /// The error that the original raises if a type's `serialize` fails; or an exception that is
+    /// not an `Exception`, such as `KeyboardInterrupt`.
     fn put_cells<'py>(
         &self,
         columns: &[Column],
@@ -306,7 +309,7 @@ impl StandIn for BindStandIn {
         if let Ok(false) = result {
             return Ok(None);
         }
-        // After an error the original leaves the cells before the refused value in the statement.
+        // After an error, the original leaves in the statement the cells before the refused value.
         statement.setattr(pyo3::intern!(py, "raw_values"), raw)?;
         statement.setattr(pyo3::intern!(py, "values"), cells)?;
         if result.is_err() {

@@ -22,19 +22,20 @@ use turbocql_values::ffi::held::append_values;
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct BodyStandIn {
     original: Py<PyAny>,
-    /// Only instances of exactly this class are taken: a subclass may write more.
+    /// Only instances of exactly this class are handled natively: a subclass may write more.
     class: Py<PyType>,
     unset: Py<PyAny>,
     kind: Kind,
     /// Whether the driver writes an empty result metadata id if the message has none.
     without_metadata_id: bool,
-    /// `io.BytesIO`, the only class of buffers that is taken. A buffer of another class could
-    /// observe that one write replaces many.
+    /// `io.BytesIO`, the only class of buffers that is handled natively. A buffer of another class
+    /// could observe that one write replaces many.
     buffer: Py<PyType>,
-    /// `ProtocolVersion`. The driver calls its methods to decide which fields a version has.
+    /// The class `ProtocolVersion`. The driver calls methods of this class to decide which fields a
+    /// body has.
     versions: Dependence,
-    /// None for a driver whose connections have no features, or that does not pass the features to
-    /// its messages.
+    /// The class of a connection's features. None if the driver has no such class, or does not pass
+    /// features to its messages.
     features: Option<Features>,
     counts: Counts,
     reasons: Reasons,
@@ -86,12 +87,12 @@ impl BodyStandIn {
         call::function(this, &this.get().original)
     }
 
-    /// Calls done natively, and calls handed to the original.
+    /// The numbers of native calls and of fallbacks.
     fn counts(&self) -> (u64, u64) {
         self.counts.get()
     }
 
-    /// Why calls were handed to the original, and how many.
+    /// The reasons why calls were handed to the original, each with the number of calls.
     fn reasons(&self, py: Python<'_>) -> Vec<(String, u64)> {
         let unknown = self.features.as_ref().map(|features| features.unknown(py));
         self.reasons.get(&unknown.unwrap_or_default())
@@ -157,8 +158,8 @@ impl BodyStandIn {
         let id = id.map_err(|_| Reason::Field("query_id"))?;
         let extensions = extensions(features, &fields)?;
         if extensions.metadata_ids {
-            // Without metadata ids, the server could not report that the columns have changed. So
-            // the driver requests the columns then, even if the message sets `skip_meta`.
+            // Without this extension, the driver ignores `skip_meta`, so the server sends the
+            // columns with each page.
             parameters.skip_metadata = field!(fields, flag "skip_meta")?;
         }
         let metadata_id = if version < Version::V5 && !extensions.metadata_ids {
@@ -201,7 +202,8 @@ impl BodyStandIn {
         batch_body::body(&queries, self.unset.bind(py), kind, settings, version).ok_or(unusual)
     }
 
-    /// Writes the body natively.
+    /// Writes the body natively. The inner `Err` is the reason why the original must write the
+    /// body.
     fn write<'py>(
         &self,
         py: Python<'py>,
@@ -218,7 +220,7 @@ impl BodyStandIn {
         if !message.get_type().is(&self.class) {
             return Ok(Err(Reason::Class));
         }
-        // An instance attribute could replace `write`.
+        // An attribute of the buffer `f` could replace the method `write`.
         if !f.get_type().is(&self.buffer) || !attribute::are_none(f) {
             return Ok(Err(Reason::Buffer));
         }
@@ -244,7 +246,7 @@ fn written<'py>(
     message: &impl Message,
     version: Version,
 ) -> FieldResult<Bound<'py, PyBytes>> {
-    // The driver refuses a message that does not fit a body or the version.
+    // The original handles a message that cannot be encoded in this version.
     let size = message.size(version).map_err(|_| Reason::Size)?;
     let write = |body: &mut bytes::Filled<'_>| {
         message.write(version, body);

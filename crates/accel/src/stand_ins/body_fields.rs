@@ -7,10 +7,10 @@ use turbocql_codec::message::{Consistency, Extensions, SerialConsistency, Settin
 use super::body_reason::Reason;
 use crate::ffi::attribute;
 
-/// A value, or why the original must write the body.
+/// A value, or the reason why the original must write the body.
 pub type FieldResult<T> = Result<T, Reason>;
 
-/// Reads the attribute of a literal name with `get`, or with another method of [`Fields`].
+/// Reads the attribute that a literal names, by `get` or by another method of [`Fields`].
 macro_rules! field {
     ($fields:expr, $name:literal) => {
         field!($fields, get $name)
@@ -37,7 +37,8 @@ impl<'py> Fields<'_, 'py> {
         attribute::optional(self.0, interned).ok().flatten().ok_or(Reason::Field(name))
     }
 
-    /// Refuses an attribute that exists and is neither None nor False.
+    /// Refuses an attribute that exists and is neither None nor False. Also refuses an attribute
+    /// whose lookup raises an exception.
     pub fn off(&self, name: &'static str, interned: &Bound<'py, PyString>) -> FieldResult<()> {
         match is_off(self.0, interned) {
             Some(true) => Ok(()),
@@ -45,8 +46,8 @@ impl<'py> Fields<'_, 'py> {
         }
     }
 
-    /// Whether an attribute is True. A missing attribute and None count as False. Other values are
-    /// refused.
+    /// Whether an attribute is True. A missing attribute and None count as False. Values other than
+    /// True, False and None are refused.
     pub fn flag(&self, name: &'static str, interned: &Bound<'py, PyString>) -> FieldResult<bool> {
         match attribute::optional(self.0, interned) {
             Ok(None) => Ok(false),
@@ -59,8 +60,8 @@ impl<'py> Fields<'_, 'py> {
         }
     }
 
-    /// The keyspace, a field of version 5 only. An empty keyspace is not taken: drivers do not
-    /// write it as the protocol requires.
+    /// The keyspace of the message, or None. Only bodies of version 5 have this field. An empty
+    /// keyspace is refused: drivers do not write it as the protocol requires.
     pub fn keyspace(&self, version: Version) -> FieldResult<Option<Bound<'py, PyString>>> {
         let keyspace = field!(self, "keyspace")?;
         if keyspace.is_none() {
@@ -101,7 +102,7 @@ impl<'py> Fields<'_, 'py> {
         Ok(settings)
     }
 
-    /// The maximum number of rows of a page.
+    /// The maximum number of rows of a page; `None` if the field is None or 0.
     pub fn page_size(&self) -> FieldResult<Option<i32>> {
         match optional("fetch_size", &field!(self, "fetch_size")?)? {
             None | Some(0) => Ok(None),
@@ -118,7 +119,7 @@ impl<'py> Fields<'_, 'py> {
         state.map(Some).map_err(|_| Reason::Field("paging_state"))
     }
 
-    /// The byte of a tablet's version. Drivers write 0 if the message has none.
+    /// The byte of a tablet's version. Drivers write 0 if the field is None.
     pub fn tablet_version(&self) -> FieldResult<u8> {
         match optional("tablet_version_block", &field!(self, "tablet_version_block")?)? {
             None => Ok(0),
@@ -134,7 +135,7 @@ fn is_off<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> Optio
     }
 }
 
-/// The value of an exact `int`, if it fits 16 unsigned bits.
+/// The value of an exact `int` that fits 16 unsigned bits; `None` for any other object.
 pub fn number16(value: &Bound<'_, PyAny>) -> Option<u16> {
     u16::try_from(value.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()?).ok()
 }
@@ -148,8 +149,8 @@ fn optional(name: &'static str, value: &Bound<'_, PyAny>) -> FieldResult<Option<
     number.map(Some).ok_or(Reason::Field(name))
 }
 
-/// The class of the features that a driver has found on a connection, and the names of those whose
-/// effect on bodies is not known here.
+/// The driver's class for the features of a connection, and the names of the features whose effect
+/// on bodies is not known.
 pub struct Features {
     class: Py<PyType>,
     unknown: Vec<Py<PyString>>,
@@ -160,12 +161,13 @@ impl Features {
         Features { class, unknown }
     }
 
-    /// The names of the features that are not known.
+    /// The names of the features whose effect on bodies is not known.
     pub fn unknown(&self, py: Python<'_>) -> Vec<String> {
         self.unknown.iter().map(|name| name.bind(py).to_string()).collect()
     }
 
-    /// Refuses features whose effect on bodies is not known, unless they are off.
+    /// Refuses an object that is not exactly of the driver's class. Also refuses an object in which
+    /// a feature is on whose effect on bodies is not known.
     pub fn check(&self, features: &Bound<'_, PyAny>) -> FieldResult<()> {
         let py = features.py();
         if !features.get_type().is(&self.class) {

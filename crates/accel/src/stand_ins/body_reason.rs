@@ -6,29 +6,30 @@ use std::sync::{Mutex, PoisonError};
 /// Why a stand-in handed a call to its original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// The arguments have another count or another form.
+    /// The number of arguments, including the message, is neither 3 nor 4.
     Arguments,
-    /// The message is of another class, such as a subclass.
+    /// The class of the message is not exactly the class that the stand-in is for.
     Class,
-    /// The buffer is no plain `io.BytesIO`.
+    /// The class of the buffer is not exactly `io.BytesIO`, or the buffer has instance attributes.
     Buffer,
-    /// A method of `ProtocolVersion` was replaced.
+    /// An attribute of `ProtocolVersion` was replaced.
     Replaced,
-    /// The version of the protocol is not known here.
+    /// The protocol version is none of 3, 4 and 5.
     Version,
-    /// The connection's features are of another class.
+    /// The connection's features are not of a class that turbocql knows.
     Features,
-    /// The connection has this feature, whose effect on bodies is not known.
+    /// The connection has a feature whose effect on bodies is not known. The number is the index of
+    /// the feature in the list of such features.
     Unknown(usize),
-    /// A field of the message, or a feature of the connection, has an unusual value.
+    /// A field of the message, or a feature of the connection, is missing or has an unusual value.
     Field(&'static str),
-    /// The parts are too large for a body.
+    /// The message cannot be encoded, mostly because a part is too large.
     Size,
 }
 
 impl Reason {
-    /// The reason as `status()` shows it. `unknown` are the names of the features that are not
-    /// known.
+    /// The reason as `status()` shows it. `unknown` are the names of the features whose effect on
+    /// bodies is not known.
     fn text(self, unknown: &[String]) -> String {
         match self {
             Reason::Arguments => "the arguments of send_body were not the usual".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many calls a stand-in handled natively, and how many it handed to its original.
+/// How many calls a stand-in counts as native, and how many as fallbacks.
 #[derive(Default)]
 pub struct Counts {
     native: AtomicU64,

@@ -1,4 +1,4 @@
-//! Classes of the driver that a stand-in depends on, although it replaces none of their functions.
+//! Classes of the driver on which a stand-in depends, and checks whether they were changed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,13 +8,13 @@ use pyo3::types::PyType;
 
 use crate::ffi::{attribute, version};
 
-/// A class, and a Python function. The function checks whether the attributes that the stand-in
-/// depends on are the driver's own.
+/// A class of the driver, and a Python function. The function checks whether the attributes that a
+/// stand-in depends on are the driver's own.
 pub struct Dependence {
     class: Py<PyType>,
     is_usual: Py<PyAny>,
-    /// The class version of the last check, times two, plus 1 if the attributes were the driver's
-    /// own.
+    /// The class version at the last check, times two, plus 1 if the attributes were the driver's
+    /// own. It is zero before the first check.
     seen: AtomicU64,
 }
 
@@ -23,8 +23,8 @@ impl Dependence {
         Dependence { class, is_usual, seen: AtomicU64::new(0) }
     }
 
-    /// Whether these attributes are the driver's own. They are checked again only after the class
-    /// has changed.
+    /// Whether the attributes that the stand-in depends on are the driver's own. While the class
+    /// has the same nonzero version, they are not checked again.
     pub fn is_as_usual(&self, py: Python<'_>) -> PyResult<bool> {
         let (now, seen) = (version::of(self.class.bind(py)), self.seen.load(Ordering::Relaxed));
         if now != 0 && seen >> 1 == u64::from(now) {

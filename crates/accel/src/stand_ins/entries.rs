@@ -4,11 +4,11 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
-/// Entries of dicts that a plan depends on. The plan is valid while all of them are current.
+/// The dict entries that a plan depends on. The plan is out of date if an entry is not current.
 pub struct Entries(Vec<DictEntry>);
 
-/// An entry of a dict. It is current while the dict still has the same object under the key, or
-/// still lacks the key.
+/// An entry of a dict. The entry is current while the dict still has the same object for the key,
+/// or still lacks the key.
 struct DictEntry {
     dict: Py<PyDict>,
     key: Py<PyAny>,
@@ -16,7 +16,8 @@ struct DictEntry {
     value: Option<Py<PyAny>>,
 }
 
-/// A dict, a key, and the value, as Python code passes them.
+/// A dict, a key, and the value, as Python code passes them. A value of None stands for a missing
+/// key.
 pub type Entry<'py> = (Bound<'py, PyDict>, Py<PyAny>, Option<Py<PyAny>>);
 
 impl Entries {

@@ -1,4 +1,5 @@
-//! `Statement._key_parts_packed`, whose items the setter of `Statement.routing_key` joins.
+//! The stand-in for `Statement._key_parts_packed`. The driver joins the packed parts to a routing
+//! key.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -33,7 +34,7 @@ impl KeyPartsStandIn {
         call::function(this, &this.get().original)
     }
 
-    /// Calls done natively, and calls handed to the original.
+    /// The numbers of native calls and of fallbacks.
     fn counts(&self) -> (u64, u64) {
         self.counts.get()
     }
@@ -59,7 +60,7 @@ impl StandIn for KeyPartsStandIn {
     }
 }
 
-/// Whether `_key_parts_packed` of a statement is the driver's, or the method that stands in for it.
+/// Whether `_key_parts_packed` of a statement is the driver's function, or its stand-in.
 pub fn packs_as_driver(packer: &Py<PyAny>, statement: &Bound<'_, PyAny>) -> bool {
     let py = statement.py();
     let function = statement
@@ -78,14 +79,14 @@ pub fn packed<'py>(
         .transpose()
 }
 
-/// Iterates over packed parts, each packed when the iterator reaches it. The driver has a generator
-/// in its place.
+/// An iterator over packed parts. Each part is packed when the iterator reaches it. The driver's
+/// `_key_parts_packed` returns a generator instead.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct PackedParts {
     /// The driver's `_key_parts_packed`. It packs each part that is not packed natively.
     original: Py<PyAny>,
     statement: Py<PyAny>,
-    /// None while a part is being packed.
+    /// None while `__next__` runs.
     at: Mutex<Option<At>>,
 }
 
@@ -104,7 +105,7 @@ impl PackedParts {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(at) = self.lock().take() else {
-            // The error of a generator.
+            // A generator raises the same error.
             return Err(PyValueError::new_err("generator already executing"));
         };
         let step = match at {
@@ -134,7 +135,8 @@ impl PackedParts {
             return Err(PyValueError::new_err("generator already executing"));
         }
         let before = at.replace(At::End);
-        // Released before the parts are dropped, which may run Python code.
+        // The mutex is unlocked before the parts are dropped, because dropping them may run Python
+        // code.
         drop(at);
         drop(before);
         Ok(())
@@ -166,7 +168,8 @@ impl PackedParts {
         self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `[uint16 length][bytes][0]`. The driver packs a part that is not `bytes`, or raises its error.
+    /// Packs a part as `[uint16 length][bytes][0]`. If the part is not an exact `bytes`, or is too
+    /// long, the driver packs the part or raises its error.
     fn pack<'py>(&self, part: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = part.py();
         if let Ok(exact) = part.cast_exact::<PyBytes>()

@@ -13,10 +13,11 @@ use crate::reading::{Column, Columns, Reading};
 use crate::scalars::{ReadWays, Scalars};
 use turbocql_values::ffi::rows::{Stopped, tuple};
 
-/// The original and its arguments. The iterator calls the original to read the page if the
-/// iterator must fall back.
+/// The original, and what its arguments are made from. When the iterator falls back, it calls the
+/// original to read the page.
 pub struct OriginalCall {
     pub original: Py<PyAny>,
+    /// The class of the message.
     pub message: Py<PyType>,
     /// The position in the body at which the original starts to read.
     pub before: usize,
@@ -24,8 +25,8 @@ pub struct OriginalCall {
     pub metadata: Py<PyAny>,
 }
 
-/// Iterates over the rows of a page. At the first row that is not decoded natively, it falls back
-/// to the driver's rows for the rest of the page.
+/// An iterator over the rows of a page. At the first row that is not decoded natively, the iterator
+/// falls back to the driver's rows for the rest of the page.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct LazyRows {
     original_call: OriginalCall,
@@ -58,8 +59,8 @@ impl LazyRows {
         visit.call(metadata)?;
         visit.call(&self.plan)?;
         visit.call(&self.properties)?;
-        // The GC must not block on the mutex: while another call holds it, the driver's rows are
-        // not visited.
+        // The GC must not block on the mutex. While another call holds the mutex, the driver's rows
+        // are not visited.
         match self.at.try_lock().as_deref() {
             Ok(Some(At::Driver(rows))) => visit.call(rows),
             _ => Ok(()),
@@ -137,7 +138,7 @@ impl LazyRows {
         }
     }
 
-    /// The driver's rows of the page, without those that have been returned already.
+    /// An iterator over the driver's rows of the page. It starts after the first `returned` rows.
     fn by_driver(&self, py: Python<'_>, returned: usize) -> PyResult<Py<PyIterator>> {
         let OriginalCall { original, message, before, types, metadata } = &self.original_call;
         let message = message.bind(py).call1((2,))?;

@@ -14,14 +14,15 @@ use super::dependence::Dependence;
 use crate::ffi::call::{self, StandIn};
 use turbocql_values::calendar::days_of;
 
-/// The deepest nesting of collections that is written natively.
+/// The maximum depth of nested collections that are written natively.
 const DEEPEST: usize = 32;
 
 /// Stands in for `bind_params`, which formats parameters into the text of a statement.
 ///
-/// As the driver does, it looks up each value's function in the encoder's mapping. The literal is
-/// written natively if the function is the driver's own, and the value is of exactly the class that
-/// the function is for. For any other value, the function is called.
+/// As the driver does, the stand-in looks up the function for the value's class in the encoder's
+/// mapping. The default is `cql_encode_object`. If the function is the driver's own, and native
+/// code supports the value, the literal is written natively. Otherwise the stand-in calls the
+/// function. Native code supports no instances of subclasses.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct LiteralsStandIn {
     original: Py<PyAny>,
@@ -56,9 +57,9 @@ enum Kind {
 
 #[pymethods]
 impl LiteralsStandIn {
-    /// `functions` are those of the class `encoder`, by their names. `is_usual` says whether the
-    /// class still has the attributes that the functions call. `classes` are the classes of UUIDs,
-    /// decimals and bound methods.
+    /// `functions` are the functions of the class `encoder`, by name. `is_usual` returns whether
+    /// the methods that these functions call are still the driver's own. `classes` are the classes
+    /// of UUIDs, decimals and bound methods.
     #[new]
     fn new(
         original: Py<PyAny>,
@@ -107,7 +108,7 @@ impl LiteralsStandIn {
         call::function(this, &this.get().original)
     }
 
-    /// Calls done natively, and calls handed to the original.
+    /// The numbers of native calls and of fallbacks.
     fn counts(&self) -> (u64, u64) {
         self.counts.get()
     }
@@ -130,7 +131,7 @@ impl StandIn for LiteralsStandIn {
         else {
             return Ok(None);
         };
-        // A function in the encoder's own dict would shadow the function of its class.
+        // Another attribute in the encoder's dict could shadow a function of the encoder's class.
         if attributes.len() != 1 || !stand_in.encoder.is_as_usual(py)? {
             return Ok(None);
         }
@@ -160,7 +161,7 @@ impl StandIn for LiteralsStandIn {
     }
 }
 
-/// An encoder, and the mapping from classes to functions that it has at the moment.
+/// An encoder, and its current mapping from classes to functions.
 struct Literals<'a, 'py> {
     stand_in: &'a LiteralsStandIn,
     encoder: &'a Bound<'py, PyAny>,
@@ -169,7 +170,8 @@ struct Literals<'a, 'py> {
 
 /// The function that writes a value's literal.
 enum Writer<'py> {
-    /// The driver's own function of this kind, which may also be called.
+    /// The driver's own function for this kind of literal. The function is None if the mapping has
+    /// none for the value's class.
     Own(Kind, Option<Bound<'py, PyAny>>),
     /// Any other function.
     Other(Bound<'py, PyAny>),
@@ -181,7 +183,7 @@ impl<'py> Literals<'_, 'py> {
         Ok(PyTuple::new(self.encoder.py(), literals)?.into_any())
     }
 
-    /// The literal of a parameter: a string, or any object that the program's own function returns.
+    /// The literal of a parameter: a string, or any object that a function of the program returns.
     fn literal(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = value.py();
         match self.writer(value)? {
@@ -217,8 +219,8 @@ impl<'py> Literals<'_, 'py> {
         Ok(Writer::Other(function))
     }
 
-    /// Appends the literal of a value. Returns false, with `out` as it was, if the function must be
-    /// called.
+    /// Appends the literal of a value. Returns false if the function must be called. In that case
+    /// the end of `out` may be a part of a literal, which the caller must remove.
     fn write(
         &self,
         kind: Kind,
@@ -269,7 +271,8 @@ impl<'py> Literals<'_, 'py> {
             Kind::DateTime => Ok(self.write_datetime(value, out)),
             Kind::Date => {
                 let Ok(date) = value.cast_exact::<PyDate>() else { return Ok(false) };
-                // The driver calls `strftime`. Its text for earlier years depends on the platform.
+                // The driver calls `strftime`. Its text for years before 1000 depends on the
+                // platform.
                 if date.get_year() < 1000 {
                     return Ok(false);
                 }
@@ -277,7 +280,7 @@ impl<'py> Literals<'_, 'py> {
                 write!(out, "'{year:04}-{month:02}-{day:02}'").expect("a String takes all");
                 Ok(true)
             }
-            // The driver's own function handles deeper nesting, and raises the error at its limit.
+            // The driver's own function handles deeper nesting, up to Python's recursion limit.
             Kind::Map | Kind::List | Kind::Set if depth >= DEEPEST => Ok(false),
             Kind::Map => self.write_items(pairs(value), '{', '}', true, depth, out),
             Kind::List => self.write_items(sequence(value), '[', ']', false, depth, out),
@@ -311,7 +314,7 @@ impl<'py> Literals<'_, 'py> {
         let seconds = seconds(moment);
         let micros = moment.get_microsecond();
         let millis = if self.stand_in.float_time {
-            // As the driver computes: the sum of two binary64 numbers, truncated.
+            // The driver also adds two binary64 numbers, and truncates the sum.
             (seconds as f64 * 1e3 + f64::from(micros) / 1e3) as i64
         } else {
             seconds * 1000 + i64::from(micros / 1000)
@@ -320,9 +323,11 @@ impl<'py> Literals<'_, 'py> {
         true
     }
 
-    /// Appends a collection. For a map, `items` has keys and values in turn. If the value is of
-    /// another class, `items` is `None`, and the result is false. The items are a copy, because the
-    /// program's own functions may change the collection.
+    /// Appends a collection. `items` are the elements; for a map, the keys and values in turn. The
+    /// items are a copy, because the program's own functions may change the collection.
+    ///
+    /// Returns false if `items` is `None`, because the value is not of a supported class. Also
+    /// returns false if the literal of an item has lone surrogates.
     fn write_items(
         &self,
         items: Option<Vec<Bound<'py, PyAny>>>,
@@ -347,8 +352,8 @@ impl<'py> Literals<'_, 'py> {
     }
 
     /// Appends the literal of an element, or of a map's key or value. `number` is the index of an
-    /// element, whose literal must be a string. Returns false if the literal has lone surrogates,
-    /// which a `String` cannot have.
+    /// element, and `None` for a map. The literal of an element must be a string. Returns false if
+    /// the literal has lone surrogates, which a `String` cannot have.
     fn write_item(
         &self,
         item: &Bound<'py, PyAny>,
@@ -391,7 +396,7 @@ pub fn seconds(moment: &Bound<'_, PyDateTime>) -> i64 {
     i64::from(days_of(moment)) * 86_400 + hour * 3600 + minute * 60 + i64::from(moment.get_second())
 }
 
-/// The keys and values of a dict, in turn.
+/// The keys and values of a dict, in turn; `None` for a value of another class.
 fn pairs<'py>(value: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
     let map = value.cast_exact::<PyDict>().ok()?;
     Some(map.iter().flat_map(|(key, value)| [key, value]).collect())

@@ -1,4 +1,4 @@
-//! Functions of the driver's module `cassandra.marshal`.
+//! The stand-ins for functions of the driver's module `cassandra.marshal`.
 
 use std::convert::Infallible;
 
@@ -17,10 +17,10 @@ use super::counts::Counts;
 use super::writes::Writes;
 use crate::ffi::call::{self, StandIn};
 
-/// The most bytes that a number of 64 bits takes as a vint.
+/// The maximum size in bytes of a vint that encodes a number of 64 bits.
 const LONGEST_VINT: usize = 9;
 
-/// Stands in for a function that packs or unpacks a number, or several.
+/// Stands in for a function that packs or unpacks one number or several numbers.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct MarshalStandIn {
     original: Py<PyAny>,
@@ -96,7 +96,7 @@ impl MarshalStandIn {
         call::function(this, &this.get().original)
     }
 
-    /// Calls done natively, and calls handed to the original.
+    /// The numbers of native calls and of fallbacks.
     fn counts(&self) -> (u64, u64) {
         self.counts.get()
     }
@@ -193,7 +193,7 @@ fn pack_uvint<'py>(number: &Bound<'py, PyAny>) -> Answer<'py> {
     packed.map(|packed| Some(packed.into_any()))
 }
 
-/// A tuple: the number, and how many of the bytes it takes.
+/// Returns a tuple of the number and its size in bytes.
 fn unpack_uvint<'py>(py: Python<'py>, bytes: &[u8]) -> Answer<'py> {
     let mut reader = Reader::new(bytes);
     let Ok(number) = reader.unsigned_vint() else { return Ok(None) };
@@ -201,7 +201,7 @@ fn unpack_uvint<'py>(py: Python<'py>, bytes: &[u8]) -> Answer<'py> {
     Ok(Some((number, length).into_pyobject(py)?.into_any()))
 }
 
-/// A number of a fixed width; None if there are more or fewer bytes.
+/// Unpacks a number of a fixed width; returns None if there are more or fewer bytes.
 #[inline]
 fn unpack_number<'py>(py: Python<'py>, number: Number, bytes: &[u8]) -> Answer<'py> {
     let unpacked = match number {

@@ -1,4 +1,4 @@
-//! The stand-ins, one per replaced function of the driver.
+//! The stand-ins, which do the work of functions of the driver.
 
 pub mod bind;
 pub mod body;

@@ -43,7 +43,8 @@ impl StandIn for NamedStandIn {
         make::record(class.bind(this.py()), &mut values).map(Some)
     }
 
-    /// The class itself, which raises the error for a wrong number of values.
+    /// The class itself. It accepts values by name, and raises the error for a wrong number of
+    /// values.
     fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
         &this.get().class
     }

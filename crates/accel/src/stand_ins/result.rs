@@ -23,10 +23,10 @@ use turbocql_values::ffi::bytes;
 use turbocql_values::ffi::rows::{Stopped, tuples};
 
 /// The maximum number of buckets in the cache of plans. A bucket has the plans for one fingerprint
-/// of a result's description, or for one of the driver's lists of columns. While the cache has
-/// 16,384 buckets, it learns no new plan.
+/// of a result's description, or for one of the driver's lists of columns. A cache with 16,384
+/// buckets is full: it learns no new plan before it is cleared.
 const MAX_BUCKETS: usize = 16_384;
-/// When 65,536 pages have found no plan in a full cache, the cache is cleared.
+/// When 65,536 pages have found no plan in a full cache, the next such page clears the cache.
 const MAX_UNKNOWN: u64 = 4 * MAX_BUCKETS as u64;
 /// The maximum number of plans in one bucket. The plans are ordered, the most recently used first.
 const MAX_IN_BUCKET: usize = 16;
@@ -48,13 +48,14 @@ enum Shape {
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct ResultStandIn {
     original: Py<PyAny>,
-    /// Only instances of exactly this class are taken: a subclass may read pages differently.
+    /// Only instances of exactly this class are handled natively: a subclass may read pages
+    /// differently.
     class: Py<PyType>,
     /// A function that makes the `ResultPlan` of a list of columns.
     compile: Py<PyAny>,
-    /// A function that takes an encryption policy and a list of columns. It returns a sequence: for
-    /// each column, None or (description, `decrypt`, reader). The function returns None instead of
-    /// a sequence if the original must read the page.
+    /// A function with two parameters, an encryption policy and a list of columns. It returns a
+    /// sequence: for each column, None or (description, `decrypt`, reader). The function returns
+    /// None instead of a sequence if the original must read the page.
     encrypted: Py<PyAny>,
     properties: Py<ReadWays>,
     /// Whether a null within a collection is left to the original.
@@ -66,7 +67,7 @@ pub struct ResultStandIn {
     cache: Mutex<Plans>,
     counts: Counts,
     learned: AtomicU64,
-    /// Addresses of the driver's column lists that were seen at least once.
+    /// Addresses of the driver's column lists that were seen since the set was last cleared.
     seen: Mutex<HashSet<u64>>,
     /// The number of pages that found no plan since the cache became full.
     unknown: AtomicU64,
@@ -114,7 +115,7 @@ impl ResultStandIn {
         call::function(this, &this.get().original)
     }
 
-    /// Calls done natively, and calls handed to the original.
+    /// The numbers of native calls and of fallbacks.
     fn counts(&self) -> (u64, u64) {
         self.counts.get()
     }
@@ -128,7 +129,7 @@ impl ResultStandIn {
 /// The size of a result's kind in bytes. The driver reads the kind before it calls the method.
 const KIND: usize = 4;
 
-/// The arguments of a call, and the body and position of its buffer.
+/// The arguments of a call, the body in the buffer `reader`, and the position of the buffer.
 struct Call<'a, 'py> {
     message: &'a Bound<'py, PyAny>,
     reader: &'a Bound<'py, PyAny>,
@@ -201,9 +202,9 @@ impl ResultStandIn {
         drop(last);
     }
 
-    /// Whether to learn a plan from this page. No plan is learned while the cache is full. For a
-    /// result without a description, none is learned when the driver's list of columns is seen for
-    /// the first time.
+    /// Whether to learn a plan from this page. For a result without a description, the driver's
+    /// list of columns must have been seen before. A full cache learns no plan, but is cleared
+    /// after `MAX_UNKNOWN` pages that found no plan.
     fn is_worth_it(&self, head: &Head<'_>, bucket: u64) -> bool {
         if !head.is_described() {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -249,7 +250,7 @@ impl ResultStandIn {
             let Ok(list) = metadata.cast_exact::<PyList>() else { return Ok(result) };
             (PlanKey::ColumnList(list.clone().unbind()), (*metadata).clone())
         };
-        // The page has been read, so an error of `compile` is ignored: there is just no plan.
+        // The page has been read, so an `Exception` of `compile` is ignored, and no plan is cached.
         match self.compile.bind(py).call1((columns,)) {
             Ok(plan) => self.keep(bucket, key, plan.cast_into::<ResultPlan>()?.unbind()),
             Err(error) if error.is_instance_of::<PyException>(py) => {}
@@ -398,7 +399,7 @@ impl StandIn for ResultStandIn {
         if !reader.get_type().is(python::bytes_io(py)?) {
             return Ok(None);
         }
-        // `BytesIO.getvalue` returns the `bytes` that it was made from, without a copy.
+        // `BytesIO.getvalue` returns the `bytes` that the buffer was made from, without a copy.
         let Ok(position) = reader.call_method0(pyo3::intern!(py, "tell")) else {
             return Ok(None);
         };
@@ -409,15 +410,15 @@ impl StandIn for ResultStandIn {
         let Ok(position) = position.extract::<usize>() else { return Ok(None) };
         let call = Call { message, reader, version, types, metadata, policy, body, position };
         let body = call.body.clone();
-        // The body may begin with other fields, such as warnings.
+        // The body may have fields before the result, such as warnings.
         let from = position.checked_sub(KIND);
         let Some(result) = from.and_then(|from| body.as_bytes().get(from..)) else {
             return Ok(None);
         };
         let Ok(head) = Head::parse(result) else { return Ok(None) };
-        // Two unusual results are left to the original. If a result without a description has a
-        // metadata id, the driver does not read the id. If a result has a width of 0, the driver
-        // uses its own list of columns, even if the result has a description.
+        // Two kinds of unusual results are left to the original. If a result without a description
+        // has a metadata id, the driver does not read the id. If a result has no columns, the
+        // driver uses the list `metadata`, even if the result has a description.
         if !head.is_described() && head.metadata_id().is_some() || head.width() == 0 {
             return Ok(None);
         }

@@ -12,7 +12,7 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyList;
 use turbocql_codec::message::result::Description;
 
-/// How rows of one list of columns become values.
+/// How rows with one list of columns become values.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct ResultPlan {
     pub epoch: u64,
@@ -30,7 +30,7 @@ pub struct ResultPlan {
 
 #[pymethods]
 impl ResultPlan {
-    /// `columns` are the readers of the columns. With None, the original reads every page.
+    /// `columns` are the readers of the columns. If it is None, the original reads every page.
     #[new]
     fn new(
         metadata: &Bound<'_, PyList>,
@@ -42,7 +42,7 @@ impl ResultPlan {
         if columns.is_some() && widths.len() != all().count() {
             return Err(PyValueError::new_err("there must be one width per column"));
         }
-        // A copy: the program may change the message's own list.
+        // The list is copied, because the program may change the message's list.
         let metadata = metadata.get_slice(0, metadata.len()).unbind();
         let (atomic, has_udts) =
             (all().all(ValueReader::is_atomic), all().any(ValueReader::has_udts));
@@ -51,7 +51,7 @@ impl ResultPlan {
         Ok(ResultPlan { epoch: epoch(), metadata, columns, widths, atomic, has_udts, entries })
     }
 
-    /// The reader of the first column.
+    /// The reader of the first column; None if the plan has no readers.
     #[getter]
     fn reader(&self, py: Python<'_>) -> Option<Py<ValueReader>> {
         self.columns.as_ref()?.first().map(|reader| reader.clone_ref(py))
@@ -89,15 +89,14 @@ impl ResultPlan {
     }
 }
 
-/// The key of a plan in its bucket. A bucket is an entry of [`Plans`]: all plans with the same
-/// `u64`. A search finds the bucket by that number, then compares the result with each key in the
-/// bucket.
+/// The key of a plan in its bucket. A bucket contains all plans with the same `u64` in [`Plans`]. A
+/// search finds the bucket by this number. It then compares the result with the keys in the bucket.
 pub enum PlanKey {
     Described(Description),
     /// The driver's list of columns, for a result without a description.
     ColumnList(Py<PyList>),
 }
 
-/// Plans by the fingerprint of the columns' description, or by the address of the driver's list of
-/// columns.
+/// Buckets of plans, by the fingerprint of the columns' description, or by the address of the
+/// driver's list of columns.
 pub type Plans = HashMap<u64, Vec<(PlanKey, Py<ResultPlan>)>>;

@@ -15,12 +15,12 @@ use turbocql_values::ffi::bytes;
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct SegmentStandIn {
     original: Py<PyAny>,
-    /// Only instances of exactly this class are taken: a subclass may override any step.
+    /// Only instances of exactly this class are handled natively: a subclass may override a step.
     class: Py<PyType>,
     kind: Kind,
-    /// The class of the buffers that are taken. Such a buffer can seek back after a read.
+    /// The only class of buffers that is handled natively. Such a buffer can seek back after a read.
     buffer: Py<PyType>,
-    /// The driver's class of the result; None for `encode`, which returns nothing.
+    /// The driver's class of the results; None for `encode`, which returns nothing.
     decoded_class: Option<Py<PyType>>,
     counts: Counts,
 }
@@ -57,13 +57,13 @@ impl SegmentStandIn {
         call::function(this, &this.get().original)
     }
 
-    /// Calls done natively, and calls handed to the original.
+    /// The numbers of native calls and of fallbacks.
     fn counts(&self) -> (u64, u64) {
         self.counts.get()
     }
 }
 
-/// The compression functions of a codec.
+/// The compression functions of a codec, and the format of its segments.
 struct Compression<'py> {
     format: Format,
     compressor: Bound<'py, PyAny>,
@@ -71,8 +71,8 @@ struct Compression<'py> {
 }
 
 impl<'py> Compression<'py> {
-    /// None if the codec has other instance attributes than its two compression functions: such an
-    /// attribute may shadow a method of the codec.
+    /// None unless the codec's instance attributes are exactly its two compression functions.
+    /// Another attribute may shadow a method of the codec.
     fn of(codec: &Bound<'py, PyAny>) -> PyResult<Option<Compression<'py>>> {
         let py = codec.py();
         let attributes = codec.getattr(pyo3::intern!(py, "__dict__"))?;
@@ -91,8 +91,8 @@ impl<'py> Compression<'py> {
         Ok(Some(Compression { format, compressor, decompressor }))
     }
 
-    /// Makes one segment. If the compressor's result is not an exact `bytes`, the inner `Err` has
-    /// that result.
+    /// Makes one segment. If the compressor's result is not an exact `bytes`, the inner `Err`
+    /// contains the compressor's result.
     fn segment(
         &self,
         payload: &Bound<'py, PyBytes>,
@@ -102,8 +102,8 @@ impl<'py> Compression<'py> {
         if self.format == Format::Plain {
             return written(py, self.format, plain, 0, is_self_contained).map(Ok);
         }
-        // The first four bytes of the compressor's result are the uncompressed length. They are not
-        // sent, because the header has this length.
+        // The first four bytes of the compressor's result are the uncompressed length. These bytes
+        // are not sent, because the header has this length.
         let compressor_result = self.compressor.call1((payload,))?;
         let compressor_result = match compressor_result.cast_into_exact::<PyBytes>() {
             Ok(compressor_result) => compressor_result,
@@ -136,7 +136,8 @@ fn written<'py>(
     segment.ok_or_else(|| PyRuntimeError::new_err("a segment was not filled to its length"))
 }
 
-/// Reads `count` bytes of a buffer. If the buffer has fewer, seeks back and returns None.
+/// Reads `count` bytes of a buffer. If the buffer has fewer, seeks back and returns None. Also
+/// returns None if `read` does not return an exact `bytes`.
 fn read<'py>(buffer: &Bound<'py, PyAny>, count: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = buffer.py();
     let data = buffer.call_method1(pyo3::intern!(py, "read"), (count,))?;
@@ -154,8 +155,8 @@ fn back(buffer: &Bound<'_, PyAny>, count: usize) -> PyResult<()> {
 }
 
 impl SegmentStandIn {
-    /// Writes the segments. Returns whether all of them were made natively, or None if nothing was
-    /// written.
+    /// Writes a message as segments. Returns whether all segments were made natively, or None if
+    /// nothing was written.
     fn encode(
         codec: &Bound<'_, PyAny>,
         buffer: &Bound<'_, PyAny>,
@@ -180,7 +181,7 @@ impl SegmentStandIn {
         Ok(Some(all))
     }
 
-    /// Writes one segment. Returns false if the driver's `_encode_segment` wrote it.
+    /// Writes one segment. Returns false if the driver's `_encode_segment` wrote the segment.
     fn encode_segment<'py>(
         codec: &Bound<'py, PyAny>,
         buffer: &Bound<'py, PyAny>,
@@ -196,8 +197,9 @@ impl SegmentStandIn {
                     return Ok(true);
                 }
                 Err(odd) => {
-                    // The driver's function handles this result. It is called on a second codec,
-                    // whose compressor returns this result, so that nothing is compressed twice.
+                    // The driver's `_encode_segment` handles a result that is not an exact `bytes`.
+                    // It is called on a second codec, whose compressor returns `odd`, so that
+                    // nothing is compressed twice.
                     let odd = odd.unbind();
                     let compressor =
                         PyCFunction::new_closure(py, None, None, move |arguments, _| {

@@ -18,11 +18,11 @@ use crate::switch::epoch;
 use turbocql_values::classes::cql_type::CqlType_;
 use turbocql_values::plan::HostPlan;
 
-/// How values of one class of the driver become bytes, and bytes become values.
+/// How values of one type class of the driver become bytes, and how bytes become values.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct TypePlan {
-    /// The address of the class. The class owns the plan in an attribute, so the class outlives the
-    /// plan.
+    /// The address of the class that the plan is for. A subclass inherits the attribute that has
+    /// the plan, so `plan_of_class` compares this address with that of the class.
     class: usize,
     epoch: u64,
     /// None if the original serializes all values.
@@ -73,7 +73,7 @@ impl TypePlan {
     }
 
     /// The reader; `None` if the original deserializes the values, or if an entry that the reader
-    /// depends on was replaced.
+    /// depends on is not current.
     pub fn reader(&self, py: Python<'_>) -> Option<&ValueReader> {
         self.reader.as_ref().map(Py::get).filter(|_| self.entries.are_current(py))
     }
@@ -118,7 +118,7 @@ impl SerializeStandIn {
         call::function(this, &this.get().original)
     }
 
-    /// Calls done natively, and calls handed to the original.
+    /// The numbers of native calls and of fallbacks.
     fn counts(&self) -> (u64, u64) {
         self.counts.get()
     }
@@ -164,23 +164,23 @@ impl StandIn for SerializeStandIn {
 }
 
 thread_local! {
-    /// The address of a value that was refused a moment ago, and for which the driver's `serialize`
-    /// is being called: it is not tried again. Zero if there is none.
+    /// The address of the value that the codec has just refused; zero if there is none. The
+    /// driver's `serialize` is then called for this value, and native code does not try again.
     static REFUSED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Says that the codec has refused a value, whose type's `serialize` will be called next.
+/// Records that the codec has refused a value. The caller calls `serialize` of the type next.
 pub fn was_refused(value: &Bound<'_, PyAny>) {
     REFUSED.set(value.as_ptr() as usize);
 }
 
-/// Says that the call of `serialize` is over.
+/// Records that the call of `serialize` is over.
 pub fn forget_refused() {
     REFUSED.set(0);
 }
 
-/// Whether the codec has just refused this value. True only once, because `serialize` may call
-/// itself for a part that is the same object.
+/// Whether the codec has just refused this value. Every call forgets the refused value, because
+/// `serialize` may call itself for a part that is the same object.
 fn is_refused(value: &Bound<'_, PyAny>) -> bool {
     let refused = REFUSED.get();
     if refused != 0 {

@@ -10,15 +10,15 @@ use crate::ffi::call::{self, StandIn};
 ///
 /// The callback refers to the request, and the request refers to the timer. Because of this cycle,
 /// only the GC can free a request that was answered. The driver's queue of timers can keep the
-/// request alive even longer. Without the callback, the request is freed with the last reference to
-/// it.
+/// request alive even longer. Without the callback, the request is freed when the last reference to
+/// the request is dropped.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct TimerStandIn {
     original: Py<PyAny>,
-    /// Only instances of exactly this class are taken: a subclass may need its callback.
+    /// Only instances of exactly this class are handled natively: a subclass may need its callback.
     class: Py<PyType>,
-    /// A function that does nothing. It replaces the callback, because another thread may be about
-    /// to call the timer's callback.
+    /// A function that does nothing. It replaces the callback instead of None, because another
+    /// thread may be about to call the timer's callback.
     nothing: Py<PyAny>,
     counts: Counts,
 }
@@ -35,7 +35,7 @@ impl TimerStandIn {
         call::function(this, &this.get().original)
     }
 
-    /// Calls done natively, and calls handed to the original.
+    /// The numbers of native calls and of fallbacks.
     fn counts(&self) -> (u64, u64) {
         self.counts.get()
     }

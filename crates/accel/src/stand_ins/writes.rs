@@ -10,7 +10,7 @@ use turbocql_values::plan::HostPlan;
 use crate::convert::{ByClass, refused, text};
 use crate::ffi::dialect::{Converting, Driver};
 
-/// How a driver writes timestamps and nulls in collections. Drivers differ in both.
+/// How a driver writes timestamps, and how it writes nulls in collections. Drivers differ in both.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
     /// Timestamps and nulls are as the protocol describes them.
@@ -31,11 +31,11 @@ impl Writes {
         }
     }
 
-    /// The bytes of a value; `None` if the original must serialize it.
+    /// The bytes of a value; `None` if the original must serialize the value.
     ///
     /// # Errors
-    /// An exception of the value's own code that is not an `Exception`, such as
-    /// `KeyboardInterrupt`.
+    /// An exception such as `KeyboardInterrupt`, which is not an `Exception`, from Python code that
+    /// a conversion called.
     #[inline]
     pub fn bytes<'py>(
         self,
@@ -50,7 +50,8 @@ impl Writes {
         if bytes.is_some() { Ok(bytes) } else { self.converted(plan, value) }
     }
 
-    /// The bytes of a value of another class than the built-in ones that are usual for the type.
+    /// The bytes of a value that the quick path has refused, for example because of its class;
+    /// `None` if the original must serialize the value.
     #[cold]
     fn converted<'py>(
         self,
@@ -58,7 +59,7 @@ impl Writes {
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let bytes = match (plan, self) {
-            // One copy of the bytes less.
+            // This function copies the bytes once less than the general one.
             (Plan::Blob, _) => text::bytes_of(plan, value),
             (_, Writes::Protocol) => {
                 encode::bytes_converted::<Converting<ByClass, false, false>>(plan, value)

@@ -28,7 +28,7 @@ pub enum Method {
     ToDatabase,
 }
 
-/// Validation raises an error for a collection of more elements than this.
+/// The driver's validation raises an error for a collection of more elements than this.
 const MAX_ELEMENTS: usize = 65_535;
 
 impl Values {
@@ -52,8 +52,8 @@ impl Values {
     }
 
     /// Does the work of the method; `None` if the method must be called. The only code of the
-    /// program that may run is the hashing and comparison of elements. It could change a set or a
-    /// map, so the elements of these are copied out first.
+    /// program that may run is the hashing and comparison of elements. Such code could change a set
+    /// or a map, so the elements of sets and maps are copied first.
     fn natively<'py>(
         &self,
         column: &Column,
@@ -135,7 +135,7 @@ impl Values {
         let py = value.py();
         let is_validated = matches!(method, Method::Validate);
         let element_value = |column: &Column, value: &Bound<'py, PyAny>| {
-            // The driver refuses a null with `None in value`, which may call an element's `__eq__`.
+            // The driver looks for a null by `None in value`, which may call an element's `__eq__`.
             if is_validated && value.is_none() {
                 return Ok(None);
             }
@@ -186,14 +186,15 @@ impl Values {
         }
     }
 
-    /// Returns what `copy.deepcopy` makes of a value. A value that cannot change is not copied.
+    /// Returns a copy of a value, as `copy.deepcopy` makes it. A value that cannot change is
+    /// returned as it is.
     pub fn copied<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = value.py();
         if self.is_immutable(value) {
             return Ok(value.clone());
         }
         if let Ok(set) = value.cast_exact::<PySet>() {
-            // All items are taken before any is added. Adding an item may call a `__hash__` in
+            // All items are collected before any is added. Adding an item may call a `__hash__` in
             // Python, and then another thread may change the set.
             let items: Vec<_> = set.iter().collect();
             if items.iter().all(|item| self.is_immutable(item)) {
@@ -239,7 +240,8 @@ fn is_true(py: Python<'_>) -> Bound<'_, PyAny> {
     PyBool::new(py, true).to_owned().into_any()
 }
 
-/// Milliseconds since the epoch as the driver computes them, in binary64.
+/// Milliseconds since the epoch as the driver computes them, in binary64; `None` if the driver must
+/// convert the value.
 fn millis<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
     /// Binary64 represents all smaller integers exactly. A larger integer would be rounded before
     /// the division, and the quotient again.

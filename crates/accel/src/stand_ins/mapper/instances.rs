@@ -1,4 +1,4 @@
-//! Instances of models: made, validated, and marked as saved.
+//! Makes and validates instances of models, and marks them as saved.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PySet};
@@ -33,7 +33,7 @@ impl<'py> Manager<'py> {
         let py = self.0.py();
         let differs = |from: &Bound<'py, PyAny>| {
             let value = self.value()?;
-            // This avoids the comparison of a UUID, which is Python code.
+            // `UUID.__eq__` is Python code. This branch avoids the call.
             if from.is_none() && values.is_immutable(&value) {
                 return Ok(!value.is_none());
             }
@@ -60,7 +60,7 @@ impl<'py> Manager<'py> {
     }
 }
 
-/// Whether a column has a default, as its property `has_default` says.
+/// Returns whether the column's property `has_default` is true.
 pub fn has_default(column: &Column, py: Python<'_>) -> PyResult<bool> {
     if column.calls_default {
         let answer = column.column.bind(py).getattr(pyo3::intern!(py, "has_default"))?;
@@ -70,7 +70,8 @@ pub fn has_default(column: &Column, py: Python<'_>) -> PyResult<bool> {
     Ok(default.is_some_and(|default| !default.is_none()))
 }
 
-/// The default of a column, made anew if it is a function; `None` if the column has none.
+/// The default of a column; `None` if the column has no default. A default that is a function is
+/// called.
 pub fn default_of<'py>(column: &Column, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
     if column.calls_default && !has_default(column, py)? {
         return Ok(None);
@@ -78,7 +79,7 @@ pub fn default_of<'py>(column: &Column, py: Python<'py>) -> PyResult<Option<Boun
     made_default(column, py)
 }
 
-/// What the column's method `get_default` returns.
+/// Returns what the column's method `get_default` returns.
 fn made_default<'py>(column: &Column, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
     if column.calls_default {
         return column.column.bind(py).call_method0(pyo3::intern!(py, "get_default")).map(Some);
@@ -101,8 +102,8 @@ pub fn is_null(column: &Column, value: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 impl Mapper {
-    /// The managers of an instance's values, in the order of the plan's columns; `None` if one is
-    /// not of the driver's class.
+    /// The managers of an instance's values, in the order of the plan's columns. `None` if the
+    /// instance's columns or managers are not as the plan expects.
     pub fn managers<'py>(
         &self,
         plan: &Plan,
@@ -158,7 +159,8 @@ impl Mapper {
             return Ok(None);
         }
         for column in &plan.columns {
-            // The function behind a default is called even if it is not needed, as in the driver.
+            // As in the driver, a default that is a function is called even if there is an
+            // argument.
             let default = default_of(column, py)?;
             let argument = match named {
                 Some(named) => named.get_item(&column.name)?,
@@ -233,7 +235,8 @@ impl Mapper {
     }
 }
 
-/// Whether [`Manager::is_changed`] would run no code of the program, so that it need not be called.
+/// Whether a call of [`Manager::is_changed`] can be left out. The call would run no code of the
+/// program, except perhaps code that tests or compares values.
 fn is_quiet(
     values: &Values,
     manager: &Manager<'_>,

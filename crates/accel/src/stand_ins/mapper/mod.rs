@@ -1,5 +1,5 @@
-//! The stand-ins for functions of the driver's object mapper, `cassandra.cqlengine`: instances of
-//! models, their values, and the statements that save them.
+//! The stand-ins for functions of the driver's object mapper, `cassandra.cqlengine`. The functions
+//! make, validate and save instances of models.
 
 mod convert;
 mod instances;
@@ -29,8 +29,8 @@ const MAX_MODELS: usize = 256;
 /// A plan is made when a model is seen for the third time: for a class that a program makes for a
 /// single query, a plan costs more than it saves.
 const OFTEN: u32 = 3;
-/// A model that cannot be planned is planned again after so many calls: a class of its columns may
-/// have changed.
+/// After this many calls for a model without a plan, planning is tried again, because a class of
+/// the model's columns may have changed.
 const UNFIT_CALLS: u32 = 256;
 
 /// The state that the stand-ins of the mapper share.
@@ -51,21 +51,21 @@ pub struct Mapper {
     no_size: Py<PyAny>,
     /// The module `cassandra.cqlengine.connection`.
     connection: Py<PyAny>,
-    /// Sets the options of a query set on an instance, and saves the instance.
+    /// A function that sets the options of a query set on an instance, and saves the instance.
     save_with_options: Py<PyAny>,
     /// The driver's `protect_name`.
     protect_name: Py<PyAny>,
     /// `logging.Logger`.
     logger: Py<PyType>,
-    /// Classes of the driver whose methods the stand-ins replace, or whose work they do without a
-    /// call. If such a class has been changed, the driver does the work.
+    /// Classes of the driver whose methods the stand-ins replace, or imitate without calling them.
+    /// If such a method was replaced by other code, the driver does the work.
     depends: Vec<Dependence>,
     planner: Py<PyAny>,
-    /// The plans, by the address of the model's class.
+    /// The states of the models' plans, by the address of the model's class.
     plans: Mutex<HashMap<usize, PlanState>>,
 }
 
-/// Classes of the driver, and `logging.Logger`. Extracted from a tuple.
+/// Classes of the driver, and `logging.Logger`, from a tuple.
 #[derive(FromPyObject)]
 struct DriverClasses {
     #[pyo3(item(0))]
@@ -98,8 +98,8 @@ struct Functions {
     protect_name: Py<PyAny>,
 }
 
-/// The classes that must be as the driver has defined them, and a function that checks this; from a
-/// tuple.
+/// Classes that must be as the driver has defined them, and a function that checks this condition;
+/// from a tuple.
 #[derive(FromPyObject)]
 struct Dependences {
     #[pyo3(item(0))]
@@ -113,10 +113,11 @@ struct Dependences {
 enum PlanState {
     /// The model was seen this many times.
     Seen(u32),
-    /// The plan does not keep the model's class alive. Another class at the same address has a
-    /// different version.
+    /// The model has this plan, which does not keep the model's class alive. Another class at the
+    /// same address has a different version.
     Planned(Arc<Plan>),
-    /// The version of a model that cannot be planned, and the calls since it was last tried.
+    /// The class version at the last failed attempt to plan the model, and the number of calls
+    /// since that attempt.
     Unfit(u32, u32),
 }
 
@@ -126,9 +127,9 @@ impl Mapper {
     /// `values` are `uuid.UUID`, `decimal.Decimal` and `copy.deepcopy`. `classes` are
     /// `BaseValueManager`, `InsertStatement`, `AssignmentClause`, `SimpleStatement` and
     /// `logging.Logger`. `defaults` are the driver's defaults for a timeout and a page size.
-    /// `functions` are one that saves an instance with the options of a query set, and the driver's
-    /// `protect_name`. `depends` are classes, and a function that checks whether they are as the
-    /// driver has defined them.
+    /// `functions` are a function that saves an instance with the options of a query set, and the
+    /// driver's `protect_name`. `depends` are classes, and a function that checks whether these
+    /// classes are as the driver has defined them.
     #[new]
     fn new(
         planner: Bound<'_, PyAny>,
@@ -184,7 +185,8 @@ impl Mapper {
                 let mut all = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
                 let replaced = all.insert(key, entry);
                 drop(all);
-                // Another thread may have planned the model meanwhile: a class may have a finalizer.
+                // Another thread may have planned the model meanwhile. Dropping a plan may run
+                // finalizers, and their code may lock the mutex.
                 drop(replaced);
                 return Ok(None);
             }
@@ -194,8 +196,8 @@ impl Mapper {
         };
         let entry = if seen < OFTEN { Some(PlanState::Seen(seen)) } else { self.make_plan(class)? };
         let mut all = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        // Dropped after the mutex is unlocked: a plan owns Python objects, whose finalizers may run
-        // code that locks it.
+        // The plans are dropped after the mutex is unlocked. A plan owns Python objects, and their
+        // finalizers may run code that locks the mutex.
         let dropped =
             if all.len() >= MAX_MODELS { std::mem::take(&mut *all) } else { HashMap::new() };
         let plan = match &entry {
@@ -215,7 +217,7 @@ impl Mapper {
         let description = match self.planner.bind(py).call1((class,)) {
             Ok(description) if !description.is_none() => description,
             Ok(_) => return Ok(Some(unfit())),
-            // For example, a RecursionError for types that are nested very deep.
+            // For example, deeply nested types raise a RecursionError.
             Err(error) if error.is_instance_of::<PyException>(py) => return Ok(Some(unfit())),
             Err(interrupt) => return Err(interrupt),
         };
@@ -286,7 +288,7 @@ impl MapperStandIn {
         call::function(this, &this.get().original)
     }
 
-    /// Calls done natively, and calls handed to the original.
+    /// The numbers of native calls and of fallbacks.
     fn counts(&self) -> (u64, u64) {
         self.counts.get()
     }

@@ -1,4 +1,5 @@
-//! Plans of models and their columns. A plan says which of their methods are the driver's own.
+//! Plans of models and their columns. A plan says which methods of the model and its columns are
+//! the driver's own.
 
 use std::sync::Mutex;
 
@@ -7,14 +8,15 @@ use pyo3::types::{PyDict, PyString, PyType};
 
 use crate::ffi::version;
 
-/// How a method of a column treats a value of exactly the class that it is for.
+/// How native code does the work of a column's method.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Conversion {
     /// The method is called.
     Call,
     /// Returns every value as it is.
     Same,
-    /// Returns every value as it is; `None` only where the column does not require a value.
+    /// Returns every value as it is, except that the method is called for `None` if the column
+    /// requires a value.
     Checked,
     Text,
     Int,
@@ -22,9 +24,10 @@ pub enum Conversion {
     Bool,
     Float,
     Decimal,
-    /// A datetime as it is.
+    /// Returns a datetime or `None` as it is.
     DateTime,
-    /// Milliseconds since the epoch, of a datetime without a time zone.
+    /// Returns milliseconds since the epoch for a datetime without a time zone, and `None` as it
+    /// is.
     Millis,
     Set(Null),
     List(Null),
@@ -34,10 +37,11 @@ pub enum Conversion {
 /// How a method of a collection's column converts `None`.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Null {
-    /// An empty collection.
+    /// The method returns an empty collection.
     Empty,
+    /// The method returns `None`.
     None,
-    /// Like [`Conversion::Checked`].
+    /// `None` is converted as by [`Conversion::Checked`].
     Checked,
 }
 
@@ -80,18 +84,20 @@ pub struct Column {
     pub validate: Conversion,
     pub to_python: Conversion,
     pub to_database: Conversion,
-    /// The column of the elements; for a map, the columns of the keys and of the values.
+    /// The columns of a collection's elements. A map has one for its keys and one for its values.
     pub inner: Vec<Column>,
-    /// Whether the column is a collection: `None` becomes an empty one.
+    /// Whether the column is a set, list or map. Then `to_python` converts `None` too.
     pub is_container: bool,
-    /// Whether the column is a map. Its removed keys are deleted one by one.
+    /// Whether the column is a map. The driver deletes removed keys of a map one by one.
     pub is_map: bool,
     /// Whether an empty value counts as null.
     pub empty_is_null: bool,
     /// Whether the model's attribute of this name is the driver's descriptor, and the class of the
-    /// column uses the driver's value manager, name and test for null.
+    /// column has the driver's methods for value manager, name and null. Always true for a column
+    /// of elements.
     pub is_usual: bool,
-    /// Whether `has_default` and `get_default` of the column are called: they are not the driver's.
+    /// Whether `has_default` and `get_default` of the column are called, because at least one of
+    /// them is not the driver's.
     pub calls_default: bool,
 }
 
@@ -106,7 +112,7 @@ struct MethodsDescription {
     to_database: String,
 }
 
-/// From a tuple; see the fields of [`Column`].
+/// Some fields of [`Column`], from a tuple.
 #[derive(FromPyObject)]
 struct ColumnFlags {
     #[pyo3(item(0))]
@@ -178,25 +184,26 @@ impl Column {
     }
 }
 
-/// The last written name of a model's table, and the names that it was made from.
+/// The last written name of a model's table, and the names of keyspace and table that it contains.
 pub struct TableName {
     pub keyspace: Py<PyString>,
     pub table: Py<PyString>,
     pub written: Py<PyString>,
 }
 
-/// A model's columns, in their order.
+/// The plan of a model.
 pub struct Plan {
     version: u32,
     columns_of_class: Py<PyDict>,
+    /// The model's columns, in order.
     pub columns: Vec<Column>,
     /// The indexes of the primary key's columns.
     pub primary: Vec<usize>,
     /// The indexes of the clustering key's columns.
     pub clustering: Vec<usize>,
     pub table: Mutex<Option<TableName>>,
-    /// Whether all columns are usual, and the methods of the model whose work the stand-ins do
-    /// without a call are the driver's own.
+    /// Whether all columns are usual, and no method of the model that the stand-ins imitate was
+    /// overridden or replaced.
     pub is_usual: bool,
 }
 
@@ -232,7 +239,7 @@ impl Plan {
         })
     }
 
-    /// The model's columns, in the driver's dict.
+    /// The driver's dict of the model's columns.
     pub fn columns_of_class<'py>(&self, py: Python<'py>) -> &Bound<'py, PyDict> {
         self.columns_of_class.bind(py)
     }
@@ -242,11 +249,12 @@ impl Plan {
         self.columns_of_class.bind(name.py()).contains(name)
     }
 
-    /// Whether the model and its columns are as they were when the plan was made.
+    /// Whether the plan is up to date: the model's class, its columns and their classes are
+    /// unchanged, and each column still has the same number of attributes.
     pub fn is_current(&self, class: &Bound<'_, PyType>) -> bool {
         let py = class.py();
         let of_class = self.columns_of_class.bind(py);
-        // No other class ever has this version.
+        // No other class ever has the same version.
         self.version != 0
             && version::of(class) == self.version
             && of_class.len() == self.columns.len()

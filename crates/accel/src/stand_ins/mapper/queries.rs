@@ -34,7 +34,7 @@ impl Mapper {
     }
 
     /// Does the work of `AbstractQuerySet.create`: makes an instance with the options of the query
-    /// set, and saves it. `None` if the original must do it.
+    /// set, and saves the instance. Returns `None` if the original must do the work.
     pub fn create_in<'py>(
         &self,
         set: &Bound<'py, PyAny>,
@@ -49,7 +49,8 @@ impl Mapper {
         }
         let instance = model.call((), Some(named))?;
         // The loop below does the work of the model's descriptors. They are called instead if an
-        // `__init__` has set a timeout or a connection, or if the instance is of another class.
+        // `__init__` has set a timeout or a connection, or if the instance is not exactly of the
+        // model's class.
         let timeout = instance.getattr(pyo3::intern!(py, "_timeout"))?;
         let connection = instance.getattr(pyo3::intern!(py, "_connection"))?;
         if !instance.get_type().is(class) || !timeout.is(&self.not_set) || connection.is_truthy()? {
@@ -107,8 +108,8 @@ impl Mapper {
         Ok(Some(written.into_any()))
     }
 
-    /// Does the work of `connection.execute`, but makes no message for its debug log. `None` if
-    /// that log is on, or if the original must be called for another reason.
+    /// Does the work of `connection.execute`, without its debug message. Returns `None` if debug
+    /// messages are logged, or if the original must be called for another reason.
     pub fn execute<'py>(
         &self,
         statement: &Bound<'py, PyAny>,
@@ -163,7 +164,8 @@ impl Mapper {
         };
         let clone = set.get_type().call1((set.getattr(pyo3::intern!(py, "model"))?,))?;
         let copies = clone.getattr(name)?.cast_into_exact::<PyDict>()?;
-        // Iterates over a copy, because a `__deepcopy__` of the program may change the dict.
+        // The loop iterates over a copy, because a `__deepcopy__` of the program may change the
+        // dict.
         for (name, value) in attributes.copy()?.iter() {
             let text = name.cast::<PyString>()?.to_str()?;
             let copy = if OF_ONE_EXECUTION.contains(&text) {
@@ -178,7 +180,7 @@ impl Mapper {
         Ok(Some(clone))
     }
 
-    /// A copy of a query set's attribute.
+    /// A copy of the value of a query set's attribute.
     fn part<'py>(
         &self,
         value: Bound<'py, PyAny>,

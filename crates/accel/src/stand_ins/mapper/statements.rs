@@ -1,4 +1,4 @@
-//! The statements that save an instance.
+//! The stand-ins' work on the statements that save an instance.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -49,7 +49,7 @@ impl Mapper {
             if is_null(column, &value)? {
                 continue;
             }
-            // A default that is saved counts as set by the program.
+            // The driver also marks a default that is saved as set by the program.
             if has_default(column, py)? && !manager.is_changed(&self.values, column)? {
                 manager.set_explicit(true)?;
             }
@@ -70,8 +70,8 @@ impl Mapper {
         Ok(Some(py.None().into_bound(py)))
     }
 
-    /// Makes an `InsertStatement` from the options of the query, as its class does. Returns it with
-    /// its list of assignments, which is empty.
+    /// Makes an `InsertStatement` from the options of the query, as the class `InsertStatement`
+    /// does. Returns the statement, and the statement's empty list of assignments.
     fn empty_insert<'py>(
         &self,
         query: &Bound<'py, PyAny>,
@@ -122,7 +122,8 @@ impl Mapper {
         Ok(Some(py.None().into_bound(py)))
     }
 
-    /// The assignments of an insert that has no WHERE clauses; `None` for any other statement.
+    /// The assignments of an insert that has no WHERE clauses; `None` for any other statement. Also
+    /// `None` if an assignment is not exactly an `AssignmentClause`.
     fn assignments<'py>(
         &self,
         statement: &Bound<'py, PyAny>,
@@ -179,8 +180,8 @@ impl Mapper {
         Ok(Some(PyString::new(py, &text).into_any()))
     }
 
-    /// Does the work of `AssignmentStatement.get_context` for an insert; `None` for any other
-    /// statement.
+    /// Does the work of `AssignmentStatement.get_context` for an insert; `None` if the original
+    /// must do it.
     pub fn context<'py>(
         &self,
         statement: &Bound<'py, PyAny>,
