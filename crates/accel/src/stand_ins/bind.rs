@@ -115,7 +115,7 @@ pub struct BindStandIn {
     /// None if the message is unknown; the original then binds the row again and raises its own
     /// error.
     refusal: Option<Py<PyString>>,
-    /// `struct.error`.
+    /// The class `struct.error`.
     struct_error: Py<PyAny>,
     counts: Counts,
 }

@@ -1,4 +1,4 @@
-//! Rows of a page, each decoded when the iterator reaches it.
+//! Iterates over the rows of a page, and decodes each row only when the row is requested.
 
 use std::sync::{Mutex, PoisonError};
 

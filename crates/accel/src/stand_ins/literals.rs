@@ -43,7 +43,7 @@ pub struct LiteralsStandIn {
 enum Kind {
     Null,
     Text,
-    /// `str()` of the value.
+    /// The literal is `str()` of the value.
     Object,
     Float,
     Bytes,

@@ -15,10 +15,10 @@ use turbocql_values::ffi::bytes;
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct SegmentStandIn {
     original: Py<PyAny>,
-    /// Only instances of exactly this class are handled natively: a subclass may override a step.
+    /// Only instances of exactly this class are handled natively: a subclass may override any step.
     class: Py<PyType>,
     kind: Kind,
-    /// The only class of buffers that is handled natively. Such a buffer can seek back after a read.
+    /// The only class of buffers that is handled natively. Such a buffer can seek back after reads.
     buffer: Py<PyType>,
     /// The driver's class of the results; None for `encode`, which returns nothing.
     decoded_class: Option<Py<PyType>>,

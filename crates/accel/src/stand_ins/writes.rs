@@ -15,7 +15,7 @@ use crate::ffi::dialect::{Converting, Driver};
 pub enum Writes {
     /// Timestamps and nulls are as the protocol describes them.
     Protocol,
-    /// Timestamps are computed in binary64.
+    /// Timestamps are computed in binary64, and nulls are as the protocol describes them.
     FloatTime,
     /// Timestamps are computed in binary64, and a null in a collection is a value of zero bytes.
     FloatTimeEmptyNull,

@@ -244,7 +244,7 @@ fn is_quiet(
     py: Python<'_>,
 ) -> PyResult<bool> {
     if manager.is_explicit()? {
-        // Comparing other values may run code of the program.
+        // The comparison of a mutable value may run code of the program.
         return Ok(values.is_immutable(&manager.value()?));
     }
     if !column.is_container {

@@ -1,5 +1,5 @@
 //! The stand-ins for functions of the driver's object mapper, `cassandra.cqlengine`. The functions
-//! make, validate and save instances of models.
+//! make, validate and save instances of models, and copy query sets.
 
 mod convert;
 mod instances;
@@ -24,26 +24,26 @@ use plan::Plan;
 /// The maximum number of columns of a model that the stand-ins handle. The driver handles models
 /// with more columns.
 const WIDEST: usize = 4_096;
-/// The maximum number of models in `Mapper::plans`. When it is reached, the cache is cleared.
+/// The maximum number of models in `Mapper::plans`. At this number, the next change clears the map.
 const MAX_MODELS: usize = 256;
 /// A plan is made when a model is seen for the third time: for a class that a program makes for a
 /// single query, a plan costs more than it saves.
 const OFTEN: u32 = 3;
-/// After this many calls for a model without a plan, planning is tried again, because a class of
-/// the model's columns may have changed.
+/// After this many calls for a model that could not be planned, planning is tried again, because a
+/// class of the model's columns may have changed.
 const UNFIT_CALLS: u32 = 256;
 
 /// The state that the stand-ins of the mapper share.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Mapper {
     values: Values,
-    /// `BaseValueManager`.
+    /// The class `BaseValueManager`.
     manager: Py<PyType>,
-    /// `InsertStatement`.
+    /// The class `InsertStatement`.
     insert: Py<PyType>,
-    /// `AssignmentClause`.
+    /// The class `AssignmentClause`.
     clause: Py<PyType>,
-    /// `SimpleStatement`.
+    /// The class `SimpleStatement`.
     simple: Py<PyType>,
     /// The driver's default for a timeout.
     not_set: Py<PyAny>,
@@ -53,9 +53,9 @@ pub struct Mapper {
     connection: Py<PyAny>,
     /// A function that sets the options of a query set on an instance, and saves the instance.
     save_with_options: Py<PyAny>,
-    /// The driver's `protect_name`.
+    /// The driver's function `protect_name`.
     protect_name: Py<PyAny>,
-    /// `logging.Logger`.
+    /// The class `logging.Logger`.
     logger: Py<PyType>,
     /// Classes of the driver whose methods the stand-ins replace, or imitate without calling them.
     /// If such a method was replaced by other code, the driver does the work.
@@ -240,9 +240,9 @@ enum Work {
     KeyValues,
     Execute,
     Copy,
-    /// `BaseModel.create`.
+    /// The method `BaseModel.create`.
     Create,
-    /// `AbstractQuerySet.create`.
+    /// The method `AbstractQuerySet.create`.
     CreateIn,
     TableName,
 }

@@ -86,7 +86,7 @@ pub struct Column {
     pub to_database: Conversion,
     /// The columns of a collection's elements. A map has one for its keys and one for its values.
     pub inner: Vec<Column>,
-    /// Whether the column is a set, list or map. Then `to_python` converts `None` too.
+    /// Whether the column is a set, list or map. The driver then calls `to_python` for `None` too.
     pub is_container: bool,
     /// Whether the column is a map. The driver deletes removed keys of a map one by one.
     pub is_map: bool,
@@ -127,7 +127,7 @@ struct ColumnFlags {
     calls_default: bool,
 }
 
-/// The description of a column that `turbocql.accel` makes, from a tuple.
+/// The description that `turbocql.accel` makes of a column, from a tuple.
 #[derive(FromPyObject)]
 struct ColumnDescription<'py> {
     #[pyo3(item(0))]
@@ -175,7 +175,7 @@ impl Column {
             && self.inner.iter().all(|column| column.is_current(py))
     }
 
-    /// An attribute of the column object; `None` if only its class has it.
+    /// An attribute of the column object; `None` if the object's dict lacks the attribute.
     pub fn attribute<'py>(
         &self,
         name: &Bound<'py, PyString>,
@@ -184,7 +184,7 @@ impl Column {
     }
 }
 
-/// The last written name of a model's table, and the names of keyspace and table that it contains.
+/// The last written name of a model's table, and the keyspace and table that it was made from.
 pub struct TableName {
     pub keyspace: Py<PyString>,
     pub table: Py<PyString>,
@@ -207,7 +207,7 @@ pub struct Plan {
     pub is_usual: bool,
 }
 
-/// The description of a model that `turbocql.accel` makes, from a tuple.
+/// The description that `turbocql.accel` makes of a model, from a tuple.
 #[derive(FromPyObject)]
 struct ModelDescription<'py> {
     #[pyo3(item(0))]

@@ -1,4 +1,5 @@
-//! Query sets, names of tables, and the function that passes statements to a session.
+//! Makes instances by query sets, copies query sets, writes names of tables, and passes statements
+//! to a session.
 
 use std::sync::PoisonError;
 
@@ -8,7 +9,7 @@ use pyo3::types::{PyDict, PyList, PySet, PyString, PyType};
 use super::Mapper;
 use super::plan::TableName;
 
-/// `logging.DEBUG`.
+/// The value of `logging.DEBUG`.
 const DEBUG: u8 = 10;
 /// Attributes of a query set that belong to one execution. In a copy they are None.
 const OF_ONE_EXECUTION: [&str; 6] =
@@ -70,8 +71,8 @@ impl Mapper {
         instance.call_method0(pyo3::intern!(py, "save")).map(Some)
     }
 
-    /// Does the work of `BaseModel.column_family_name`, with the keyspace; `None` if the original
-    /// must do it.
+    /// Does the work of `BaseModel.column_family_name`: returns the table's name after the
+    /// keyspace's name. Returns `None` if the original must do the work.
     pub fn table_name<'py>(
         &self,
         model: &Bound<'py, PyAny>,

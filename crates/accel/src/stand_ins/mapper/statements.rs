@@ -1,4 +1,4 @@
-//! The stand-ins' work on the statements that save an instance.
+//! Makes and writes the statements that save an instance.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -49,7 +49,7 @@ impl Mapper {
             if is_null(column, &value)? {
                 continue;
             }
-            // The driver also marks a default that is saved as set by the program.
+            // The driver also marks a saved default as explicit.
             if has_default(column, py)? && !manager.is_changed(&self.values, column)? {
                 manager.set_explicit(true)?;
             }
