@@ -1,6 +1,6 @@
 """Runs a program accelerated: `python -m turbocql.accel [--status] [-m] program args...`.
 
-The processes that it starts are accelerated too: they inherit `TURBOCQL_ACCELERATE`.
+The processes that the program starts are accelerated too: they inherit `TURBOCQL_ACCELERATE`.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _is_module(name: str) -> bool:
         if spec is not None and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(f"{name}.__main__")
     except ModuleNotFoundError as error:
-        # A module that the program's package imports is missing: this error is the program's own.
+        # The program's package may import a missing module. The error is then the program's own.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         return False

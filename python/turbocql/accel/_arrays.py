@@ -1,4 +1,4 @@
-"""Makes NumPy arrays of columns, equal to those of the driver's own parser."""
+"""Makes NumPy arrays of columns, equal to the arrays that the driver's own parser makes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PAGE = bytes.fromhex(
 
 
 class Arrays:
-    """Makes arrays of columns of numbers, with the installed NumPy.
+    """Makes arrays of columns, with the installed NumPy.
 
-    The arrays are compared with the driver's own when the first page is read: the comparison needs
-    `numpy.ma`, which a program that reads no such page need not import.
+    A sample array is compared with the driver's own when the first plan is made, not before. The
+    comparison needs `numpy.ma`, and a program that reads no arrays need not import this module.
 
     Raises: NotReplaced, if NumPy or the driver's parser for NumPy is missing.
     """
@@ -40,7 +40,7 @@ class Arrays:
         """The reason why the driver reads all pages; empty if there is none."""
 
     def are_the_drivers(self) -> bool:
-        """Whether arrays are equal to the driver's own. They are compared once."""
+        """Whether arrays are equal to the driver's own. Only the first call compares them."""
         if not self._is_compared:
             try:
                 self.problem = self._difference()
@@ -72,7 +72,10 @@ class Arrays:
         return next(cls for cls in self._dtypes if cls.__name__ == "Int32Type")
 
     def width(self, cls: Any, entries: list[Entry]) -> int | None:
-        """A number's size in bytes, if columns of this type become arrays of numbers; else None."""
+        """A number's size in bytes, if columns of this type become arrays of numbers; else None.
+
+        Adds to `entries` the dict entries on which the result depends.
+        """
         entries.append((vars(self._parser), "_cqltype_to_numpy", self._dtypes))
         dtype = self._dtypes.get(cls)
         entries.append((self._dtypes, cls, dtype))

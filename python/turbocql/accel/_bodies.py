@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import itertools
-from _io import BytesIO  # the original, even if `io.BytesIO` was replaced
+from _io import BytesIO  # a program may have replaced `io.BytesIO`
 from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
@@ -32,9 +32,9 @@ _KNOWN_FEATURES = {
     "lwt_info",
     "use_metadata_id",
 }
-"""The features of connections whose effect on bodies is known: `use_metadata_id` and
-`tablets_routing_v2` change EXECUTE, the others no body. A feature of a later release may change any
-body."""
+"""The features of connections whose effect on bodies is known. `use_metadata_id` and
+`tablets_routing_v2` change EXECUTE; the other features change no body. A feature of a later release
+may change any body."""
 
 
 class Bodies(Group):
@@ -102,7 +102,9 @@ class Bodies(Group):
 def _features() -> tuple[type[Any], list[str]] | None:
     """The class of a connection's features, and the names of features not in `_KNOWN_FEATURES`.
 
-    Raises: NotReplaced, if the class cannot be inspected.
+    Returns None if the driver has no module of features.
+
+    Raises: NotReplaced, if the class was replaced or computes its attributes.
     """
     try:
         module = importlib.import_module(_FEATURES)
@@ -118,8 +120,8 @@ def _features() -> tuple[type[Any], list[str]] | None:
         raise NotReplaced(f"{_FEATURES}.ProtocolFeatures.__init__ has been replaced")
     code = init.__code__
     names = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
-    # `co_names` contains the attributes that `__init__` sets. Its other names do no harm: no
-    # instance has attributes of these names.
+    # `co_names` contains the attributes that `__init__` sets. Other names in `co_names` do no harm:
+    # no instance has attributes of these names.
     names |= set(code.co_names) | set(vars(cls).get("__annotations__", ()))
     names |= {
         name
@@ -174,7 +176,10 @@ def _samples(
 def _messages(
     driver: Driver, kind: str, serials: tuple[int | None, ...] = (None, 8)
 ) -> list[tuple[Any, int]]:
-    """Messages, and their versions, that have each pair of values of any two fields."""
+    """Messages, each with a protocol version.
+
+    Each pair of sample values of any two varied fields is in one of the messages.
+    """
     protocol, unset = driver.protocol, driver.protocol._UNSET_VALUE
     messages: list[tuple[Any, int]] = []
     for version, serial, (row, column) in itertools.product((3, 4, 5), serials, _SQUARE):
@@ -211,6 +216,6 @@ def _messages(
 
 
 _SQUARE = tuple(itertools.product(range(3), range(3)))
-"""Rows and columns of a square. The row, the column, their sum, and the sum of the row and twice
-the column, each modulo 3, number the three values of four fields. So each pair of values of two
-fields is in one of 9 messages."""
+"""Rows and columns of a square. Four numbers are derived from a row and a column: the row, the
+column, their sum, and the sum of the row and twice the column, all modulo 3. Each number selects
+one of the three values of a field. So each pair of values of two fields is in one of 9 messages."""

@@ -1,4 +1,4 @@
-"""Native functions for connections: segments, and the timers of requests."""
+"""Native functions that handle the segments of connections and the timers of requests."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Segments(Group):
 
 
 def _round_trip(codec: Any, message: bytes, functions: Any) -> list[Any]:
-    """Encodes a message and decodes it: the segments, their parts, and the stream positions."""
+    """Encodes and decodes a message. Returns the segments, their parts and the stream positions."""
     stream = io.BytesIO()
     functions["encode"](codec, stream, message)
     segment_states: list[Any] = [stream.getvalue()]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ._status import Seam, Status
 else:
-    # Their module imports many others.
+    # The module `importlib.abc` imports many others.
     Loader = MetaPathFinder = object
 
 __all__ = ["accelerate", "accelerated", "status", "uninstall"]
@@ -51,7 +51,7 @@ class _State:
         self.waiting: list[Group] = []
         """Groups whose modules are not imported yet."""
         self.modules: dict[str, ModuleType] = {}
-        """The patched modules. A module that is imported again is a different object."""
+        """The driver's modules when it was patched. A second import makes a different object."""
         self.last_seams: list[Seam] = []
         """The functions and their counts at the end of the last acceleration."""
         self.reasons_by_name: dict[str, str] = {}
@@ -72,15 +72,15 @@ def accelerate(*, without: Iterable[str] = ()) -> None:
     """Replaces functions of cassandra-driver or scylla-driver by native ones.
 
     If the driver is not imported yet, its functions are replaced when it is imported. Functions
-    that cannot be replaced stay the driver's; `status()` lists them with the reasons. May be called
-    at any time and from any thread. A second call does nothing, unless its `without` differs: then
-    the new `without` applies from now on, and the counts begin again.
+    that cannot be replaced stay the driver's; `status()` lists them with the reasons. Any thread
+    may call this function at any time. A second call does nothing, unless its `without` differs:
+    then the new `without` applies from now on, and the counts begin again.
 
     `without` names parts of the accelerator to leave out, to find out which part causes a problem:
     `types`, `marshal`, `bind`, `routing_key`, `bodies`, `rows`, `named_rows`, `segments`, `timers`,
     `simple_statements`, `cqlengine`, `serializers`. `status()` names the part of each function.
 
-    Raises: ValueError, for an unknown part; TypeError, if `without` is no list of names.
+    Raises: ValueError, for an unknown part; TypeError, if `without` is a str or not iterable.
     """
     parts = _parts(without)
     with _state.lock:
@@ -113,13 +113,13 @@ def _all_groups() -> list[Group]:
 
 
 _PART_OF = {name: group.part for group in _all_groups() for name in group.names}
-"""The part of each function."""
+"""The part of each function, by the function's name."""
 
 
 def uninstall() -> None:
     """Puts the driver's own functions back. Does nothing if there is nothing to put back.
 
-    A native function that other code has replaced since is not touched: the replacement stays.
+    If other code has replaced a native function since, the function of the other code stays.
     """
     with _state.lock:
         if _state.is_enabled or _state.patches:
@@ -144,7 +144,7 @@ def accelerated() -> Iterator[None]:
     finally:
         with _state.lock:
             was_enabled = _state.is_enabled
-            # `discard`, because an `uninstall()` may have removed the block.
+            # `discard` raises no error if an `uninstall()` has removed the block.
             _state.blocks.discard(block)
             if was_enabled and not _state.is_enabled:
                 _switch_off()
@@ -199,7 +199,7 @@ def _driver_state() -> str:
 
 
 def _switch_on() -> None:
-    """Patches the driver, or waits until it is imported. A second call does nothing."""
+    """Patches the driver, or waits until it is imported. If it was reimported, patches it anew."""
     if any(sys.modules.get(name) is not module for name, module in _state.modules.items()):
         _switch_off()
     is_imported = all(_is_loaded(name) for name in _MODULES)
@@ -222,7 +222,7 @@ def _switch_off() -> None:
     patches, driver = _state.patches, _state.driver
     seams = _seams()
     replaced_names = {patch.function_name for patch in reversed(patches) if not patch.undo()}
-    # Cleared only after all patches are undone, so that an interrupted call can be repeated.
+    # State is cleared only after all patches are undone, so an interrupted call can be repeated.
     for group in _state.waiting:
         for name in group.names:
             _state.reasons_by_name.pop(name, None)
@@ -247,13 +247,13 @@ def _is_loaded(name: str) -> bool:
 
 
 def _install(loading: str = "") -> None:
-    """Patches the driver. `loading` is the module that has just been loaded, or empty."""
+    """Patches the driver. `loading` is the name of the module that was just loaded, or empty."""
     _state.installing = True
     try:
         if _state.driver is None and not _inspect_driver():
             return
         _apply_groups(loading)
-    except BaseException:  # interrupted
+    except BaseException:  # a KeyboardInterrupt may arrive
         _switch_off()
         if _state.is_enabled:
             # The next import of any module tries again.
@@ -289,7 +289,7 @@ def _inspect_driver() -> bool:
 
 
 def _can_patch() -> bool:
-    """Whether the driver, or a group that waits for a module, can be patched now."""
+    """Whether the driver is not patched yet, or a group that was waiting can be applied now."""
     return _state.driver is None or any(
         group.needs is None or _is_loaded(group.needs) for group in _state.waiting
     )
@@ -397,7 +397,7 @@ class _Finder(MetaPathFinder):
         return self._find_serializers() if fullname == SERIALIZERS else None
 
     def _find_serializers(self) -> importlib.machinery.ModuleSpec | None:
-        """The spec of `cassandra.serializers`. Importing `_MODULES` adds it if it is missing."""
+        """The spec of `cassandra.serializers`; None if importing `_MODULES` adds no such module."""
         for name in _MODULES:
             importlib.import_module(name)
         return getattr(sys.modules.get(SERIALIZERS), "__spec__", None)
@@ -405,7 +405,7 @@ class _Finder(MetaPathFinder):
     def _retry_patching(self) -> None:
         """Patches modules whose import was under way when the finder was added.
 
-        Their loaders were chosen before the finder was added, so no `_Loader` patches the modules.
+        Their loaders were chosen before, so no `_Loader` patches them. Also retries after errors.
         """
         if all(_is_loaded(name) for name in _MODULES) and _state.lock.acquire(blocking=False):
             try:
@@ -417,7 +417,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Loads a module by another loader, and then patches the driver."""
+    """Loads a module by another loader. Then patches the driver, if all `_MODULES` are loaded."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader

@@ -1,4 +1,4 @@
-"""Accelerates the object mapper `cassandra.cqlengine`: instances, their values and statements."""
+"""Accelerates the object mapper `cassandra.cqlengine`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ REPLACED = (
 
 
 class ObjectMapper(Group):
-    """The functions that create, validate, save and read instances of models.
+    """Functions that create, validate and save instances of models. Queries use some of them too.
 
-    The group waits until `cassandra.cqlengine.models` is imported. It is applied only if each
-    function that it replaces or inlines has a source that turbocql knows.
+    The group waits until `cassandra.cqlengine.models` is imported. It is applied only if turbocql
+    knows the source of each function that native code replaces or imitates.
     """
 
     part = "cqlengine"
@@ -34,7 +34,7 @@ class ObjectMapper(Group):
     names = tuple(f"cqlengine.{name}" for name in REPLACED)
 
     def patches(self, driver: Driver) -> list[Patch]:
-        # Imported only when the program uses the mapper.
+        # This module is imported only when the program uses the mapper.
         from ._mapper_patches import mapper_patches
 
         return mapper_patches(driver, PACKAGE, REPLACED)

@@ -1,4 +1,4 @@
-"""The functions of the object mapper that native code replaces or does itself: are they known?"""
+"""Checks the functions of the object mapper that turbocql replaces or imitates: are they known?"""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Functions", "known_files", "source_digest"]
 
 
 def source_digest(code: Any) -> str:
-    """A digest of a function's source without comments, docstring and layout.
+    """A digest of a function's source, without the source's comments, docstring and layout.
 
     Raises: NotReplaced, if there is no source.
     """
-    # Imported here: known releases are recognized by their files.
+    # These modules are imported late, because known releases are recognized by their files.
     import io
     import tokenize
 
@@ -50,7 +50,7 @@ def _digest(data: bytes) -> str:
 
 
 def known_files(modules: dict[str, ModuleType]) -> set[str]:
-    """The paths of those modules' files that are the files of known releases."""
+    """The paths of the modules' files. Only files of known releases are included."""
     paths: set[str] = set()
     for name, digests in FILE_DIGESTS.items():
         path = getattr(modules[name], "__file__", None)
@@ -63,7 +63,8 @@ def known_files(modules: dict[str, ModuleType]) -> set[str]:
 def _contents(path: str) -> bytes:
     """The bytes of a file.
 
-    A file object that an interrupt leaves open would warn; a descriptor is closed or lost silently.
+    If an interrupt left a file object open, Python would warn. An open descriptor causes no
+    warning.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
@@ -80,7 +81,10 @@ _CALLED = {"columns.Column.has_default", "columns.Column.get_default"}
 
 
 class Functions:
-    """The functions of the driver that native code replaces or does itself, and their classes."""
+    """The functions of the driver that native code replaces or imitates, and their classes.
+
+    Raises: NotReplaced, with the name of such a function that is missing, replaced or unknown.
+    """
 
     def __init__(self, modules: dict[str, ModuleType]) -> None:
         self.modules = modules
@@ -103,7 +107,7 @@ class Functions:
                     continue
                 raise NotReplaced(f"{name} has been replaced")
             code = getattr(attribute, "fget", function(attribute))
-            # A function that the program has made instead has another file.
+            # The code of a function that the program has defined names a file of the program.
             is_known = getattr(code, "__code__", None) and code.__code__.co_filename in files
             digest = "" if is_known else source_digest(code)
             if not is_known and digest not in digests:
@@ -116,8 +120,9 @@ class Functions:
         return vars(self.modules[module])[path[0]] if len(path) == 2 else self.modules[module]
 
     def replaced(self, classes: list[type[Any]], stand_in_ids: dict[str, int]) -> str:
-        """The name of a function of these classes or their bases that is neither the driver's nor
-        a stand-in with its id in `stand_in_ids`; empty if there is none.
+        """The name of a replaced function of these classes or their bases; empty if there is none.
+
+        A stand-in whose id is in `stand_in_ids` counts as the driver's function.
         """
         for name, attribute in self.originals.items():
             owner = self.owner(name)

@@ -23,8 +23,8 @@ __all__ = ["mapper_patches"]
 def mapper_patches(driver: Driver, package: str, replaced: Iterable[str]) -> list[Patch]:
     """The patches of functions of `package`.
 
-    Raises: NotReplaced, with the name of a function that turbocql does not know, among those that
-        native code replaces or does itself.
+    Raises: NotReplaced, if turbocql does not know a function that native code replaces or imitates,
+        or if a name in the modules was replaced.
     """
     names = ("columns", "models", "query", "statements", "connection", "functions")
     modules = {name: sys.modules[f"{package}.{name}"] for name in names}
@@ -48,7 +48,7 @@ def mapper_patches(driver: Driver, package: str, replaced: Iterable[str]) -> lis
     )
     if not is_batch or any(current is not expected for current, expected in expected_names):
         raise NotReplaced("a name in its modules has been replaced")
-    # Ids only: references to the stand-ins would form a cycle that the GC does not see.
+    # The values are ids: references to the stand-ins would form a cycle that the GC does not see.
     stand_in_ids: dict[str, int] = {}
     classes = [
         columns.BaseValueManager,
@@ -115,7 +115,7 @@ _SETTERS = {
     "using": "UsingDescriptor",
     "batch": "hybrid_classmethod",
 }
-"""Attributes of models that set an option of an instance, and their descriptors' classes."""
+"""Attributes of models that set options of an instance, each with the class of its descriptor."""
 
 
 def _descriptors(models: ModuleType) -> list[type[Any]]:

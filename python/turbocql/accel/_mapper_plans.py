@@ -1,4 +1,4 @@
-"""Plans how native code converts the columns of models, and which of their methods it may skip."""
+"""Plans how native code converts values of models, and which methods of the driver it may skip."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SCALARS = {
 _COLLECTIONS = {"Set": "set", "List": "list", "Map": "map"}
 _INLINED_METHODS = ("db_field_name", "value_manager")
 _DEFAULT_METHODS = ("has_default", "get_default")
-"""Attributes of columns that native code calls if they are not the driver's own."""
+"""Methods of columns that native code calls if they are not the driver's own."""
 
 
 def _chain(cls: type[Any], name: str) -> tuple[Any, ...]:
@@ -34,18 +34,24 @@ _INLINED_ATTRIBUTES = (
     *("_can_update", "_set_column_value", "__len__", "_inst_batch"),
     *("ttl", "timestamp", "consistency", "if_not_exists", "if_exists", "using", "batch"),
 )
-"""Methods and attributes of models that native code does itself, without calling them."""
+"""Methods and descriptors of models whose work native code does without calling them."""
 
 
 def _attribute(cls: type[Any], name: str) -> str:
-    """The name of the attribute that a class has or inherits, with that of its owner."""
+    """The full name of an attribute: its owner's module, its owner's name, and its name.
+
+    The owner is the class itself or the base that has the attribute.
+    """
     resolution = resolved(cls, name)
     owner = cls if resolution is None else resolution[0]
     return f"{owner.__module__}.{owner.__qualname__}.{name}"
 
 
 def _expect_default_lookup(cls: type[Any]) -> None:
-    """Raises: _Unfit, unless attribute lookup on instances of the class is that of `object`."""
+    """Checks that instances of a class look up attributes as instances of `object` do.
+
+    Raises: _Unfit, if the class has a lookup of its own.
+    """
     for name, owner in (("__getattribute__", object), ("__getattr__", None)):
         resolution = resolved(cls, name)
         if (resolution and resolution[0]) is not owner:
@@ -60,7 +66,7 @@ class _Unfit(Exception):
 
 
 class Planner:
-    """Plans how native code converts the columns of models.
+    """Plans how native code converts the values of models' columns.
 
     `originals` are the driver's functions by their names, without those that have been replaced.
     """
@@ -83,7 +89,7 @@ class Planner:
             self._conversions["validate"][class_methods["validate"], validate] = conversion
             for method, base_method in (("to_python", to_python), ("to_database", to_database)):
                 if method in class_methods:
-                    # These methods call `validate`, so they convert as it does.
+                    # These methods call `validate`, so they convert as `validate` does.
                     self._conversions[method][class_methods[method], base_method] = "validate"
         datetime_methods = vars(columns.DateTime)
         self._conversions["to_python"][datetime_methods["to_python"], to_python] = "datetime"
@@ -114,8 +120,9 @@ class Planner:
     def __call__(self, model: Any) -> Any:
         """The plan of a model for `Mapper`; None if the driver must do the work.
 
-        A tuple: the dict of the columns; the columns; the numbers of the columns of the primary
-        key, and of the clustering key; whether the model's methods are the driver's.
+        The plan is a tuple of five items: the dict of the columns; the plans of the columns; the
+        indexes of the primary key's columns; the indexes of the clustering key's columns; and True,
+        because the model's methods are the driver's.
         """
         name = f"{model.__module__}.{model.__qualname__}"
         try:
@@ -146,8 +153,9 @@ class Planner:
         return columns, column_plans, *keys, True
 
     def problem(self) -> str:
-        """The change of one of the driver's classes that leaves every model to the driver; empty if
-        there is none.
+        """The reason why every model is left to the driver; empty if there is none.
+
+        The reason is a changed attribute of `BaseModel` or `Column`.
         """
         model, column = self._models.BaseModel, self._columns.Column
         try:
@@ -165,7 +173,7 @@ class Planner:
         return ""
 
     def _column(self, name: str, column: Any, model: Any | None) -> Any:
-        """The plan of a column: name, column, conversions, plans of its elements, and flags."""
+        """The plan of a column: name, column, conversions, plans of element columns, and flags."""
         cls, attributes = type(column), vars(column)
         _expect_default_lookup(cls)
         conversions = tuple(self._conversion(cls, attributes, method) for method in _METHODS)
@@ -190,7 +198,10 @@ class Planner:
         return name, column, conversions, element_plans, flags
 
     def _expect_usual(self, name: str, column: Any, model: Any) -> None:
-        """Raises: _Unfit, unless native code does what the driver does with a model's column."""
+        """Checks that native code does with a model's column what the driver does.
+
+        Raises: _Unfit, with the difference.
+        """
         cls, attributes = type(column), vars(column)
         own = attributes.keys() & {*_INLINED_METHODS, "_val_is_null"}
         if own:

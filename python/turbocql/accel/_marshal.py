@@ -39,7 +39,7 @@ _FUNCTIONS: dict[str, tuple[str, list[Any]]] = {
     "uvint_pack": ("val", _UNSIGNED),
     "uvint_unpack": ("bytes", [bytes.fromhex(data) for data in ("01", "8081", "ff" * 9, "c1aabb")]),
 }
-"""Functions with a name: the name of the parameter, and samples."""
+"""Functions that the module defines by `def`: for each, the name of its parameter, and samples."""
 _FORMATS = {
     "int64_unpack": ">q",
     "int32_unpack": ">i",
@@ -53,7 +53,7 @@ _FORMATS = {
     "float_unpack": ">f",
     "double_unpack": ">d",
 }
-"""Lambdas, each of which calls `unpack` of a `struct.Struct`: the format of that struct."""
+"""Functions that are lambdas: for each, the format of the `struct.Struct` that it calls."""
 
 
 @dataclass
@@ -66,7 +66,7 @@ class _SharedPatch(Patch):
             setattr(module, self.name, self.replacement)
 
     def undo(self) -> bool:
-        # Also in modules that have been imported since, which imported the replacement.
+        # Modules that were imported after `apply` have the replacement too.
         for module in _modules_with(self.name, self.replacement):
             if module is not self.owner:
                 setattr(module, self.name, self.original)
@@ -82,7 +82,7 @@ def _modules_with(name: str, value: Any) -> Iterator[ModuleType]:
 
 
 class MarshalFunction(Group):
-    """A function that packs or unpacks numbers, in the module and in those that imported it."""
+    """A function that packs or unpacks numbers, in its module and in modules that imported it."""
 
     part = "marshal"
 
@@ -108,7 +108,7 @@ class MarshalFunction(Group):
         return [patch]
 
     def _samples(self, original: FunctionType) -> list[Any]:
-        """Arguments to compare with.
+        """The arguments with which the original and its stand-in are compared.
 
         Raises: NotReplaced, if the function is not the one that turbocql knows.
         """

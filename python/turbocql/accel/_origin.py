@@ -33,12 +33,15 @@ class NotReplaced(Exception):
 
 
 def function(attribute: Any) -> Any:
-    """The function of a class or static method; for any other attribute, the attribute itself."""
+    """The function of a class, static or bound method; any other attribute as it is."""
     return getattr(attribute, "__func__", attribute)
 
 
 def resolved(cls: type[Any], name: str) -> tuple[type[Any], Any] | None:
-    """The class from which `cls` takes an attribute, and the entry in the dict of that class."""
+    """The class from which `cls` takes an attribute, and the entry in the dict of that class.
+
+    Returns None if neither `cls` nor a base has the attribute.
+    """
     for owner in cls.__mro__:
         if name in vars(owner):
             return owner, vars(owner)[name]
@@ -71,7 +74,7 @@ def is_own(
 def expect_helpers(
     cqltypes: ModuleType, util: ModuleType, marshal: ModuleType, deserializers: ModuleType | None
 ) -> None:
-    """Checks that the helpers of the types' functions are the driver's and Python's own.
+    """Checks that no helper of the driver's type functions has been replaced.
 
     Raises: NotReplaced, with the name of a helper that was replaced.
     """
@@ -104,7 +107,7 @@ _TIMESTAMP_FUNCTIONS = (
     "datetime_from_ms_timestamp",
     "ms_timestamp_from_datetime",
 )
-"""Functions of `cassandra.util` that make timestamps."""
+"""Functions of `cassandra.util` that convert between timestamps and datetimes."""
 
 
 _VERSION_NUMBERS = {"V5": 5, "DSE_V1": 0x41, "DSE_V2": 0x42}
@@ -112,8 +115,9 @@ _VERSION_NUMBERS = {"V5": 5, "DSE_V1": 0x41, "DSE_V2": 0x42}
 
 
 def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], str]]:
-    """The driver's `ProtocolVersion`, and a function that says which of its attributes was replaced
-    since; it returns an empty text if there is none.
+    """The driver's `ProtocolVersion`, and a function that names a replaced attribute of this class.
+
+    The function returns an empty text if no attribute has been replaced.
 
     Raises: NotReplaced, with the name of an attribute that was replaced.
     """
@@ -142,10 +146,10 @@ def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], str]]
 
 
 def _is_own_method(module: ModuleType, owner: type[Any], name: str) -> bool:
-    """Whether a class method is the module's.
+    """Whether a class method is the module's own.
 
-    A program may have saved the bound method and put it back. That method counts as the module's
-    too.
+    A program may have saved the bound method and put it back. Such a bound method counts as the
+    module's own too.
     """
     attribute = vars(owner).get(name)
     is_bound = type(attribute) is MethodType and attribute.__self__ is owner
@@ -153,7 +157,10 @@ def _is_own_method(module: ModuleType, owner: type[Any], name: str) -> bool:
 
 
 def is_function_of(module: ModuleType, value: Any) -> bool:
-    """Whether a function is one that the module has defined, or a built-in function of Python."""
+    """Whether the module has defined a function.
+
+    A built-in function of `_struct`, or one without a module, counts too.
+    """
     if isinstance(value, FunctionType):
         return value.__globals__ is vars(module) and value.__module__ == module.__name__
     is_compiled = type(value).__name__ in _COMPILED or isinstance(value, BuiltinFunctionType)
@@ -161,9 +168,9 @@ def is_function_of(module: ModuleType, value: Any) -> bool:
 
 
 def expect_own(module: ModuleType, owner: Any, name: str) -> Any:
-    """The attribute in the dict of the class.
+    """The attribute in the dict of the class `owner`.
 
-    Raises: NotReplaced, if the attribute is missing or was replaced.
+    Raises: NotReplaced, if `owner` is not a class, or the attribute is missing or was replaced.
     """
     if not isinstance(owner, type) or name not in vars(owner):
         raise NotReplaced("the driver has no such function")
@@ -195,8 +202,9 @@ _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 def _is_plain(original: Any) -> bool:
-    """Whether a function has only parameters that may be passed by position or by name, and no
-    annotations. `inspect.signature` takes long, and most of the driver's functions are so.
+    """Whether a function is not wrapped and has no annotations, and all its parameters may be
+    passed by position or by name. The parameters of such a function are read from its code, because
+    `inspect.signature` takes long.
     """
     if type(original) is not FunctionType and type(original).__name__ not in _COMPILED:
         return False

@@ -35,21 +35,21 @@ class Patch:
     counts: Callable[[], tuple[int, int]]
     learned: Callable[[], int] = int
     reasons: Callable[[], list[tuple[str, int]]] = list
-    """Why calls were handed to the original, and how many."""
+    """Returns the reasons why calls were handed to the original, each with the number of calls."""
     original: Any = _ABSENT
     is_listed: bool = True
     """Whether `status()` lists the patch."""
     problem: Callable[[], str] = str
-    """The reason why the replacement now hands its calls to the original; empty if it does not."""
+    """Returns why the replacement now hands all calls to the original, or an empty text."""
     notes: Callable[[], list[str]] = list
-    """What else the replacement leaves to the original, in words."""
+    """Returns sentences for `status()`, on what else is left to the driver or is not noticed."""
     start: tuple[int, int, int] = (0, 0, 0)
     """The counts when counting began. `counted` subtracts them."""
     start_reasons: tuple[tuple[str, int], ...] = ()
     """The counts of reasons when counting began. `fallback_reasons` subtracts them."""
 
     def apply(self) -> None:
-        """Puts the replacement in."""
+        """Replaces the attribute."""
         self.original = vars(self.owner).get(self.name, _ABSENT)
         self._set(self.replacement)
 
@@ -69,19 +69,19 @@ class Patch:
         self.start_reasons = tuple(self.reasons())
 
     def counted(self) -> tuple[int, int, int]:
-        """The numbers of calls: native, fallen back, and those from which columns were learned."""
+        """The numbers of native calls, fallbacks, and calls from which columns were learned."""
         (native, fallback), learned = self.counts(), self.learned()
         return native - self.start[0], fallback - self.start[1], learned - self.start[2]
 
     def fallback_reasons(self) -> tuple[tuple[str, int], ...]:
-        """Why calls were handed to the original, and how many; the most frequent reason first."""
+        """The reasons for fallbacks, each with the number of calls, the most frequent first."""
         start = dict(self.start_reasons)
         counts = [(reason, count - start.get(reason, 0)) for reason, count in self.reasons()]
         return tuple(sorted((pair for pair in counts if pair[1]), key=lambda pair: -pair[1]))
 
     def seam(self, part: str) -> Seam:
         """The function, as `status()` shows it."""
-        # Its classes take long to make, and only reports need them.
+        # Importing `_status` takes long, and only reports need it.
         from ._status import Seam
 
         counted, reasons = self.counted(), self.fallback_reasons()
@@ -90,7 +90,7 @@ class Patch:
         return Seam(self.function_name, not why, why, *counted, part=part, reasons=reasons)
 
     def _set(self, value: Any) -> None:
-        # `type.__setattr__`, so that `TypeWatcher` does not see the change.
+        # A call of `type.__setattr__` hides the change from `TypeWatcher`.
         if isinstance(self.owner, type):
             type.__setattr__(self.owner, self.name, value)
         else:
@@ -143,7 +143,7 @@ class Driver:
             raise NotReplaced("it writes nulls or timestamps in no known dialect") from None
 
     def read_ways(self) -> _core.ReadWays:
-        """How this driver reads values that drivers read differently: timestamps, dates, durations.
+        """How this driver reads timestamps, and its classes of dates, times and durations.
 
         Raises: NotReplaced, if the driver's dialect is not known.
         """
@@ -166,7 +166,7 @@ class Group(ABC):
 
     @abstractmethod
     def patches(self, driver: Driver) -> list[Patch]:
-        """The patches, after the replacements were compared with the originals on samples.
+        """Makes the patches. Some groups first compare replacements with originals on samples.
 
         Raises: NotReplaced, with the reason, if the driver's functions must not be replaced.
         """

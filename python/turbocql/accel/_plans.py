@@ -1,4 +1,4 @@
-"""Plans, once per type, statement or result, how values are converted to bytes and back."""
+"""Plans how values of types, statements and results are converted to bytes and back."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _shape(cls: Any) -> Any:
     """The key by which types with the same parts share a plan; None if a type shares no plan.
 
     A type shares a plan if its class only gives parameters to a class of the driver. User-defined
-    types share none, because their values keep the class. Maps whose key type has parameters share
-    none, because their values keep the class of the key.
+    types share none, because their values refer to the class. Maps whose key type has parameters
+    share none, because their values refer to the class of the key.
     """
     if len(cls.__bases__) != 1:
         return None
@@ -88,7 +88,7 @@ _PARAMETER_ENTRIES = {
     *("subtypes", "cassname", "fieldnames", "subtype", "vector_size", "typename"),
     *("__module__", "__doc__", "__dict__", "__weakref__", PLAN),
 }
-"""Entries of a class's dict. A class with only these entries just gives parameters to its base."""
+"""Names of attributes. A class that has only these attributes just gives parameters to its base."""
 
 
 class Plans:
@@ -97,7 +97,7 @@ class Plans:
     def __init__(self, cqltypes: ModuleType) -> None:
         self._cqltypes = cqltypes
         self.native_functions: list[Any] = []
-        """Native functions that have been put into the driver's classes."""
+        """The native functions that replace functions of the driver's type classes."""
         self.readers = Readers(cqltypes, self.native_functions)
         self._secret_plans: dict[Any, _core.ResultPlan] = {}
         self._plans_by_shape: dict[Any, _core.TypePlan] = {}
@@ -144,8 +144,8 @@ class Plans:
         entries: list[Entry] = []
         reader = self.readers.reader(cls, None, entries)
         if reader is not None and not reader.is_native:
-            # Such a reader calls `deserialize` of the class, which calls the reader again: endless
-            # recursion.
+            # Such a reader calls `deserialize` of the class, which would call the reader again,
+            # without end.
             reader = None
         return self._type_plan(cls, reader, entries)
 
@@ -277,7 +277,10 @@ class Plans:
         return _core.TypePlan(cls, cql_type, reader, list(entries))
 
     def _is_serialized_by_driver(self, cls: Any) -> bool:
-        """Whether a type and all its parts are serialized by the driver's own functions."""
+        """Whether a type and all its parts are serialized by the driver's own functions.
+
+        Native functions that replace them count as the driver's own.
+        """
         if not self.readers.is_watched(cls):
             return False
         stock = cassandra_types.stock_class(cls)

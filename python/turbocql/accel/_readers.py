@@ -1,4 +1,4 @@
-"""Makes readers once per type. They convert bytes to the values that the driver makes."""
+"""Makes readers of types. A reader converts bytes to the value that the driver makes of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Readers:
         self._native_functions = native_functions
         util = vars(cqltypes.util)
         self.values = {name: util.get(name) for name in ("Date", "Time", "Duration")}
-        """The driver's classes of values. Native code makes instances and skips `__init__`."""
+        """The driver's value classes, by name. Native code makes instances without `__init__`."""
 
     def reader(
         self, cls: Any, deserializers: ModuleType | None, entries: list[Entry]
@@ -50,7 +50,8 @@ class Readers:
         """A reader for values of a type: native, or one that calls the driver's `deserialize`.
 
         `deserializers` is the module of the compiled readers, if the driver uses them. The result
-        is None if no reader is certain to give the driver's values.
+        is None if no reader is certain to give the driver's values. Adds to `entries` the dict
+        entries on which the reader depends.
         """
         stock = cassandra_types.stock_class(cls)
         if stock is None or not self.is_watched(cls):
@@ -102,7 +103,7 @@ class Readers:
 
     @staticmethod
     def _chosen(cls: Any, stock: Any, deserializers: ModuleType, entries: list[Entry]) -> str:
-        """The name of the compiled reader's class. The driver finds it by name at each read."""
+        """The name of the compiled reader's class. The driver finds the class by name each time."""
         compiled_readers = vars(deserializers)
         for name in dict.fromkeys((f"Des{cls.__name__}", f"Des{stock.__name__}")):
             entries.append((compiled_readers, name, compiled_readers.get(name)))

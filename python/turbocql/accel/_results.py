@@ -110,7 +110,7 @@ def _generated(rows: Any) -> Any:
 
 
 class NamedRows(Group):
-    """The class of named rows. The driver makes a class for each result. The stand-in makes one
+    """The classes of named rows. The driver makes a class for each result. The stand-in makes one
     class for all results with the same column names.
     """
 
@@ -144,7 +144,7 @@ class NamedRows(Group):
             return row_class
 
         functools.update_wrapper(namedtuple, original)
-        # Pickled by the name under which it is found.
+        # Pickle finds the function again by this module and its name.
         namedtuple.__module__ = query.__name__
         return [
             Patch(

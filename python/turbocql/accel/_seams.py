@@ -1,4 +1,4 @@
-"""The functions of the driver that native ones can replace, in groups."""
+"""The functions of the driver for types, `bind` and routing keys, in groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _no_counts() -> tuple[int, int]:
 
 
 class TypeWatcher(Group):
-    """Invalidates all plans when an attribute of one of the driver's type classes is changed."""
+    """Invalidates all plans when a type class's attribute in `WATCHED` is set or deleted."""
 
     names = ("cqltypes.CassandraTypeType",)
 
@@ -46,7 +46,7 @@ class TypeWatcher(Group):
 
         replacements = {"__setattr__": set_attribute, "__delattr__": delete_attribute}
         for name, watcher in replacements.items():
-            # Pickled by the name under which it is found.
+            # Pickle finds the function again by these names.
             watcher.__module__ = driver.cqltypes.__name__
             watcher.__name__, watcher.__qualname__ = name, f"CassandraTypeType.{name}"
 
@@ -234,7 +234,7 @@ class StaticDeserialize(Group):
 
 
 class Bind(Group):
-    """`BoundStatement.bind`."""
+    """The method `BoundStatement.bind`."""
 
     part = "bind"
     names = ("query.BoundStatement.bind",)
@@ -261,7 +261,7 @@ _REFUSAL = 'Received an argument of invalid type for column "%s". Expected: %s, 
 
 
 class _Refusing:
-    """A type and a column of it, whose values are all refused."""
+    """Serves as a type that refuses all values, as a column of this type, and as a statement."""
 
     keyspace_name = table_name = name = "a"
     protocol_version, column_encryption_policy, routing_key_indexes = 4, None, None
@@ -281,13 +281,13 @@ def _has_refusal(original: Any) -> bool:
         original(statement, [5])
     except TypeError as error:
         return error.args == (_REFUSAL % ("a", _Refusing, int, "refused"),)
-    except Exception:  # a driver with another `bind` may fail in any way
+    except Exception:  # a `bind` that turbocql does not know may fail in any way
         return False
     return False
 
 
 class RoutingKey(Group):
-    """`BoundStatement.routing_key`."""
+    """The property `BoundStatement.routing_key`."""
 
     part = "routing_key"
     names = ("query.BoundStatement.routing_key",)
@@ -304,7 +304,7 @@ class RoutingKey(Group):
 
 
 _PARTS: list[Any] = [[], [b"only"], [b"a", b""], (b"x" * 300, b"\0\xff"), [bytes(65_535), b"b"]]
-"""The parts of routing keys."""
+"""Samples: the parts of routing keys."""
 
 
 class KeyParts(Group):
@@ -331,8 +331,8 @@ def groups() -> list[Group]:
     """All groups for the codec and for connections.
 
     `TypeWatcher` is first: without it, types are not accelerated. The functions of
-    `cassandra.marshal` are last, because the originals of the other groups call them when they are
-    compared with their stand-ins, and those calls would be counted.
+    `cassandra.marshal` are last. Originals of other groups call these functions while they are
+    compared with their stand-ins, and the calls would be counted.
     """
     return [
         TypeWatcher(),

@@ -1,7 +1,7 @@
-"""The module `cassandra.serializers`, for drivers that have none.
+"""The contents of the module `cassandra.serializers`, for drivers that have no such module.
 
-It has the interface that was proposed for the driver. For each type there is an object with the
-method `serialize(value, protocol_version)`.
+The module has the interface that was proposed for the driver. For each type there is an object with
+the method `serialize(value, protocol_version)`.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ class Serializer:
 
 
 class GenericSerializer(Serializer):
-    """Calls `serialize` of the type."""
+    """Serializes by the type's own `serialize`."""
 
     def serialize(self, value: Any, protocol_version: int) -> bytes:
-        """The bytes of a value; errors are the type's own."""
+        """The bytes of a value; raises the errors of the type's `serialize`."""
         counts[1] += 1
         data: bytes = self.cqltype.serialize(value, protocol_version)
         return data
 
 
 class _Native(Serializer):
-    """Serializes by turbocql's codec. A value that the codec refuses falls back to the type's own
-    `serialize`, which raises its own errors.
+    """Serializes by turbocql's codec. For a value that the codec refuses, falls back to the type's
+    own `serialize`.
     """
 
     def __init__(self, cqltype: Any) -> None:
@@ -99,7 +99,10 @@ class SerInt32Type(_Native):
 
 
 class SerVectorType(_Native):
-    """Writes vectors of float, double and int by turbocql's codec, others by the type itself."""
+    """Writes vectors of float, double and int by turbocql's codec.
+
+    Writes vectors of other types by the vector type's own `serialize`.
+    """
 
     def __init__(self, cqltype: Any) -> None:
         if cqltype.subtype in original_serialize:
@@ -135,7 +138,7 @@ def of_type(cqltype: Any) -> Serializer:
 
 
 def _is_own(cqltype: Any) -> bool:
-    """Whether the program has not replaced the type's `serialize`."""
+    """Whether the type's `serialize` is still the driver's."""
     return vars(cqltype).get("serialize") is original_serialize.get(cqltype)
 
 

@@ -1,6 +1,6 @@
 """Adds the module `cassandra.serializers` to drivers that have none.
 
-The module is empty until a program takes a name from it.
+The module imports its classes and functions when a program first uses one of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ._patch import Driver, Group, Patch
 if TYPE_CHECKING:
     from importlib.abc import Loader
 else:
-    # Its module imports many others.
+    # The module `importlib.abc` imports many others.
     Loader = object
 
 __all__ = ["SERIALIZERS", "call_counts", "original_serialize", "serializer_groups", "vector_types"]
@@ -25,11 +25,11 @@ __all__ = ["SERIALIZERS", "call_counts", "original_serialize", "serializer_group
 SERIALIZERS = "cassandra.serializers"
 
 call_counts = [0, 0]
-"""The native calls, and the calls that fell back to the type."""
+"""The numbers of native calls, and of calls that fell back to the `serialize` of the type."""
 original_serialize: dict[Any, Any] = {}
-"""The `serialize` of the driver's own scalar types."""
+"""The driver's types for float, double and int, each with its `serialize`."""
 vector_types: list[Any] = []
-"""The driver's own `VectorType`, if it has one."""
+"""Contains the driver's `VectorType`, or nothing if the driver has none."""
 _NAMES = {
     "Serializer": "Serializer",
     "GenericSerializer": "GenericSerializer",
@@ -40,7 +40,7 @@ _NAMES = {
     "find_serializer": "of_type",
     "make_serializers": "of_types",
 }
-"""The names in the module, and those in `_serializers`."""
+"""The names in the module, each with the name of the same object in `_serializers`."""
 
 
 class _ReadyLoader(Loader):
@@ -113,7 +113,7 @@ def _counts() -> tuple[int, int]:
 
 
 def _has_serializers(package: ModuleType) -> bool:
-    """Whether the driver has the module. Asks all finders except turbocql's."""
+    """Whether the driver has the module. The function asks all finders except turbocql's."""
     for finder in sys.meta_path:
         if type(finder).__module__.startswith("turbocql."):
             continue
@@ -124,5 +124,5 @@ def _has_serializers(package: ModuleType) -> bool:
 
 
 def serializer_groups() -> list[Group]:
-    """The group of the module."""
+    """The group that adds the module."""
     return [Serializers()]

@@ -1,4 +1,4 @@
-"""Accelerates a process whose environment asks for it, when it imports the driver."""
+"""Accelerates a process that imports the driver, if `TURBOCQL_ACCELERATE` is set and not off."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["start"]
 
 
 def start() -> None:
-    """Accelerates the driver that is being imported.
+    """Accelerates the driver that is being imported, unless `TURBOCQL_ACCELERATE` is off.
 
     If the variable is invalid, prints the reason on standard error. The program then runs without
     the accelerator.

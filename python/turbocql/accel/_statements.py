@@ -91,7 +91,8 @@ class SimpleStatements(Group):
         replacement = stand_in.function()
         _expect_same_texts(replacement, original, owner())
         if stand_in.counts()[1]:
-            # The original has written all samples of a call. One by one, native code writes some.
+            # A call fell back, so the original wrote all its samples. Each sample is now compared
+            # by a call of its own.
             for sample in _SAMPLES:
                 _expect_same_texts(replacement, original, owner(), [sample])
         bind_params_patches = [
@@ -124,7 +125,10 @@ class SimpleStatements(Group):
 def _expect_same_texts(
     replacement: Any, original: Any, encoder: Any, samples: Sequence[Any] = _SAMPLES
 ) -> None:
-    """Raises: NotReplaced, with the first sample that the two functions write differently."""
+    """Compares the texts that two functions write for samples.
+
+    Raises: NotReplaced, with the first sample that the functions write differently.
+    """
     names = [f"n{number}" for number in range(len(samples))]
     text = "\n".join("%s" for _ in samples)
     text_by_name = "\n".join(f"%({name})s" for name in names)

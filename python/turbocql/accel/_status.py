@@ -1,4 +1,4 @@
-"""The report on accelerated functions, and on how many of their calls were native."""
+"""The report of `status()`: which functions are accelerated, and how many calls were native."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Seam:
     name: str
     """The dotted name of the function."""
     patched: bool
-    """Whether a native function stands for the driver's, and does calls."""
+    """Whether a native function replaces the driver's, and handles calls natively."""
     why: str
-    """Why the function was not patched, is no longer patched, or why its native function now hands
-    all calls to the driver's own; empty for a patched function."""
+    """Why the function is not patched, or why the native function now hands all calls to the
+    driver's own. Empty for a patched function."""
     native: int
-    """Calls that were done natively."""
+    """The number of calls that were handled natively."""
     fallback: int
-    """Calls that fell back to the driver's own function."""
+    """The number of calls that fell back to the driver's own function."""
     learned: int = 0
-    """Calls of the driver's own function from which the columns of a page were learned."""
+    """The number of calls of the driver's own function from which new columns were learned."""
     part: str = ""
     """The part of the accelerator, as `accelerate(without=...)` names it. Empty for a function that
     cannot be left out."""
@@ -50,7 +50,7 @@ class Seam:
         return replace(self, patched=False, why=why)
 
     def at_zero(self) -> Seam:
-        """The same function, not called yet."""
+        """The same function, with all counts at zero."""
         return replace(self, native=0, fallback=0, learned=0, reasons=())
 
 
@@ -59,14 +59,14 @@ class Status:
     """The result of `turbocql.accel.status()`. `str()` of it is a table."""
 
     on: bool
-    """Whether the driver is accelerated. If not, the counts are those when acceleration ended."""
+    """Whether acceleration is on. If not, the counts are those when the last acceleration ended."""
     driver: str
     """The driver that was found, or the reason why there is none."""
     seams: tuple[Seam, ...]
     pid: int = field(default_factory=os.getpid)
     """The process whose calls were counted."""
     values_left: tuple[tuple[str, str, int], ...] = ()
-    """The values that were left to the driver's own `serialize`: CQL type, Python class and number,
+    """The values that were left to the driver's own `serialize`: CQL type, Python class and count,
     the most frequent first. At most 64 pairs of type and class are counted."""
     notes: tuple[str, ...] = ()
     """What else is left to the driver, or is not noticed, in words."""
@@ -87,7 +87,7 @@ class Status:
         width = max((len(seam.name) for seam in self.seams), default=0)
         part_width = max((len(seam.part) for seam in self.seams), default=0)
         idle = [seam for seam in self.seams if seam.is_idle]
-        # Functions that wait for the same module, or are left out together, share a line.
+        # More than `_MOST_ALIKE` uncounted functions with the same part and reason share a line.
         uncounted = Counter((seam.part, seam.why) for seam in self.seams if not seam.is_counted)
         for seam in self.seams:
             if seam.is_idle:
@@ -116,7 +116,7 @@ class Status:
 
 
 _MOST_ALIKE = 3
-"""More functions than this that are not patched for the same reason share a line."""
+"""The maximum number of uncounted functions with the same part and reason that have a line each."""
 
 
 def _summary(seam: Seam) -> str:

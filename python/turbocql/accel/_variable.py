@@ -10,9 +10,9 @@ _OFF = ("", "0", "off", "false", "no")
 
 
 def parts_of(value: str) -> list[str] | None:
-    """The parts to leave out, by the variable's value; None if nothing is accelerated.
+    """The parts to leave out, from the variable's value; None if the value turns acceleration off.
 
-    Raises: ValueError, for a value that is not understood.
+    Raises: ValueError, for an unknown value.
     """
     if value.lower() in _ON:
         return []
