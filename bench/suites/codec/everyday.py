@@ -1,4 +1,4 @@
-"""Inputs of the accelerator's cases with values that are not of a type's usual built-in class."""
+"""Inputs of the accelerator's benchmark cases, with values of unusual classes for their types."""
 
 from __future__ import annotations
 
@@ -112,7 +112,8 @@ EVERYDAY: dict[str, tuple[str, Callable[[], Any]]] = {
     "varint, IntEnum": ("varint", lambda: Level.HIGH),
     "decimal, float": ("decimal", lambda: 0.25),
 }
-"""A CQL type and a function that makes the value. Some of the functions import pandas or pytz."""
+"""For each case, a CQL type and a function that makes the value. Some functions import pandas or
+pytz."""
 
 
 CASES = [
