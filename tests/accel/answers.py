@@ -27,7 +27,7 @@ def answer(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def differing(first: Any, second: Any) -> tuple[Any, Any]:
-    """Returns the first two parts of two nested results that differ."""
+    """Returns the first parts in which two nested results differ, one part of each result."""
     both = (first, second)
     if all(type(value) in (list, tuple) for value in both) and len(first) == len(second):
         for pair in zip(first, second, strict=True):

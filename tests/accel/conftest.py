@@ -20,10 +20,10 @@ with warnings.catch_warnings():
     from cassandra.cqlengine import connection, models
     from tests.accel.mapper import CONNECTION
 
-# The accelerator patches some seams only once this module is imported.
+# The accelerator patches some seams only after `cassandra.cluster` is imported.
 assert cluster
 
-# These tests count native calls. Without quick paths there are fewer.
+# These files count native calls. Without quick paths, there are fewer native calls.
 collect_ignore = ["test_bodies.py", "test_extensions.py", "test_status_counts.py"] if SAFE else []
 
 
@@ -40,7 +40,7 @@ def driver() -> str:
 
 @pytest.fixture(autouse=True, scope="session")
 def digests() -> Iterator[None]:
-    """Computes digests of the driver's functions once, not for each of 1,000 installations."""
+    """Caches digests of the driver's functions: the tests install the accelerator 1,000 times."""
     with pytest.MonkeyPatch.context() as patch:
         cached = functools.cache(_mapper_functions.source_digest)
         patch.setattr(_mapper_functions, "source_digest", cached)
@@ -49,7 +49,7 @@ def digests() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def frozen() -> Iterator[None]:
-    """Freezes the objects of pytest and the drivers in the GC, because tests collect in loops."""
+    """Hides the objects of pytest and the driver from the GC: tests call `gc.collect` in loops."""
     gc.collect()
     gc.freeze()
     yield

@@ -13,12 +13,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "accel" / "programs"
 PURELIB = ROOT / "packaging" / "turbocql.data" / "purelib"
-"""The files that a wheel installs beside the package."""
+"""The folder with the files that a wheel installs beside the package."""
 SAFE = bool(os.environ.get("_TURBOCQL_TEST_INTERPRETER"))
 """Whether the native core runs without quick paths, as on an untested interpreter."""
 DRIVERS = ("scylla-driver", "cassandra-driver")
 EARLIER = ("scylla-driver-previous", "scylla-driver-earlier", "cassandra-driver-earlier")
-"""Releases that encode and decode in other ways; the last has no compiled codec."""
+"""Earlier releases, which encode and decode in other ways. The last one has no compiled codec."""
 ALL_DRIVERS = [
     *DRIVERS,
     *(pytest.param(driver, marks=pytest.mark.exhaustive) for driver in EARLIER),

@@ -1,4 +1,4 @@
-"""Values that programs bind, and that are not of a type's usual built-in class."""
+"""Values that programs bind. Most of them are not of a type's usual built-in class."""
 
 from __future__ import annotations
 
@@ -127,14 +127,14 @@ class Day(datetime.date):
 
 
 class Indexed:
-    """A number by `__index__`."""
+    """An object that converts to an `int` by `__index__`."""
 
     def __index__(self) -> int:
         return 7
 
 
 class Floating:
-    """A number by `__float__`."""
+    """An object that converts to a `float` by `__float__`."""
 
     def __float__(self) -> float:
         return 2.5
@@ -171,7 +171,7 @@ class Shrinking(list):  # type: ignore[type-arg]
 
 
 class Tensor:
-    """Has the shape and the conversions of a tensor."""
+    """An object with some methods of a tensor."""
 
     def __init__(self, numbers: Any) -> None:
         self.numbers = np.asarray(numbers, "f4")
@@ -187,7 +187,7 @@ class Tensor:
 
 
 class TorchTensor(Tensor):
-    """Is taken for a tensor of the package torch."""
+    """A tensor whose class claims to be of the package torch."""
 
 
 TorchTensor.__module__ = "torch"
@@ -345,7 +345,7 @@ def values() -> list[Any]:
 
 
 def types() -> dict[str, Any]:
-    """Returns the driver's types that the values are tried with, by a name."""
+    """Returns, by name, the driver's types with which the tests serialize the values."""
     scalars = [
         *(AsciiType, BooleanType, BytesType, ByteType, CounterColumnType, DateType, DecimalType),
         *(DoubleType, DurationType, FloatType, InetAddressType, Int32Type, IntegerType, LongType),

@@ -40,7 +40,7 @@ FEATURE_SETS: dict[str, dict[str, Callable[[], Any]]] = {
 
 
 def connections() -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yields the feature sets of this driver: a name, and the last arguments of `send_body`."""
+    """Yields each way to pass features in this driver: a name, and arguments for `send_body`."""
     yield "not told", ()
     if not TAKES_FEATURES:
         return

@@ -138,7 +138,7 @@ def some_values(chance: random.Random, model: Any, *, keys: bool = True) -> dict
 
 
 class Life:
-    """Operations on the instances of a model: it makes, saves, changes, deletes and reads them."""
+    """A callable that makes, saves, changes, deletes and reads instances of a model."""
 
     def __init__(self, model: Any, chance: random.Random) -> None:
         self.model = model

@@ -15,7 +15,7 @@ Task = tuple[str, Callable[[], Any]]
 
 
 class Part(bytes):
-    """A part of a key that has another length than its bytes."""
+    """A part of a key whose `len()` is always 2, whatever bytes it has."""
 
     def __len__(self) -> int:
         return 2
@@ -26,7 +26,7 @@ class Parts(list):  # type: ignore[type-arg]
 
 
 class Unequal:
-    """An iterable that has no length, or fails when it is iterated over."""
+    """An iterable without a length, whose iterator ends by raising `error` if that is not None."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
@@ -48,17 +48,17 @@ ODD: list[Any] = [
     *(None, True, 0, 1.5, "text", "", bytearray(b"ab"), memoryview(b"ab"), Part(b"abc"), Sized()),
     *([], (), object(), b"x" * 65_535, b"x" * 65_536, bytearray(65_536)),
 ]
-"""Parts that the driver packs in another way, or does not pack."""
+"""Parts of unusual classes and sizes. The driver refuses some of them."""
 WHOLE: list[Any] = [
     *(None, b"", b"key", bytearray(b"key"), "key", 0, {}, {b"a": 1}, {b"a"}, Sized(), Part(b"abc")),
     *([], (), [b"a"], (b"a",), [None], ["text"], [[b"a", b"b"]], Parts(), Parts([b"a"])),
     *(Parts([b"a", b"b"]), iter([b"a", b"b"]), Unequal(), range(2), object()),
 ]
-"""Routing keys that are not a list of parts, or have one part."""
+"""Routing keys of many classes. Most of them are not a list of several parts."""
 
 
 def key_tasks(count: int) -> Iterator[Task]:
-    """Sets routing keys of statements of each class, and packs parts one after the other."""
+    """Yields tasks that set routing keys of statements of each class, or pack parts one by one."""
     rng = Random(11)
     keys = list(WHOLE)
     for part in ODD:
@@ -104,7 +104,7 @@ def _same(value: Any, key: Any) -> Any:
 
 
 def packed(statement: Any, parts: Any) -> list[Any]:
-    """Returns the packed parts, the error that ends them, and what comes after the end."""
+    """Returns the packed parts, the error that ends them, and the results of calls after it."""
     items = answer(statement._key_parts_packed, parts)
     if not hasattr(items, "__next__"):
         return [items]

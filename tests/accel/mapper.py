@@ -37,7 +37,7 @@ class Session:
 
 
 class Connection:
-    """Stands for the results of `get_connection` and `get_cluster`."""
+    """A stand-in for the results of `get_connection` and `get_cluster`."""
 
     protocol_version = 4
     name = "default"
@@ -54,7 +54,7 @@ CONNECTION = Connection()
 
 
 def shown(value: Any) -> Any:
-    """Returns a value with its class, also for parts of collections."""
+    """Returns the class name and the repr of a value, and of the parts of a collection."""
     name = type(value).__name__
     if type(value) in (list, tuple):
         return name, [shown(part) for part in value]
@@ -104,7 +104,7 @@ def told(work: Callable[[], Any]) -> Any:
 
 
 def both(work: Callable[[], Any], *, times: int = 4) -> None:
-    """Asserts that `work` has one outcome: plain, `times` times accelerated, and plain again."""
+    """Asserts equal outcomes of `work`: plain, `times` times accelerated, and plain again."""
     accel.uninstall()
     expected = told(work)
     accel.accelerate()

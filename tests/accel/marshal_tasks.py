@@ -35,7 +35,7 @@ class Level(enum.IntEnum):
 
 
 class Data(bytes):
-    """A subclass of `bytes` with another first byte."""
+    """A subclass of `bytes` whose first item is always 0x81."""
 
     def __getitem__(self, index: Any) -> Any:
         return 0x81 if index == 0 else super().__getitem__(index)
@@ -58,11 +58,11 @@ ODD: list[Any] = [
     *([1 << 63], [-(1 << 63) - 1], [1, 1 << 70], (1 << 400,), [0x80, 0x01], (0x01, 0x7F), [256]),
     *([-1], "\x01\x02", "12", [[1]], Data(b"\x81\1"), Data(bytes(4)), Data(bytes(8))),
 ]
-"""Arguments of other classes than the functions are for."""
+"""Arguments of unusual classes and sizes. The functions refuse some of them."""
 
 
 def marshal_tasks(count: int) -> Iterator[Task]:
-    """Calls each function with random, extreme and odd arguments."""
+    """Yields tasks that call each function with random, extreme and odd arguments."""
     rng = Random(12)
     numbers = [
         sign * ((1 << bits) + by) for bits in range(70) for by in (-1, 0, 1) for sign in (1, -1)

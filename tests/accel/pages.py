@@ -1,4 +1,4 @@
-"""Reads result pages with each protocol handler and returns the results in a comparable form."""
+"""Tasks that decode values and result pages, with results in a comparable form."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def page_answer(
 
 
 def deserialize_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Decodes valid and damaged bytes of every type with the type's own methods."""
+    """Yields tasks that decode valid and damaged bytes of each type with the type's own methods."""
     for shape in shapes:
         generator = Generator(zlib.crc32(shape.cql.encode()) + 1)
         for i in range(count):
@@ -156,7 +156,7 @@ class Mapped:
 
 
 def special_page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Reads pages with known columns, with encrypted columns, or with registered classes."""
+    """Yields tasks that read pages with known or encrypted columns, or registered classes."""
     rng = Random(13)
     generator = Generator(14)
     udts = [shape for shape in shapes if shape.bare.kind == "udt"]
@@ -197,11 +197,11 @@ def special_page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
 
 
 def page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Reads pages of all types: valid, with damaged cells, and cut short or too long."""
+    """Yields tasks that read pages: valid, with damaged cells, and cut short or too long."""
     rng = Random(11)
     generator = Generator(12)
     for i in range(count * 6):
-        # Every third page description has scalar types only.
+        # In every third round, the columns are only of scalar types.
         some = shapes if i % 3 else [shape for shape in shapes if not shape.bare.parts]
         chosen = [rng.choice(some) for _ in range(rng.randrange(1, 5))]
         columns = [(f"c{n}", definition(shape)) for n, shape in enumerate(chosen)]
@@ -229,7 +229,10 @@ def page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
 
 
 def array_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Reads pages as NumPy arrays, without damaged cells: the driver does not check their width."""
+    """Yields tasks that read pages as NumPy arrays.
+
+    The pages have no damaged cells, because the driver does not check the width of cells.
+    """
     rng = Random(15)
     generator = Generator(16)
     numbers = [shape for shape in shapes if shape.kind in ("bigint", "int", "float", "double")]

@@ -41,7 +41,7 @@ def sent(codec: SegmentCodec, message: Any) -> Any:
 
 
 def received(codec: SegmentCodec, data: bytes) -> list[Any]:
-    """Returns what is read from bytes up to the first error, and the buffer's positions."""
+    """Returns what is read from bytes up to the first error, and the position after each read."""
     buffer = io.BytesIO(data)
     told: list[Any] = []
     while buffer.tell() < len(data) and len(told) < 20:
@@ -63,7 +63,7 @@ def described(made: Any) -> Any:
 
 
 def segment_tasks(count: int) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Writes messages of all lengths, and reads whole, damaged and cut segments."""
+    """Yields tasks that write messages of many lengths, or read whole, damaged or cut segments."""
     rng = Random(21)
     long = (MAX_PAYLOAD - 1, MAX_PAYLOAD, MAX_PAYLOAD + 1, 3 * MAX_PAYLOAD + 7)
     lengths = (0, 1, 3, 100, 5000, *long)
@@ -75,7 +75,7 @@ def segment_tasks(count: int) -> Iterator[tuple[str, Callable[[], Any]]]:
             message = rng.randbytes(length) if rng.random() < 0.5 else bytes(length)
             yield f"segment, {name}, of {length} bytes", partial(sent, make(), message)
             out = io.BytesIO()
-            # The plain driver encodes this, because tasks are made before acceleration.
+            # The plain driver encodes it: the tasks are made before the accelerator is on.
             make().encode(out, message)
             data = bytearray(out.getvalue())
             yield f"read, {name}, {length} bytes", partial(received, make(), bytes(data))
@@ -88,7 +88,7 @@ def segment_tasks(count: int) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def timer_tasks() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Finishes timers before and after their time, cancelled or not."""
+    """Yields tasks that finish timers before and after their end, cancelled or not."""
     for cancelled in (False, True):
         for late in (-5, 5):
 

@@ -22,7 +22,7 @@ Task = tuple[str, Callable[[], Any]]
 
 
 def serialize_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Encodes values of every type with the type's `serialize`."""
+    """Yields tasks that encode values of each type with the type's `serialize`."""
     for shape in shapes:
         generator = Generator(zlib.crc32(shape.cql.encode()))
         for i in range(count):
@@ -36,7 +36,7 @@ class Row(tuple):  # type: ignore[type-arg]
 
 
 def bind_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Binds valid and wrong rows, as sequences and mappings, and reads their routing keys."""
+    """Yields tasks that bind a valid or wrong row, and read the statement's routing key."""
     rng = Random(7)
     generator = Generator(8)
     statements = []
@@ -86,7 +86,7 @@ def bind_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
 
 
 def body_tasks(count: int) -> Iterator[Task]:
-    """Writes bodies of messages with usual and unusual values of every option."""
+    """Yields tasks that write bodies of messages, with usual and unusual values of options."""
     rng = Random(9)
     told = [features for _, features in connections()]
 
@@ -146,7 +146,7 @@ def body_tasks(count: int) -> Iterator[Task]:
 
 
 def row_tasks() -> Iterator[Task]:
-    """Makes rows with every row factory, also with invalid column names."""
+    """Yields tasks that make rows with three row factories, also with invalid column names."""
     rows = [(1, "a"), (2, "b")]
     for names in (
         ["a", "b"],
@@ -169,7 +169,7 @@ def row_tasks() -> Iterator[Task]:
 
 
 def literal_tasks() -> Iterator[Task]:
-    """Formats some literals of simple statements; test_literals.py tests many more."""
+    """Yields tasks that format some literals of simple statements. test_literals.py has more."""
     for value in (None, 1, 1.5, "it's", b"b", [1, ["a"]], {"a": (1,)}, {2}, {"a": object}):
 
         def task(value: Any = value) -> Any:

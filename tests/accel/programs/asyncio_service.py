@@ -1,4 +1,4 @@
-"""Awaits requests on asyncio, by wrapping the callbacks of the driver's futures.
+"""Awaits requests on asyncio: callbacks of a driver's future set the result of an asyncio future.
 
 With the option `reactor`, the driver's connections run on asyncio too.
 """
@@ -13,7 +13,7 @@ from tests.accel.programs.running import connected, print_native
 
 
 class Client:
-    """Makes an asyncio future of a request, as aiocassandra and acsylla's users do."""
+    """Makes an asyncio future for each request, as aiocassandra does."""
 
     def __init__(self, session: Any) -> None:
         self.session = session

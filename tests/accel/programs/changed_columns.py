@@ -27,7 +27,7 @@ def fields_of(article: Any) -> dict[str, str]:
 
 
 def change_columns() -> None:
-    """Sets on all columns what Django's forms and serializers ask fields for."""
+    """Gives all columns the attributes that Django's forms and serializers read from fields."""
     column: Any = columns.Column
     column.has_default = lambda self: self.default is not None
     column.get_default = lambda self: self.default() if callable(self.default) else self.default
@@ -75,7 +75,7 @@ def main() -> None:
         for key in ids[:5]:
             Article.objects(site="main", id=key).batch(batch).delete()
         Article.batch(batch).create(site="other", id=ids[0], title="batch")
-    # Replaced once more, between queries.
+    # The program replaces both attributes again, in one class of columns and between queries.
     columns.Integer.get_default = lambda self: 7
     columns.Integer.has_default = property(lambda self: True)
     print([fields_of(article) for article in Article.objects(site="other")])

@@ -3,8 +3,8 @@
     python changing.py HOST PORT VERSION KEYSPACE
 
 After each round it prints a line of JSON: the fields of the named tuples, the number of rows with
-wrong values, the statement's result metadata id, and with turbocql the calls of each seam. It ends
-when a line arrives on its standard input.
+wrong values, the statement's result metadata id, and the counts of some seams if turbocql is
+imported. It ends after the round in which a line arrives on its standard input.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def end_by_a_line(is_over: threading.Event) -> None:
 
 
 def seams() -> dict[str, Any]:
-    """Returns each seam's native, fallback and learning calls, with the reasons to fall back."""
+    """Returns the counts of called seams of bodies, rows and `bind`, with reasons to fall back."""
     if "turbocql" not in sys.modules:
         return {}
     from turbocql import accel

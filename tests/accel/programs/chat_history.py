@@ -1,4 +1,4 @@
-"""Stores chats and documents as llama-index and langchain do: time UUIDs, dicts as rows, JSON."""
+"""Stores chats and documents as llama-index and langchain do: time UUIDs, rows as dicts, JSON."""
 
 from __future__ import annotations
 

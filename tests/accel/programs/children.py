@@ -2,8 +2,8 @@
 
     python children.py
 
-Prints, as JSON, for each process whether the accelerator is on, how many calls it counted, whether
-the status has the right process id, and which parts are left out.
+Prints as JSON, for each process: whether the accelerator is on, how many native calls of one seam
+it counted, whether the status has the right process id, and which parts are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 def look(_: object = None) -> Any:
-    """Returns the accelerator's status in this process, or None without it."""
+    """Returns the accelerator's status in this process, or None if turbocql is not imported."""
     import cassandra.cluster
     from cassandra.cqltypes import Int32Type, ListType
 

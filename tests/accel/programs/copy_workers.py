@@ -1,4 +1,4 @@
-"""Copies rows in as cqlsh's COPY does: worker processes, converted texts, batches, callbacks."""
+"""Imports rows as cqlsh's COPY does: with worker processes, converted texts, batches, callbacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INSERT = (
 
 
 def converted(fields: list[str]) -> list[Any]:
-    """Returns the values of a line's texts, of the classes that COPY makes."""
+    """Returns the values that COPY makes of a line's texts."""
     key, number, at, price, tags, stock, first, second, raw = fields
     moment = datetime.datetime.strptime(at, "%Y-%m-%d %H:%M:%S.%f")
     since = moment - datetime.datetime(1970, 1, 1)
@@ -64,7 +64,7 @@ def work(lines: list[list[str]], answers: Any) -> None:
         sent: list[tuple[Event, list[str]]] = []
         for at in range(0, len(lines), 4):
             batch = BatchStatement(batch_type=BatchType.UNLOGGED)
-            # COPY fills the list itself, as BatchStatement.add would.
+            # COPY appends to the batch's list itself, instead of calling `BatchStatement.add`.
             for fields in lines[at : at + 4]:
                 bound = insert.bind(converted(fields))
                 batch._statements_and_parameters.append(

@@ -36,7 +36,7 @@ def frame() -> Any:
 
 
 def as_frame(names: list[str], rows: list[Any]) -> Any:
-    """A row factory: each page is a DataFrame."""
+    """Makes a DataFrame of each page, as a row factory."""
     return pd.DataFrame(rows, columns=names)
 
 

@@ -1,6 +1,6 @@
 """Runs requests in green threads, with the driver's reactor for gevent or eventlet.
 
-The standard library is monkey-patched before the driver is imported. The option is the library.
+The option names the library, which patches the standard library before the driver is imported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.accel.programs.running import attempt, connected, print_native  # noq
 
 
 def mapped(call: Callable[[int], Any], numbers: Iterable[int]) -> list[Any]:
-    """Returns the results of a function, called in ten green threads."""
+    """Returns the results of a function for each number, called in ten green threads."""
     if sys.argv[4] == "gevent":
         return list(Pool(10).map(call, numbers))
     return list(eventlet.GreenPool(10).imap(call, numbers))
@@ -58,7 +58,7 @@ def main() -> None:
         attempt(session.execute, "SELECT wrong FROM nothing")
         session.default_fetch_size = 8
         print(sorted(session.execute(f"SELECT id, name, parts, at FROM {name}")))
-        # A timer that fires, and one that is canceled.
+        # This request has a timeout of its own. Its timer is canceled.
         attempt(lambda: session.execute(select, (1,), timeout=30).one())
     print_native()
 

@@ -32,7 +32,7 @@ def serve(worker: int) -> list[str]:
 
 
 def forked(worker: int) -> tuple[int, Any]:
-    """Forks a child. Returns its process id and the file that it writes its report to."""
+    """Forks a child. Returns the child's process id and a file to read the child's report from."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -51,7 +51,7 @@ def forked(worker: int) -> tuple[int, Any]:
 
 def main() -> None:
     with connected(TABLE) as session:
-        # The master has used the driver, and is without a session when it forks.
+        # The parent uses the driver too, and closes its session before it forks.
         session.execute("INSERT INTO carts (id, note) VALUES (%s, %s)", (0, "master"))
         print(list(session.execute("SELECT * FROM carts")))
     children = []

@@ -1,9 +1,10 @@
-"""What programs share: a session in the keyspace that the test created, and lines of results.
+"""Functions that programs share: they connect to the test's keyspace, and print results.
 
     python -m tests.accel.programs.NAME HOST PORT KEYSPACE [OPTION]
 
-A program prints results, which have to be the same plain and accelerated. If it is accelerated, it
-prints a last line with the number of native calls by part. It does not import turbocql.
+A program prints results, which must be the same plain and accelerated. If the program is
+accelerated, it prints a last line with the number of native calls by part. It does not import
+turbocql itself.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def attempt(step: str, call: Any, *arguments: Any) -> None:
 
 
 class Address:
-    """The class that is registered for a user-defined type."""
+    """The class that is registered for the user-defined type `address`."""
 
     def __init__(self, street: str, number: int, tags: Any) -> None:
         self.street, self.number, self.tags = street, number, tags
@@ -218,7 +218,7 @@ def factories(session: Any) -> None:
 
 
 def rows_of(found: Any) -> Any:
-    """Returns the rows, or the columns sorted by name where rows are dicts."""
+    """Returns the rows; if the first row is a dict of columns, returns these sorted by name."""
     rows = list(found)
     if rows and isinstance(rows[0], dict):
         return [
@@ -229,7 +229,7 @@ def rows_of(found: Any) -> Any:
 
 
 def handlers(session: Any) -> None:
-    """Reads pages with the other protocol handlers."""
+    """Reads pages with the lazy and the NumPy protocol handler, if the driver has them."""
     for handler in (LazyProtocolHandler, NumpyProtocolHandler):
         if handler is None:
             continue
@@ -293,7 +293,7 @@ class Person(models.Model):  # type: ignore[misc]
 
 
 def engine(session: Any) -> None:
-    """Writes, reads, filters, updates and deletes models."""
+    """Writes, reads, updates, counts and deletes instances of a model."""
     connection.register_connection("scenario", session=session, default=True)
     management.sync_table(Person)
     Person.create(id=1, name="one", born=WHEN, tags={"a", "b"}, scores={"x": 1})

@@ -1,4 +1,4 @@
-"""A shop as in a web application: models with methods of their own, views and paging.
+"""A shop as in a web application: models with methods of their own, and views.
 
     python shop.py HOST PORT
 
@@ -49,7 +49,7 @@ class Available(ModelQuerySet):  # type: ignore[misc]
 
 
 class Dated(models.Model):  # type: ignore[misc]
-    """An abstract model with the columns that all tables have."""
+    """An abstract model with the columns that `Customer` and `Product` share."""
 
     __abstract__ = True
     created = columns.DateTime()

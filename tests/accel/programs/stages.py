@@ -1,4 +1,4 @@
-"""Accelerates while only a part of the driver is imported, in one of five ways.
+"""Accelerates before, during or after the import of the driver's modules, in one of five ways.
 
 python stages.py while_it_is_imported|interrupted|imported_again|over_between|loaders
 """
@@ -35,9 +35,9 @@ def load(name: str) -> Any:
 
 
 class Late(MetaPathFinder):
-    """Calls `accelerate` while `cassandra.connection` is imported, as a program's import hook may.
+    """Calls `accelerate` during the import of `cassandra.connection`, as an import hook may do.
 
-    The call is made when that module imports `cassandra.segment`.
+    It calls `accelerate` when `cassandra.connection` imports `cassandra.segment`.
     """
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> None:

@@ -1,5 +1,6 @@
-"""Switches the accelerator on and off 3,200 times, and prints by how many bytes memory grows in the
-last 1,500 times.
+"""Switches the accelerator on and off 3,200 times.
+
+Prints by how many bytes the resident memory grows in the last 1,500 times.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ assert cassandra.query
 
 
 def toggle(count: int) -> int:
-    """Switches `count` times, and returns the resident bytes."""
+    """Switches the accelerator on and off `count` times. Returns the resident memory in bytes."""
     for _ in range(count):
         with accel.accelerated():
             pass

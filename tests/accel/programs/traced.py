@@ -13,11 +13,11 @@ from tests.accel.programs.running import attempt, connected, print_native
 
 SPANS: list[str] = []
 ENDED: Queue[str] = Queue()
-"""Ends of requests, which the driver reports on a thread of its own."""
+"""A text for each request that has ended. The thread of the driver's event loop adds it."""
 
 
 def wrapped(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that records a span, and then calls the original."""
+    """Returns a function that calls the original, and records a span when the call has ended."""
 
     @functools.wraps(original)
     def traced(session: Any, *values: Any, **named: Any) -> Any:

@@ -26,7 +26,7 @@ SEARCH = (
 
 
 class Store:
-    """Prepares each statement once, and makes a line about each call for the log."""
+    """Prepares each statement once, and prints a line about each call, as a log would have."""
 
     def __init__(self, session: Any) -> None:
         self.session = session

@@ -2,7 +2,7 @@
 
     python without_files.py [safe]
 
-With `safe`, the native core runs without quick paths, and few calls are native.
+The test passes `safe` if the native core runs without quick paths: then few calls are native.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     python worker.py HOST PORT fork|spawn|forkserver
 
-Prints as JSON the results that the parent read back, and each worker's accelerator status.
+Prints a report as JSON: among others, the results that the parent read back, and whether each
+worker was accelerated.
 """
 
 from __future__ import annotations
@@ -73,7 +74,10 @@ def work(place: tuple[str, int], tasks: Any, answers: Any) -> None:
 
 
 def native() -> Any:
-    """Returns whether the accelerator is on here and its native calls, or None without it."""
+    """Returns whether the accelerator is on, and its count of native calls of `bind_params`.
+
+    Returns None if turbocql is not imported.
+    """
     accel = sys.modules.get("turbocql.accel")
     if accel is None:
         return None
