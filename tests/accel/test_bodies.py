@@ -45,7 +45,7 @@ def messages() -> list[Any]:
 
 
 class Watching:
-    """Records each write separately. The write number `failing` raises OSError."""
+    """Records each write separately. The write with the index `failing` raises OSError."""
 
     def __init__(self, failing: int = -1) -> None:
         self.writes: list[bytes] = []
@@ -161,7 +161,7 @@ def test_a_replaced_buffer_is_no_buffer() -> None:
 
 
 def written() -> list[Any]:
-    """Returns all bodies in protocol versions 3 to 5, with and without a keyspace."""
+    """Returns results and bytes of all bodies in versions 3 to 5, with and without a keyspace."""
     found = []
     for version in (3, 4, 5):
         for keyspace in (None, "ks"):
@@ -238,7 +238,7 @@ def test_methods_of_versions_may_be_deleted_and_put_back_otherwise(name: str) ->
             # The plain function is not a class method.
             setattr(ProtocolVersion, name, own.__func__)
             assert _is_native(False)
-            # Bypasses `__setattr__` of the metaclass.
+            # This call has the same effect as `setattr`.
             type.__setattr__(ProtocolVersion, name, own)
             assert _is_native()
     finally:
@@ -277,7 +277,8 @@ def test_methods_of_versions_replaced_before(name: str, replacement: str) -> Non
             assert (seam.patched, seam.why) == (False, why)
         assert why in str(accel.status())
         assert written() == plain
-    # After the method is restored, the driver writes bodies until the next `accelerate()`.
+    # After the method is restored, the driver writes bodies until the accelerator is switched off
+    # and on again.
     assert written() == usual
     assert not bodies()["QueryMessage"].patched
     accel.uninstall()

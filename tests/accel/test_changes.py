@@ -1,4 +1,4 @@
-"""Checks what the accelerator does, and reports, when a program changes the driver later."""
+"""Checks what the accelerator does and reports when a program changes the driver afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NATIVE = pytest.mark.needs(not SAFE, "native calls")
 
 
 def model() -> Any:
-    """Returns a new model, which no plan is made for yet."""
+    """Returns a new model, for which there is no plan yet."""
 
     class Changing(models.Model):  # type: ignore[misc]
         key = columns.Integer(primary_key=True, default=lambda: 7)
@@ -51,7 +51,7 @@ def used(cls: Any, times: int = 6) -> tuple[int, int]:
 
 
 def reasons(part: str) -> set[str]:
-    """Returns why functions of a part are not native."""
+    """Returns the reasons why functions of a part are not native: "" for native functions."""
     own = [seam for seam in accel.status().seams if seam.part == part]
     assert all(seam.patched == (not seam.why) for seam in own)
     return {seam.why for seam in own}
@@ -83,7 +83,7 @@ def test_new_attributes_leave_the_mapper_native(
 
 
 class CallableBool:
-    """What django-cassandra-engine's `has_default` returns."""
+    """An object like those that django-cassandra-engine's `has_default` returns."""
 
     def __init__(self, value: bool) -> None:
         self._value = value

@@ -53,7 +53,7 @@ def test_a_class_without_parameters(name: str) -> None:
 
 @pytest.mark.parametrize("name", NEED_PARAMETERS)
 def test_a_class_without_parameters_within_and_below_others(name: str) -> None:
-    """Such a class raises the error also as an element type and as a base class."""
+    """The codec raises the error also if such a class is an element type or a base class."""
     within = ListType.apply_parameters([CLASSES[name]])
     below = type("Mine", (CLASSES[name],), {})
     for cls, named in ((within, name), (below, "Mine")):
@@ -79,7 +79,7 @@ def is_known(name: str, cls: Any) -> None:
     assert "has no parameters" in said
     instead = said.partition("give for example ")[2]
     assert instead.startswith(name + ".")
-    given = eval(instead, vars(cqltypes))  # turbocql's own text
+    given = eval(instead, vars(cqltypes))  # the text comes from turbocql's error
     assert issubclass(given, cls)
     serializer, deserializer = codec.find_serializer(given), codec.find_deserializer(given)
     values: dict[str, Any] = {

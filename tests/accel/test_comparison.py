@@ -60,9 +60,9 @@ if "arrays" in READERS:
 
 @pytest.fixture(autouse=True, scope="module")
 def quiet() -> Iterator[None]:
-    """Disables the driver's log, which has a line for each value that it cannot encode."""
+    """Disables the driver's log, which has a line for each value that the driver cannot encode."""
     for value in WRONG:
-        # scylla-driver shifts zero-dimensional arrays in place.
+        # scylla-driver would shift zero-dimensional arrays in place, so they are made read-only.
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value.setflags(write=False)
     logging.disable(logging.CRITICAL)
@@ -72,12 +72,12 @@ def quiet() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def count(proof: bool) -> int:
-    """Returns how many values of each type are compared."""
+    """Returns the `count` for the functions that make tasks, such as the tasks per type."""
     return 800 if proof else 100
 
 
 def compare(tasks: Iterable[Task]) -> None:
-    """Asserts equal results: all tasks plain and accelerated, some also after uninstalling."""
+    """Asserts that all tasks have equal results plain and accelerated, some also uninstalled."""
     tasks = list(tasks)
     assert tasks
     plain = [task() for _, task in tasks]
@@ -117,7 +117,7 @@ def status() -> accel.Status:
     with accel.accelerated():
         for _, task in tasks:
             task()
-        # The driver has no such module to compare with; test_serializers.py tests it.
+        # No task uses `cassandra.serializers`, because the plain driver does not have it.
         find = importlib.import_module("cassandra.serializers").find_serializer
         assert find(cqltypes.FloatType).serialize(1.5, 4) == cqltypes.FloatType.serialize(1.5, 4)
         return accel.status()

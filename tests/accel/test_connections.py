@@ -227,7 +227,7 @@ class Kept(Timer):  # type: ignore[misc]
 
 
 class Read(Timer):  # type: ignore[misc]
-    """A timer whose callback is always the same."""
+    """A timer whose callback cannot be changed."""
 
     callback = property(lambda self: print, lambda self, value: None)
 

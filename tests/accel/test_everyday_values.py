@@ -1,4 +1,4 @@
-"""Values of classes other than the usual ones: as the driver serializes them, but natively."""
+"""Values of unusual classes have the driver's bytes and errors; many are serialized natively."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_is_native(name: str) -> None:
 
 
 class Drain:
-    """Has a length, and gives each part once."""
+    """An iterable with a length, which yields each part only once."""
 
     def __init__(self, parts: Any) -> None:
         self.parts = list(parts)
@@ -109,14 +109,14 @@ class Drain:
 
 
 class Entries(Drain):
-    """Gives its entries once."""
+    """A mapping whose `items()` yields each entry only once."""
 
     def items(self) -> Any:
         return iter(self)
 
 
 class Flaky:
-    """Raises at the first iteration, and at every second after it."""
+    """Raises OSError in every odd iteration: the first, the third and so on."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -132,7 +132,7 @@ class Flaky:
 
 
 class Counting:
-    """Counts the calls of its conversions, and changes the list that it is in."""
+    """Records the calls of its conversions. Each call also calls `change`."""
 
     def __init__(self, change: Any = int) -> None:
         self.calls: list[str] = []
@@ -219,7 +219,7 @@ def test_a_list_may_change_while_it_is_read(kind: Any, way: str, size: int) -> N
 
 
 class Interrupting(datetime.tzinfo):
-    """A time zone whose offset is interrupted."""
+    """A time zone whose methods raise KeyboardInterrupt."""
 
     def utcoffset(self, when: Any) -> Any:
         raise KeyboardInterrupt

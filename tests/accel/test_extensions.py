@@ -27,7 +27,7 @@ knows_extensions = pytest.mark.needs(
 
 
 def messages(version: int) -> Iterator[tuple[str, Any]]:
-    """Yields messages that are written natively in this version: the class name and the message."""
+    """Yields class names and messages, for messages that are written natively in this version."""
     values = [b"value", None, b""]
     keyspaces = (None, "ks") if version == 5 else (None,)
     for keyspace, serial, size in itertools.product(keyspaces, (None, 8), (None, 100)):
@@ -83,7 +83,7 @@ def test_every_kind_is_native(connection: str, version: int) -> None:
 
 @knows_extensions
 def test_the_bytes_are_those_of_the_extensions() -> None:
-    """Compares the bytes with literals, not only with the driver's own bytes."""
+    """Compares the bytes with literals. The other tests compare them with the driver's bytes."""
     message = protocol.ExecuteMessage(b"id", [b"v"], 1)
     message.skip_meta, message.result_metadata_id = True, b"rm"
     message.tablet_version_block = 0xA7
@@ -101,7 +101,10 @@ def test_the_bytes_are_those_of_the_extensions() -> None:
 
 
 def fallbacks(messages_and_rest: list[tuple[Any, tuple[Any, ...]]]) -> tuple[tuple[str, int], ...]:
-    """Returns why these bodies fell back to the driver; asserts that they equal the plain ones."""
+    """Returns why these bodies fell back to the driver, with a count for each reason.
+
+    Asserts that the bodies equal those of the plain driver.
+    """
     plain = [body(message, *rest) for message, rest in messages_and_rest]
     with accel.accelerated():
         assert [body(message, *rest) for message, rest in messages_and_rest] == plain

@@ -23,13 +23,13 @@ SEVEN = [[b"\0\0\0\7"]]
 
 
 def pages(body: bytes, known: Any = None, policy: Any = None) -> list[Any]:
-    """Returns what each reader decodes from a page, three times each."""
+    """Returns what each reader except that for arrays decodes from a page, three times."""
     kinds = [kind for kind in READERS if kind != "arrays"]
     return [page_answer(READERS[k], body, 4, None, known, policy) for k in kinds for _ in range(3)]
 
 
 def same(call: Callable[[], Any]) -> None:
-    """Asserts that a call has the same result plain and accelerated twice."""
+    """Asserts that a call has the same result plain and in two accelerated calls."""
     plain = call()
     with accel.accelerated():
         for _ in range(2):
@@ -38,7 +38,7 @@ def same(call: Callable[[], Any]) -> None:
 
 
 def test_keys_of_a_class_of_their_own() -> None:
-    """The comparison of dict keys runs code that empties the list that is being encoded."""
+    """A comparison of dict keys runs code that empties the list during its encoding."""
     inner = UserType.make_udt_class("ks", "hostile", ("a",), (Int32Type,))
     lists = ListType.apply_parameters([inner])
 
@@ -192,7 +192,7 @@ def test_values_of_half_a_page() -> None:
 
 
 def test_nothing_is_kept() -> None:
-    """Each page has new types from its policy and a new list of columns; none are kept alive."""
+    """Pages have new types from a policy or a new list of columns, which must not be kept alive."""
 
     class New(Disguise):
         def column_type(self, column: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Switches the accelerator on before the driver is imported, or while only a part of it is."""
+"""Switches the accelerator on before, during and after the import of the driver's modules."""
 
 from __future__ import annotations
 

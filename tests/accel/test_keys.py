@@ -1,4 +1,7 @@
-"""Routing keys in parts: a program's own subclasses and replacements win, and calls are counted."""
+"""A program's own subclasses and replacements decide how the parts of a routing key are packed.
+
+Calls are counted.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +129,7 @@ def test_the_generator_runs_only_when_it_is_asked() -> None:
         return seen
 
     def again() -> list[Any]:
-        """Iterates over parts that ask for the next packed part themselves."""
+        """Iterates over parts whose generator asks for the next packed part itself."""
         holder: list[Any] = []
 
         def parts() -> Iterator[Any]:

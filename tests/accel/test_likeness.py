@@ -1,4 +1,4 @@
-"""Stand-ins look like the functions that they replace, and are pickled and copied as those are."""
+"""Stand-ins look like the functions that they replace, and are pickled and copied like them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def described(function: Any) -> list[Any]:
 
 
 def pickled(thing: Any) -> list[Any]:
-    """Returns whether an object stays the same, or an error's class, in each protocol of pickle."""
+    """Returns whether the unpickled object is equal, or an error's class, for each protocol."""
     answers = []
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         again = answer(lambda protocol=protocol: pickle.loads(pickle.dumps(thing, protocol)))
@@ -79,7 +79,7 @@ def pickled(thing: Any) -> list[Any]:
 
 
 def copied(function: Any) -> list[bool]:
-    """Returns whether copies of a function, and of what contains it, are the function itself."""
+    """Returns whether a function is its own copy, alone and in copies of a list and a dict."""
     return [
         copy.copy(function) is function,
         copy.deepcopy(function) is function,
@@ -89,7 +89,7 @@ def copied(function: Any) -> list[bool]:
 
 
 def looked_up(patch: Patch) -> Any:
-    """Returns an attribute as programs get it: of a class, bound if it is a class method."""
+    """Returns a patched attribute as programs get it; a class method is bound."""
     return getattr(patch.owner, patch.name)
 
 

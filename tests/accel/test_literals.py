@@ -97,7 +97,7 @@ SCALARS: list[Callable[[], Any]] = [
 
 
 def value(depth: int = 0) -> Any:
-    """Returns a random value of any class that programs pass."""
+    """Returns a random value of one of many classes that programs pass."""
     if depth > 3 or CHOSEN.random() < 0.75:
         return CHOSEN.choice(SCALARS)()
     items = [value(depth + 1) for _ in range(CHOSEN.randint(0, 4))]
@@ -264,7 +264,7 @@ def test_a_replaced_method_of_encoders_wins(name: str) -> None:
 
 
 def test_functions_may_change_what_they_encode() -> None:
-    """A program's own encoder changes the collections and the mapping while they are encoded."""
+    """A program's own function empties the collections and the mapping during the encoding."""
     encoder = Encoder()
     items: list[Any] = [Number(1), 2, 3]
     table: dict[Any, Any] = {"a": Number(1), "b": 2}

@@ -1,4 +1,4 @@
-"""Tests the object mapper in odd programs: names, threads, deep types, objects kept alive."""
+"""Tests the object mapper with odd names, threads, deep types, and objects that must be freed."""
 
 from __future__ import annotations
 

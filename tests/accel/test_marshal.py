@@ -1,4 +1,4 @@
-"""The functions of `cassandra.marshal` in all modules that have them, replaced and put back."""
+"""Replaces the functions of `cassandra.marshal` in all modules of the driver, and restores them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_reference_is_replaced_and_put_back() -> None:
     for (module, name), function in during.items():
         assert function is not before[module, name], (module, name)
         assert function is vars(marshal)[name], (module, name)
-    # A module that is imported now gets the replacements, and loses them later too.
+    # A module that is imported now gets the replacements, which `uninstall` removes too.
     late = ModuleType("cassandra.late")
     sys.modules["cassandra.late"] = late
     try:
@@ -60,7 +60,7 @@ def test_the_drivers_own_calls_are_native(accelerated: None) -> None:
     assert kept(-129) == b"\xff\x7f"
     assert seams()["marshal.varint_pack"].native == 1
     accel.uninstall()
-    # A program that has kept a replacement calls the driver's function.
+    # A replacement that a program has kept now calls the driver's function.
     assert kept(-129) == b"\xff\x7f"
 
 
@@ -74,7 +74,7 @@ def test_replaced_functions_win(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         assert getattr(marshal, name) is mine
         assert "replaced" in seams()[f"marshal.{name}"].why
     monkeypatch.undo()
-    # A replacement in one of the driver's modules is left there.
+    # A program's own function stays in the driver's module in which the program has put it.
     monkeypatch.setattr(protocol, "int32_unpack", mine)
     with accel.accelerated():
         assert protocol.int32_unpack is mine

@@ -1,4 +1,4 @@
-"""Tests processes that an environment variable accelerates, and their child processes."""
+"""Tests processes that a variable or the command line accelerates, and their child processes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A program's changes to how the driver decodes values take effect with the accelerator too.
 
-They are made before the accelerator is on or while it is on, and have no effect once undone.
+The changes are made before the accelerator is on or while it is on. When they are undone, values
+are decoded as at first.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class Keyed(util.OrderedMapSerializedKey):  # type: ignore[misc]
 
 
 def changes() -> dict[str, Callable[[], contextlib.AbstractContextManager[None]]]:
-    """Returns context managers by name, each of which changes how the driver decodes."""
+    """Returns, by name, functions whose context managers change how the driver decodes."""
 
     def read(byts: bytes, protocol_version: int) -> Any:
         return "read", byts.hex(), protocol_version

@@ -84,7 +84,7 @@ def test_a_class_of_decimals_replaced_before_wins() -> None:
     with replaced(cqltypes, "Decimal", Money):
         with accel.accelerated():
             assert type(DECIMALS.deserialize(written, 4)[0]) is Money
-        # The driver's own functions unpack numbers natively.
+        # The driver's own functions call the native functions of `cassandra.marshal`.
         assert {seam.part for seam in accel.status().seams if seam.native} <= {"marshal"}
 
 
@@ -317,7 +317,7 @@ def test_pieces_may_be_missing(module: str, attribute: str, value: str) -> None:
 
 
 def test_switching_leaks_nothing() -> None:
-    """Measures in a process of its own, so that other tests do not change its memory."""
+    """Measures the memory of a new process, so that other tests do not change the result."""
     ended = run(sys.executable, str(PROGRAMS / "switching.py"))
     assert ended.returncode == 0, ended.stderr
     assert int(ended.stdout) < 2 << 20

@@ -77,7 +77,7 @@ NUMBERS: list[Any] = [
 
 
 def expected_error(own: Raised) -> type[BaseException]:
-    """Returns the class of the serializer's error where the type raises `own`."""
+    """Returns the class of the serializer's error if the type raises `own`."""
     is_kind = own.cls is struct.error and "required argument" in own.said
     return TypeError if is_kind else own.cls
 
@@ -139,7 +139,10 @@ OTHERS: list[tuple[Any, Any]] = [
 
 
 def compared(cqltype: Any, values: list[Any]) -> int:
-    """Asserts that each value has the plain type's result; returns how many values have bytes."""
+    """Asserts that the serializer's results are the plain type's.
+
+    Returns the number of values that have bytes.
+    """
     serializer = module().find_serializer(cqltype)
     ours = [answer(serializer.serialize, value, 4) for value in values]
     accel.uninstall()

@@ -47,11 +47,11 @@ HEAVY = {
 OWN_MAPPER = {
     f"turbocql.accel._mapper_{name}" for name in ("functions", "patches", "plans", "sources")
 }
-"""Those that it imports with the object mapper."""
+"""turbocql's further modules that an accelerated program imports with the object mapper."""
 
 
 def imported(tmp_path: Path, program: str, variable: str | None) -> set[str]:
-    """Returns the modules that a program has imported, as its last line prints them."""
+    """Runs a program and returns the modules that it has imported."""
     ended = run_installed(sys.executable, tmp_path, "-c", program + PRINTED, variable=variable)
     assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
     return set(ended.stdout.split())
@@ -62,7 +62,7 @@ def imported(tmp_path: Path, program: str, variable: str | None) -> set[str]:
 )
 def test_an_accelerated_start_imports_little(tmp_path: Path, program: str, own: set[str]) -> None:
     added = imported(tmp_path, program, "1") - imported(tmp_path, program, None)
-    # Only the probes of quick paths import it.
+    # `turbocql.types` is imported only by the probes of quick paths.
     probed = {"turbocql.types"} if SAFE else set()
     assert {name for name in added if "turbocql" in name} == own - probed
     assert not added & HEAVY

@@ -217,7 +217,7 @@ def test_children_count_for_themselves() -> None:
 # CPython 3.12 and later warn that forking a process with threads may deadlock the child.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_chain_of_children_count_for_themselves() -> None:
-    """Servers that restart themselves by forking have such chains of processes."""
+    """Each process forks the next, as some servers do when they restart themselves."""
 
     def chain(length: int) -> Any:
         query.bind_params("%s", (1,), encoder.Encoder())

@@ -1,4 +1,4 @@
-"""Switching the accelerator off restores the driver, also in nested blocks and in threads."""
+"""Switching the accelerator off restores the driver, also with nested blocks and threads."""
 
 from __future__ import annotations
 

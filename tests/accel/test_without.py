@@ -54,7 +54,7 @@ def test_all_parts_and_none() -> None:
     work()
     native = accel.status().native
     assert native
-    # The same call again changes nothing; a call with other parts resets the counts.
+    # A second call with the same parts changes nothing. A call with other parts resets the counts.
     accel.accelerate()
     assert accel.status().native == native
     accel.accelerate(without=["timers"])

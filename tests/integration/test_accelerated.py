@@ -66,9 +66,9 @@ def test_a_program_sees_the_same(cassandra: Cassandra, driver: str, version: int
         assert counts[name][0] > 0, (name, counts)
     used = {name for name in SEGMENTS if counts[name][0] > 0}
     assert used == (SEGMENTS if version == 5 else set())
-    # Only values of wrong types, and what is left later, fall back to the driver's own functions.
+    # Only values of wrong types and the seams in `LEFT_LATER` fall back to the driver's functions.
     fallen = {name for name, (_, fallback, _) in counts.items() if fallback}
-    # Models of cqlengine fall back until their third use, so functions of cqlengine are left out.
+    # Models of cqlengine fall back until their third use, so cqlengine's seams are not compared.
     assert {name for name in fallen if not name.startswith("cqlengine.")} == {
         "cqltypes._ParameterizedType.serialize",
         "query.BoundStatement.bind",
@@ -84,7 +84,7 @@ def program(
     *options: str,
     accelerated: bool,
 ) -> Any:
-    """Runs one of the programs. Returns its output, parsed from JSON, and its stderr."""
+    """Runs one of the programs. Returns the JSON that it prints, parsed, and its stderr."""
     host, _, port = cassandra.contact_points[0].rpartition(":")
     before = ("-m", "turbocql.accel", "--status") if accelerated else ()
     arguments = (*before, str(PROGRAMS / name), host, port, *options)

@@ -49,7 +49,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def keyspaces(cassandra: Cassandra) -> dict[tuple[str, str], str]:
-    """A keyspace for each driver, plain and accelerated."""
+    """Creates a plain and an accelerated keyspace for each environment; returns their names."""
     names = {
         (driver, variable): f"{driver.partition('-')[0]}_{variable}_{uuid4().hex[:8]}"
         for driver in (*DRIVERS, "eventlet")
