@@ -72,7 +72,7 @@ def quiet() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def count(proof: bool) -> int:
-    """Returns the `count` for the functions that make tasks, such as the tasks per type."""
+    """Returns the `count` that functions in `KINDS` get, for example as the tasks per type."""
     return 800 if proof else 100
 
 

@@ -1,4 +1,4 @@
-"""Tests processes that a variable or the command line accelerates, and their child processes."""
+"""Tests processes that an environment variable or a command accelerates, and their children."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def attempt(call: Callable[..., Any], *values: Any, **named: Any) -> None:
 
 
 def native_calls() -> dict[str, int] | None:
-    """Returns the number of native calls in this process by part, or None without turbocql."""
+    """Returns the native calls of this process by part, or None if turbocql is not imported."""
     accel = sys.modules.get("turbocql.accel")
     if accel is None:
         return None
@@ -61,7 +61,7 @@ def native_calls() -> dict[str, int] | None:
 
 
 def print_native(children: Iterable[dict[str, int] | None] = ()) -> None:
-    """Prints the native calls of this process and its children, if it is accelerated."""
+    """Prints the native calls of this process and its children, if one of them is accelerated."""
     reports = [calls for calls in (native_calls(), *children) if calls is not None]
     if reports:
         total: Counter[str] = Counter()
