@@ -115,6 +115,12 @@ class Tls:
     names: Sequence[str] = ()
     """Host names, besides those of the contact points, that a node's certificate may be valid
     for."""
+    server_name: str | Literal[False] | None = None
+    """The host name that a connection sends as the TLS server name (SNI), for example to a proxy
+    that routes by it. The nodes' certificates may be valid for this name too. `None`: the host name
+    of the contact point that has the node's address. If none has, the first host name among the
+    contact points is sent, and if these are all addresses, the first host name of `names`. `False`:
+    no name is sent."""
 
     def __post_init__(self) -> None:
         _wrap_secret(self, "key")
@@ -142,6 +148,11 @@ class Tls:
         ):
             raise ConfigError("tls: names must be a sequence of host names")
         object.__setattr__(self, "names", tuple(self.names))
+        name = self.server_name
+        if not (name is None or name is False or (isinstance(name, str) and name)):
+            raise ConfigError(
+                f"tls: server_name must be a host name, or False for none, got {shown(name)}"
+            )
 
     def __repr__(self) -> str:
         def shown_source(source: str | os.PathLike[str] | bytes | None) -> str:
@@ -152,7 +163,8 @@ class Tls:
 
         ca, certificate = shown_source(self.ca), shown_source(self.certificate)
         return (
-            f"Tls(ca={ca}, certificate={certificate}, verify={self.verify!r}, names={self.names!r})"
+            f"Tls(ca={ca}, certificate={certificate}, verify={self.verify!r},"
+            f" names={self.names!r}, server_name={self.server_name!r})"
         )
 
     __copy__ = _copied
@@ -183,6 +195,7 @@ class Tls:
             "key": _pem(self, "key"),
             "verify": verify[self.verify],
             "names": list(self.names),
+            "server_name": "" if self.server_name is False else self.server_name,
         }
 
 

@@ -6,7 +6,6 @@ import asyncio
 import copy
 import dataclasses
 import pickle
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from tests.support.certificates import certificate_for
 from tests.support.faces import Face
 from tests.support.refusals import in_clear
 
@@ -140,24 +140,6 @@ async def test_clients_have_certificates_too(face: Face, demanding: Cassandra) -
         await face.open(demanding.contact_points, tls=Tls(ca="/nowhere/ca.pem"))
     with pytest.raises(errors.ConfigError, match="expected certificates in PEM"):
         await face.open(demanding.contact_points, tls=Tls(ca=b"nothing"))
-
-
-def certificate_for(folder: Path, names: str) -> tuple[bytes, bytes]:
-    """Returns an authority, and a certificate with its key for these names, as PEM."""
-    (folder / "ext").write_text(f"subjectAltName = {names}\nbasicConstraints = CA:FALSE\n")
-
-    def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-    new = ["req", "-newkey", "rsa:2048", "-nodes", "-sha256"]
-    openssl(*new, "-x509", "-keyout", "ca.key", "-subj", "/CN=ca", "-out", "ca.pem")
-    openssl(*new, "-keyout", "node.key", "-subj", "/CN=node", "-out", "node.csr")
-    openssl(
-        *("x509", "-req", "-in", "node.csr", "-CA", "ca.pem", "-CAkey", "ca.key"),
-        *("-CAcreateserial", "-extfile", "ext", "-out", "node.pem"),
-    )
-    chain = (folder / "node.pem").read_bytes() + (folder / "node.key").read_bytes()
-    return (folder / "ca.pem").read_bytes(), chain
 
 
 class Front:

@@ -36,7 +36,8 @@ pub use bulk::{
 };
 pub use cluster::authenticate::{Authenticate, Conversation};
 pub use cluster::config::{Config, Pool};
-pub use cluster::tls::{Tls, Verify};
+pub use cluster::tls::{ServerNameSetting, Tls};
+pub use cluster::verifier::Verify;
 pub use error::attempts::Tried;
 pub use error::effect::{has_condition, is_one_of};
 pub use error::{Detail, EngineError, ErrorKind, shown};

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use turbocql_engine::{
     Allowed, Authenticate, Balancing, Config, Conversation, Latency, Pool, Profile, Retry,
-    Speculation, Tls, Verify,
+    ServerNameSetting, Speculation, Tls, Verify,
 };
 
 use crate::classes::session::secret::Secret;
@@ -66,6 +66,8 @@ struct TlsOptions {
     key: Option<Py<Secret>>,
     verify: String,
     names: Vec<String>,
+    /// An empty name means that no name is sent.
+    server_name: Option<String>,
 }
 
 #[derive(FromPyObject)]
@@ -172,6 +174,11 @@ impl TlsOptions {
                 _ => return Err(invalid("kind of certificate verification")),
             },
             names: self.names.clone(),
+            server_name: match self.server_name.as_deref() {
+                None => ServerNameSetting::OfContactPoint,
+                Some("") => ServerNameSetting::Off,
+                Some(name) => ServerNameSetting::Fixed(name.to_owned()),
+            },
         })
     }
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt};
-use rustls::ClientConfig;
 use scylla::client::execution_profile::ExecutionProfileHandle;
-use scylla::client::session::{Session, TlsContext};
+use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::client::{PoolSize, SelfIdentity};
 use scylla::policies::address_translator::AddressTranslator;
@@ -16,7 +15,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::authenticate::Provider;
 use crate::cluster::config::{Config, Pool};
-use crate::cluster::probe::{Endpoints, reach};
+use crate::cluster::probe::{Addresses, Endpoints, NO_ANSWER, reach};
+use crate::cluster::server_names::TlsClient;
 use crate::error::{EngineError, ErrorKind, connecting, unreachable};
 use crate::policies::profile::OnlyThese;
 
@@ -83,17 +83,21 @@ struct ContactPoints {
 /// failure. A single address that drops packets would cost the driver a whole connect timeout.
 async fn ask_contact_points(
     contact_points: &[String],
-    tls: Option<&Arc<ClientConfig>>,
+    tls: Option<&Arc<TlsClient>>,
     deadline: Instant,
 ) -> ContactPoints {
     let mut outcome = ContactPoints { open: Vec::new(), silent: Vec::new(), took: Duration::ZERO };
     let began = Instant::now();
-    let mut answers: FuturesUnordered<_> =
-        contact_points.iter().map(|at| async move { (at, reach(at, tls).await) }).collect();
+    let addresses: Vec<Addresses> = contact_points.iter().map(|_| Addresses::default()).collect();
+    let mut answers: FuturesUnordered<_> = contact_points
+        .iter()
+        .zip(&addresses)
+        .map(|(at, addresses)| async move { (at, reach(at, tls, addresses).await) })
+        .collect();
     let mut until = deadline;
-    let mut waiting: Vec<&String> = contact_points.iter().collect();
+    let mut waiting: Vec<_> = contact_points.iter().zip(&addresses).collect();
     while let Ok(Some((at, answer))) = timeout_at(until, answers.next()).await {
-        waiting.retain(|contact_point| *contact_point != at);
+        waiting.retain(|(contact_point, _)| *contact_point != at);
         match answer {
             Ok(()) => {
                 until = until.min(Instant::now() + OTHER_CONTACT_POINTS_WAIT);
@@ -103,13 +107,18 @@ async fn ask_contact_points(
             Err(why) => outcome.silent.push((at.clone(), why)),
         }
     }
-    outcome.silent.extend(waiting.into_iter().map(|at| (at.clone(), "no answer".to_owned())));
+    let unanswered = waiting.into_iter().map(|(at, addresses)| {
+        // The name of a contact point may not have been resolved yet.
+        let why = if addresses.is_empty() { NO_ANSWER.to_owned() } else { addresses.reasons(at) };
+        (at.clone(), why)
+    });
+    outcome.silent.extend(unanswered);
     outcome
 }
 
 fn builder(
     config: &Config,
-    tls: Option<&Arc<ClientConfig>>,
+    tls: Option<&Arc<TlsClient>>,
     profile: ExecutionProfileHandle,
 ) -> SessionBuilder {
     let mut identity = SelfIdentity::new()
@@ -136,7 +145,7 @@ fn builder(
         // full schema fail. Discovery and routing would fail too. Routing needs only the keyspaces.
         .fetch_full_schema_metadata(false);
     if let Some(tls) = tls {
-        builder = builder.tls_context(Some(TlsContext::from(Arc::clone(tls))));
+        builder = builder.tls_context(Some(tls.context()));
     }
     if let (Some(user), Some(password)) = (&config.user, &config.password) {
         builder = builder.user(user, password);

@@ -4,5 +4,7 @@ pub mod authenticate;
 pub mod config;
 pub mod connect;
 pub mod probe;
+pub mod server_names;
 pub mod tls;
+pub mod verifier;
 pub mod watch;

@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::{FuturesUnordered, StreamExt};
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use scylla::errors::TranslationError;
 use scylla::policies::address_translator::{AddressTranslator, UntranslatedPeer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -18,24 +16,77 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use crate::cluster::config::Config;
+use crate::cluster::server_names::TlsClient;
 use crate::policies::profile::Allowed;
 
-/// Probes all addresses of a contact point until one answers. If none answers, fails with the last
-/// reason.
-pub(crate) async fn reach(
-    contact_point: &str,
-    tls: Option<&Arc<ClientConfig>>,
-) -> Result<(), String> {
-    let addresses = lookup_host(contact_point).await.map_err(|error| error.to_string())?;
-    let mut tries: FuturesUnordered<_> = addresses.map(|at| probe(at, tls, true)).collect();
-    let mut why = "no address is known".to_owned();
-    while let Some(answer) = tries.next().await {
-        match answer {
-            Ok(()) => return Ok(()),
-            Err(error) => why = error.to_string(),
+pub(crate) const NO_ANSWER: &str = "no answer";
+
+/// The addresses of a contact point, each with the reason why it did not answer. The reason is
+/// `None` while its answer is awaited.
+#[derive(Default)]
+pub(crate) struct Addresses(Mutex<Vec<(SocketAddr, Option<String>)>>);
+
+impl Addresses {
+    fn lock(&self) -> MutexGuard<'_, Vec<(SocketAddr, Option<String>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn failed(&self, at: SocketAddr, why: String) {
+        if let Some(entry) = self.lock().iter_mut().find(|(address, _)| *address == at) {
+            entry.1 = Some(why);
         }
     }
-    Err(why)
+
+    /// Why the contact point could not be reached. The text names the addresses if the contact
+    /// point is a host name. Addresses with the same reason are listed together.
+    pub(crate) fn reasons(&self, contact_point: &str) -> String {
+        let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+        for (at, why) in self.lock().iter() {
+            let why = why.as_deref().unwrap_or(NO_ANSWER);
+            match reasons.iter_mut().find(|(other, _)| other == why) {
+                Some((_, addresses)) => addresses.push(at.to_string()),
+                None => reasons.push((why.to_owned(), vec![at.to_string()])),
+            }
+        }
+        if reasons.is_empty() {
+            return "no address of this name is known".to_owned();
+        }
+        let is_name = contact_point.parse::<SocketAddr>().is_err();
+        let texts: Vec<String> = reasons
+            .into_iter()
+            .map(|(why, at)| if is_name { format!("{} ({})", why, at.join(", ")) } else { why })
+            .collect();
+        texts.join(", ")
+    }
+}
+
+/// Probes all addresses of a contact point until one answers. Records the addresses that fail in
+/// `addresses`.
+pub(crate) async fn reach(
+    contact_point: &str,
+    tls: Option<&Arc<TlsClient>>,
+    addresses: &Addresses,
+) -> Result<(), String> {
+    let found = lookup_host(contact_point).await.map_err(|error| error.to_string())?;
+    let mut found: Vec<SocketAddr> = found.collect();
+    found.dedup();
+    *addresses.lock() = found.iter().map(|at| (*at, None)).collect();
+    if let (Some(tls), Some((host, _))) = (tls, contact_point.rsplit_once(':')) {
+        tls.note_addresses(host, &found);
+    }
+    let probes = found.into_iter().map(|at| async move { (at, probe(at, tls, true).await) });
+    let mut probes: FuturesUnordered<_> = probes.collect();
+    while let Some((at, answer)) = probes.next().await {
+        match answer {
+            Ok(()) => return Ok(()),
+            Err(error) => addresses.failed(at, error.to_string()),
+        }
+    }
+    Err(addresses.reasons(contact_point))
 }
 
 /// Sends OPTIONS, which a client may send before it authenticates, and waits for the answer. A node
@@ -44,14 +95,13 @@ pub(crate) async fn reach(
 /// them.
 async fn probe(
     address: SocketAddr,
-    tls: Option<&Arc<ClientConfig>>,
+    tls: Option<&Arc<TlsClient>>,
     may_lack_cql: bool,
 ) -> std::io::Result<()> {
     let stream = TcpStream::connect(address).await?;
     let Some(tls) = tls else { return ask(stream, "", may_lack_cql).await };
-    // The TLS server name of a node is its address, as in the ScyllaDB driver.
-    let node = ServerName::from(address.ip().to_canonical());
-    let stream = TlsConnector::from(Arc::clone(tls)).connect(node, stream).await;
+    let (config, name) = tls.at(address);
+    let stream = TlsConnector::from(config).connect(name, stream).await;
     let stream = stream.map_err(|error| {
         let why = error.to_string();
         // The answer of a server that does not speak TLS is not a TLS record.
@@ -61,6 +111,11 @@ async fn probe(
             std::io::Error::other(
                 "its certificate is of an authority that is not trusted (UnknownIssuer): pass the \
                  authority's certificate as Tls(ca=...)",
+            )
+        } else if why.contains("UnrecognisedName") {
+            std::io::Error::other(
+                "it does not serve the host name that was sent to it (UnrecognisedName): pass a \
+                 name that it serves as Tls(server_name=...)",
             )
         } else {
             error
@@ -120,7 +175,7 @@ async fn ask(
 pub(crate) struct Endpoints {
     /// The addresses that nodes announce, each with the address at which the node is reached.
     rules: Vec<(Allowed, Allowed)>,
-    tls: Option<Arc<ClientConfig>>,
+    tls: Option<Arc<TlsClient>>,
     /// The time limit of an answer.
     limit: Duration,
     /// How long the slowest contact point took to answer.
@@ -148,11 +203,7 @@ const FRESH: Duration = Duration::from_secs(2);
 const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 
 impl Endpoints {
-    pub(crate) fn new(
-        config: &Config,
-        tls: Option<Arc<ClientConfig>>,
-        took: Duration,
-    ) -> Endpoints {
+    pub(crate) fn new(config: &Config, tls: Option<Arc<TlsClient>>, took: Duration) -> Endpoints {
         let limit = SILENCE.min(config.connect_timeout / 3);
         Endpoints { rules: config.addresses.clone(), tls, limit, took, probed: Mutex::default() }
     }
@@ -182,7 +233,7 @@ impl Endpoints {
             .filter_map(|(at, result)| match result {
                 ProbeResult::Answers(..) => None,
                 ProbeResult::Fails(why) => Some((*at, why.clone())),
-                ProbeResult::Silent => Some((*at, "no answer".to_owned())),
+                ProbeResult::Silent => Some((*at, NO_ANSWER.to_owned())),
             })
             .collect();
         failures.sort_unstable();

@@ -1,18 +1,17 @@
-//! TLS: trusted authorities, the client's certificate, and verification of the nodes' certificates.
+//! The settings of TLS: trusted authorities, the client's certificate, and server names.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 
+use crate::cluster::server_names::{ServerNames, TlsClient, is_dns};
+use crate::cluster::verifier::{NodeVerifier, Verify};
 use crate::error::{EngineError, ErrorKind};
 
 /// How connections are encrypted. Certificates and keys are PEM.
@@ -27,17 +26,19 @@ pub struct Tls {
     /// Names for which a node's certificate may be valid, besides the node's address and the names
     /// of the contact points.
     pub names: Vec<String>,
+    pub server_name: ServerNameSetting,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Verify {
-    /// The certificate must come from a trusted authority and be valid for the node.
+/// The server name (SNI) that a connection sends in its ClientHello.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ServerNameSetting {
+    /// The host name of the contact point with the node's address. Without such a contact point,
+    /// the first host name among the contact points, and without one the first of [`Tls::names`].
     #[default]
-    Full,
-    /// The certificate must come from a trusted authority.
-    Authority,
-    /// Any certificate is accepted.
-    Nothing,
+    OfContactPoint,
+    /// This name, for every node.
+    Fixed(String),
+    Off,
 }
 
 impl fmt::Debug for Tls {
@@ -51,15 +52,34 @@ fn refuse(reason: impl fmt::Display) -> EngineError {
 }
 
 impl Tls {
-    /// Returns the configuration for rustls. Each of `contact_points` is `host:port`.
-    pub(crate) fn client(&self, contact_points: &[String]) -> Result<ClientConfig, EngineError> {
+    /// Returns what connections need for TLS. Each of `contact_points` is `host:port`.
+    pub(crate) fn client(&self, contact_points: &[String]) -> Result<TlsClient, EngineError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let verifier = self.verifier(&provider, contact_points)?;
+        let config = self.rustls(&provider, &verifier)?;
+        let default = match &self.server_name {
+            ServerNameSetting::OfContactPoint => verifier.names().iter().find(|name| is_dns(name)),
+            // `verifier` has added the fixed name as the last one.
+            ServerNameSetting::Fixed(_) => verifier.names().last(),
+            ServerNameSetting::Off => None,
+        };
+        let by_contact_point = self.server_name == ServerNameSetting::OfContactPoint;
+        let names = ServerNames::new(default.cloned(), by_contact_point);
+        Ok(TlsClient::new(config, verifier, names))
+    }
+
+    fn rustls(
+        &self,
+        provider: &Arc<CryptoProvider>,
+        verifier: &NodeVerifier,
+    ) -> Result<ClientConfig, EngineError> {
+        let verifier = Arc::new(verifier.clone());
+        let provider = Arc::clone(provider);
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(refuse)?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier));
+            .with_custom_certificate_verifier(verifier);
         let (Some(certificate), Some(key)) = (&self.certificate, &self.key) else {
             if self.certificate.is_some() || self.key.is_some() {
                 return Err(refuse("a certificate and its key go together"));
@@ -101,11 +121,18 @@ impl Tls {
             names.extend(ServerName::try_from(host.to_owned()));
         }
         for name in &self.names {
-            let name = ServerName::try_from(name.clone())
-                .map_err(|_| refuse(format_args!("{name:?} is no name that a host can have")))?;
+            names.push(host_name(name)?);
+        }
+        if let ServerNameSetting::Fixed(name) = &self.server_name {
+            let name = host_name(name)?;
+            if !is_dns(&name) {
+                let why = "is an address; a server name is a host name";
+                return Err(refuse(format_args!("server_name: {:?} {why}", name.to_str())));
+            }
             names.push(name);
         }
-        Ok(NodeVerifier { chain, provider: Arc::clone(provider), verify: self.verify, names })
+        let (provider, verify) = (Arc::clone(provider), self.verify);
+        Ok(NodeVerifier::new(chain, provider, verify, names))
     }
 
     fn roots(&self) -> Result<RootCertStore, EngineError> {
@@ -127,6 +154,11 @@ impl Tls {
         }
         Ok(roots)
     }
+}
+
+fn host_name(name: &str) -> Result<ServerName<'static>, EngineError> {
+    ServerName::try_from(name.to_owned())
+        .map_err(|_| refuse(format_args!("{name:?} is no name that a host can have")))
 }
 
 /// Describes the error without any part of the PEM text, because the text may be a private key that
@@ -156,78 +188,25 @@ fn certificates(setting: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>
     Ok(certificates)
 }
 
-/// With [`Verify::Full`], accepts a certificate that is valid for the node's address, or for one of
-/// the names by which the user knows the cluster. Nodes announce each other only by address.
-#[derive(Debug)]
-struct NodeVerifier {
-    chain: Option<Arc<WebPkiServerVerifier>>,
-    provider: Arc<CryptoProvider>,
-    verify: Verify,
-    names: Vec<ServerName<'static>>,
-}
-
-fn is_about_the_name(error: &rustls::Error) -> bool {
-    let rustls::Error::InvalidCertificate(error) = error else { return false };
-    matches!(
-        error,
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
-    )
-}
-
-impl ServerCertVerifier for NodeVerifier {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        between: &[CertificateDer<'_>],
-        node: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
-        let verify =
-            |name: &ServerName<'_>| chain.verify_server_cert(certificate, between, name, ocsp, now);
-        let error = match verify(node) {
-            Err(error) if is_about_the_name(&error) => error,
-            verified => return verified,
-        };
-        // The chain is verified by now, and only the name does not match.
-        if self.verify == Verify::Authority {
-            return Ok(ServerCertVerified::assertion());
-        }
-        self.names.iter().find_map(|name| verify(name).ok()).ok_or(error)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn refused(tls: &Tls) -> String {
-        tls.client(&["db:9042".to_owned()]).unwrap_err().message
+        tls.client(&["db:9042".to_owned()]).err().map(|error| error.message).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_server_name_is_a_host_name() {
+        let fixed = |name: &str| Tls {
+            verify: Verify::Nothing,
+            server_name: ServerNameSetting::Fixed(name.to_owned()),
+            ..Tls::default()
+        };
+        let reason = "tls: server_name: \"10.0.0.1\" is an address; a server name is a host name";
+        assert_eq!(refused(&fixed("10.0.0.1")), reason);
+        assert_eq!(refused(&fixed("a b")), "tls: \"a b\" is no name that a host can have");
+        assert_eq!(refused(&fixed("node.test")), "");
     }
 
     #[test]
