@@ -180,6 +180,7 @@ class Statement:
         ("time", "23:59", Time.of(23, 59)),
         ("duration", "1y2mo3d4h", Duration(14, 3, 4 * 3600 * 10**9)),
         ("duration", "-5ms", Duration(0, 0, -5_000_000)),
+        ("duration", "-PT5M", Duration(0, 0, -300 * 10**9)),
         ("list<int>", "[1, 2]", [1, 2]),
         ("vector<float, 2>", "[1, 2.5]", [1.0, 2.5]),
         ("map<text, int>", '{"a": 1}', {"a": 1}),

@@ -1,1 +1,1 @@
-"""Writes CQL text: quoted names, and the `CREATE` statements of a schema."""
+"""CQL text: quoted names, the `CREATE` statements of a schema, and durations."""

@@ -5,7 +5,7 @@
 | blob | `0x` and hexadecimal digits |
 | date, timestamp | ISO 8601; years beyond 0000 to 9999 have a sign: `+12345-01-01` |
 | time | `08:30:00.000000000`; one outside a day is `-5ns` |
-| duration | `1mo2d1h30m`; an object of its parts if they have different signs |
+| duration | `1mo2d1h30m`; an object of its parts if they have different signs; ISO 8601 is read |
 | decimal, uuid, inet | text |
 | varint | a JSON number, text beyond 4,000 digits |
 | float, double | a JSON number; `NaN`, `Infinity` and `-Infinity` are text |
@@ -26,8 +26,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._core import CqlType
+from .._cql.durations import read_duration
 from ..errors import ConfigError
-from ..types import Duration, Time
+from ..types import Time
 
 __all__ = [
     "INTEGERS",
@@ -72,19 +73,6 @@ _DATE = re.compile(_DATE_PATTERN)
 _CLOCK_PATTERN = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?"
 _INSTANT = re.compile(rf"{_DATE_PATTERN}[T ]{_CLOCK_PATTERN}{_ZONE_PATTERN}?")
 _NANOSECONDS = re.compile(r"(-?[0-9]{1,19})ns")
-_DURATION = re.compile(
-    r"(-?)(?=[0-9])(?:([0-9]+)y)?(?:([0-9]+)mo)?(?:([0-9]+)w)?(?:([0-9]+)d)?(?:([0-9]+)h)?"
-    r"(?:([0-9]+)m)?(?:([0-9]+)s)?(?:([0-9]+)ms)?(?:([0-9]+)(?:us|\u00b5s))?(?:([0-9]+)ns)?",
-    re.IGNORECASE | re.ASCII,
-)
-_PART_NANOSECONDS = (
-    3_600_000_000_000,
-    60_000_000_000,
-    1_000_000_000,
-    1_000_000,
-    1000,
-    1,
-)
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _DAY_NS = 86_400_000_000_000
 
@@ -395,15 +383,7 @@ def _duration(text: str) -> dict[str, int]:
     if text.startswith("{"):
         parts: dict[str, int] = parts_of(json.loads(text))
         return parts
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise ValueError("expected a duration such as 1mo2d3ns or 1y2mo3w4d5h6m7s8ms9us10ns")
-    sign = -1 if match[1] else 1
-    years, months, weeks, days, *clock_parts = (int(part or 0) for part in match.groups()[1:])
-    nanoseconds = sum(
-        part * unit for part, unit in zip(clock_parts, _PART_NANOSECONDS, strict=True)
-    )
-    duration = Duration(sign * (years * 12 + months), sign * (weeks * 7 + days), sign * nanoseconds)
+    duration = read_duration(text)
     return {"months": duration.months, "days": duration.days, "nanoseconds": duration.nanoseconds}
 
 

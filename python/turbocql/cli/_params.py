@@ -14,13 +14,14 @@ from uuid import UUID
 
 import click
 
+from .._cql.durations import read_duration
 from .._cql.names import parse_table_name, qualified, quoted
 from .._files.from_text import days_of, milliseconds_of
 from .._files.json_values import reject_duplicate_keys
 from ..codec import CqlType
 from ..rows import Column
 from ..statements import Prepared
-from ..types import Date, Duration, Time, Timestamp
+from ..types import Date, Time, Timestamp
 
 __all__ = ["Types", "keyspaces_of", "names_of", "pairs_of", "typed_pairs_of", "values_of"]
 
@@ -200,26 +201,6 @@ def _time(text: str) -> Time:
     return Time.of(int(hour), int(minute), int(second), int(fraction.ljust(9, "0")))
 
 
-_UNITS = {"y": "months", "mo": "months", "w": "days", "d": "days"}
-_NANOSECONDS = {"h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
-
-
-def _duration(text: str) -> Duration:
-    sign, unsigned = (-1, text[1:]) if text.startswith("-") else (1, text)
-    amounts = re.findall(r"([0-9]+)(mo|ms|us|µs|ns|[ywdhms])", unsigned)
-    if "".join(number + unit for number, unit in amounts) != unsigned or not amounts:
-        raise ValueError("expected such as 1y2mo3d4h5m6s")
-    parts = {"months": 0, "days": 0, "nanoseconds": 0}
-    for number, unit in amounts:
-        unit = unit.replace("µ", "u")
-        if unit in _UNITS:
-            factor = {"y": 12, "w": 7}.get(unit, 1)
-            parts[_UNITS[unit]] += sign * factor * int(number)
-        else:
-            parts["nanoseconds"] += sign * _NANOSECONDS[unit] * int(number)
-    return Duration(**parts)
-
-
 _SCALARS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("ascii", "text", "varchar"), str),
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "varint", "counter"), _integer),
@@ -232,7 +213,7 @@ _SCALARS: dict[str, Callable[[str], Any]] = {
     "date": _date,
     "time": _time,
     "timestamp": _timestamp,
-    "duration": _duration,
+    "duration": read_duration,
 }
 
 
