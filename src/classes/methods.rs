@@ -20,6 +20,16 @@ use crate::classes::statement::prepared::{Bound_, Prepared, Query, text_of};
 use crate::op::{Arrival, Next, Op, OpState, Step};
 use crate::options::{self, OptionScope, Options, timeout, under};
 
+impl Session {
+    /// Makes a text be prepared again for many rows, unless it was prepared a moment ago. Another
+    /// client may have changed the types of its bind markers.
+    fn forget_outdated(&self, py: Python<'_>, text: &str) {
+        if let Some(prepared) = self.0.cached(py, text) {
+            self.0.forget_outdated(prepared.get());
+        }
+    }
+}
+
 #[pymethods]
 impl Session {
     fn prepare(&self, py: Python<'_>, statement: &Bound<'_, PyAny>) -> PyResult<Op> {
@@ -64,6 +74,7 @@ impl Session {
         if let Ok(query) = statement.cast::<Query>() {
             let then = many(under(request, &query.get().options))?;
             let text = query.get().text.clone();
+            self.forget_outdated(py, &text);
             op.begin(self.0.with_prepared(py, text, then, None, &op)?);
             return Ok(Op(op));
         }
@@ -71,7 +82,9 @@ impl Session {
             let reason = "execute_many takes a str, a Query or a Prepared: a Bound has its values";
             return Err(PyTypeError::new_err(reason));
         }
-        op.begin(self.0.with_prepared(py, text_of(statement)?, many(request)?, None, &op)?);
+        let text = text_of(statement)?;
+        self.forget_outdated(py, &text);
+        op.begin(self.0.with_prepared(py, text, many(request)?, None, &op)?);
         Ok(Op(op))
     }
 

@@ -6,11 +6,14 @@ test_cluster.py tests PREPARE beside a hung node. test_hostile_servers.py tests 
 from __future__ import annotations
 
 import asyncio
+import struct
 import threading
 import time
+from collections import Counter
 
 import pytest
-from tests.support.liar import Answer, Liar
+from tests.support.faces import Face
+from tests.support.liar import ERROR, EXECUTE, QUERY, Answer, Liar
 from tests.support.loops import Loop
 from tests.support.nodes import eventually, paused
 
@@ -217,3 +220,43 @@ def test_the_diagnosis_names_the_edits() -> None:
     edits = turbocql.diagnosis().engine_edits
     assert {"keepalive", "prepare", "custom-types"} <= set(edits)
     assert ", ".join(edits) in " ".join(str(turbocql.diagnosis()).split())
+
+
+def forgets(answer: Answer) -> bytes:
+    """Says of every EXECUTE that the statement is not prepared."""
+    if answer.request_opcode != EXECUTE:
+        return answer.frame()
+    (length,) = struct.unpack_from(">H", answer.request_body)
+    reason = b"the cache is full"
+    statement_id = answer.request_body[: 2 + length]
+    body = struct.pack(">IH", 0x2500, len(reason)) + reason + statement_id
+    return answer.with_body(body, opcode=ERROR).frame()
+
+
+class Forgetful(Liar):
+    """A server that does not keep any prepared statement. It counts requests by opcode."""
+
+    def __init__(self, contact_point: str) -> None:
+        super().__init__(contact_point, forgets)
+        self.opcodes: Counter[int] = Counter()
+
+    def requested(self, opcode: int, body: bytes) -> None:
+        self.opcodes[opcode] += 1
+
+
+async def test_a_statement_that_the_server_does_not_keep_is_sent_as_a_query(
+    twin: Face, cassandra: Cassandra, table: str
+) -> None:
+    with Forgetful(cassandra.contact_points[0]) as server:
+        async with twin.connect(server.contact_point) as client:
+            insert = await client.prepare(f"INSERT INTO {table} (k, v) VALUES (:k, :v)")
+            await client.execute(insert, {"k": 9001, "v": b"a"})
+            await client.execute(f"INSERT INTO {table} (k, v) VALUES (?, ?)", (9002, None))
+            select = f"SELECT k, v FROM {table} WHERE k IN (?, ?)"
+            before = server.opcodes.copy()
+            rows = await client.execute(select, (9001, 9002), page_size=1)
+            assert [tuple(row) for row in await rows.all()] == [(9001, b"a"), (9002, None)]
+            # Each page costs an EXECUTE, a PREPARE, an EXECUTE and a QUERY.
+            sent = server.opcodes - before
+            assert sent[QUERY] >= 2
+            assert sent[EXECUTE] == 2 * sent[QUERY]

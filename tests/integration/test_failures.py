@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.support.children import run_python
-from tests.support.liar import ERROR, EXECUTE, QUERY, Answer, Liar
+from tests.support.liar import BATCH, ERROR, EXECUTE, QUERY, Answer, Liar
 from tests.support.nodes import eventually, paused
 from tests.support.tables import KEYSPACE
 
@@ -270,7 +270,9 @@ def long_frame(cluster: Cassandra) -> None:
 @failure("The server forgets a prepared statement")
 def never_prepared(cluster: Cassandra) -> None:
     def forget(answer: Answer) -> bytes:
-        known = answer.request_body[:18]
+        if answer.request_opcode != BATCH:
+            return answer.frame()
+        known = answer.request_body[4:22]
         message = (
             f"Prepared query with ID {known[2:].hex()} not found (either the query was not prepared"
             " on this host (maybe the host has been restarted?) or you have prepared too many"
@@ -278,7 +280,13 @@ def never_prepared(cluster: Cassandra) -> None:
         )
         return refusal(0x2500, message, known)(answer)
 
-    lied_to(cluster, forget, INSERT, 1, "Ada")
+    batch = Batch()
+    batch.add(INSERT, (1, "Ada"))
+    with (
+        Liar(cluster.contact_points[0], forget) as liar,
+        turbocql.connect(liar.contact_point) as session,
+    ):
+        session.execute(batch)
 
 
 BASKETS = "shop.baskets (id int PRIMARY KEY, customer text)"

@@ -12,12 +12,15 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.support.faces import Face
+from tests.support.faces import Client, Face
+from tests.support.proxy import Tap
 
 import turbocql
-from turbocql import Prepared, Session, errors
+from turbocql import Batch, Prepared, Query, Session, errors
 from turbocql.testing import Cassandra
 
+MOMENT_S = 1.1
+"""A text that was prepared less than a second ago is not prepared again."""
 REPLICATION = "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
 
 
@@ -153,3 +156,87 @@ def test_a_server_that_forgets_at_once() -> None:
         # If the server had kept all statements, this test would show nothing.
         assert kept is not None
         assert kept[0] < 1500
+
+
+async def execute_text(client: Client, text: str, values: tuple[Any, ...]) -> None:
+    await client.execute(text, values)
+
+
+async def execute_query(client: Client, text: str, values: tuple[Any, ...]) -> None:
+    await client.execute(Query(text), values)
+
+
+async def execute_batch(client: Client, text: str, values: tuple[Any, ...]) -> None:
+    batch = Batch()
+    batch.add(text, values)
+    batch.add(text, values)
+    await client.execute(batch)
+
+
+async def execute_many(client: Client, text: str, values: tuple[Any, ...]) -> None:
+    assert (await client.execute_many(text, [values, values])).failures == []
+
+
+@pytest.mark.parametrize("run", [execute_text, execute_query, execute_batch, execute_many])
+async def test_a_change_by_another_client_is_noticed(
+    twin: Face, points: list[str], keyspaces: tuple[str, str], run: Any
+) -> None:
+    kind, table = f"u_{uuid4().hex[:12]}", f"t_{uuid4().hex[:12]}"
+    insert = f"INSERT INTO {table} (k, u, v) VALUES (1, ?, ?)"
+    async with (
+        twin.connect(points, keyspace=keyspaces[0]) as client,
+        twin.connect(points, keyspace=keyspaces[0]) as other,
+    ):
+        await other.execute(f"CREATE TYPE {kind} (street text)")
+        create = f"CREATE TABLE {table} (k int PRIMARY KEY, u frozen<{kind}>, v"
+        await other.execute(f"{create} int)")
+        await run(client, insert, ({"street": "a"}, 1))
+        await other.execute(f"ALTER TYPE {kind} ADD zip int")
+        time.sleep(MOMENT_S)
+        await run(client, insert, ({"street": "a", "zip": 9}, 1))
+        row = (await client.execute(f"SELECT u FROM {table}")).one()
+        assert (row.u.street, row.u.zip) == ("a", 9)
+        await other.execute(f"DROP TABLE {table}")
+        await other.execute(f"{create} text)")
+        time.sleep(MOMENT_S)
+        await run(client, insert, (None, "one"))
+        assert (await client.execute(f"SELECT v FROM {table}")).one() == ("one",)
+
+
+async def test_values_that_do_not_fit_cost_one_request_a_second(
+    twin: Face, points: list[str], keyspaces: tuple[str, str]
+) -> None:
+    select = "SELECT v FROM t WHERE p = ?"
+    with Tap(points[0]) as tap:
+        async with twin.connect(tap.contact_point, keyspace=keyspaces[0]) as client:
+            await client.execute(select, (1,))
+            time.sleep(MOMENT_S)
+            began = time.monotonic()
+            for _ in range(50):
+                with pytest.raises(errors.EncodeError, match="expected int"):
+                    await client.execute(select, ("one",))
+            seconds = time.monotonic() - began
+            assert 2 <= tap.count("PREPARE", select) <= 3 + seconds
+            assert (await client.execute(select, (1,))).one() is not None
+
+
+async def test_a_prepared_statement_says_how_to_get_the_new_field(
+    twin: Face, points: list[str], keyspaces: tuple[str, str]
+) -> None:
+    kind, table = f"u_{uuid4().hex[:12]}", f"t_{uuid4().hex[:12]}"
+    insert = f"INSERT INTO {table} (k, u) VALUES (1, ?)"
+    async with (
+        twin.connect(points, keyspace=keyspaces[0]) as client,
+        twin.connect(points, keyspace=keyspaces[0]) as other,
+    ):
+        await other.execute(f"CREATE TYPE {kind} (street text)")
+        await other.execute(f"CREATE TABLE {table} (k int PRIMARY KEY, u frozen<{kind}>)")
+        prepared = await client.prepare(insert)
+        await other.execute(f"ALTER TYPE {kind} ADD zip int")
+        time.sleep(MOMENT_S)
+        for _ in range(2):
+            with pytest.raises(errors.EncodeError, match=r'no field "zip".*forget_prepared\(\)'):
+                await client.execute(prepared, ({"zip": 9},))
+        client.session.forget_prepared()
+        prepared = await client.prepare(insert)
+        await client.execute(prepared, ({"zip": 9},))

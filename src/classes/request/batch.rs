@@ -16,6 +16,7 @@ use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
 use crate::options::{Options, or_default};
 use crate::python;
+use turbocql_values::failure::Failure;
 use turbocql_values::row::RowsAs;
 
 /// A statement of a batch, with its bind values.
@@ -85,7 +86,21 @@ impl BatchStep {
         missing
     }
 
-    /// Encodes all bind values and sends the batch.
+    /// Prepares the texts.
+    pub fn prepare(&mut self, texts: Vec<String>, op: &Arc<OpState>) {
+        let (engine, options) = (self.session.engine.clone(), self.options.clone());
+        let began = *self.began.get_or_insert_with(Instant::now);
+        op.run(&self.session.runtime, async move {
+            let mut prepared = Vec::with_capacity(texts.len());
+            for text in &texts {
+                prepared.push(engine.prepare(text, or_default(&options), began).await?);
+            }
+            Ok(Arrival::Prepared(prepared))
+        });
+    }
+
+    /// Encodes all bind values and sends the batch. If a cached statement does not take its values,
+    /// prepares its text once more and sends nothing yet.
     pub fn send(&mut self, py: Python<'_>, op: &Arc<OpState>) -> PyResult<()> {
         let mut rows = RowBuffer::with_capacity(0, self.statements.len());
         let mut entries = Vec::with_capacity(self.statements.len());
@@ -107,9 +122,21 @@ impl BatchStep {
                     BatchEntry::Text(text.clone())
                 }
                 Statement::Text(text, values) => {
-                    let prepared = self.prepared.get(text).ok_or_else(out_of_turn)?;
-                    prepared.get().append(py, Some(values.bind(py)), &mut rows).map_err(whose)?;
-                    BatchEntry::Prepared(prepared.get().engine.clone())
+                    let prepared = self.prepared.get(text).ok_or_else(out_of_turn)?.get();
+                    let values = Some(values.bind(py));
+                    if let Err(failure) = prepared.try_append(py, values, &mut rows)? {
+                        if matches!(*failure, Failure::Refused(..))
+                            && self.session.forget_outdated(prepared)
+                        {
+                            // Another client may have changed a type.
+                            let text = text.clone();
+                            self.prepared.remove(&text);
+                            self.prepare(vec![text], op);
+                            return Ok(());
+                        }
+                        return Err(whose(prepared.unfit(py, failure)));
+                    }
+                    BatchEntry::Prepared(prepared.engine.clone())
                 }
             });
         }

@@ -27,6 +27,7 @@ use crate::op::{Arrival, Execution, Next, Op, OpState, Row, Step};
 use crate::options::{self, OptionScope, Options, or_default, under};
 use crate::python;
 use turbocql_values::error::config_error;
+use turbocql_values::failure::Failure;
 use turbocql_values::row::RowsAs;
 
 /// Executes a statement or a batch. The request is sent at once, unless the session is full or the
@@ -263,7 +264,8 @@ impl Execute {
     }
 }
 
-/// A call with bind values, which runs when its statement is prepared.
+/// A call with bind values, which runs when its statement is prepared. If the cached statement does
+/// not take the values, the text is prepared once more: another client may have changed a type.
 struct WithValues {
     values: Py<PyAny>,
     options: Options,
@@ -283,9 +285,17 @@ impl AfterPreparing for WithValues {
         began: Option<Instant>,
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
-        let WithValues { values, options, rows } = self;
-        let how = How { options, rows, began };
-        execute_prepared(py, session, prepared.get(), Some(values.bind(py)), how, op)
+        let mut row = RowBuffer::with_capacity(64, 1);
+        let encoded = prepared.get().plan.encode(Some(self.values.bind(py)), &mut row);
+        if let Err(failure) = encoded {
+            if matches!(*failure, Failure::Refused(..)) && session.forget_outdated(prepared.get()) {
+                let text = prepared.get().engine.text().to_owned();
+                return session.with_prepared(py, text, self, began, op);
+            }
+            return Err(prepared.get().unfit(py, failure));
+        }
+        let WithValues { options, rows, .. } = self;
+        send_row(py, session, prepared.get(), row, How { options, rows, began }, op)
     }
 }
 
@@ -301,6 +311,18 @@ pub fn execute_prepared(
     let mut row = RowBuffer::with_capacity(64, 1);
     let encoded = prepared.plan.encode(values, &mut row);
     encoded.map_err(|failure| prepared.unfit(py, failure))?;
+    send_row(py, session, prepared, row, how, op)
+}
+
+/// Sends the request with a row of encoded bind values.
+fn send_row(
+    py: Python<'_>,
+    session: &Arc<SessionState>,
+    prepared: &Prepared,
+    row: RowBuffer,
+    how: How,
+    op: &Arc<OpState>,
+) -> PyResult<Next> {
     session.warn_of(py, || prepared.engine.has_condition)?;
     let How { options, rows, began } = how;
     let next = result_step(session, &prepared.engine, rows);
@@ -362,15 +384,7 @@ fn execute_batch(
     if unprepared.is_empty() {
         step.send(py, op)?;
     } else {
-        let (engine, options) = (session.engine.clone(), step.options.clone());
-        let began = *step.began.get_or_insert_with(Instant::now);
-        op.run(&session.runtime, async move {
-            let mut prepared = Vec::with_capacity(unprepared.len());
-            for text in &unprepared {
-                prepared.push(engine.prepare(text, or_default(&options), began).await?);
-            }
-            Ok(Arrival::Prepared(prepared))
-        });
+        step.prepare(unprepared, op);
     }
     Ok(Next::Again(Box::new(step)))
 }

@@ -172,6 +172,21 @@ impl SessionState {
         Some(prepared.clone_ref(py))
     }
 
+    /// Removes the text's prepared statement from the cache if another client may have changed the
+    /// types of its bind markers. Returns whether the text can be prepared again for that reason.
+    pub fn forget_outdated(&self, prepared: &Prepared) -> bool {
+        if !prepared.may_be_outdated() {
+            return false;
+        }
+        let mut cache = self.cache();
+        let text = prepared.engine.text();
+        let is_same = |cached: &Py<Prepared>| Arc::ptr_eq(&cached.get().engine, &prepared.engine);
+        let dropped = if cache.peek(text).is_some_and(is_same) { cache.pop(text) } else { None };
+        drop(cache);
+        drop(dropped);
+        true
+    }
+
     /// How often the cache was emptied, for [`SessionState::remember`].
     pub fn epoch(&self) -> u64 {
         self.emptied.load(Ordering::Acquire)

@@ -1,6 +1,7 @@
 //! Prepared statements, bound statements, and statement texts with options.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -14,7 +15,7 @@ use turbocql_values::bind::RowPlan;
 use turbocql_values::classes::encoded_rows;
 use turbocql_values::ending::Inside;
 use turbocql_values::error::{self, Direction};
-use turbocql_values::failure::Failure;
+use turbocql_values::failure::{Failure, Outcome};
 use turbocql_values::value::describe::describe;
 
 /// A statement that the server has prepared.
@@ -26,7 +27,13 @@ pub struct Prepared {
     pub options: Options,
     /// Whether errors quote no values.
     hides: bool,
+    prepared_at: Instant,
 }
+
+/// A statement that was prepared less than this long ago is not prepared again because its types
+/// may have changed. So errors in the values of a program cause at most one more request per second
+/// and text.
+const RENEWAL: Duration = Duration::from_secs(1);
 
 impl Prepared {
     pub fn new(
@@ -36,7 +43,13 @@ impl Prepared {
     ) -> PyResult<Prepared> {
         let plan = RowPlan::new(py, engine.markers().clone(), engine.partition_key())
             .map_err(|failure| error::raise(py, *failure, Direction::Encode))?;
-        Ok(Prepared { engine, plan: Arc::new(plan), options: None, hides })
+        let prepared_at = Instant::now();
+        Ok(Prepared { engine, plan: Arc::new(plan), options: None, hides, prepared_at })
+    }
+
+    /// Whether the types of the bind markers may have changed since the statement was prepared.
+    pub fn may_be_outdated(&self) -> bool {
+        self.prepared_at.elapsed() >= RENEWAL
     }
 
     /// Encodes one row of bind values and appends the row. If the encoding fails, the buffer is
@@ -47,14 +60,31 @@ impl Prepared {
         values: Option<&Bound<'_, PyAny>>,
         rows: &mut RowBuffer,
     ) -> PyResult<()> {
+        self.try_append(py, values, rows)?.map_err(|failure| self.unfit(py, failure))
+    }
+
+    /// Does the same as `append`, and returns the failure if the values cannot be encoded.
+    pub fn try_append(
+        &self,
+        py: Python<'_>,
+        values: Option<&Bound<'_, PyAny>>,
+        rows: &mut RowBuffer,
+    ) -> PyResult<Outcome<()>> {
         let _inside = Inside::nested(py)?;
-        self.plan.encode(values, rows).map_err(|failure| self.unfit(py, failure))
+        Ok(self.plan.encode(values, rows))
     }
 
     /// The exception for values that cannot be encoded.
     pub fn unfit(&self, py: Python<'_>, failure: Box<Failure>) -> PyErr {
         let failure = if self.hides { failure.without_values() } else { failure };
-        let about = format!("; statement: {}", shown(self.engine.text()));
+        let mut about = format!("; statement: {}", shown(self.engine.text()));
+        if let Failure::Refused(error, None) = &*failure
+            && error.reason.contains(" has no field ")
+            && self.may_be_outdated()
+        {
+            about.push_str("; if the type has gained the field since the statement was prepared, ");
+            about.push_str("call forget_prepared() and prepare it again");
+        }
         error::raise_about(py, *failure, Direction::Encode, &about)
     }
 }
@@ -120,7 +150,8 @@ impl Prepared {
     fn with_options(&self, options: Option<&Bound<'_, PyDict>>) -> PyResult<Prepared> {
         let options = under(options::parse(options, OptionScope::Statement)?, &self.options);
         let (engine, plan) = (self.engine.clone(), self.plan.clone());
-        Ok(Prepared { engine, plan, options, hides: self.hides })
+        let (hides, prepared_at) = (self.hides, self.prepared_at);
+        Ok(Prepared { engine, plan, options, hides, prepared_at })
     }
 }
 
