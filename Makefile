@@ -232,6 +232,7 @@ $(BIN)/.demo: requirements/demo.txt $(BIN)/.dev | $(BIN)/python
 	@touch $@
 
 $(BIN)/.built: $(RUST_SOURCES) build/edits pyproject.toml $(BIN)/.dev
+	@echo "compiling the optimized core: about ten minutes of CPU; the last crate takes most of them and prints nothing"
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked
 	@touch $@
 

@@ -111,11 +111,13 @@ def draw(candles: dict[str, Any], returns: pl.DataFrame) -> None:
     prices, sold, gains = figure.subplots(3, 1, height_ratios=[3, 1, 3.4])
 
     opened, closed = candles["open"], candles["close"]
-    colors = np.where(closed >= opened, "tab:green", "tab:red")
+    colors = np.where(closed >= opened, "tab:blue", "tab:orange")
     middle = candles["month"].astype("M8[D]").astype(float) + 14
     prices.vlines(middle, candles["low"], candles["high"], color=colors, linewidth=1)
     prices.bar(middle, closed - opened, 20, opened, color=colors, edgecolor=colors)
-    prices.set_title("Google's shares by month: open, high, low, close (dollars)", loc="left")
+    prices.set_title(
+        "Google's shares by month: open, high, low, close (dollars); blue: it rose", loc="left"
+    )
     prices.tick_params(labelbottom=False)
     sold.bar(middle, candles["volume"] / 1e6, 20, color="tab:gray")
     sold.set_title("shares sold by month (millions)", loc="left")
@@ -130,7 +132,7 @@ def draw(candles: dict[str, Any], returns: pl.DataFrame) -> None:
     years = sorted(name for name in table.columns if name != "symbol")
     picture = gains.imshow(
         np.ma.masked_invalid(table.select(years).to_numpy().astype(float)),
-        cmap="RdYlGn",
+        cmap="RdBu",
         vmin=-100,
         vmax=100,
         aspect="auto",

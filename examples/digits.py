@@ -104,22 +104,31 @@ async def search(contact_points: list[str], digits: Any, queries: Any) -> list[l
     return found
 
 
-def draw(digits: Any, queries: Any, found: list[list[Any]]) -> None:
-    """Draws some queries, each beside its neighbors."""
+def draw(digits: Any, queries: Any, found: list[list[Any]], votes: list[int]) -> None:
+    """Draws some queries, each beside its neighbors. The last one is a wrong vote, if any was."""
     mpl.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(
         SHOWN, NEIGHBOURS + 1, figsize=(NEIGHBOURS + 1.6, SHOWN), layout="constrained"
     )
-    for line, query, neighbours in zip(axes, queries[:SHOWN], found, strict=False):
-        pictures = [(query, digits.target[query]), *((row.id, row.label) for row in neighbours)]
-        for axis, (i, label) in zip(line, pictures, strict=False):
+    figure.suptitle("A digit (left) and its nearest neighbors in Cassandra", fontsize=11)
+    wrong = [n for n, i in enumerate(queries) if votes[n] != digits.target[i]]
+    right = [n for n in range(len(queries)) if n not in wrong]
+    shown = [*right[: SHOWN - 1], *(wrong or right[SHOWN - 1 :])[:1]]
+    for line, number in zip(axes, shown, strict=True):
+        query, neighbors = queries[number], found[number]
+        is_wrong = number in wrong
+        vote = f", voted {votes[number]}" if is_wrong else ""
+        pictures = [
+            (query, f"{digits.target[query]}{vote}"),
+            *((row.id, str(row.label)) for row in neighbors),
+        ]
+        for axis, (i, text) in zip(line, pictures, strict=False):
             axis.imshow(digits.images[i], cmap="gray_r")
-            axis.set_title(str(label), fontsize=9, color="tab:red" if i == query else "black")
+            color = "black" if i != query else "tab:orange" if is_wrong else "tab:blue"
+            axis.set_title(text, fontsize=9, color=color)
             axis.axis("off")
-    axes[0][0].set_title(f"query: {digits.target[queries[0]]}", fontsize=9, color="tab:red")
-    axes[0][1].set_title(f"nearest: {found[0][0].label}", fontsize=9)
     figure.savefig(PICTURE, dpi=120)
     pyplot.close(figure)
 
@@ -140,7 +149,7 @@ def main() -> None:
     votes = [Counter(row.label for row in rows).most_common(1)[0][0] for rows in found]
     right = sum(vote == digits.target[i] for vote, i in zip(votes, queries, strict=True))
     print(f"accuracy of the vote: {right / len(queries):.1%} ({right} of {len(queries)})")
-    draw(digits, queries, found)
+    draw(digits, queries, found, votes)
     print(f"drew some of them: {PICTURE.resolve()}")
 
 
