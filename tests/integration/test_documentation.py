@@ -41,8 +41,13 @@ def programs(page: Path) -> list[list[str]]:
     return found
 
 
+GEVENT = pytest.mark.needs(sys.version_info < (3, 14), "gevent")
 PROGRAMS = [
-    pytest.param(blocks, id=f"{page.relative_to(ROOT)}-{i}")
+    pytest.param(
+        blocks,
+        id=f"{page.relative_to(ROOT)}-{i}",
+        marks=GEVENT if "from gevent" in blocks[0] else (),
+    )
     for page in PAGES
     for i, blocks in enumerate(programs(page))
 ]
@@ -69,8 +74,8 @@ MODULES = [
 def test_page(blocks: list[str], tmp_path: Path) -> None:
     program = f"\nprint({MARK!r})\n".join(blocks)
     python, env = sys.executable, None
-    if "from cassandra." in program:
-        # Programs that use cassandra-driver run in its environment.
+    if "from cassandra." in program or "from gevent" in program:
+        # cassandra-driver and gevent are in one environment.
         python = str(DRIVERS["cassandra-driver"])
         env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     if "import polars" in program or "import pyarrow" in program:
