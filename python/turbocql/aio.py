@@ -18,11 +18,11 @@ from ._options import CallOptions, ExecuteOptions, StatementOptions
 from ._schema.read import Answer, Deadline, Row, SchemaReading
 from ._session.async_tables import AsyncTables
 from ._session.base import configure
-from ._session.threads import for_threads, in_thread
+from ._session.threads import for_threads, in_thread, sleep
 from ._transfer.load import rows_or_columns
 from .bulk import BulkReport
 from .config import Config, RowsAs
-from .errors import DecodeError, Error, InvalidQuery, RequestError, _no_session
+from .errors import ConnectError, DecodeError, Error, InvalidQuery, RequestError, _no_session
 from .policies import Consistency
 from .rows import AsyncRows
 from .schema import Schema
@@ -299,7 +299,26 @@ class AsyncSession(AsyncTables):
 
 
 async def _open(config: Config) -> AsyncSession:
-    op = _core.connect(config._native(), AsyncRows)
+    if config.wait_s == 0:
+        return await _attempt(config, config.connect_timeout_s)
+    # Imported here, because most programs do not wait.
+    from ._session.waiting import Waiting
+
+    waiting = Waiting(config)
+    while True:
+        try:
+            return await _attempt(config, waiting.next_timeout_s())
+        except ConnectError as error:
+            pause_s = waiting.pause_s(error)
+            if pause_s is None:
+                raise
+        # sync: waiting.sleep(pause_s)
+        await sleep(pause_s)  # async only
+
+
+async def _attempt(config: Config, timeout_s: float) -> AsyncSession:
+    # Tracebacks keep this frame, so no variable has the native settings, which hold secrets.
+    op = _core.connect(config._native(timeout_s), AsyncRows)
     try:
         return AsyncSession(await op, config)
     except (RequestError, DecodeError) as error:
@@ -351,7 +370,8 @@ def connect(
     Raises: `ConfigError` for an invalid setting and `TypeError` for an unknown one, both
         raised by the call itself. When awaited: `ConnectError` when no session can be opened, for
         example because no contact point answers or there is no such keyspace;
-        `AuthenticationError` when the user or the password is refused.
+        `AuthenticationError` when the user or the password is refused. With `wait_s`, `connect`
+        tries again for that long first.
 
     Example:
         >>> async with turbocql.aio.connect("127.0.0.1:9042", keyspace="demo") as session:

@@ -107,7 +107,12 @@ class Config:
     """Execution profiles by name. When a request selects a profile, the fields of the profile that
     are not `None` replace the settings of the same names."""
     connect_timeout_s: float = 30.0
-    """Seconds until connecting times out."""
+    """Seconds until connecting times out; with `wait_s`, the limit of each attempt."""
+    wait_s: float = 0.0
+    """Seconds for which `connect` tries again while the database starts; 0 for a single attempt. It
+    waits for a node that accepts connections and answers requests, for the name of a contact point,
+    and for the keyspace. An error that waiting cannot mend is raised at once. The logger `turbocql`
+    reports the reason of the wait, at level INFO."""
     compression: Literal["lz4", "snappy"] | None = None
     """The compression of frames in both directions; `None` for no compression."""
     page_size: int = 5000
@@ -261,6 +266,8 @@ class Config:
         ):
             # Less than a millisecond is zero for the engine's clocks.
             check_seconds(name, getattr(self, name), least=0.001)
+        if isinstance(self.wait_s, bool) or self.wait_s != 0:
+            check_seconds("wait_s, if not 0,", self.wait_s)
         if self.tcp_keepalive_s is not None:
             check_seconds("tcp_keepalive_s", self.tcp_keepalive_s)
             if self.tcp_keepalive_s < 1:
@@ -400,8 +407,12 @@ class Config:
 
         return cls(**sources.from_toml(cls, path, profile, overrides))
 
-    def _native(self) -> dict[str, Any]:
-        """Returns the settings in the form that the native core takes."""
+    def _native(self, connect_timeout_s: float | None = None) -> dict[str, Any]:
+        """Returns the settings in the form that the native core takes.
+
+        `connect_timeout_s` replaces the setting of this name.
+        """
+        timeout_s = self.connect_timeout_s if connect_timeout_s is None else connect_timeout_s
         base = ExecutionProfile(
             consistency=self.consistency,
             serial_consistency=self.serial_consistency,
@@ -421,7 +432,7 @@ class Config:
             "profiles": [
                 (name, _profile_native(base, profile)) for name, profile in self.profiles.items()
             ],
-            "connect_timeout_s": min(self.connect_timeout_s, 1e9),
+            "connect_timeout_s": min(timeout_s, 1e9),
             "compression": self.compression,
             "page_size": self.page_size,
             "application_name": self.application_name,
@@ -471,6 +482,7 @@ class Settings(TypedDict, total=False):
     balancing: Balancing
     profiles: Mapping[str, ExecutionProfile]
     connect_timeout_s: float
+    wait_s: float
     compression: Literal["lz4", "snappy"] | None
     page_size: int
     rows: RowsAs

@@ -21,7 +21,7 @@ from ._session.tables import Tables
 from ._transfer.load import rows_or_columns
 from .bulk import BulkReport
 from .config import Config, RowsAs
-from .errors import DecodeError, InvalidQuery, RequestError, _no_session
+from .errors import ConnectError, DecodeError, InvalidQuery, RequestError, _no_session
 from .policies import Consistency
 from .rows import Rows
 from .schema import Schema
@@ -278,7 +278,25 @@ class Session(Tables):
 
 
 def _open(config: Config) -> Session:
-    op = _core.connect(config._native(), Rows)
+    if config.wait_s == 0:
+        return _attempt(config, config.connect_timeout_s)
+    # Imported here, because most programs do not wait.
+    from ._session.waiting import Waiting
+
+    waiting = Waiting(config)
+    while True:
+        try:
+            return _attempt(config, waiting.next_timeout_s())
+        except ConnectError as error:
+            pause_s = waiting.pause_s(error)
+            if pause_s is None:
+                raise
+        waiting.sleep(pause_s)
+
+
+def _attempt(config: Config, timeout_s: float) -> Session:
+    # Tracebacks keep this frame, so no variable has the native settings, which hold secrets.
+    op = _core.connect(config._native(timeout_s), Rows)
     try:
         return Session(op.wait(), config)
     except (RequestError, DecodeError) as error:
@@ -301,7 +319,7 @@ def connect(
     Raises: `ConfigError` for an invalid setting and `TypeError` for an unknown one, before
         anything is connected; `ConnectError` when no session can be opened, for example because no
         contact point answers or there is no such keyspace; `AuthenticationError` when the user or
-        the password is refused.
+        the password is refused. With `wait_s`, `connect` tries again for that long first.
 
     Example:
         >>> with turbocql.connect("127.0.0.1:9042", keyspace="demo") as session:

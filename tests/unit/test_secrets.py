@@ -361,6 +361,8 @@ URL = f"cql://ann:{SECRET}@{NOWHERE}/app?connect_timeout_s=1"
         ((URL,), {}),
         ((f"cql://ann@{NOWHERE}",), {"password": SECRET, **FAST}),
         ((NOWHERE,), {"authenticator": functools.partial(with_password, SECRET), **FAST}),
+        ((NOWHERE,), {"user": "ann", "password": SECRET, "wait_s": 0.2, **FAST}),
+        ((NOWHERE,), {"authenticator": functools.partial(with_password, SECRET), "wait_s": 0.2}),
         # These settings are invalid.
         ((NOWHERE,), {"user": "ann", "password": SECRET, "page_size": 0}),
         ((NOWHERE,), {"user": "ann", "password": SECRET, "keyspace": "a b"}),

@@ -1,4 +1,4 @@
-"""Threads for blocking work.
+"""Threads for blocking work, and pauses, of asynchronous sessions.
 
 The functions import `_native.threads` when they are called, because it imports asyncio, which is
 slow to import. When they are called, an event loop runs, so asyncio is already imported.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["for_threads", "in_thread"]
+__all__ = ["for_threads", "in_thread", "sleep"]
 
 T = TypeVar("T")
 
@@ -26,3 +26,10 @@ def in_thread(work: Callable[..., T], *arguments: Any) -> Coroutine[Any, Any, T]
     from .._native import threads
 
     return threads.in_thread(work, *arguments)
+
+
+def sleep(seconds: float) -> Coroutine[Any, Any, None]:
+    """Waits on the running event loop. Canceling the task ends the wait."""
+    import asyncio
+
+    return asyncio.sleep(seconds)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..errors import Error
-from ._connect import config_of, connection_options, opened
+from ._connect import config_of, connected, connection_options, opened
 from ._ends import FAILED, NO_CONNECTION, USAGE, CommandExit, counted
 
 __all__ = ["describe", "described", "diagnose", "node_rows", "nodes"]
@@ -172,10 +172,9 @@ def nodes(form: str, **connection: Any) -> None:
 def diagnose(**connection: Any) -> None:
     """Print versions, platform, settings, and the state of the cluster."""
     from ..diagnose import diagnose as print_diagnosis
-    from ..session import connect
 
     try:
-        session = connect(config=config_of(**connection))
+        session = connected(config_of(**connection))
     except Error as error:
         print_diagnosis()
         sys.stdout.flush()

@@ -17,8 +17,16 @@ from ..config import Config
 from ..errors import ConfigError
 from ..policies import Consistency
 from ..session import Session, connect
+from ._ends import escaped
 
-__all__ = ["config_of", "connection_options", "opened", "prompt_for_password", "settings_file"]
+__all__ = [
+    "config_of",
+    "connected",
+    "connection_options",
+    "opened",
+    "prompt_for_password",
+    "settings_file",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _CONSISTENCIES = [str(level.name) for level in Consistency]
@@ -66,6 +74,12 @@ _OPTIONS = [
         type=float,
         help="The limit of a request, and of connecting; by default 30.",
     ),
+    click.option(
+        "--wait",
+        metavar="SECONDS",
+        type=click.FloatRange(0),
+        help="How long to wait for a database that starts; by default not at all.",
+    ),
 ]
 
 
@@ -86,6 +100,7 @@ def config_of(
     keyspace: str | None = None,
     consistency: str | None = None,
     timeout: float | None = None,
+    wait: float | None = None,
 ) -> Config:
     """The settings of the first source that is present. The passed options replace its settings.
 
@@ -101,6 +116,8 @@ def config_of(
         overrides["consistency"] = consistency.upper()
     if timeout is not None:
         overrides["timeout_s"] = overrides["connect_timeout_s"] = timeout
+    if wait is not None:
+        overrides["wait_s"] = wait
     if url is not None and (profile is not None or config is not None):
         raise click.UsageError("pass --url, or --profile and --config, not both")
     if url is not None:
@@ -173,10 +190,34 @@ def prompt_for_password(user: str) -> str:
     return password
 
 
+def connected(config: Config) -> Session:
+    """Opens a session. If it waits for the database, the reasons are printed to standard error."""
+    if config.wait_s == 0:
+        return connect(config=config)
+    # Imported here, because most commands do not wait.
+    import logging
+
+    from .._session.waiting import LOGGER
+
+    class Printer(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            print(escaped(record.getMessage()), file=sys.stderr, flush=True)
+
+    logger, printer = logging.getLogger(LOGGER), Printer()
+    level = logger.level
+    logger.addHandler(printer)
+    logger.setLevel(logging.INFO)
+    try:
+        return connect(config=config)
+    finally:
+        logger.removeHandler(printer)
+        logger.setLevel(level)
+
+
 @contextmanager
 def opened(**options: Any) -> Iterator[Session]:
     """Opens a session by the options of `connection_options`, and closes it after the block."""
-    session = connect(config=config_of(**options))
+    session = connected(config_of(**options))
     try:
         yield session
     except (KeyboardInterrupt, SystemExit):

@@ -403,6 +403,8 @@ class Console:
             user=user,
             password=prompt_for_password(user),
             keyspace=self.keyspace,
+            # The database has started, so an error is not waited for.
+            wait_s=0.0,
         )
         new_session = connect(config=config)
         self.session.close()

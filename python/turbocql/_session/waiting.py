@@ -1,0 +1,154 @@
+"""Decides whether and when `connect` tries again while a database starts (`Config.wait_s`)."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+from ..errors import (
+    AuthenticationError,
+    ConnectError,
+    CqlSyntaxError,
+    EncodeError,
+    InvalidSchema,
+    Unauthorized,
+)
+
+if TYPE_CHECKING:
+    from ..config import Config
+
+__all__ = ["LOGGER", "Waiting"]
+
+LOGGER = "turbocql"
+"""The name of the logger of the waits."""
+
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 1.0
+"""The pause after the first attempt, and the longest one. Each is twice as long as the one before
+it."""
+_LEAST_TIMEOUT_S = 1.0
+"""The least time that an attempt gets, even if less of `wait_s` is left."""
+_REFUSAL_S = 20.0
+"""How long a refusal of the user or the password is tried again, where it may pass.
+
+Cassandra and ScyllaDB create their first role about 10 s after they accept connections. Until then
+they refuse it with the message for a wrong password.
+"""
+_REFUSAL_PAUSE_S = 2.0
+"""The pause after a refusal. Some servers lock a user after a number of refusals, so they are few.
+"""
+_FIRST_ROLE = "cassandra"
+"""The role that servers create by themselves."""
+
+_PERMANENT_CAUSES = (CqlSyntaxError, EncodeError, InvalidSchema, Unauthorized)
+_PERMANENT_REASONS = (
+    "invalid peer certificate",
+    "authority that is not trusted",
+    "received fatal alert",
+    "it answers, but not in",
+    "unsupported protocol version",
+)
+"""Texts of errors at which no further attempt is made: the settings are wrong, or another server
+has the port."""
+
+
+class Waiting:
+    """The attempts of one `connect` with `wait_s`."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._began = time.monotonic()
+        self._attempts = 0
+        self._pause_s = _FIRST_PAUSE_S
+        self._reason: str | None = None
+        self._has_been_down = False
+        self._first_refusal: float | None = None
+
+    def next_timeout_s(self) -> float:
+        """The timeout of the next attempt, in seconds.
+
+        The first attempt has `connect_timeout_s`. A later one must also end with `wait_s`.
+        """
+        self._attempts += 1
+        if self._attempts == 1:
+            return self._config.connect_timeout_s
+        left_s = max(self._config.wait_s - self._elapsed_s(), _LEAST_TIMEOUT_S)
+        return min(self._config.connect_timeout_s, left_s)
+
+    def pause_s(self, error: ConnectError) -> float | None:
+        """The seconds until the next attempt; `None` if `error` is final.
+
+        The message of a final error gets the number of attempts. Logs the reason for waiting when
+        it is new.
+        """
+        elapsed_s = self._elapsed_s()
+        is_temporary = self._may_pass(error, elapsed_s)
+        left_s = self._config.wait_s - elapsed_s
+        if not is_temporary or left_s <= 0:
+            if is_temporary or self._attempts > 1:
+                number = (
+                    f"the last of {self._attempts} attempts" if self._attempts > 1 else "1 attempt"
+                )
+                error.args = (f"{error}; {number} in {elapsed_s:.1f} s",)
+            return None
+        self._log(_reason(error), left_s)
+        pause_s = self._pause_s
+        self._pause_s = min(pause_s * 2, _LAST_PAUSE_S)
+        return min(pause_s, left_s)
+
+    @staticmethod
+    def sleep(seconds: float) -> None:
+        """Blocks for some seconds. Ctrl-C ends it."""
+        time.sleep(seconds)
+
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._began
+
+    def _may_pass(self, error: ConnectError, elapsed_s: float) -> bool:
+        if isinstance(error, AuthenticationError):
+            return self._refusal_may_pass(str(error), elapsed_s)
+        if isinstance(error.__cause__, _PERMANENT_CAUSES):
+            return False
+        self._has_been_down = True
+        # The message has a part for each contact point that did not answer. If one of them may
+        # answer later, waiting is of use.
+        separators = "|".join(re.escape(f"; {at}: ") for at in self._config.contact_points)
+        return any(
+            not any(permanent in reason for permanent in _PERMANENT_REASONS)
+            for reason in re.split(separators, str(error))
+        )
+
+    def _refusal_may_pass(self, message: str, elapsed_s: float) -> bool:
+        """Whether the server may accept the user and the password later."""
+        if ": authentication failed" not in message:
+            # The settings have no user, or the program's authenticator raised an error.
+            return False
+        if "Unable to perform authentication" in message:
+            # The server could not read its roles.
+            return True
+        if self._first_refusal is None:
+            self._first_refusal = elapsed_s
+        may_be_created = self._has_been_down or self._config.user == _FIRST_ROLE
+        self._pause_s = _REFUSAL_PAUSE_S
+        return may_be_created and elapsed_s - self._first_refusal < _REFUSAL_S
+
+    def _log(self, reason: str, left_s: float) -> None:
+        if reason == self._reason:
+            return
+        # Imported here, because most sessions are opened by the first attempt.
+        import logging
+
+        is_first, self._reason = self._reason is None, reason
+        logger = logging.getLogger(LOGGER)
+        if is_first:
+            wait_s = self._config.wait_s
+            logger.info("waiting up to %g s for the database: %s", wait_s, reason)
+        else:
+            logger.info("still waiting, %.0f s left: %s", left_s, reason)
+
+
+def _reason(error: ConnectError) -> str:
+    """The message of an error without the times, which differ from attempt to attempt."""
+    return re.sub(
+        r"\Aconnecting(?: to|: no contact point could be reached after [^:]*:|:) ", "", str(error)
+    )
