@@ -226,10 +226,10 @@ def test_parameters_are_those_of_the_statement() -> None:
 
 def keyspace(**tables: list[str]) -> Any:
     made = {
-        name: types.SimpleNamespace(columns=dict.fromkeys(columns))
+        name: types.SimpleNamespace(columns=dict.fromkeys(columns), indexes={})
         for name, columns in tables.items()
     }
-    return types.SimpleNamespace(tables=made, views={}, types={})
+    return types.SimpleNamespace(tables=made, views={}, types={}, functions={}, aggregates={})
 
 
 SCHEMA: Any = types.SimpleNamespace(

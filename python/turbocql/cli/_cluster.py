@@ -9,112 +9,33 @@ import click
 
 from ..errors import Error
 from ._connect import config_of, connected, connection_options, opened
-from ._ends import FAILED, NO_CONNECTION, USAGE, CommandExit, counted
+from ._ends import NO_CONNECTION, CommandExit
 
-__all__ = ["describe", "described", "diagnose", "node_rows", "nodes"]
+__all__ = ["NODE_COLUMNS", "describe", "diagnose", "node_rows", "nodes"]
 
 
 @click.command()
-@click.argument("name", metavar="[KEYSPACE[.TABLE]]", required=False)
+@click.argument("name", metavar="[NAME]", required=False)
 @connection_options
 def describe(name: str | None, **connection: Any) -> None:
-    """Print the CQL that makes a keyspace or a table; without a name, list keyspaces."""
+    """Print the CQL that creates the element NAME; without a name, list keyspaces.
+
+    \b
+    turbocql describe app
+    turbocql describe app.items
+    turbocql describe 'app."ItemsByKind"'
+
+    NAME is a keyspace, or a table, view, index, type, function or aggregate of one. Letter case
+    matters.
+    """  # noqa: D301
+    from ._describe import described, keyspace_list
+
     with opened(**connection) as session:
-        print(described(session.schema(), name, session.keyspace))
-
-
-def described(
-    schema: Any, name: str | None, keyspace: str | None, *, is_keyspace: bool = False
-) -> str:
-    """The statements that create the elements of this name, or the names of all keyspaces.
-
-    Raises: `CommandExit` for an unknown name.
-    """
-    from .._cql.names import quoted
-
-    if name is None:
-        system_keyspaces = {
-            keyspace_name
-            for keyspace_name in schema.keyspaces
-            if keyspace_name.startswith("system")
-        }
-        user_keyspaces = [
-            keyspace_name
-            for keyspace_name in schema.keyspaces
-            if keyspace_name not in system_keyspaces
-        ]
-        lines = [
-            f"{quoted(keyspace_name)}: {_counts(schema.keyspaces[keyspace_name])}"
-            for keyspace_name in user_keyspaces
-        ]
-        return "\n".join([*lines, *map(quoted, sorted(system_keyspaces))])
-    parts = _parts(name)
-    if len(parts) == 1 and keyspace is not None and parts[0] not in schema.keyspaces:
-        parts = [keyspace, *parts]
-    try:
-        if len(parts) == 1 or is_keyspace:
-            return str(schema.keyspace(parts[0]).as_cql())
-        return _definitions_of(schema.keyspace(parts[0]), parts[1])
-    except KeyError as error:
-        raise CommandExit(FAILED, str(error.args[0])) from None
-
-
-def _definitions_of(keyspace: Any, name: str) -> str:
-    definitions = [group[name] for group in (keyspace.types, keyspace.views) if name in group]
-    for group in (keyspace.functions, keyspace.aggregates):
-        definitions += [routine for routine in group.values() if routine.name == name]
-    if not definitions or name in keyspace.tables:
-        table = keyspace.table(name)
-        views = [view for view in keyspace.views.values() if view.base_table == name]
-        definitions = [
-            table,
-            *table.indexes.values(),
-            *(view for view in views if view.index is None),
-            *definitions,
-        ]
-    return "\n\n".join(definition.as_cql() for definition in definitions)
-
-
-def _parts(name: str) -> list[str]:
-    """The parts of a name like `keyspace.table`, which may be in double quotes."""
-    import re
-
-    if not re.fullmatch(r'("(?:[^"]|"")+"|[^".]+)(\.("(?:[^"]|"")+"|[^".]+))?', name):
-        raise CommandExit(USAGE, f"expected KEYSPACE or KEYSPACE.TABLE, got {name!r}")
-    name_parts = re.findall(r'"(?:[^"]|"")+"|[^".]+', name)
-    return [
-        name_part[1:-1].replace('""', '"') if name_part.startswith('"') else name_part
-        for name_part in name_parts
-    ]
-
-
-def _counts(keyspace: Any) -> str:
-    elements_by_noun = {
-        "table": keyspace.tables,
-        "view": keyspace.views,
-        "type": keyspace.types,
-        "function": keyspace.functions,
-    }
-    return (
-        ", ".join(
-            counted(len(elements), noun) for noun, elements in elements_by_noun.items() if elements
-        )
-        or "empty"
-    )
-
-
-GROUPS = ("TABLES", "TYPES", "FUNCTIONS", "AGGREGATES", "INDEXES", "VIEWS")
-"""The groups of elements of a keyspace that the shell can list."""
-
-
-def group_names(keyspace: Any, group: str) -> set[str]:
-    """The names of the elements of one group of a keyspace."""
-    if group == "INDEXES":
-        return {name for table in keyspace.tables.values() for name in table.indexes}
-    if group in ("FUNCTIONS", "AGGREGATES"):
-        # Overloaded functions share a name.
-        return {routine.name for routine in getattr(keyspace, group.lower()).values()}
-    return set(getattr(keyspace, group.lower()))
+        schema = session.schema()
+        if name is None:
+            print(keyspace_list(schema))
+        else:
+            print(described(schema, name, session.keyspace))
 
 
 NODE_COLUMNS = ["address", "datacenter", "rack", "state", "tokens", "shards", "host id"]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ._cluster import GROUPS
-from ._console import COMMANDS, KINDS, LEVELS
+from ._console import COMMANDS, LEVELS
+from ._describe import GROUPS, KIND_OF_GROUP, KIND_WORDS, group_names
 
 __all__ = ["completions"]
 
@@ -54,7 +54,7 @@ _AFTER_COMMAND = {
     **dict.fromkeys(("TRACING", "EXPAND", "TIMING", "PAGING"), _SWITCH),
     **{"CONSISTENCY": LEVELS, "SERIAL": ("CONSISTENCY",), "FORMAT": ("table", "csv", "jsonl")},
     **{"CAPTURE": ("OFF",), "SHOW": ("VERSION", "HOST")},
-    **dict.fromkeys(("DESC", "DESCRIBE"), ("KEYSPACES", "SCHEMA", "CLUSTER", *KINDS, *GROUPS)),
+    **dict.fromkeys(("DESC", "DESCRIBE"), ("KEYSPACES", "SCHEMA", "CLUSTER", *KIND_WORDS, *GROUPS)),
 }
 _FOLLOWING_WORD = {"ORDER": ("BY",), "GROUP": ("BY",), "PRIMARY": ("KEY",), "ALLOW": ("FILTERING",)}
 """Words that only one word can follow."""
@@ -72,8 +72,9 @@ def completions(text: str, schema: Any, keyspace: str | None) -> Iterator[tuple[
     if quote is not None:
         return
     qualified = re.search(rf'({_NAME})\.("?\w*)$', text)
+    is_description = re.match(r"(?i)\s*(?:DESC|DESCRIBE|\\d)\s", text) is not None
     if qualified is not None:
-        yield from _of_keyspace(schema, _bare(qualified[1]), qualified[2])
+        yield from _of_keyspace(schema, _bare(qualified[1]), qualified[2], is_description)
         return
     word = re.search(r'(\\?"?\w*)$', text)
     begun = word[1] if word is not None else ""
@@ -99,9 +100,9 @@ def completions(text: str, schema: Any, keyspace: str | None) -> Iterator[tuple[
     if last == "USE" or last == "KEYSPACE":
         yield from _matching(_quoted(_names(schema)), begun, "keyspace")
         return
-    if last in _BEFORE_TABLE:
+    if last in _BEFORE_TABLE or (is_description and last in KIND_WORDS):
         if schema is not None and keyspace in schema.keyspaces:
-            yield from _of_keyspace(schema, keyspace, begun)
+            yield from _of_keyspace(schema, keyspace, begun, is_description)
         yield from _matching(_quoted(_names(schema)), begun, "keyspace")
         yield from _matching(("IF",) if last == "TABLE" else (), begun, "")
         return
@@ -126,13 +127,14 @@ def _quoted(names: Iterable[str]) -> list[str]:
     return [quoted(name) for name in names]
 
 
-def _of_keyspace(schema: Any, name: str | None, begun: str) -> Iterator[tuple[str, int, str]]:
+def _of_keyspace(
+    schema: Any, name: str | None, begun: str, has_all_kinds: bool
+) -> Iterator[tuple[str, int, str]]:
     elements = None if schema is None else schema.keyspaces.get(name)
     if elements is None:
         return
-    yield from _matching(_quoted(elements.tables), begun, "table")
-    yield from _matching(_quoted(elements.views), begun, "view")
-    yield from _matching(_quoted(elements.types), begun, "type")
+    for group in GROUPS if has_all_kinds else ("TABLES", "VIEWS", "TYPES"):
+        yield from _matching(_quoted(group_names(elements, group)), begun, KIND_OF_GROUP[group])
 
 
 def _columns(text: str, schema: Any, keyspace: str | None) -> list[str]:

@@ -21,15 +21,16 @@ from .. import __version__
 from .._cql.names import quoted
 from ..policies import Consistency
 from ..session import connect
-from ._cluster import GROUPS, NODE_COLUMNS, described, group_names, node_rows
+from ._cluster import NODE_COLUMNS, node_rows
 from ._connect import prompt_for_password
-from ._ends import FAILED, CommandExit, counted, escaped, escaped_lines, folded, report_error
+from ._describe import GROUPS, KIND_WORDS, described, group_list, keyspace_list, schema_cql
+from ._ends import FAILED, CommandExit, counted, escaped, escaped_lines, report_error
 from ._out import write_rows
 from ._query import print_trace
 from ._show import print_rows, terminal_width, types_of
 from ._split import after_first_statement, statements
 
-__all__ = ["COMMANDS", "KINDS", "LEVELS", "Console", "is_command", "pieces"]
+__all__ = ["COMMANDS", "LEVELS", "Console", "is_command", "pieces"]
 
 _HELP = (
     ("DESCRIBE [KEYSPACES | TABLES | TYPES | SCHEMA | CLUSTER | NAME]", "\\d [NAME]", "as CQL"),
@@ -89,7 +90,6 @@ _ABBREVIATIONS = {
 }
 _SCHEMA_STATEMENTS = ("CREATE", "ALTER", "DROP")
 LEVELS = tuple(level.name for level in Consistency if not level.name.endswith("SERIAL"))
-KINDS = ("KEYSPACE", "TABLE", "TYPE", "FUNCTION", "AGGREGATE", "INDEX", "MATERIALIZED")
 
 
 def is_command(text: str) -> bool:
@@ -339,49 +339,31 @@ class Console:
 
     def _describe(self, argument: str) -> None:
         schema = self.session.schema(refresh=True)
-        word, _, name = " ".join(argument.split()).partition(" ")
-        word, name = word.upper(), name.strip()
+        word = argument.upper()
         with self._long_output():
-            if word in ("SCHEMA", "FULL"):
-                user_keyspaces = [
-                    keyspace_name
-                    for keyspace_name in schema.keyspaces
-                    if not keyspace_name.startswith("system")
-                ]
-                print(
-                    "\n\n".join(
-                        schema.keyspaces[keyspace_name].as_cql() for keyspace_name in user_keyspaces
-                    )
-                )
+            if word in ("SCHEMA", "FULL SCHEMA"):
+                print(schema_cql(schema))
             elif word == "CLUSTER":
                 self._about("CLUSTER")
                 self._nodes()
-            elif word in GROUPS and not name:
-                self._listed(schema, word)
             elif word == "KEYSPACES" or (not argument and self.keyspace is None):
-                print(described(schema, None, None))
-            elif not argument:
-                self._listed(schema, "TABLES")
-            elif word == "KEYSPACE" and not name and self.keyspace is not None:
-                print(schema.keyspace(self.keyspace).as_cql())
-            elif word in KINDS and name:
-                if word == "MATERIALIZED":
-                    name = re.sub("(?i)^view +", "", name)
-                within = None if word == "KEYSPACE" else self.keyspace
-                print(described(schema, _schema_name(name), within, is_keyspace=word == "KEYSPACE"))
+                print(keyspace_list(schema))
+            elif word in GROUPS or not argument:
+                print(group_list(schema, word or "TABLES", self.keyspace))
             else:
-                print(described(schema, _schema_name(argument), self.keyspace))
+                print(self._described(schema, argument))
 
-    def _listed(self, schema: Any, group: str) -> None:
-        """Prints the names of one group: for the keyspace in use, or for all if none is in use."""
-        keyspace_names = [self.keyspace] if self.keyspace is not None else list(schema.keyspaces)
-        for keyspace_name in keyspace_names:
-            keyspace = schema.keyspaces.get(keyspace_name)
-            if keyspace is None:
-                raise CommandExit(FAILED, f"no keyspace {escaped(repr(keyspace_name))}")
-            names_in_group = sorted(group_names(keyspace, group))
-            if names_in_group:
-                print(folded(f"{quoted(keyspace_name)}: {', '.join(map(quoted, names_in_group))}"))
+    def _described(self, schema: Any, argument: str) -> str:
+        words = "|".join(kind_words.replace(" ", r"\s+") for kind_words in KIND_WORDS)
+        match = re.fullmatch(rf"(?is)({words})(?:\s+(.+))?", argument)
+        if match is None:
+            return described(schema, argument, self.keyspace, folds=True)
+        kind = KIND_WORDS[" ".join(match[1].upper().split())]
+        if match[2] is not None:
+            return described(schema, match[2], self.keyspace, kind, folds=True)
+        if kind == "keyspace" and self.keyspace is not None:
+            return described(schema, quoted(self.keyspace), None, kind, folds=True)
+        raise CommandExit(FAILED, f"expected DESCRIBE {match[1].upper()} NAME")
 
     def _about(self, argument: str) -> None:
         statement = "SELECT cluster_name, release_version, partitioner FROM system.local"
@@ -445,8 +427,3 @@ class Console:
                 pass
             self.capture = path
         print(f"results go to {'the terminal' if self.capture is None else self.capture}")
-
-
-def _schema_name(name: str) -> str:
-    """A name as the schema has it: in lower case, unless it is in quotes."""
-    return name if '"' in name else name.lower()
