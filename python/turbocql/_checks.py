@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import Enum
+from functools import wraps
 from ipaddress import IPv6Address, ip_address
 from typing import Any, NoReturn, TypeVar
 
@@ -19,14 +21,35 @@ __all__ = [
     "check_int",
     "check_keyspace",
     "check_seconds",
+    "check_settings",
+    "did_you_mean",
     "holds_url",
+    "nearest",
     "shown",
     "shown_address",
+    "with_nearest",
 ]
 
 K = TypeVar("K")
 V = TypeVar("V")
 
+T = TypeVar("T")
+
+_SYNONYMS = {
+    "dc": "datacenter",
+    "encryption": "tls",
+    "fetchsize": "page_size",
+    "filter": "where",
+    "host": "contact_points",
+    "hosts": "contact_points",
+    "localdc": "datacenter",
+    "nodes": "contact_points",
+    "rowfactory": "rows",
+    "ssl": "tls",
+    "sslcontext": "tls",
+    "ssloptions": "tls",
+}
+"""Names that other drivers and tools have for settings, in the form of `_letters`."""
 _MAX_SHOWN_LENGTH = 100
 """Errors show no text of more characters than this. Private keys have more."""
 
@@ -56,6 +79,83 @@ def shown_address(text: str) -> str | None:
     return repr(text) if match and len(text) <= _MAX_SHOWN_LENGTH and not holds_url(text) else None
 
 
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that is most likely meant by a misspelt name; `None` if none is near."""
+    by_letters: dict[str, str] = {}
+    for candidate in names:
+        by_letters.setdefault(_letters(candidate), candidate)
+    letters = _letters(name)
+    if not letters:
+        return None
+    if letters in by_letters:
+        return by_letters[letters]
+    synonym = _letters(_SYNONYMS.get(letters, ""))
+    if synonym in by_letters:
+        return by_letters[synonym]
+    # Imported here, because most programs misspell nothing.
+    from difflib import get_close_matches
+
+    for close in get_close_matches(letters, by_letters, 1, 0.65):
+        return by_letters[close]
+    for known in sorted(by_letters, key=len, reverse=True):
+        is_part = len(known) >= 2 and letters.startswith(known)
+        is_part |= len(known) >= 4 and known in letters
+        is_part |= len(letters) >= 3 and known.startswith(letters)
+        if is_part:
+            return by_letters[known]
+    return None
+
+
+def _letters(name: str) -> str:
+    """A name in lower case, without underscores and other punctuation."""
+    return re.sub(r"[\W_]", "", name.lower())
+
+
+def did_you_mean(name: object, names: Iterable[str], show: Callable[[str], str] = str) -> str:
+    """The end of an error's sentence, which names the nearest of `names`; empty if none is near.
+
+    The native core calls this function.
+    """
+    near = nearest(name, names) if isinstance(name, str) else None
+    return "" if near is None else f"; did you mean {show(near)}?"
+
+
+def with_nearest(
+    problem: str,
+    name: object,
+    names: Iterable[str],
+    lead: str = "it has",
+    show: Callable[[str], str] = str,
+) -> str:
+    """The message for an unknown name: the problem, the nearest of `names`, and the list of them.
+
+    `lead` begins the list, and `show` formats a name.
+    """
+    name_list = list(names)
+    hint = did_you_mean(name, name_list, show)
+    beginning = f"{problem}{hint} {lead[0].upper()}{lead[1:]}" if hint else f"{problem}; {lead}"
+    return f"{beginning} {', '.join(map(show, name_list)) or 'none'}"
+
+
+def check_settings(cls: type[T]) -> type[T]:
+    """Makes a dataclass refuse unknown keyword arguments with an error that names the nearest
+    field.
+    """
+    names = [name for name, field in cls.__dataclass_fields__.items() if field.init]  # type: ignore[attr-defined]
+    init = cls.__init__
+
+    @wraps(init)
+    def checked_init(self: T, /, *args: Any, **settings: Any) -> None:
+        unknown_names = settings.keys() - set(names)
+        if unknown_names:
+            name = sorted(unknown_names)[0]
+            raise TypeError(with_nearest(f"{cls.__name__} has no setting {name!r}", name, names))
+        init(self, *args, **settings)
+
+    cls.__init__ = checked_init  # type: ignore[method-assign, assignment]
+    return cls
+
+
 def check_int(name: str, value: object, low: int, high: int) -> None:
     """Raises `ConfigError` unless `value` is an int from `low` to `high`."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
@@ -76,7 +176,8 @@ def check_seconds(name: str, value: object, least: float = 0.0) -> None:
 def check_choice(name: str, value: object, choices: tuple[str | None, ...]) -> None:
     """Raises `ConfigError` unless `value` is one of `choices`."""
     if value not in choices:
-        raise ConfigError(f"{name} must be one of {choices}, got {shown(value)}")
+        hint = did_you_mean(value, filter(None, choices), repr)
+        raise ConfigError(f"{name} must be one of {choices}, got {shown(value)}{hint}")
 
 
 def check_flag(name: str, value: object) -> None:

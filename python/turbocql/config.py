@@ -17,6 +17,7 @@ from ._checks import (
     check_int,
     check_keyspace,
     check_seconds,
+    check_settings,
     shown,
 )
 from ._config.points import with_ports
@@ -62,6 +63,7 @@ RowsAs = Literal["named", "tuple", "dict"]
 
 
 @_init_without_frames
+@check_settings
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """The settings of a session.

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
-from ._checks import address, check_choice, check_flag, check_int, check_seconds, shown
+from ._checks import (
+    address,
+    check_choice,
+    check_flag,
+    check_int,
+    check_seconds,
+    check_settings,
+    did_you_mean,
+    shown,
+)
 from .errors import ConfigError
 
 __all__ = [
@@ -65,6 +74,7 @@ Statements that only read are idempotent without being declared.
 """
 
 
+@check_settings
 @dataclass(frozen=True, kw_only=True)
 class ConstantSpeculation:
     """Sends an idempotent request to one more node each time `delay_s` has passed.
@@ -82,6 +92,7 @@ class ConstantSpeculation:
         check_int("max_attempts", self.max_attempts, 1, 100)
 
 
+@check_settings
 @dataclass(frozen=True, kw_only=True)
 class PercentileSpeculation:
     """Sends an idempotent request to one more node when it is slower than most requests.
@@ -107,6 +118,7 @@ class PercentileSpeculation:
 Speculation: TypeAlias = ConstantSpeculation | PercentileSpeculation
 
 
+@check_settings
 @dataclass(frozen=True, kw_only=True)
 class LatencyAwareness:
     """The limits beyond which a node is slow. All other nodes are tried before a slow node."""
@@ -140,6 +152,7 @@ class LatencyAwareness:
         }
 
 
+@check_settings
 @dataclass(frozen=True, kw_only=True)
 class Balancing:
     """The order in which nodes are tried for a request.
@@ -203,6 +216,7 @@ class Balancing:
         }
 
 
+@check_settings
 @dataclass(frozen=True, kw_only=True)
 class ExecutionProfile:
     """Policies under a name: `Config(profiles={"reports": ExecutionProfile(...)})`, and then
@@ -260,8 +274,9 @@ def _consistency(name: str, value: object) -> Consistency:
     with suppress(ValueError):
         return Consistency(value.upper() if isinstance(value, str) else value)
     # Not raised in an `except` block, where the error's `__context__` would show the value.
-    level_names = ", ".join(level.value for level in Consistency)
-    raise ConfigError(f"{name} must be one of {level_names}, got {shown(value)}")
+    level_names = [level.value for level in Consistency]
+    hint = did_you_mean(value, level_names)
+    raise ConfigError(f"{name} must be one of {', '.join(level_names)}, got {shown(value)}{hint}")
 
 
 def _profile_native(

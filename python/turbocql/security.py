@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Literal, Protocol, TypeVar, cast
 
-from ._checks import holds_url, shown
+from ._checks import check_settings, holds_url, shown
 from ._core import Secret
 from .errors import ConfigError
 
@@ -81,6 +81,7 @@ def _copied_deep(settings: T, memo: dict[int, Any]) -> T:
 
 
 @_init_without_frames
+@check_settings
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Tls:
     """Encryption of connections. `Tls()` trusts the system's certificates and verifies everything.

@@ -99,7 +99,7 @@ async def test_somebody_else_answers(face: Face) -> None:
 @pytest.mark.parametrize(
     ("settings", "kind", "message"),
     [
-        ({"contact_point": "x"}, TypeError, "unknown setting 'contact_point'; the settings are"),
+        ({"contact_point": "x"}, TypeError, "unknown setting 'contact_point'; did you mean"),
         ({"port": 0}, errors.ConfigError, "port must be an int from 1 to 65535, got 0"),
         ({"contact_points": "h:"}, errors.ConfigError, "the port is missing"),
         ({"contact_points": []}, errors.ConfigError, "contact_points"),

@@ -152,7 +152,7 @@ WRONG_URLS = [
     ("cql://ann:1234/hunter2-x", "the keyspace must be 1 to 48"),
     (
         "cql://ann:hunter2@db1?timeouts=5",
-        "parameter 1 of the query is unknown, perhaps timeout_s is meant;",
+        "parameter 1 of the query is unknown; did you mean timeout_s? Known are",
     ),
     ("cql://ann:hunter2@db1?port=1&=5", "the name of parameter 2 is empty"),
     ("cql://ann:hunter2@db1?timeout_s", "timeout_s must be given as timeout_s=value"),
@@ -190,9 +190,9 @@ def test_a_url_that_cannot_be(url: str, said: str) -> None:
 
 def test_unknown_names_are_answered_with_the_known_ones() -> None:
     said = refused(lambda: Config.from_url("cql://db1?time=1"))
-    assert "perhaps timeout_s is meant" in said
+    assert "did you mean timeout_s?" in said
     texts = Config.__dataclass_fields__.keys() - NOT_TEXT
-    assert said.partition("known are ")[2].split(", ") == [
+    assert said.partition("Known are ")[2].split(", ") == [
         name for name in Config.__dataclass_fields__ if name in texts
     ]
 
@@ -358,7 +358,11 @@ def test_another_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("TIMEOUT", "5", "unknown environment variable TURBOCQL_TIMEOUT; known are TURBOCQL_URL, "),
+        (
+            "TIMEOUT",
+            "5",
+            "variable TURBOCQL_TIMEOUT; did you mean TURBOCQL_TIMEOUT_S? Known are TURBOCQL_URL, ",
+        ),
         ("timeout_s", "5", "unknown environment variable TURBOCQL_timeout_s"),
         ("HUNTER", "hunter2", "unknown environment variable TURBOCQL_HUNTER"),
         ("TIMEOUT_S", "", "TURBOCQL_TIMEOUT_S is empty"),
@@ -453,7 +457,10 @@ def test_a_file(write: Callable[[str], Path]) -> None:
         ("", "has no profile 'default'; there are none"),
         ("[production]\n[test]", "has no profile 'default'; there are production, test"),
         ("port = 1\n[default]", "port stands outside of any table"),
-        ("[default]\ntimeout = 1", "profile 'default': unknown setting timeout; known are "),
+        (
+            "[default]\ntimeout = 1",
+            "profile 'default': unknown setting timeout; did you mean timeout_s? Known are ",
+        ),
         ("[default]\nport = true", "profile 'default': port must be an int, got True"),
         ("[default]\nport = 1.0", "port must be an int, got 1.0"),
         ("[default]\nport = 2020-01-01", "port must be an int, got date (not shown)"),
@@ -470,12 +477,15 @@ def test_a_file(write: Callable[[str], Path]) -> None:
         ("[default]\n'cql://a:hunter2@b' = 1", "unknown setting (not shown); known are"),
         (
             "[default.balancing]\ndc = 1",
-            "profile 'default': unknown setting balancing.dc; known are datacenter, ",
+            "profile 'default': unknown setting balancing.dc; did you mean datacenter? Known",
         ),
-        ("[default.tls]\nkeys = 1", "profile 'default': unknown setting tls.keys; known are ca, "),
+        (
+            "[default.tls]\nkeys = 1",
+            "profile 'default': unknown setting tls.keys; did you mean key? Known are ca, ",
+        ),
         (
             "[default.balancing.latency_awareness]\nscale = 1",
-            "profile 'default': unknown setting balancing.latency_awareness.scale; known are ",
+            "unknown setting balancing.latency_awareness.scale; did you mean scale_s?",
         ),
         ("[default]\nspeculation = 'off'", "speculation must be a table or 'none', got 'off'"),
         ("[default]\nauth = 1", "known are contact_points, port, keyspace, user, password, tls, "),

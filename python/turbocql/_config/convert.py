@@ -17,7 +17,7 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any
 
-from .._checks import holds_url, shown
+from .._checks import did_you_mean, holds_url, shown, with_nearest
 from ..errors import ConfigError
 from ..security import Secret
 
@@ -105,9 +105,8 @@ def table_settings(
         if key not in fields:
             known_names = [field_name for field_name, field in fields.items() if field.in_file]
             name = key if not holds_url(key) else "(not shown)"
-            raise ConfigError(
-                f"{location}unknown setting {path}{name}; known are {listed(known_names)}"
-            )
+            problem = f"{location}unknown setting {path}{name}"
+            raise ConfigError(with_nearest(problem, key, known_names, "known are"))
         field = fields[key]
         settings[key] = convert(
             f"{location}{path}{key}", field.annotation, value, may_show and field.shown
@@ -127,7 +126,8 @@ def convert(name: str, annotation: Any, text_or_value: Any, may_show: bool = Tru
     value = _read(name, annotation, text_or_value, may_show)
     if value is _MISMATCH:
         got = f", got {shown(text_or_value)}" if may_show else ""
-        raise ConfigError(f"{name} must be {_expected(annotation)}{got}")
+        hint = did_you_mean(text_or_value, _words(annotation)) if may_show else ""
+        raise ConfigError(f"{name} must be {_expected(annotation)}{got}{hint}")
     return value
 
 
@@ -360,6 +360,17 @@ def _expected(annotation: Any) -> str:
     ):
         return "a table"
     return f"a {getattr(target_class, '__name__', target_class)}, which can be given in Python only"
+
+
+def _words(annotation: Any) -> list[str]:
+    """The texts that an annotation accepts, where it is an enum, a choice, or a union with one."""
+    words: list[str] = []
+    for member in _members(annotation):
+        if _is_enum(member):
+            words += [value.name for value in member]
+        elif typing.get_origin(member) is typing.Literal:
+            words += [choice for choice in typing.get_args(member) if isinstance(choice, str)]
+    return words
 
 
 def _alternatives(names: typing.Iterable[str]) -> str:

@@ -7,7 +7,6 @@ its `__context__` would keep the caught exception.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import re
@@ -16,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
-from .._checks import check_keyspace, holds_url, shown
+from .._checks import check_keyspace, holds_url, shown, with_nearest
 from ..errors import ConfigError
-from .convert import Field, check_text, convert, fields_of, listed, table_settings
+from .convert import Field, check_text, convert, fields_of, table_settings
 from .points import contact_point
 
 if TYPE_CHECKING:
@@ -63,9 +62,7 @@ def from_env(owner: type[Config], prefix: object, overrides: Mapping[str, Any]) 
                     if fields[names[variable_name]].text is not None
                 ),
             ]
-            raise ConfigError(
-                f"unknown environment variable {variable}; known are {listed(known_variables)}"
-            )
+            raise ConfigError(_unknown_variable(variable, prefix, known_variables))
         if not text:
             raise ConfigError(f"{variable} is empty: set a value, or unset the variable")
         field = fields[names[variable]]
@@ -92,9 +89,23 @@ def from_toml(
                 f" profile, such as [{profile}]"
             )
     if profile not in document:
-        raise ConfigError(f"{file} has no profile {shown(profile)}; there are {listed(document)}")
+        problem = f"{file} has no profile {shown(profile)}"
+        raise ConfigError(with_nearest(problem, profile, document, "there are"))
     location = f"{file}, profile {profile!r}: "
     return {**table_settings(location, "", owner, document[profile]), **overrides}
+
+
+def _unknown_variable(variable: str, prefix: str, known_variables: Sequence[str]) -> str:
+    """The message for an environment variable that begins with the prefix and is no setting."""
+    # The common prefix would make all names alike.
+    names = [name.removeprefix(prefix) for name in known_variables]
+    return with_nearest(
+        f"unknown environment variable {variable}",
+        variable.removeprefix(prefix),
+        names,
+        "known are",
+        show=lambda name: f"{prefix}{name}",
+    )
 
 
 # URLs
@@ -158,12 +169,8 @@ def _query_settings(
             known_variables = [
                 field_name for field_name, field in fields.items() if field.text is not None
             ]
-            close_matches = difflib.get_close_matches(name.lower(), known_variables, 1)
-            guess = f", perhaps {close_matches[0]} is meant" if close_matches else ""
-            raise ConfigError(
-                f"{location}: parameter {number} of the query is unknown{guess};"
-                f" known are {listed(known_variables)}"
-            )
+            problem = f"{location}: parameter {number} of the query is unknown"
+            raise ConfigError(with_nearest(problem, name, known_variables, "known are"))
         check_text(f"{location}: {name}", fields[name], "in a URL")
         if not equals:
             raise ConfigError(f"{location}: {name} must be given as {name}=value")

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .._checks import with_nearest
 from .._cql.names import parse_table_name, qualified, quoted
 from .._options import LoadOptions, ScanOptions
-from .._transfer.scan import LAST, TABLE, Scan, partition_key
+from .._transfer.scan import LAST, TABLE, Scan, query_options
 from .._transfer.target import NOW, JobTime
 from ..bulk import BulkReport
 from ..columns import ColumnTypes
@@ -159,10 +160,7 @@ def _table_columns(
 
     Raises: `ConfigError` when there is no such table.
     """
-    table_columns = open_session.execute(
-        TABLE, keyspace_and_table, rows="tuple", idempotent=True
-    ).all()
-    partition_key(table_columns, keyspace_and_table)
+    table_columns: list[Any] = open_session._table(TABLE, keyspace_and_table, query_options({}))
     return table_columns
 
 
@@ -294,7 +292,7 @@ def writing(
     option_names = [name for name in LoadOptions.__annotations__ if name not in _REFUSED_OPTIONS]
     for name in options:
         if name not in option_names:
-            raise TypeError(f"a sink has no option {name!r}; it has {', '.join(option_names)}")
+            raise TypeError(with_nearest(f"a sink has no option {name!r}", name, option_names))
     load_options = {name: value for name, value in options.items() if value is not None}
     keyspace_and_table = parse_table_name(table, _keyspace(settings, table))
     return Writing(settings, keyspace_and_table, load_options)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from .._checks import with_nearest
 from .._columns.pieces import refused
 from .._core import CqlType
 from ..errors import ConfigError
@@ -249,5 +250,5 @@ def _csv_options(options: CsvOptions | Mapping[str, Any] | None) -> CsvOptions:
     option_names = CsvOptions.__dataclass_fields__
     for name in options:
         if name not in option_names:
-            raise ConfigError(f"csv has no option {name!r}; it has {', '.join(option_names)}")
+            raise ConfigError(with_nearest(f"csv has no option {name!r}", name, option_names))
     return CsvOptions(**options)

@@ -11,11 +11,13 @@ from .._cql.names import parse_table_name
 from .._options import ExecuteOptions, LoadOptions, ScanOptions, UnloadOptions, VerifyOptions
 from .._transfer.load import QUERY, UDTS, Load
 from .._transfer.scan import (
+    KEYSPACES,
     PARTITIONER,
     TABLE,
+    TABLES,
     Scan,
     check_partitioner,
-    partition_key,
+    missing_table,
     query_options,
 )
 from .._transfer.target import INDEXES, NOW
@@ -106,7 +108,7 @@ class AsyncTables(SessionBase):
         # Data is opened and checked on another thread, because both may take long. `for_threads`
         # lets another thread read asynchronous data.
         data = for_threads(data)  # async only
-        columns = await self._query(QUERY, load.keyspace_and_table, load.query_options)
+        columns = await self._table(QUERY, load.keyspace_and_table, load.query_options)
         udts = await self._query(UDTS, load.keyspace_and_table[:1], load.query_options)
         opened = await in_thread(load.open, data, columns, udts)
         if opened is None:
@@ -150,9 +152,24 @@ class AsyncTables(SessionBase):
         rows: AsyncRows[tuple[Any, ...]] = await self._start_query(text, values, options)
         return await rows.all()
 
+    async def _table(
+        self, text: str, keyspace_and_table: tuple[str, str], options: ExecuteOptions
+    ) -> list[tuple[Any, ...]]:
+        """Reads the columns of a table by `QUERY` or `TABLE`.
+
+        Raises: `ConfigError` if there is no such table.
+        """
+        rows = await self._query(text, keyspace_and_table, options)
+        if not rows:
+            tables = await self._query(TABLES, keyspace_and_table[:1], options)
+            keyspaces = await self._query(KEYSPACES, None, options)
+            names = [[name for (name,) in answer] for answer in (tables, keyspaces)]
+            raise missing_table(keyspace_and_table, *names)
+        return rows
+
     async def _match(self, scan: Scan) -> list[tuple[Any, ...]]:
         """Checks a scan against its table, and returns the table's columns."""
-        columns = await self._query(TABLE, scan.keyspace_and_table, scan.query_options)
+        columns = await self._table(TABLE, scan.keyspace_and_table, scan.query_options)
         scan.match(columns, await self._partitioner(scan.query_options))
         return columns
 
@@ -254,7 +271,7 @@ class AsyncTables(SessionBase):
         load = verification.load
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
         data = for_threads(data)  # async only
-        columns = await self._query(QUERY, load.keyspace_and_table, load.query_options)
+        columns = await self._table(QUERY, load.keyspace_and_table, load.query_options)
         udts = await self._query(UDTS, load.keyspace_and_table[:1], load.query_options)
         opened = await in_thread(load.open, data, columns, udts)
         if opened is None:
@@ -290,7 +307,7 @@ class AsyncTables(SessionBase):
         """
         name = parse_table_name(table, self.keyspace)
         check_int("n", n, 1, 100_000)
-        partition_key(await self._query(TABLE, name, query_options({})), name)
+        await self._table(TABLE, name, query_options({}))
         check_partitioner(await self._partitioner(query_options({})))
         estimates: list[tuple[str, str, int, int]] = []
         for op in self._start_estimates(name):

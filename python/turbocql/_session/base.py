@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from .. import _core
-from .._checks import check_int, check_seconds
+from .._checks import check_int, check_seconds, with_nearest
 from .._columns.pieces import Columns
 from .._native import preload  # noqa: F401
 from .._options import ExecuteOptions, StatementOptions
@@ -270,6 +270,6 @@ def configure(contact_points: Any, config: Config | None, settings: dict[str, An
         settings["contact_points"] = contact_points
     unknown = settings.keys() - Config.__dataclass_fields__.keys()
     if unknown:
-        names = ", ".join(Config.__dataclass_fields__)
-        raise TypeError(f"unknown setting {sorted(unknown)[0]!r}; the settings are {names}")
+        name, names = sorted(unknown)[0], Config.__dataclass_fields__
+        raise TypeError(with_nearest(f"unknown setting {name!r}", name, names, "the settings are"))
     return Config.from_url(contact_points, **settings) if is_url else Config(**settings)

@@ -12,11 +12,13 @@ from .._cql.names import parse_table_name
 from .._options import ExecuteOptions, LoadOptions, ScanOptions, UnloadOptions, VerifyOptions
 from .._transfer.load import QUERY, UDTS, Load
 from .._transfer.scan import (
+    KEYSPACES,
     PARTITIONER,
     TABLE,
+    TABLES,
     Scan,
     check_partitioner,
-    partition_key,
+    missing_table,
     query_options,
 )
 from .._transfer.target import INDEXES, NOW
@@ -101,7 +103,7 @@ class Tables(SessionBase):
         """
         load = Load(table, self.keyspace, options)
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
-        columns = self._query(QUERY, load.keyspace_and_table, load.query_options)
+        columns = self._table(QUERY, load.keyspace_and_table, load.query_options)
         udts = self._query(UDTS, load.keyspace_and_table[:1], load.query_options)
         opened = load.open(data, columns, udts)
         if opened is None:
@@ -145,9 +147,24 @@ class Tables(SessionBase):
         rows: Rows[tuple[Any, ...]] = self._start_query(text, values, options).wait()
         return rows.all()
 
+    def _table(
+        self, text: str, keyspace_and_table: tuple[str, str], options: ExecuteOptions
+    ) -> list[tuple[Any, ...]]:
+        """Reads the columns of a table by `QUERY` or `TABLE`.
+
+        Raises: `ConfigError` if there is no such table.
+        """
+        rows = self._query(text, keyspace_and_table, options)
+        if not rows:
+            tables = self._query(TABLES, keyspace_and_table[:1], options)
+            keyspaces = self._query(KEYSPACES, None, options)
+            names = [[name for (name,) in answer] for answer in (tables, keyspaces)]
+            raise missing_table(keyspace_and_table, *names)
+        return rows
+
     def _match(self, scan: Scan) -> list[tuple[Any, ...]]:
         """Checks a scan against its table, and returns the table's columns."""
-        columns = self._query(TABLE, scan.keyspace_and_table, scan.query_options)
+        columns = self._table(TABLE, scan.keyspace_and_table, scan.query_options)
         scan.match(columns, self._partitioner(scan.query_options))
         return columns
 
@@ -244,7 +261,7 @@ class Tables(SessionBase):
         verification = Verification(table, self.keyspace, options)
         load = verification.load
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
-        columns = self._query(QUERY, load.keyspace_and_table, load.query_options)
+        columns = self._table(QUERY, load.keyspace_and_table, load.query_options)
         udts = self._query(UDTS, load.keyspace_and_table[:1], load.query_options)
         opened = load.open(data, columns, udts)
         if opened is None:
@@ -280,7 +297,7 @@ class Tables(SessionBase):
         """
         name = parse_table_name(table, self.keyspace)
         check_int("n", n, 1, 100_000)
-        partition_key(self._query(TABLE, name, query_options({})), name)
+        self._table(TABLE, name, query_options({}))
         check_partitioner(self._partitioner(query_options({})))
         estimates: list[tuple[str, str, int, int]] = []
         for op in self._start_estimates(name):

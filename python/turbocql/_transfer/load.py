@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import _core
-from .._checks import check_choice, check_flag, check_int, check_seconds, shown
+from .._checks import check_choice, check_flag, check_int, check_seconds, shown, with_nearest
 from .._columns.pieces import Columns, columns_of, first_missing, refused
 from .._cql.names import parse_table_name, qualified, quoted
 from .._options import LoadOptions, StatementOptions
@@ -78,9 +78,9 @@ class Load:
         settings = {**_DEFAULTS, **options}
         unknown_names = settings.keys() - LoadOptions.__annotations__.keys()
         if unknown_names:
-            option_names = ", ".join(LoadOptions.__annotations__)
-            unknown_name = sorted(unknown_names)[0]
-            raise TypeError(f"load has no option {unknown_name!r}; it has {option_names}")
+            name = sorted(unknown_names)[0]
+            problem = f"load has no option {name!r}"
+            raise TypeError(with_nearest(problem, name, LoadOptions.__annotations__))
         self.keyspace_and_table = parse_table_name(table, keyspace)
         self.concurrency: int = settings["concurrency"]
         self.max_failures, max_failure_share = _failure_limits(
@@ -200,14 +200,12 @@ class Load:
         """Finds the table's column for each column of the data, and writes the INSERT statement.
         `table` is the answer to `QUERY`.
 
-        Raises: `ConfigError` if the table does not exist or has counters; `EncodeError` if columns
-            of data and table do not match.
+        Raises: `ConfigError` if the table has counters; `EncodeError` if columns of data and table
+            do not match.
         """
         kinds = {name: kind for name, kind, _ in table}
         counters = [name for name, _, cql_type in table if cql_type == "counter"]
         table_name = qualified(*self.keyspace_and_table)
-        if not kinds:
-            raise ConfigError(f"there is no table {table_name}")
         if counters:
             raise ConfigError(
                 f"{table_name} has counters, which no INSERT sets: use"
@@ -220,7 +218,8 @@ class Load:
         for option, setting in (("TTL", self._ttl), ("TIMESTAMP", self._timestamp)):
             if isinstance(setting, str):
                 if setting not in names:
-                    raise refused(f"{option.lower()}: the data has no column {setting!r}")
+                    problem = f"{option.lower()}: the data has no column {setting!r}"
+                    raise refused(with_nearest(problem, setting, names, show=repr))
                 using_options.append(f"{option} ?")
                 fields.append(setting)
             elif setting is not None and option == "TTL":
@@ -245,7 +244,8 @@ class Load:
         """
         for name in self._rename:
             if name not in names:
-                raise refused(f"rename: the data has no column {name!r}; it has {_listed(names)}")
+                problem = f"rename: the data has no column {name!r}"
+                raise refused(with_nearest(problem, name, names, show=repr))
         settings = (self._ttl, self._timestamp)
         option_columns = {setting for setting in settings if isinstance(setting, str)}
         pairs: dict[str, str] = {}
@@ -258,16 +258,16 @@ class Load:
             if not is_selected:
                 continue
             if target not in kinds:
-                raise refused(
-                    f"{table_name} has no column {target!r}; it has {_listed(kinds)}. Pass rename="
-                    " or columns="
-                )
+                problem = f"{table_name} has no column {target!r}"
+                message = with_nearest(problem, target, kinds, show=repr)
+                raise refused(f"{message}. Pass rename= or columns=")
             if target in pairs:
                 raise refused(f"two columns of the data are for {target!r}")
             pairs[target] = name
         for target in self._columns or ():
             if target not in pairs:
-                raise refused(f"columns: the data has no column for {target!r}")
+                problem = f"columns: the data has no column for {target!r}"
+                raise refused(with_nearest(problem, target, names, show=repr))
         return pairs
 
     def _check_keys(
@@ -281,7 +281,8 @@ class Load:
         missing = [name for name, kind in kinds.items() if kind in required and name not in pairs]
         if missing:
             raise refused(
-                f"the data has no column for {_listed(missing)} of the key of {table_name}"
+                f"the data has no column for {_listed(missing)} of the key of {table_name}; it has"
+                f" columns for {_listed(pairs) or 'none'}"
             )
 
     def list_read_statements(self) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from .._checks import check_int, check_seconds, shown
+from .._checks import check_int, check_seconds, did_you_mean, shown, with_nearest
 from .._cql.names import parse_table_name, qualified, quoted
 from .._options import ExecuteOptions, ScanOptions
 from ..cluster import Node
@@ -16,11 +16,14 @@ from ..tables import Split
 
 __all__ = [
     "ESTIMATES",
+    "KEYSPACES",
     "PARTITIONER",
     "TABLE",
+    "TABLES",
     "Scan",
     "Weights",
     "check_partitioner",
+    "missing_table",
     "partition_key",
     "query_options",
     "split_table",
@@ -33,12 +36,15 @@ TABLE = (
     "SELECT column_name, kind, type, position FROM system_schema.columns"
     " WHERE keyspace_name = ? AND table_name = ?"
 )
+TABLES = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?"
+KEYSPACES = "SELECT keyspace_name FROM system_schema.keyspaces"
 PARTITIONER = "SELECT partitioner FROM system.local"
 ESTIMATES = (
     "SELECT range_start, range_end, partitions_count, mean_partition_size"
     " FROM system.size_estimates WHERE keyspace_name = ? AND table_name = ?"
 )
 _MAX_RANGES = 4096
+_MAX_TABLES_SHOWN = 20
 _DEFAULTS: dict[str, Any] = {
     **{"columns": None, "where": None, "values": (), "split": None, "concurrency": None},
     "retry_for_s": 60.0,
@@ -50,13 +56,27 @@ TableColumns = Sequence[tuple[str, str, str, int]]
 """The answer to `TABLE`."""
 
 
-def partition_key(table_columns: TableColumns, keyspace_and_table: tuple[str, str]) -> list[str]:
-    """The columns of the partition key, in the order of the key.
-
-    Raises: `ConfigError` if there is no such table.
+def missing_table(
+    keyspace_and_table: tuple[str, str], tables: Iterable[str], keyspaces: Iterable[str]
+) -> ConfigError:
+    """The error for a table that does not exist. It names the nearest table of the keyspace, or the
+    nearest keyspace. `tables` and `keyspaces` are the names that exist.
     """
-    if not table_columns:
-        raise ConfigError(f"there is no table {qualified(*keyspace_and_table)}")
+    keyspace, table = keyspace_and_table
+    problem, names = f"there is no table {qualified(*keyspace_and_table)}", sorted(tables)
+    if keyspace not in keyspaces:
+        hint = did_you_mean(keyspace, keyspaces, quoted)
+        return ConfigError(f"{problem}: there is no keyspace {quoted(keyspace)}{hint}")
+    if hint := did_you_mean(table, names, lambda name: qualified(keyspace, name)):
+        return ConfigError(f"{problem}{hint}")
+    shown_names = [*map(quoted, names[:_MAX_TABLES_SHOWN])]
+    more = ["..."] if len(names) > _MAX_TABLES_SHOWN else []
+    table_list = ", ".join([*shown_names, *more]) or "no tables"
+    return ConfigError(f"{problem}; the keyspace has {table_list}")
+
+
+def partition_key(table_columns: TableColumns) -> list[str]:
+    """The columns of the partition key, in the order of the key."""
     kind_of_key = "partition_key"
     keys = [(position, name) for name, kind, _, position in table_columns if kind == kind_of_key]
     return [name for _, name in sorted(keys)]
@@ -98,9 +118,9 @@ class Scan:
         settings = {**_DEFAULTS, **options}
         unknown_names = settings.keys() - ScanOptions.__annotations__.keys()
         if unknown_names:
-            option_names = ", ".join(ScanOptions.__annotations__)
-            unknown_name = sorted(unknown_names)[0]
-            raise TypeError(f"scan has no option {unknown_name!r}; it has {option_names}")
+            name = sorted(unknown_names)[0]
+            problem = f"scan has no option {name!r}"
+            raise TypeError(with_nearest(problem, name, ScanOptions.__annotations__))
         split = settings.pop("split")
         if split is not None and not isinstance(split, Split):
             raise TypeError(f"split must be one of session.splits(), got {shown(split)}")
@@ -151,18 +171,18 @@ class Scan:
         """Writes the statement. `table_columns` is the answer to `TABLE`, and `partitioner` is the
         answer to `PARTITIONER`.
 
-        Raises: `ConfigError` if there is no such table or column, or if the partitioner is not
+        Raises: `ConfigError` if there is no such column, or if the partitioner is not
             `Murmur3Partitioner`.
         """
-        keys = partition_key(table_columns, self.keyspace_and_table)
+        keys = partition_key(table_columns)
         check_partitioner(partitioner)
         names = [name for name, *_ in table_columns]
         table_name = qualified(*self.keyspace_and_table)
         selected = _names_in_select_order(table_columns) if self._columns is None else self._columns
         for name in selected:
             if name not in names:
-                name_list = ", ".join(map(repr, names))
-                raise ConfigError(f"{table_name} has no column {name!r}; it has {name_list}")
+                problem = f"{table_name} has no column {name!r}"
+                raise ConfigError(with_nearest(problem, name, names, show=repr))
         token = f"token({', '.join(map(quoted, keys))})"
         condition = f" AND {self._where} ALLOW FILTERING" if self._where else ""
         self.statement = (

@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any
 
-from .._checks import check_choice, check_flag, check_int
+from .._checks import check_choice, check_flag, check_int, with_nearest
 from .._files.writer import Sink, open_sink
 from .._options import UnloadOptions
 from ..bulk import Progress, UnloadReport
@@ -36,9 +36,9 @@ class Unload:
     ) -> None:
         unknown_names = options.keys() - UnloadOptions.__annotations__.keys()
         if unknown_names:
-            option_names = ", ".join(UnloadOptions.__annotations__)
-            unknown_name = sorted(unknown_names)[0]
-            raise TypeError(f"unload has no option {unknown_name!r}; it has {option_names}")
+            name = sorted(unknown_names)[0]
+            problem = f"unload has no option {name!r}"
+            raise TypeError(with_nearest(problem, name, UnloadOptions.__annotations__))
         settings: dict[str, Any] = {**_DEFAULTS, **options}
         own_options = {name: settings.pop(name) for name in _DEFAULTS}
         scan_options: Any = settings

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from .. import _core
-from .._checks import shown
+from .._checks import shown, with_nearest
 from .._columns.pieces import Columns
 from .._cql.names import qualified, quoted
 from .._options import LoadOptions, VerifyOptions
@@ -40,9 +40,9 @@ class Verification:
             raise TypeError(f"progress must be a callable, got {shown(self._progress)}")
         unknown_names = settings.keys() - VerifyOptions.__annotations__.keys()
         if unknown_names:
-            option_names = ", ".join(VerifyOptions.__annotations__)
-            unknown_name = sorted(unknown_names)[0]
-            raise TypeError(f"verify has no option {unknown_name!r}; it has {option_names}")
+            name = sorted(unknown_names)[0]
+            problem = f"verify has no option {name!r}"
+            raise TypeError(with_nearest(problem, name, VerifyOptions.__annotations__))
         if sample is not None and not (isinstance(sample, (int, float)) and 0 < sample <= 1):
             raise ConfigError(f"sample must be a share above 0 and up to 1, got {shown(sample)}")
         # Rows that cannot be encoded are counted, and never end the comparison.

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._checks import with_nearest
 from .._engines.parts import needed
 from ..columns import ColumnTypes
 
@@ -69,9 +70,8 @@ def read(
     } - {"parallelism"}
     for name in resources:
         if name not in option_names:
-            raise TypeError(
-                f"read has no option {name!r}; of Ray's, it has {', '.join(option_names)}"
-            )
+            problem = f"read has no option {name!r}"
+            raise TypeError(with_nearest(problem, name, option_names, "of Ray's, it has"))
 
     datasource = TableDatasource(
         table,

@@ -10,6 +10,7 @@ import pyarrow as pa
 from ray.data.block import BlockAccessor, BlockMetadata
 from ray.data.datasource import Datasink, Datasource, ReadTask
 
+from .._checks import with_nearest
 from .._engines.parts import Reading, Writing, checked_count, reading, writing
 from ..columns import ColumnTypes
 from ..errors import EncodeError
@@ -54,7 +55,7 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         checked_count("parallelism", parallelism, 100_000)
         for name in scan or ():
             if name not in _OPTIONS:
-                raise TypeError(f"scan has no option {name!r} here; it has {', '.join(_OPTIONS)}")
+                raise TypeError(with_nearest(f"scan has no option {name!r} here", name, _OPTIONS))
         options = {**(scan or {}), "columns": columns, "where": where}
         if values:
             options["values"] = values

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from .._checks import with_nearest
 from .._engines.parts import Reading, Writing, checked_count, reading, writing
 from ..columns import ColumnTypes
 from ..config import Config
@@ -112,8 +113,8 @@ class TableSource(DataSource):  # type: ignore[misc]
         settings = _settings(option_texts)
         unknown = option_texts.keys() - _ALL_OPTIONS
         if unknown:
-            option_names = ", ".join(sorted({*_ALL_OPTIONS, *_CONNECTION_OPTIONS, "table"}))
-            raise ConfigError(f"unknown option {sorted(unknown)[0]!r}; there are {option_names}")
+            name, names = sorted(unknown)[0], sorted({*_ALL_OPTIONS, *_CONNECTION_OPTIONS, "table"})
+            raise ConfigError(with_nearest(f"unknown option {name!r}", name, names, "there are"))
         return settings, table, option_texts
 
 

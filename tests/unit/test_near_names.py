@@ -1,0 +1,188 @@
+"""Tests that errors about unknown names say which name is nearest."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import turbocql
+from turbocql import Balancing, Config, ExecutionProfile, Tls
+from turbocql._checks import nearest, with_nearest
+from turbocql._files.source import _csv_options
+from turbocql._transfer.load import Load
+from turbocql._transfer.scan import Scan, missing_table
+from turbocql._transfer.unload import Unload
+from turbocql._transfer.verify import Verification
+from turbocql.errors import ConfigError, EncodeError
+from turbocql.policies import ConstantSpeculation, LatencyAwareness, PercentileSpeculation
+
+SETTINGS = Config.__dataclass_fields__
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "expected"),
+    [
+        ("time_out_s", SETTINGS, "timeout_s"),
+        ("timeout", SETTINGS, "timeout_s"),
+        ("TIMEOUT_S", SETTINGS, "timeout_s"),
+        ("contact_point", SETTINGS, "contact_points"),
+        ("username", SETTINGS, "user"),
+        ("load_balancing_policy", SETTINGS, "balancing"),
+        ("hosts", SETTINGS, "contact_points"),
+        ("ssl_context", SETTINGS, "tls"),
+        ("fetch_size", SETTINGS, "page_size"),
+        ("cert", Tls.__dataclass_fields__, "certificate"),
+        ("ca_file", Tls.__dataclass_fields__, "ca"),
+        ("local_dc", Balancing.__dataclass_fields__, "datacenter"),
+        ("QUROUM", ["ONE", "QUORUM", "LOCAL_QUORUM"], "QUORUM"),
+        ("Name", ["id", "name"], "name"),
+        ("nmae", ["id", "name"], "name"),
+        ("colour", SETTINGS, None),
+        ("", SETTINGS, None),
+        ("é", SETTINGS, None),
+        ("name", [], None),
+    ],
+)
+def test_the_nearest_name(name: str, names: Any, expected: str | None) -> None:
+    assert nearest(name, names) == expected
+
+
+def test_the_message_has_the_nearest_name_before_the_list() -> None:
+    assert with_nearest("no 'ab'", "ab", ["abc", "x"]) == "no 'ab'; did you mean abc? It has abc, x"
+    assert with_nearest("no 'y'", "y", ["abc", "x"]) == "no 'y'; it has abc, x"
+    assert with_nearest("no 'y'", "y", [], "known are") == "no 'y'; known are none"
+    assert with_nearest("no 5", 5, ["x"], show=repr) == "no 5; it has 'x'"
+
+
+@pytest.mark.parametrize(
+    ("create", "message"),
+    [
+        (
+            lambda: Config(time_out_s=3),
+            "Config has no setting 'time_out_s'; did you mean timeout_s?",
+        ),  # type: ignore[call-arg]
+        (lambda: Tls(cert="x"), "Tls has no setting 'cert'; did you mean certificate? It has ca, "),  # type: ignore[call-arg]
+        (lambda: Balancing(dc="x"), "Balancing has no setting 'dc'; did you mean datacenter?"),  # type: ignore[call-arg]
+        (lambda: ExecutionProfile(retries=1), "did you mean retry?"),  # type: ignore[call-arg]
+        (lambda: ConstantSpeculation(delay=1), "did you mean delay_s?"),  # type: ignore[call-arg]
+        (lambda: PercentileSpeculation(percent=1), "did you mean percentile?"),  # type: ignore[call-arg]
+        (lambda: LatencyAwareness(scale=1), "did you mean scale_s?"),  # type: ignore[call-arg]
+        (lambda: dataclasses.replace(Config(), time_out=1), "did you mean timeout_s?"),  # type: ignore[call-arg]
+        (lambda: turbocql.connect(pagesize=1), "did you mean page_size? The settings are contact_"),  # type: ignore[call-arg]
+        (
+            lambda: turbocql.aio.connect(pagesize=1),
+            "unknown setting 'pagesize'; did you mean page_",
+        ),  # type: ignore[call-arg]
+        (lambda: Load("k.t", None, {"concurency": 1}), "no option 'concurency'; did you mean conc"),  # type: ignore[typeddict-unknown-key]
+        (
+            lambda: Scan("k.t", None, {"filter": "x"}),
+            "scan has no option 'filter'; did you mean whe",
+        ),  # type: ignore[typeddict-unknown-key]
+        (lambda: Unload("k.t", None, "a.csv", {"file": 1}), "did you mean files?"),  # type: ignore[typeddict-unknown-key]
+        (lambda: Verification("k.t", None, {"samples": 1}), "did you mean sample?"),  # type: ignore[typeddict-unknown-key]
+    ],
+)
+def test_an_unknown_setting_or_option(create: Callable[[], object], message: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(message)):
+        create()
+
+
+def test_a_subclass_has_settings_of_its_own() -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Mine(Config):
+        region: str = "eu"
+
+    assert Mine(region="us", page_size=7).page_size == 7
+
+
+@pytest.mark.parametrize(
+    ("create", "message"),
+    [
+        (lambda: Config(rows="dicts"), "got 'dicts'; did you mean 'dict'?"),  # type: ignore[arg-type]
+        (lambda: Config(compression="lz-4"), "got 'lz-4'; did you mean 'lz4'?"),  # type: ignore[arg-type]
+        (lambda: Config(retry="fall_through"), "did you mean 'fallthrough'?"),  # type: ignore[arg-type]
+        (lambda: Config(consistency="QUROUM"), "got 'QUROUM'; did you mean QUORUM?"),
+        (lambda: Config(serial_consistency="LOCALSERIAL"), "did you mean LOCAL_SERIAL?"),
+        (lambda: Load("k.t", None, {"nulls": "unsets"}), "did you mean 'unset'?"),  # type: ignore[typeddict-item]
+        (lambda: Load("k.t", None, {"format": "cvs"}), "did you mean 'csv'?"),  # type: ignore[typeddict-item]
+        (lambda: Unload("k.t", None, "a", {"format": "parket"}), "did you mean 'parquet'?"),  # type: ignore[typeddict-item]
+        (lambda: _csv_options({"delimeter": ";"}), "'delimeter'; did you mean delimiter?"),
+        (
+            lambda: Config.from_url("cql://a?consistency=QUROUM"),
+            "got 'QUROUM'; did you mean QUORUM?",
+        ),
+        (lambda: Config.from_url("cql://a?rows=dicts"), "got 'dicts'; did you mean dict?"),
+    ],
+)
+def test_a_misspelt_choice(create: Callable[[], object], message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        create()
+
+
+def test_a_choice_that_may_be_a_secret_is_not_shown() -> None:
+    with pytest.raises(ConfigError, match=r"got str \(not shown\)$"):
+        Config(compression="cql://ann:hunter2@db1")  # type: ignore[arg-type]
+
+
+TABLE = [("id", "partition_key", "int"), ("name", "regular", "text"), ("age", "regular", "int")]
+
+
+@pytest.mark.parametrize(
+    ("options", "names", "message"),
+    [
+        (
+            {},
+            ["id", "nmae"],
+            "k.t has no column 'nmae'; did you mean 'name'? It has 'id', 'name', ",
+        ),
+        (
+            {},
+            ["id", "colour"],
+            "k.t has no column 'colour'; it has 'id', 'name', 'age'. Pass rename",
+        ),
+        (
+            {"rename": {"nmae": "name"}},
+            ["id", "name"],
+            "'nmae'; did you mean 'name'? It has 'id', ",
+        ),
+        ({"columns": ["id", "nam"]}, ["id", "name"], "no column for 'nam'; did you mean 'name'?"),
+        ({"ttl": "ttls"}, ["id", "ttl"], "ttl: the data has no column 'ttls'; did you mean 'ttl'?"),
+        ({}, ["name"], "no column for 'id' of the key of k.t; it has columns for 'name'"),
+    ],
+)
+def test_a_misspelt_column_of_a_load(options: Any, names: list[str], message: str) -> None:
+    if "ttl" in options:
+        names = ["id", "ttl"]
+        options = {**options, "columns": ["id"]}
+    with pytest.raises(EncodeError, match=re.escape(message)):
+        Load("k.t", None, options).match(names, TABLE)
+
+
+def test_a_misspelt_column_of_a_scan() -> None:
+    columns = [(name, kind, cql_type, 0) for name, kind, cql_type in TABLE]
+    with pytest.raises(ConfigError, match=r"no column 'nmae'; did you mean 'name'\? It has 'id', "):
+        Scan("k.t", None, {"columns": ["nmae"]}).match(columns, None)
+
+
+@pytest.mark.parametrize(
+    ("table", "tables", "keyspaces", "message"),
+    [
+        (("k", "peopel"), ["people", "t"], ["k"], "no table k.peopel; did you mean k.people?"),
+        (("k", "T"), ["t"], ["k"], 'there is no table k."T"; did you mean k.t?'),
+        (("k", "zzz"), ["t", "people"], ["k"], "no table k.zzz; the keyspace has people, t"),
+        (("k", "t"), [], ["k"], "there is no table k.t; the keyspace has no tables"),
+        (("shpo", "t"), [], ["shop"], "there is no keyspace shpo; did you mean shop?"),
+        (("x", "t"), [], ["shop"], "there is no table x.t: there is no keyspace x"),
+        (("k", "q"), [f"n{i:02}" for i in range(30)], ["k"], "n18, n19, ..."),
+    ],
+)
+def test_a_table_that_does_not_exist(
+    table: tuple[str, str], tables: list[str], keyspaces: list[str], message: str
+) -> None:
+    error = missing_table(table, tables, keyspaces)
+    assert isinstance(error, ConfigError)
+    assert str(error).endswith(message)
