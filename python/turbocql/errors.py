@@ -341,13 +341,6 @@ _BY_KIND: dict[str, type[Error]] = {
 
 _STATEMENT = "; statement: "
 """The beginning of the last part of the engine's messages."""
-_HINTS: dict[type[Error], str] = {
-    Overloaded: "send fewer requests at a time",
-    RateLimited: "send fewer requests to one partition",
-    SessionFull: 'send fewer requests at a time, or set max_in_flight or when_full="wait"',
-    Unprepared: "bind markers in place of literals make fewer statements to prepare",
-}
-"""Advice for errors whose messages contain none."""
 _CONNECTING = "connecting"
 """The first word of the engine's messages about a session that is being opened."""
 
@@ -378,19 +371,6 @@ def _no_session(error: RequestError | DecodeError) -> ConnectError:
     message = str(error)
     connect_message = message if message.startswith(_CONNECTING) else f"{_CONNECTING}: {message}"
     return ConnectError(connect_message)
-
-
-def _hints(cls: type[Error], message: str) -> list[str]:
-    """Returns the advice for an error with this message: a list of one hint, or an empty list."""
-    if cls is CqlSyntaxError and "'%" in message:
-        return ["bind markers are ? or :name"]
-    if cls is InvalidQuery and "Batch too large" in message:
-        return [
-            "split the batch: the server's limit is batch_size_fail_threshold, its log has the size"
-        ]
-    if cls is ConnectionLost and "the body of a frame has" in message:
-        return ["read smaller pages (page_size), or set max_frame_bytes higher"]
-    return [_HINTS[cls]] if cls in _HINTS else []
 
 
 def _insert_before_statement(message: str, added: Sequence[str]) -> str:
@@ -428,7 +408,11 @@ def from_engine(
             added.append(f"asked {coordinator}{times}")
         if may_have_applied:
             added.append("it may have applied")
-    added += _hints(cls, message)
+    # Imported here, because most programs raise no such error.
+    from ._hints import hints
+
+    text, _, statement = message.partition(_STATEMENT)
+    added += hints(cls.__name__, text, statement)
     error = cls(_insert_before_statement(message, added))
     if isinstance(error, ServerError):
         error.code = -1 if code is None else code

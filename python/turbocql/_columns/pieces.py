@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _core, errors
+from .no_columns import class_name, no_column, no_columns, rows_instead
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -47,7 +48,7 @@ def columns_of(data: Any) -> Columns | None:
         return _columns_of(data)
     except StopIteration as error:
         # A `StopIteration` would end the caller's iteration without an error.
-        raise RuntimeError(f"{_class_name(data)} raised StopIteration") from error
+        raise RuntimeError(f"{class_name(data)} raised StopIteration") from error
 
 
 def _columns_of(data: Any) -> Columns | None:
@@ -73,18 +74,11 @@ def _columns_of(data: Any) -> Columns | None:
         return columns._replace(
             rows=sum(known_counts) if len(known_counts) == len(counts) else None
         )
-    raise TypeError(
-        "data must have the Arrow PyCapsule interface, or be a dict of arrays, a pandas frame or an"
-        f" iterable of record batches, got {_class_name(data)}"
-    )
+    raise no_columns(data)
 
 
 def _module(data: Any) -> str:
     return type(data).__module__.partition(".")[0]
-
-
-def _class_name(data: Any) -> str:
-    return f"{type(data).__module__}.{type(data).__qualname__}"
 
 
 def _rows_of(data: Any) -> int | None:
@@ -107,10 +101,7 @@ def _of_items(items: Iterator[Any]) -> Columns | None:
     """The columns of an iterator of record batches, tables or dicts; `None` if it is empty."""
     for item in items:
         if isinstance(item, (list, tuple, str, bytes)):
-            raise TypeError(
-                f"expected an iterable of record batches, got one of {_class_name(item)}:"
-                " rows are for execute_many"
-            )
+            raise rows_instead(item)
         first_columns = columns_of(item)
         if first_columns is not None:
             break
@@ -172,7 +163,7 @@ def _pieces(
 
 def _column(name: str, values: Any) -> _Numbers | _Arrow | _Objects:
     """A column: an array of NumPy or with `__dlpack__`, an Arrow array, or a list of objects."""
-    if isinstance(values, (list, tuple)):
+    if isinstance(values, (list, tuple, range)):
         return _Objects(values)
     if _module(values) == "polars" and _has_objects(values):
         return _Objects(values.to_list())
@@ -202,15 +193,12 @@ def _array(name: str, values: Any) -> Any:
             return np.from_dlpack(values)
         except Exception as error:
             raise refused(
-                f'column "{name}": {_class_name(values)} cannot be read by DLPack as an array'
+                f'column "{name}": {class_name(values)} cannot be read by DLPack as an array'
                 f" of the CPU and of a type that NumPy has: {error}"
             ) from error
     if hasattr(values, "__array__"):
         return np.asarray(values)
-    raise TypeError(
-        f'column "{name}" must be an array of NumPy, an Arrow array, an object with __dlpack__ or a'
-        f" list, got {_class_name(values)}"
-    )
+    raise no_column(name, values)
 
 
 def _numpy() -> ModuleType:
@@ -355,9 +343,7 @@ def _of_pandas(frame: Any) -> Columns:
     """The columns of a frame. Columns of objects are encoded by value, other columns by Arrow."""
     pd: Any = importlib.import_module("pandas")
     if not isinstance(frame, pd.DataFrame):
-        raise TypeError(
-            f"data must be a pandas DataFrame, not {_class_name(frame)}: use to_frame()"
-        )
+        raise TypeError(f"data must be a pandas DataFrame, not {class_name(frame)}: use to_frame()")
     frame = _with_index(frame)
     names = list(frame.columns)
     for name in names:

@@ -1,0 +1,46 @@
+"""The errors for data that is no columns, such as rows and single values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["class_name", "no_column", "no_columns", "rows_instead"]
+
+_EXAMPLE = 'columns, such as {"id": [1, 2]}'
+_FOR_ROWS = "rows are for execute_many(statement, rows)"
+_FIELDS = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "__pydantic_fields__")
+"""Attributes of the classes whose objects are values of a row."""
+
+
+def class_name(data: Any) -> str:
+    """The qualified name of an object's class."""
+    return f"{type(data).__module__}.{type(data).__qualname__}"
+
+
+def rows_instead(row: Any) -> TypeError:
+    """The error for an iterable of rows in place of columns."""
+    return TypeError(
+        f"expected {_EXAMPLE}, or an iterable of record batches, got one of {class_name(row)}:"
+        f" {_FOR_ROWS}"
+    )
+
+
+def no_columns(data: Any) -> TypeError:
+    """The error for an object that is no columns."""
+    hint = f": {_FOR_ROWS}" if any(hasattr(type(data), name) for name in _FIELDS) else ""
+    return TypeError(
+        "data must have the Arrow PyCapsule interface, or be a dict of arrays, a pandas frame or an"
+        f" iterable of record batches, got {class_name(data)}{hint}"
+    )
+
+
+def no_column(name: str, values: Any) -> TypeError:
+    """The error for an object that is no column."""
+    problem = (
+        f'column "{name}" must be an array of NumPy, an Arrow array, an object with __dlpack__ or a'
+        f" list, got {class_name(values)}"
+    )
+    if isinstance(values, Iterable) and not isinstance(values, (str, bytes, bytearray)):
+        return TypeError(f"{problem}: pass a list of its values")
+    return TypeError(f"{problem}, a single value: pass {_EXAMPLE}; {_FOR_ROWS}")

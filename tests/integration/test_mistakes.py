@@ -1,0 +1,83 @@
+"""Tests that errors for everyday mistakes say what to do, on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.support.faces import Face
+from tests.support.tables import KEYSPACE
+
+import turbocql
+from turbocql import errors
+from turbocql.testing import Cassandra
+
+
+@pytest.fixture(scope="module")
+def shop(cassandra: Cassandra) -> Iterator[str]:
+    """A keyspace with a few tables."""
+    with turbocql.connect(cassandra.contact_points) as session:
+        session.execute(KEYSPACE.format("shop_mistakes"))
+        for table in (
+            "items (id int PRIMARY KEY, name text)",
+            "orders (id int PRIMARY KEY, at timestamp)",
+        ):
+            session.execute(f"CREATE TABLE shop_mistakes.{table}")
+        yield "shop_mistakes"
+        session.execute("DROP KEYSPACE shop_mistakes")
+
+
+@pytest.mark.parametrize(
+    ("statement", "values", "kind", "message"),
+    [
+        ("SELECT * FROM items WHERE id = ?", None, errors.InvalidQuery, "pass the values of the"),
+        ("SELECT * FROM items WHERE id = :id", None, errors.InvalidQuery, "pass the values of the"),
+        ("SELECT * FROM ? WHERE id = 1", ("items",), errors.CqlSyntaxError, "stands for a value"),
+        ("CREATE TABLE ? (k int PRIMARY KEY)", ("t",), errors.CqlSyntaxError, "CREATE takes no"),
+        ("DROP TABLE ?", None, errors.CqlSyntaxError, "DROP takes no bind markers"),
+        ("TRUNCATE ?", ("items",), errors.CqlSyntaxError, "TRUNCATE takes no bind markers"),
+        ("GRANT SELECT ON TABLE ? TO bob", ("t",), errors.CqlSyntaxError, "GRANT takes no bind"),
+        ("ALTER TABLE items WITH comment = ?", ("t",), errors.CqlSyntaxError, "ALTER takes no"),
+        ("ALTER TABLE items WITH comment = :c", {"c": ""}, errors.CqlSyntaxError, "ALTER takes no"),
+        ("CREATE ROLE bob WITH PASSWORD = ?", ("x",), errors.CqlSyntaxError, "CREATE takes no"),
+        ("CREATE ROLE b WITH PASSWORD = :p", {"p": "x"}, errors.CqlSyntaxError, "CREATE takes no"),
+    ],
+)
+async def test_bind_markers(
+    twin: Face,
+    points: list[str],
+    shop: str,
+    statement: str,
+    values: Any,
+    kind: type[errors.Error],
+    message: str,
+) -> None:
+    async with twin.connect(points, keyspace=shop) as session:
+        with pytest.raises(kind, match=message):
+            await session.execute(statement, values)
+
+
+async def test_no_keyspace(twin: Face, points: list[str]) -> None:
+    async with twin.connect(points) as session:
+        with pytest.raises(errors.InvalidQuery, match="pass keyspace= to connect"):
+            await session.execute("SELECT * FROM items")
+
+
+async def test_tables_that_do_not_exist(twin: Face, points: list[str], shop: str) -> None:
+    async with twin.connect(points, keyspace=shop) as session:
+        columns = {"id": [1]}
+        near = f"there is no table {shop}.itmes; did you mean {shop}.items\\?"
+        for method, arguments in (
+            ("scan", ("itmes",)),
+            ("splits", ("itmes", 2)),
+            ("load", ("itmes", columns)),
+            ("verify", ("itmes", columns)),
+            ("unload", ("itmes", "itmes.csv")),
+        ):
+            with pytest.raises(errors.ConfigError, match=near):
+                await session.call(method, *arguments)
+        with pytest.raises(errors.ConfigError, match="the keyspace has items, orders"):
+            await session.scan("zzz")
+        with pytest.raises(errors.ConfigError, match=f"no keyspace shpo_mistakes; .* {shop}\\?"):
+            await session.call("load", "shpo_mistakes.items", columns)
