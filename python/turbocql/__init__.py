@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit as _atexit
 import importlib as _importlib
 import os as _os
+import sys as _sys
 import warnings as _warnings
 from collections.abc import Iterable as _Iterable
 from typing import TYPE_CHECKING
@@ -175,7 +176,9 @@ if not TYPE_CHECKING:
         if name in _SUBMODULES:
             # The import binds the name here too.
             return _importlib.import_module(f".{name}", __name__)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # With the name and the object, Python suggests the nearest attribute.
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=_sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

@@ -354,6 +354,11 @@ _CODEC_KIND: dict[str, type[CodecError]] = {
 
 def from_codec(kind: str, message: str, path: str, cql_type: str) -> CodecError:
     """Makes the exception for a value and a type that do not match. The native core calls this."""
+    if "IN" in message.upper().split():
+        from ._hints import list_hint
+
+        hint = list_hint(message)
+        message = message if hint is None else _insert_before_statement(message, [hint])
     error = _CODEC_KIND[kind](message)
     error.path = path
     error.cql_type = cql_type

@@ -340,4 +340,6 @@ def _native_tls(tls: Tls | bool | None) -> dict[str, Any] | None:
 def _check_tls(tls: object) -> None:
     """Raises `ConfigError` unless `tls` is a `Tls`, a bool or `None`."""
     if not isinstance(tls, (Tls, bool, type(None))):
-        raise ConfigError(f"tls must be a Tls, True or None, got {type(tls).__name__}")
+        raise ConfigError(
+            f"tls must be a Tls such as Tls(ca='ca.pem'), True or None, got {type(tls).__name__}"
+        )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, cast, get_args
 
+from ._checks import did_you_mean
 from ._core import Bound, Prepared, Query, check_batch_options
 from .errors import ConfigError
 
@@ -71,7 +72,10 @@ class Batch:
         if batch_kind not in get_args(BatchKind):
             # Objects other than str are not shown: statements with values may be passed by mistake.
             got = repr(kind) if isinstance(kind, str) else type(kind).__name__
-            raise ConfigError(f"a batch is 'logged', 'unlogged' or 'counter', got {got}")
+            hint = did_you_mean(kind, get_args(BatchKind), repr)
+            if not isinstance(kind, str):
+                hint = ": add statements with Batch.add"
+            raise ConfigError(f"a batch is 'logged', 'unlogged' or 'counter', got {got}{hint}")
         self._kind = cast(BatchKind, batch_kind)
         # The options are checked now, and not only when the batch is sent.
         check_batch_options(options)
@@ -107,15 +111,17 @@ class Batch:
             self._entries.append((statement.bind(values), None))
             return
         if not isinstance(statement, (str, Bound)):
-            raise TypeError(
-                f"a batch holds str, Query, Prepared and Bound, got {type(statement).__name__}"
-            )
+            is_awaitable = hasattr(type(statement), "__await__")
+            got = "a coroutine: await it first" if is_awaitable else type(statement).__name__
+            raise TypeError(f"a batch holds str, Query, Prepared and Bound, got {got}")
         if isinstance(statement, Bound) and values is not None:
             raise TypeError("a bound statement has its values already")
         if values is not None and not _are_values(values):
+            is_single = not isinstance(values, Iterable) or isinstance(values, (str, bytes))
+            hint = ": a single value is passed as (value,)" if is_single else ""
             raise TypeError(
                 "values must be a list, tuple, other sequence, mapping or object with fields, got"
-                f" {type(values).__name__}"
+                f" {type(values).__name__}{hint}"
             )
         self._entries.append((statement, values))
 

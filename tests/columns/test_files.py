@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from turbocql._files import lines as line_readers
 from turbocql._files.from_text import type_of
@@ -25,6 +26,7 @@ from turbocql._files.json_values import column_of
 from turbocql._files.number_lists import numbers_of, texts_of
 from turbocql._files.source import Source, open_source
 from turbocql._files.writer import open_sink
+from turbocql._transfer.load import Load
 from turbocql.codec import CqlType
 from turbocql.errors import ConfigError, EncodeError
 
@@ -563,7 +565,7 @@ def test_existing_and_failing_targets(tmp_path: Path) -> None:
         expect(EncodeError, partial(other.write, renamed), "schema")
         assert len(os.listdir(place)) == 2, os.listdir(place)
         missing = place / "none" / f"a.{kind}"
-        expect(FileNotFoundError, partial(written, missing, batch), "none")
+        expect(FileNotFoundError, partial(written, missing, batch), "No such directory", "none")
 
 
 def test_full_disks(tmp_path: Path) -> None:
@@ -588,3 +590,31 @@ def test_full_disks(tmp_path: Path) -> None:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, kind
         assert not os.listdir(place), kind
+
+
+def test_misspelt_formats_and_compressions(tmp_path: Path) -> None:
+    batch = counted(0, 10)
+    parquet = partial(open_sink, tmp_path / "a.parquet", schema=batch.schema, compression="ztsd")
+    expect(ConfigError, parquet, "got 'ztsd'; did you mean 'zstd'?")
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(b"PK")
+    expect(ConfigError, partial(open_source, path, types={}), "one of parquet, arrow, csv, jsonl")
+
+
+def test_headers_without_columns_of_the_table(tmp_path: Path) -> None:
+    table = [("id", "partition_key", "int"), ("t", "regular", "text")]
+    for text, hint in (
+        ("id;t\n1;a\n", ". If ';' is the delimiter, pass csv={'delimiter': ';'}"),
+        ("id\tt\n1\ta\n", ". If '\\t' is the delimiter, pass csv={'delimiter': '\\t'}"),
+        ("1,a\n2,b\n", ". If the file has no header, pass csv={'header': False, 'names': [...]}"),
+        ("ID,T\n1,a\n", "did you mean 'id'? It has 'id', 't'. Pass rename= or columns="),
+        ("id,x\n1,a\n", "has no column 'x'; it has 'id', 't'. Pass rename= or columns="),
+    ):
+        path = tmp_path / "h.csv"
+        path.write_text(text)
+        load = Load("k.t", None, {})
+        columns = load.open(path, table, [])
+        assert columns is not None
+        with pytest.raises(EncodeError) as caught:
+            load.match(columns.names, table)
+        assert str(caught.value).endswith(hint)

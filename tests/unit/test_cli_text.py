@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turbocql.cli._app import root
 from turbocql.cli._complete import completions
 from turbocql.cli._console import is_command
 from turbocql.cli._create import create_table
-from turbocql.cli._ends import escaped
+from turbocql.cli._ends import _with_option_names, escaped
 from turbocql.cli._params import pairs_of, values_of
 from turbocql.cli._show import blocks, literal
 from turbocql.cli._split import ends_with_semicolon, statements
@@ -286,3 +287,41 @@ def test_a_new_table_has_the_types_of_its_data(cql_type: str, expected: str) -> 
     types = {"k": CqlType("int"), "v": CqlType(cql_type)}
     statement = create_table("app.t", None, types, ["k"], [])
     assert f'"v" {expected},' in statement or f"v {expected}," in statement
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("laod", "no command 'laod'; did you mean load? There are query, shell, load, "),
+        ("xyz", "no command 'xyz'; there are query, shell, load, "),
+    ],
+)
+def test_an_unknown_command(name: str, message: str) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        root.main([name], "turbocql", standalone_mode=False, obj={"debug": False})
+    assert caught.value.format_message().startswith(message)
+
+
+def test_an_unknown_parameter() -> None:
+    prepared: Any = types.SimpleNamespace(markers=[("k", "t", "key", "int")])
+    with pytest.raises(
+        click.UsageError, match=r"no parameter 'kye'; did you mean key\? It has key"
+    ):
+        values_of(prepared, {"kye": "1"}, {})
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("Pass rename= or columns=. If", "Pass --rename or --columns. If"),
+        ("pass csv={'delimiter': ';'}", "pass --delimiter ';'"),
+        ("pass csv={'delimiter': '\\t'}", "pass --delimiter '\\t'"),
+        ("pass csv={'header': False, 'names': [...]}", "pass --no-header and --names"),
+        (
+            "write keyspace.table, pass keyspace= to connect, or call session.use_keyspace(name)",
+            "write keyspace.table, or pass --keyspace",
+        ),
+    ],
+)
+def test_messages_name_the_options_of_the_command_line(message: str, expected: str) -> None:
+    assert _with_option_names(message) == expected

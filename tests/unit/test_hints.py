@@ -6,12 +6,15 @@ import dataclasses
 import re
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from turbocql import errors
 from turbocql._columns.pieces import columns_of
+from turbocql._transfer.load import rows_or_columns
 
 SYNTAX, INVALID, READ_TIMEOUT, READ_FAILURE = 0x2000, 0x2200, 0x1200, 0x1300
+ALREADY_EXISTS = 0x2400
 PASS_VALUES = "pass the values of the bind markers: session.execute(text, (value, ...))"
 NO_MARKERS = " takes no bind markers: write values into the text with turbocql.quote_literal"
 NO_NAMES = "a bind marker stands for a value only: write names into the text with turbocql.quote_id"
@@ -51,12 +54,53 @@ def hint(code: int, message: str, statement: str) -> str:
         (READ_TIMEOUT, "no", "SELECT * FROM t", "read a large table by token ranges: session.scan"),
         (READ_TIMEOUT, "no", "SELECT * FROM t WHERE k = ?", ""),
         (SYNTAX, "at '%'", "SELECT * FROM t WHERE k = %s", "bind markers are ? or :name"),
+        (SYNTAX, "at character '@'", "SELECT * FROM t WHERE k = @k", "bind markers are ? or :name"),
+        (SYNTAX, "'1' expecting '$'", "SELECT * FROM t WHERE k = $…", "bind markers are ? or"),
+        (SYNTAX, "no", 'SELECT * FROM t WHERE k = "a" LIMIT …', "a text is in single quotes;"),
+        (SYNTAX, "no", 'SELECT "a" FROM t WHERE', ""),
+        (SYNTAX, "expecting EOF", "DELETE a; DELETE b", "execute one statement at a time"),
+        (SYNTAX, "no", "DELETE a;", ""),
+        (INVALID, "There were 1 markers(?) in CQL but 0 bound", "DELETE ?", PASS_VALUES),
+        (INVALID, "Unsupported unset value for column v", "x", "pass a value for each bind"),
+        (INVALID, "Unknown type ks.integer", "CREATE TABLE t (k integer)", "did you mean int?"),
+        (INVALID, "Unknown type ks.txet", "CREATE TABLE t (k txet)", "did you mean text?"),
+        (INVALID, "Unknown type ks.place", "CREATE TABLE t (k place)", ""),
+        (INVALID, "Keyspace 'Shop' does not exist", 'USE "Shop"', "letter case matters"),
+        (INVALID, "Keyspace 'shop' does not exist", 'USE "shop"', ""),
+        (ALREADY_EXISTS, "already", "CREATE TABLE t (k int)", "CREATE ... IF NOT EXISTS leaves"),
     ],
 )
 def test_advice_for_a_statement(code: int, message: str, statement: str, advice: str) -> None:
     shown = hint(code, message, statement)
     assert shown.startswith(advice)
     assert bool(shown) == bool(advice)
+
+
+IN_LIST = "SELECT v FROM t WHERE k IN (?)"
+IN_MARKER = "SELECT v FROM t WHERE k in ?"
+
+
+@pytest.mark.parametrize(
+    ("message", "statement", "advice"),
+    [
+        (
+            'column "k": expected int (int), got list of length 2',
+            IN_LIST,
+            "; to bind a list, write",
+        ),
+        ('column "k": expected int (int), got str "a"', IN_LIST, ""),
+        ('column "in(k)": expected list<int> (a list), got int 1', IN_MARKER, "; IN ? takes one"),
+        ("the statement has 1 bind markers, got 2 values", IN_MARKER, "; IN ? takes one value, wh"),
+        ("the statement has 1 bind markers, got 2 values", "SELECT v FROM t WHERE k = ?", ""),
+        ('column "in": expected int, got list of length 1', "INSERT INTO t (in) VALUES (?)", ""),
+    ],
+)
+def test_advice_for_values_of_in(message: str, statement: str, advice: str) -> None:
+    error = errors.from_codec("encode", f"{message}; statement: {statement}", "", "int")
+    text, _, shown_statement = str(error).partition("; statement: ")
+    assert shown_statement == statement
+    assert text.removeprefix(message).startswith(advice)
+    assert bool(text.removeprefix(message)) == bool(advice)
 
 
 class Pair(NamedTuple):
@@ -72,6 +116,13 @@ class Entry:
 
     id: int
     name: str
+
+
+class Infinite:
+    """An asynchronous iterable."""
+
+    def __aiter__(self) -> Infinite:
+        return self
 
 
 ROWS = "rows are for execute_many(statement, rows)"
@@ -97,6 +148,7 @@ COLUMNS = 'columns, such as {"id": [1, 2]}'
             {"id": (i for i in "ab")},
             ['column "id"', "builtins.generator: pass a list of its values"],
         ),
+        (np.zeros((2, 2)), ["got numpy.ndarray: name the columns, as in"]),
         (5, ["data must have the Arrow PyCapsule interface", "got builtins.int"]),
     ],
 )
@@ -105,6 +157,18 @@ def test_rows_in_place_of_columns(data: Any, expected: list[str]) -> None:
         columns_of(data)
     for text in expected:
         assert re.search(re.escape(text), str(caught.value)), text
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"id": 1, "name": "x"}, "got a mapping: pass one row as [row], and columns as columns="),
+        (Infinite(), "rows of an asynchronous iterable need a session of turbocql.aio"),
+    ],
+)
+def test_no_rows(rows: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(message)):
+        rows_or_columns(rows, None, False)
 
 
 def test_a_range_is_a_column() -> None:

@@ -123,6 +123,40 @@ def test_a_misspelt_choice(create: Callable[[], object], message: str) -> None:
         create()
 
 
+@pytest.mark.parametrize(
+    ("create", "kind", "message"),
+    [
+        (lambda: turbocql.Batch("loged"), ConfigError, "got 'loged'; did you mean 'logged'?"),
+        (lambda: turbocql.Batch(["a"]), ConfigError, "got list: add statements with Batch.add"),  # type: ignore[arg-type]
+        (lambda: turbocql.Batch().add("a", 1), TypeError, "int: a single value is passed as (v"),  # type: ignore[arg-type]
+        (lambda: turbocql.Batch().add("a", "b"), TypeError, "str: a single value is passed as"),
+        (lambda: turbocql.connect(Config()), ConfigError, "pass a Config by its name: connect(con"),  # type: ignore[arg-type]
+        (
+            lambda: Config(tls={"ca": "a"}),
+            ConfigError,
+            "tls must be a Tls such as Tls(ca='ca.pem')",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: Scan("k.t", None, {"where": " where k = 1"}),
+            ConfigError,
+            "without the word WHERE",
+        ),
+    ],
+)
+def test_arguments_in_a_wrong_form(
+    create: Callable[[], object], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=re.escape(message)):
+        create()
+
+
+def test_an_unknown_name_of_the_package() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'conect'") as caught:
+        _ = turbocql.conect  # type: ignore[attr-defined]
+    # Python's traceback suggests a near attribute of this object.
+    assert (caught.value.name, caught.value.obj) == ("conect", turbocql)
+
+
 def test_a_choice_that_may_be_a_secret_is_not_shown() -> None:
     with pytest.raises(ConfigError, match=r"got str \(not shown\)$"):
         Config(compression="cql://ann:hunter2@db1")  # type: ignore[arg-type]

@@ -29,6 +29,8 @@ def rows_instead(row: Any) -> TypeError:
 def no_columns(data: Any) -> TypeError:
     """The error for an object that is no columns."""
     hint = f": {_FOR_ROWS}" if any(hasattr(type(data), name) for name in _FIELDS) else ""
+    if type(data).__module__ == "numpy":
+        hint = ': name the columns, as in {"id": array[:, 0]}'
     return TypeError(
         "data must have the Arrow PyCapsule interface, or be a dict of arrays, a pandas frame or an"
         f" iterable of record batches, got {class_name(data)}{hint}"

@@ -65,7 +65,8 @@ def _columns_of(data: Any) -> Columns | None:
         return Columns(piece.names, iter([piece]), len(piece))
     if isinstance(data, Mapping):
         return _of_mapping(data)
-    if isinstance(data, Iterable) and not isinstance(data, (str, bytes, bytearray)):
+    is_text_or_array = isinstance(data, (str, bytes, bytearray)) or _module(data) == "numpy"
+    if isinstance(data, Iterable) and not is_text_or_array:
         columns = _of_items(iter(data))
         if columns is None or not isinstance(data, (list, tuple)):
             return columns

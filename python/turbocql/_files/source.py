@@ -121,6 +121,11 @@ class Source:
             if reader.declares_columns:
                 self._check_unchanged(file, reader)
 
+    @property
+    def is_csv(self) -> bool:
+        """Whether the files are CSV."""
+        return isinstance(self._readers[0], CsvFile)
+
     def schemas(self) -> Iterator[tuple[Path, Any]]:
         """The Arrow schema of each Parquet or Arrow file."""
         for file, reader in zip(self.files, self._readers, strict=True):
@@ -224,7 +229,8 @@ def open_source(
         raise ConfigError("there are no files to read")
     for path in file_paths:
         if format is None and format_of(path) is None:
-            raise ConfigError(f"{path}: the suffix names no format: pass format=")
+            formats = ", ".join(READERS)
+            raise ConfigError(f"{path}: the suffix names no format: pass format=, one of {formats}")
     parsed_types: dict[str, CqlType] = {}
 
     def type_of_column(name: str) -> CqlType | None:

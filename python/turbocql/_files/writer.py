@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import gzip
 import json
@@ -11,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
+from .._checks import did_you_mean
 from .._columns.pieces import refused
 from .._core import CqlType
 from ..errors import ConfigError
@@ -356,9 +358,10 @@ def open_sink(
     if file_format not in _SUFFIX:
         raise ConfigError(f"{text}: pass format=, one of {', '.join(_SUFFIX)}")
     if compression not in _COMPRESSIONS[file_format]:
+        compressions = _COMPRESSIONS[file_format]
+        hint = did_you_mean(compression, filter(None, compressions), repr)
         raise ConfigError(
-            f"compression of {file_format} must be one of {_COMPRESSIONS[file_format]},"
-            f" got {compression!r}"
+            f"compression of {file_format} must be one of {compressions}, got {compression!r}{hint}"
         )
     for name, number in (("rows_per_group", rows_per_group), ("files", files)):
         if type(number) is not int or number < 1:
@@ -384,6 +387,8 @@ def open_sink(
         target.mkdir(parents=True, exist_ok=True)
         if _part_files(target) and not overwrite:
             raise ConfigError(f"{target} has files already: pass overwrite=True")
+    elif not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "No such directory", str(target.parent))
     elif target.exists() and not overwrite:
         raise ConfigError(f"{target} exists already: pass overwrite=True")
     return Sink(target, suffix, settings, files, max_file_rows, overwrite)

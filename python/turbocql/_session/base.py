@@ -265,6 +265,8 @@ def configure(contact_points: Any, config: Config | None, settings: dict[str, An
         if contact_points is not None or settings:
             raise ConfigError("pass a Config or single settings, not both")
         return config
+    if isinstance(contact_points, Config):
+        raise ConfigError("pass a Config by its name: connect(config=config)")
     is_url = isinstance(contact_points, str) and "://" in contact_points
     if contact_points is not None and not is_url:
         settings["contact_points"] = contact_points

@@ -59,6 +59,13 @@ def rows_or_columns(rows: Any, columns: Any, on_thread: bool) -> Any:
     if (rows is None) == (columns is None):
         raise TypeError("execute_many takes either rows or columns")
     if columns is None:
+        if isinstance(rows, Mapping) and any(isinstance(key, str) for key in rows):
+            raise TypeError(
+                "execute_many takes an iterable of rows, got a mapping: pass one row as [row], and"
+                " columns as columns="
+            )
+        if hasattr(rows, "__aiter__") and not hasattr(rows, "__iter__"):
+            raise TypeError("rows of an asynchronous iterable need a session of turbocql.aio")
         is_of_turbocql = type(rows).__module__.startswith("turbocql.")
         if hasattr(rows, "__arrow_c_stream__") and not is_of_turbocql:
             raise TypeError(
@@ -245,7 +252,8 @@ class Load:
         for name in self._rename:
             if name not in names:
                 problem = f"rename: the data has no column {name!r}"
-                raise refused(with_nearest(problem, name, names, show=repr))
+                message = with_nearest(problem, name, names, show=repr)
+                raise refused(f"{message}. It maps names of the data to names of the table")
         settings = (self._ttl, self._timestamp)
         option_columns = {setting for setting in settings if isinstance(setting, str)}
         pairs: dict[str, str] = {}
@@ -260,7 +268,8 @@ class Load:
             if target not in kinds:
                 problem = f"{table_name} has no column {target!r}"
                 message = with_nearest(problem, target, kinds, show=repr)
-                raise refused(f"{message}. Pass rename= or columns=")
+                hint = self._files.header_hint(names, kinds)
+                raise refused(f"{message}. Pass rename= or columns={hint}")
             if target in pairs:
                 raise refused(f"two columns of the data are for {target!r}")
             pairs[target] = name

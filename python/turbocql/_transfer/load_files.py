@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .. import _core
-from .._checks import check_choice, check_int
+from .._checks import check_choice, check_int, nearest
 from .._columns.pieces import Columns
 from .._files.atomic import replace_file
 from .._files.source import Source, open_source
@@ -63,6 +63,20 @@ class Files:
     def are_read(self) -> bool:
         """Whether the data is files."""
         return self._source is not None
+
+    def header_hint(self, names: Sequence[str], columns: Collection[str]) -> str:
+        """Advice for CSV files whose header has none of the table's columns; else an empty text."""
+        is_csv = self._source is not None and self._source.is_csv
+        if not is_csv or any(name in columns for name in names):
+            return ""
+        for delimiter in ";\t|":
+            if any(delimiter in name for name in names):
+                return (
+                    f". If {delimiter!r} is the delimiter, pass csv={{'delimiter': {delimiter!r}}}"
+                )
+        if any(nearest(name, columns) for name in names):
+            return ""
+        return ". If the file has no header, pass csv={'header': False, 'names': [...]}"
 
     def _outputs(self) -> dict[str, Path]:
         """The files that the load writes, by the names of their options."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -146,6 +147,8 @@ class Scan:
         self._where = settings.pop("where")
         if self._where is not None and not isinstance(self._where, str):
             raise TypeError(f"where must be a str such as 'kind = ?', got {shown(self._where)}")
+        if self._where is not None and re.match(r"\s*WHERE\b", self._where, re.IGNORECASE):
+            raise ConfigError("where is a condition such as 'kind = ?', without the word WHERE")
         values = settings.pop("values")
         if isinstance(values, (str, bytes, dict)) or not isinstance(values, Iterable):
             raise TypeError(f"values must be a tuple or a list, got {type(values).__name__}")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from .. import __version__
+from .._checks import with_nearest
 from ._ends import OutputClosed, report_error
 
 __all__ = ["root", "run"]
@@ -46,6 +47,16 @@ class _Commands(click.Group):
             importlib.import_module(f"{__package__}.{module}"), cmd_name
         )
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-"):
+            raise click.UsageError(
+                with_nearest(f"no command {name!r}", name, _COMMANDS, "there are")
+            )
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

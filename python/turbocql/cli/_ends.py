@@ -16,7 +16,9 @@ from ..errors import (
     BulkError,
     ConfigError,
     ConnectError,
+    EncodeError,
     Error,
+    InvalidQuery,
 )
 
 __all__ = [
@@ -116,7 +118,7 @@ def report_error(error: BaseException, *, debug: bool) -> int:
         text = error.format_message()
         if isinstance(error, click.UsageError) and error.ctx is not None:
             text = f"{text.rstrip('.')}. See {error.ctx.command_path} --help"
-    elif isinstance(error, (BulkError, ConfigError)):
+    elif isinstance(error, (BulkError, ConfigError, EncodeError, InvalidQuery)):
         text = _with_option_names(text)
     elif isinstance(error, OSError) and error.strerror and error.filename is not None:
         text = f"{error.strerror}: {error.filename}"
@@ -152,6 +154,11 @@ def _with_option_names(text: str) -> str:
         "overwrite=True", "--overwrite"
     )
     text = text.replace("max_errors", "--max-errors")
+    text = text.replace("csv={'header': False, 'names': [...]}", "--no-header and --names")
+    text = re.sub(r"csv=\{'delimiter': ('.*?')\}", r"--delimiter \1", text)
+    text = text.replace(
+        "pass keyspace= to connect, or call session.use_keyspace(name)", "or pass --keyspace"
+    )
     return re.sub(rf"\b({'|'.join(_ARGUMENT_NAMES)})=(?!\w)", r"--\1", text)
 
 

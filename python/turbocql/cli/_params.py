@@ -14,6 +14,7 @@ from uuid import UUID
 
 import click
 
+from .._checks import with_nearest
 from .._cql.durations import read_duration
 from .._cql.names import parse_table_name, qualified, quoted
 from .._files.from_text import days_of, milliseconds_of
@@ -114,10 +115,8 @@ def values_of(
     markers = {column.name: column.cql_type for column in columns}
     for name in params_by_name:
         if name not in markers:
-            marker_names = ", ".join(markers) or "none"
-            raise click.UsageError(
-                f"the statement has no parameter {name!r}; it has {marker_names}"
-            )
+            problem = f"the statement has no parameter {name!r}"
+            raise click.UsageError(with_nearest(problem, name, markers))
     values_by_name: dict[str, Any] = {}
     for name, cql_type in markers.items():
         if name not in params_by_name:
