@@ -41,7 +41,7 @@ DEFINITIONS = {
 }
 """Files that contain generated classes and functions, with the file and names of their sources."""
 
-NATIVE = re.compile(r"op\Z|self\._core\.|self\._start_|self\.(_rows\.)?_(advance|trace)\(")
+NATIVE = re.compile(r"op\Z|self\._core\.|self\._start_|(self|rows|self\._rows)\._(advance|trace)\(")
 ONLY_ASYNC = "  # async only"
 WORDS = [
     (r" \| AsyncIterable\[Values\]", ""),
@@ -51,7 +51,7 @@ WORDS = [
     (r"\b_Connecting\b", "Session"),
     (r"\bStopAsyncIteration\b", "StopIteration"),
     (r"\b__a(?=(enter|exit|iter|next)__)", "__"),
-    (r"\basync_(?=(tables|pages)\b)", ""),
+    (r"\basync_(?=(tables|pages|only_row)\b)", ""),
     (r"\]\[turbocql\.aio\.", "][turbocql.session."),
     (r"\bturbocql\.aio\.", "turbocql."),
     (r"`async (?=(for|with)`)", "`"),

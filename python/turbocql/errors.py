@@ -21,6 +21,9 @@ Error
 │       ├── FunctionFailure, WriteFailure, CdcWriteFailure, CasWriteUnknown, RateLimited,
 │       └── CqlSyntaxError, Unauthorized, InvalidQuery, InvalidSchema, AlreadyExists, Unprepared
 ├── BulkError                  rows of an execute_many failed
+├── RowCountError              a result has not exactly one row
+│   └── NoRow, MultipleRows
+├── PagingTokenError           a signed paging token is not valid (also ValueError)
 └── ClosedError                use after close, or in a forked child
 ```
 
@@ -57,8 +60,11 @@ __all__ = [
     "InvalidQuery",
     "InvalidSchema",
     "IsBootstrapping",
+    "MultipleRows",
     "NoHostAvailable",
+    "NoRow",
     "Overloaded",
+    "PagingTokenError",
     "ProtocolViolation",
     "RangeError",
     "RateLimited",
@@ -66,6 +72,7 @@ __all__ = [
     "ReadTimeout",
     "RequestError",
     "RequestTimeout",
+    "RowCountError",
     "ServerError",
     "ServerInternalError",
     "SessionFull",
@@ -297,31 +304,36 @@ class BulkError(Error):
         return self.report.failures
 
 
+class RowCountError(Error):
+    """A result of which exactly one row was expected has none, or more."""
+
+
+class NoRow(RowCountError):
+    """A result of which exactly one row was expected has none."""
+
+
+class MultipleRows(RowCountError):
+    """A result of which exactly one row was expected has more than one."""
+
+
+class PagingTokenError(Error, ValueError):
+    """A signed paging token was changed, or it is not for this statement, its values or this key.
+
+    Nothing was sent.
+    """
+
+
 class ClosedError(Error):
     """The session is closed, or belongs to the process that this one was forked from."""
 
 
 _BY_CODE: dict[int, type[ServerError]] = {
-    0x0000: ServerInternalError,
-    0x000A: ProtocolViolation,
-    0x0100: BadCredentials,
-    0x1000: Unavailable,
-    0x1001: Overloaded,
-    0x1002: IsBootstrapping,
-    0x1003: TruncateError,
-    0x1100: WriteTimeout,
-    0x1200: ReadTimeout,
-    0x1300: ReadFailure,
-    0x1400: FunctionFailure,
-    0x1500: WriteFailure,
-    0x1600: CdcWriteFailure,
-    0x1700: CasWriteUnknown,
-    0x2000: CqlSyntaxError,
-    0x2100: Unauthorized,
-    0x2200: InvalidQuery,
-    0x2300: InvalidSchema,
-    0x2400: AlreadyExists,
-    0x2500: Unprepared,
+    **{0x0000: ServerInternalError, 0x000A: ProtocolViolation, 0x0100: BadCredentials},
+    **{0x1000: Unavailable, 0x1001: Overloaded, 0x1002: IsBootstrapping, 0x1003: TruncateError},
+    **{0x1100: WriteTimeout, 0x1200: ReadTimeout, 0x1300: ReadFailure, 0x1400: FunctionFailure},
+    **{0x1500: WriteFailure, 0x1600: CdcWriteFailure, 0x1700: CasWriteUnknown},
+    **{0x2000: CqlSyntaxError, 0x2100: Unauthorized, 0x2200: InvalidQuery, 0x2300: InvalidSchema},
+    **{0x2400: AlreadyExists, 0x2500: Unprepared},
 }
 
 _BY_KIND: dict[str, type[Error]] = {
@@ -338,18 +350,12 @@ _BY_KIND: dict[str, type[Error]] = {
     "internal": RequestError,
 }
 
-
 _STATEMENT = "; statement: "
 """The beginning of the last part of the engine's messages."""
 _CONNECTING = "connecting"
 """The first word of the engine's messages about a session that is being opened."""
 
-
-_CODEC_KIND: dict[str, type[CodecError]] = {
-    "encode": EncodeError,
-    "range": RangeError,
-    "decode": DecodeError,
-}
+_CODEC_KIND = {"encode": EncodeError, "range": RangeError, "decode": DecodeError}
 
 
 def from_codec(kind: str, message: str, path: str, cql_type: str) -> CodecError:
@@ -359,7 +365,7 @@ def from_codec(kind: str, message: str, path: str, cql_type: str) -> CodecError:
 
         hint = list_hint(message)
         message = message if hint is None else _insert_before_statement(message, [hint])
-    error = _CODEC_KIND[kind](message)
+    error: CodecError = _CODEC_KIND[kind](message)
     error.path = path
     error.cql_type = cql_type
     return error

@@ -18,8 +18,9 @@ from ._columns.consumers import (
     pyarrow_table,
 )
 from ._native.row_classes import APPLIED
-from ._rows.async_pages import AsyncColumnPages, AsyncPages
-from ._rows.pages import SyncColumnPages, SyncPages
+from ._rows.async_pages import AsyncColumnPages, AsyncPages, async_only_row
+from ._rows.base import check_columns
+from ._rows.pages import SyncColumnPages, SyncPages, only_row
 from .cluster import Trace
 from .columns import AsyncBatches, Batches, ColumnTypes
 from .errors import Error
@@ -119,6 +120,24 @@ class _Result(_core.Cursor, Generic[T]):
         Raises: `Error` when an iteration has moved past the first page; for `AsyncRows`, also when
             no page with rows has arrived yet. `RequestError` when a page cannot be fetched.
         """
+        self._skip_empty_pages()
+        return cast("T | None", self._first())
+
+    def scalar(self) -> Any:
+        """The first column of the first row, or `None` when there is no row.
+
+        A null is `None` too. The form of the rows does not matter. For a conditional statement, the
+        value is `applied`.
+
+        Raises: `Error` when the statement is of a kind that returns no rows, and where `one` does.
+        """
+        check_columns(self, "scalar")
+        self._skip_empty_pages()
+        row = self._plain_first()
+        return None if row is None else row[0]
+
+    def _skip_empty_pages(self) -> None:
+        """Moves to the first page with rows, or to the last page."""
         self._check_first()
         while self._must_skip_empty_page():
             if not self._waits:
@@ -127,7 +146,6 @@ class _Result(_core.Cursor, Generic[T]):
                     " a page with rows: go on with `async for` or all(), or pass a longer timeout_s"
                 )
             self._advance().wait()
-        return cast("T | None", self._first())
 
     def page(self) -> list[T]:
         """The rows of the current page. No page is fetched."""
@@ -243,6 +261,18 @@ class Rows(_SyncResult[T]):
             page += 1
         return rows
 
+    def one_or_raise(self) -> T:
+        """The only row of the result.
+
+        If the current page has one row and further pages may follow, these are fetched, because
+        they may have rows.
+
+        Raises: `NoRow` when the result has no row; `MultipleRows` when it has several; `Error` for
+            a statement that returns no rows, and when an iteration has moved past the first page;
+            `RequestError` when a page cannot be fetched.
+        """
+        return cast("T", only_row(self))
+
     def batches(
         self, *, rows_per_batch: int | None = None, types: ColumnTypes | None = None
     ) -> Batches:
@@ -328,6 +358,18 @@ class AsyncRows(_AsyncResult[T]):
             rows += self._decode()
             page += 1
         return rows
+
+    async def one_or_raise(self) -> T:
+        """The only row of the result.
+
+        If the current page has one row and further pages may follow, these are fetched, because
+        they may have rows.
+
+        Raises: `NoRow` when the result has no row; `MultipleRows` when it has several; `Error` for
+            a statement that returns no rows, and when an iteration has moved past the first page;
+            `RequestError` when a page cannot be fetched.
+        """
+        return cast("T", await async_only_row(self))
 
     def batches(
         self, *, rows_per_batch: int | None = None, types: ColumnTypes | None = None

@@ -103,6 +103,7 @@ def liar(cassandra: Cassandra, keyspace: str, emptying: Emptying) -> Iterator[st
 
 HOW: dict[str, Callable[[turbocql.Rows[Any]], Any]] = {
     "one": lambda rows: rows.page() and rows.one() == rows.page()[0],
+    "scalar": lambda rows: rows.scalar() == 0,
     "all": lambda rows: [row.ck for row in rows.all()] == [*range(5)],
     "iteration": lambda rows: [row.ck for row in rows] == [*range(5)],
     "page": lambda rows: len(rows.page()) > 0,
@@ -134,7 +135,20 @@ def test_rows_after_empty_pages(
 def test_no_rows_at_all(liar: str, keyspace: str, emptying: Emptying) -> None:
     with turbocql.connect(liar, keyspace=keyspace) as session:
         emptying.on.set()
-        assert session.execute(f"SELECT ck FROM {TABLE} WHERE pk = 77").one() is None
+        select = f"SELECT ck FROM {TABLE} WHERE pk = 77"
+        assert session.execute(select).one() is None
+        assert session.execute(select).scalar() is None
+        with pytest.raises(errors.NoRow):
+            session.execute(select).one_or_raise()
+
+
+def test_exactly_one_row(liar: str, keyspace: str, emptying: Emptying) -> None:
+    with turbocql.connect(liar, keyspace=keyspace) as session:
+        emptying.on.set()
+        select = f"SELECT ck FROM {TABLE} WHERE pk = 1"
+        assert session.execute(f"{select} AND ck = 3").one_or_raise() == (3,)
+        with pytest.raises(errors.MultipleRows):
+            session.execute(select).one_or_raise()
 
 
 def test_the_asynchronous_face(liar: str, keyspace: str, emptying: Emptying) -> None:
@@ -168,7 +182,11 @@ def test_the_time_limit_holds(liar: str, keyspace: str, emptying: Emptying) -> N
             rows = await session.execute(text, timeout_s=1.0)
             with pytest.raises(errors.Error, match="the first pages have no rows"):
                 rows.one()
+            with pytest.raises(errors.Error, match="the first pages have no rows"):
+                rows.scalar()
             assert [row.ck async for row in rows] == [*range(5)]
+            only = await session.execute(f"{text} AND ck = 3", timeout_s=1.0)
+            assert await only.one_or_raise() == (3,)
 
     asyncio.run(scenario())
 

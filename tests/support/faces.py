@@ -64,6 +64,14 @@ class Result:
     def one(self) -> Any:
         return self.rows.one()
 
+    def scalar(self) -> Any:
+        return self.rows.scalar()
+
+    async def one_or_raise(self) -> Any:
+        if isinstance(self.rows, Rows):
+            return await _in_thread(self.rows.one_or_raise)
+        return await self.rows.one_or_raise()
+
     async def all(self) -> list[Any]:
         if isinstance(self.rows, Rows):
             return await _in_thread(self.rows.all)

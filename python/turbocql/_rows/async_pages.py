@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from .base import PagesBase
+from ..errors import NoRow
+from .base import PagesBase, check_columns, check_row_count
 
-__all__ = ["AsyncColumnPages", "AsyncPages"]
+__all__ = ["AsyncColumnPages", "AsyncPages", "async_only_row"]
 
 
 class AsyncPages(PagesBase):
@@ -47,3 +48,23 @@ class AsyncColumnPages(AsyncPages):
 
     def _read(self) -> list[Any]:
         return [self._rows._raw()]
+
+
+async def async_only_row(rows: Any) -> Any:
+    """The only row of a result. It fetches the next pages only while no second row is found.
+
+    Raises: `NoRow` and `MultipleRows` for another number of rows; `Error` if an iteration has moved
+        past the first page, or if the statement returns no rows.
+    """
+    rows._check_first()
+    check_columns(rows, "one_or_raise")
+    page, count = 0, len(rows._raw())
+    check_row_count(rows, count)
+    objects: list[Any] = rows._decode()
+    while rows._leave(page) and await rows._advance():
+        page, count = page + 1, count + len(rows._raw())
+        check_row_count(rows, count)
+        objects += rows._decode()
+    if not objects:
+        raise NoRow("expected exactly one row, got none: for a row or None, use one()")
+    return objects[0]

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import errors
 
-__all__ = ["PagesBase"]
+__all__ = ["PagesBase", "check_columns", "check_row_count"]
 
 
 class PagesBase:
@@ -73,3 +73,20 @@ class PagesBase:
         else:
             self._page = []
         return has_page
+
+
+def check_columns(rows: Any, method: str) -> None:
+    """Raises `Error` if the statement of a result returns no rows."""
+    if not rows._columns:
+        raise errors.Error(
+            f"{method}() is for statements that return rows, such as SELECT: this one does not"
+        )
+
+
+def check_row_count(rows: Any, count: int) -> None:
+    """Raises `MultipleRows` for more than one row. `count` is the number of rows so far."""
+    if count > 1:
+        count_text = f"{count:,}" if rows._paging_state is None else f"at least {count:,}"
+        raise errors.MultipleRows(
+            f"expected exactly one row, got {count_text}: for the first of several rows, use one()"
+        )

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .base import PagesBase
+from ..errors import NoRow
+from .base import PagesBase, check_columns, check_row_count
 
-__all__ = ["SyncColumnPages", "SyncPages"]
+__all__ = ["SyncColumnPages", "SyncPages", "only_row"]
 
 
 class SyncPages(PagesBase):
@@ -48,3 +49,23 @@ class SyncColumnPages(SyncPages):
 
     def _read(self) -> list[Any]:
         return [self._rows._raw()]
+
+
+def only_row(rows: Any) -> Any:
+    """The only row of a result. It fetches the next pages only while no second row is found.
+
+    Raises: `NoRow` and `MultipleRows` for another number of rows; `Error` if an iteration has moved
+        past the first page, or if the statement returns no rows.
+    """
+    rows._check_first()
+    check_columns(rows, "one_or_raise")
+    page, count = 0, len(rows._raw())
+    check_row_count(rows, count)
+    objects: list[Any] = rows._decode()
+    while rows._leave(page) and rows._advance().wait():
+        page, count = page + 1, count + len(rows._raw())
+        check_row_count(rows, count)
+        objects += rows._decode()
+    if not objects:
+        raise NoRow("expected exactly one row, got none: for a row or None, use one()")
+    return objects[0]
