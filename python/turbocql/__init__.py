@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         errors,
         policies,
         protocol,
+        quoting,
         rows,
         schema,
         security,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         Retry,
         Speculation,
     )
+    from .quoting import quote_identifier, quote_literal
     from .rows import AsyncRows, Column, Rows
     from .security import Authenticator, Secret, Tls
     from .session import Session, connect
@@ -114,6 +116,8 @@ __all__ = [
     "errors",
     "policies",
     "protocol",
+    "quote_identifier",
+    "quote_literal",
     "schema",
     "security",
 ]
@@ -141,8 +145,8 @@ def accelerate(*, without: _Iterable[str] = ()) -> None:
 
 _SUBMODULES = (
     *("accel", "aio", "bulk", "cluster", "codec", "columns", "config", "dbapi", "errors"),
-    *("policies", "protocol", "rows", "schema", "security", "session", "statements", "tables"),
-    "types",
+    *("policies", "protocol", "quoting", "rows", "schema", "security", "session", "statements"),
+    *("tables", "types"),
 )
 _ORIGINS = {
     name: module
@@ -153,6 +157,7 @@ _ORIGINS = {
         "errors": "Error",
         "policies": "Balancing Consistency ConstantSpeculation ExecutionProfile LatencyAwareness"
         " PercentileSpeculation Retry Speculation",
+        "quoting": "quote_identifier quote_literal",
         "rows": "AsyncRows Column Rows",
         "security": "Authenticator Secret Tls",
         "session": "Session connect",

@@ -63,6 +63,7 @@ MODULES = [
     turbocql.codec,
     turbocql.config,
     turbocql.protocol,
+    turbocql.quoting,
     turbocql.security,
     turbocql.statements,
     turbocql.types,

@@ -8,6 +8,7 @@ from .._checks import shown
 from ..errors import ConfigError
 
 __all__ = [
+    "in_quotes",
     "parse_table_name",
     "qualified",
     "quoted",
@@ -48,7 +49,13 @@ def quoted(name: str) -> str:
     """A name as CQL, in quotes if it needs them."""
     if re.fullmatch(r"[a-z][a-z0-9_]*", name) and name not in _RESERVED:
         return name
-    return '"' + name.replace('"', '""') + '"'
+    return in_quotes(name)
+
+
+def in_quotes(name: str) -> str:
+    """A name as CQL, in quotes."""
+    # A subclass of `str` may define its own `replace`.
+    return '"' + str.replace(name, '"', '""') + '"'
 
 
 def quoted_type(name: str) -> str:
@@ -118,7 +125,8 @@ def _part(in_quotes: str | None, unquoted: str) -> str:
 
 def text(value: str) -> str:
     """A text as a CQL literal."""
-    return "'" + value.replace("'", "''") + "'"
+    # A subclass of `str` may define its own `replace`.
+    return "'" + str.replace(value, "'", "''") + "'"
 
 
 def type_words(cql_type: str) -> list[str]:

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import datetime
-import math
 import os
 import shutil
-import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from .._cql.names import quoted as _quoted
+from .._cql.literals import literal as _literal
+from .._cql.literals import scalar as _write_scalar
 from ..codec import CqlType
 from ..errors import Error
 from ..rows import Column
+from ..types import Date, Duration, Time, Timestamp
 from ._ends import escaped
 from ._params import Types
 
 __all__ = ["blocks", "literal", "print_rows", "terminal_width", "types_of"]
 
-_LARGEST_FLOAT = 3.4028234663852886e38
-"""The largest float of 32 bits."""
 _UNBOUNDED_WIDTH = 1_000_000
 _BLOCK_ROWS = 500
 """The number of rows whose column widths are computed together."""
@@ -40,76 +38,30 @@ def types_of(session: Any, columns: Sequence[Column]) -> list[CqlType | None]:
     return types
 
 
-def literal(value: Any, cql_type: CqlType | None = None, *, inner: bool = False) -> str:
-    """A value as CQL writes it. With `inner`, texts, times and inets are in quotes."""
-    while cql_type is not None and cql_type.kind == "frozen":
-        cql_type = cql_type.subtypes[0]
-    if value is None:
-        return "null"
+def literal(value: Any, cql_type: CqlType | None = None) -> str:
+    """A value as CQL writes it, but a text, time or inet without quotes, unless it is in another
+    value.
+    """
     if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'" if inner else value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        value = (
-            _shortest_double(value) if cql_type is not None and cql_type.kind == "float" else value
-        )
-        return repr(value).replace("inf", "Infinity").replace("nan", "NaN")
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return "0x" + bytes(value).hex()
+        return value
+    text = _literal(value, cql_type, _scalar)
+    return text[1:-1] if text.startswith("'") else text
+
+
+def _scalar(value: Any, cql_type: CqlType | None) -> str:
+    """A value that is no collection. Unlike in statements, each timestamp and date is text."""
     if isinstance(value, datetime.datetime):
         text = value.isoformat(sep=" ", timespec="milliseconds")
-        text = text.removesuffix("+00:00") + ("Z" if value.utcoffset() is not None else "")
-        return f"'{text}'" if inner else text
-    if isinstance(value, Decimal):
+        return f"'{text.removesuffix('+00:00')}{'' if value.utcoffset() is None else 'Z'}'"
+    if isinstance(value, (Date, Time, Timestamp)):
+        return f"'{value}'"
+    if isinstance(value, Duration):
         return str(value)
-    if isinstance(value, Mapping):
-        key, item = _parts(cql_type, 2)
-        items = (f"{_nested_literal(k, key)}: {_nested_literal(v, item)}" for k, v in value.items())
-        return "{" + ", ".join(items) + "}"
-    if isinstance(value, (set, frozenset)):
-        (part,) = _parts(cql_type, 1)
-        return "{" + ", ".join(sorted(_nested_literal(element, part) for element in value)) + "}"
-    if hasattr(value, "_fields"):
-        # A namedtuple renames fields whose names are no Python identifiers.
-        names = value._fields if cql_type is None else map(_quoted, cql_type.field_names)
-        parts = _parts(cql_type, len(value))
-        triples = zip(names, value, parts, strict=False)
-        return (
-            "{"
-            + ", ".join(f"{name}: {_nested_literal(field, part)}" for name, field, part in triples)
-            + "}"
-        )
-    if isinstance(value, tuple) and (cql_type is None or cql_type.kind == "tuple"):
-        pairs = zip(value, _parts(cql_type, len(value)), strict=False)
-        return "(" + ", ".join(_nested_literal(element, part) for element, part in pairs) + ")"
-    if isinstance(value, (list, tuple)):
-        (part,) = _parts(cql_type, 1)
-        return "[" + ", ".join(_nested_literal(element, part) for element in value) + "]"
-    text = str(value)
-    is_plain = not inner or isinstance(value, int) or type(value).__name__ in ("UUID", "Duration")
-    return text if is_plain else f"'{text}'"
-
-
-def _nested_literal(value: Any, cql_type: CqlType | None) -> str:
-    return literal(value, cql_type, inner=True)
-
-
-def _parts(cql_type: CqlType | None, count: int) -> Sequence[CqlType | None]:
-    return cql_type.subtypes if cql_type is not None and cql_type.subtypes else [None] * count
-
-
-def _shortest_double(value: float) -> float:
-    """The double with the fewest digits that rounds to this float of 32 bits."""
-    # Six digits distinguish most floats; subnormal floats have fewer.
-    for digits in range(1 if abs(value) < 1.2e-38 else 6, 9):
-        shortened = float(f"{value:.{digits}g}")
-        if (
-            abs(shortened) <= _LARGEST_FLOAT
-            and struct.unpack("f", struct.pack("f", shortened))[0] == value
-        ):
-            return shortened
-    return float(f"{value:.9g}") if math.isfinite(value) else value
+    try:
+        return _write_scalar(value, cql_type)
+    except Error:
+        # Decimals and integers of any length, and texts that a server has accepted, can be shown.
+        return f"'{value}'" if isinstance(value, str) else str(value)
 
 
 def terminal_width() -> int:
