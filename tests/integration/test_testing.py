@@ -465,8 +465,10 @@ def test_one_again(cassandra):
 """
 
 
-def run_pytest(folder: Path, *options: str, path: str | None = None) -> str:
-    (folder / "test_it.py").write_text(PLUGIN_TESTS)
+def run_pytest(
+    folder: Path, *options: str, path: str | None = None, tests: str = PLUGIN_TESTS
+) -> str:
+    (folder / "test_it.py").write_text(tests)
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
     environment = child_environment()
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -518,3 +520,108 @@ def child_environment() -> dict[str, str]:
 
     root = Path(turbocql.testing.__file__ or "").parents[2]
     return {**os.environ, "PYTHONPATH": str(root)}
+
+
+SESSION_TESTS = """
+import asyncio
+import pytest
+import turbocql
+
+@pytest.fixture(scope="session")
+def cassandra_schema():
+    counters = "CREATE TABLE n (k int PRIMARY KEY, c counter)"
+    return ['CREATE TABLE "Items" (id int PRIMARY KEY, name text)', counters]
+
+@pytest.fixture(scope="session")
+def cassandra_settings():
+    return {"rows": "dict"}
+
+INSERT = 'INSERT INTO "Items" (id, name) VALUES (?, ?)'
+SELECT = 'SELECT * FROM "Items"'
+
+def test_sync(cassandra_session, cassandra_keyspace):
+    assert cassandra_session.keyspace == cassandra_keyspace
+    assert cassandra_session.execute(SELECT).all() == []
+    cassandra_session.execute(INSERT, (1, "a"))
+    cassandra_session.execute("UPDATE n SET c = c + 1 WHERE k = 1")
+    cassandra_session.execute("CREATE TABLE made_by_a_test (k int PRIMARY KEY)")
+    cassandra_session.execute("INSERT INTO made_by_a_test (k) VALUES (1)")
+
+def test_async(cassandra_async_session, cassandra_session):
+    async def scenario():
+        assert await (await cassandra_async_session.execute(SELECT)).all() == []
+        await cassandra_async_session.execute(INSERT, (2, "b"))
+    asyncio.run(scenario())
+    for table in ("n", "made_by_a_test"):
+        assert cassandra_session.execute(f"SELECT * FROM {table}").one() is None
+    # The two sessions use one keyspace.
+    assert cassandra_session.execute(SELECT).one() == {"id": 2, "name": "b"}
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_a_spoilt_session_is_replaced(cassandra_session, cassandra_async_session, again):
+    assert cassandra_session.execute(SELECT).one() is None
+    cassandra_session.close()
+    async def scenario():
+        await cassandra_async_session.execute(INSERT, (3, "c"))
+        await cassandra_async_session.use_keyspace("system")
+    asyncio.run(scenario())
+
+def test_the_cluster(cassandra):
+    assert cassandra.contact_points
+    print("KEYSPACES", *turbocql.connect(cassandra.contact_points).schema().keyspaces)
+"""
+NODE_TEST = """
+def test_nodes(cassandra):
+    cassandra.nodes[0].stop()
+"""
+FAULTY_SCHEMA = """
+import pytest
+
+@pytest.fixture(scope="session")
+def cassandra_schema():
+    return "CREATE TABLE wrong"
+
+def test_it(cassandra_session):
+    pass
+"""
+
+
+def keyspaces(cluster: Cassandra) -> set[bytes | None]:
+    (node,) = cluster.nodes
+    with node.probe() as connection:
+        rows = connection.query("SELECT keyspace_name FROM system_schema.keyspaces").rows
+    return {name for (name,) in rows}
+
+
+@needs_cassandra
+def test_sessions_for_tests_on_a_server_that_runs(tmp_path: Path, one: Cassandra) -> None:
+    before = keyspaces(one)
+    url = f"cql://{one.contact_points[0]}"
+    for points in (one.contact_points[0], url):
+        shown = run_pytest(tmp_path, "-s", "--cassandra", points, tests=SESSION_TESTS)
+        assert "5 passed" in shown
+        (line,) = [line for line in shown.splitlines() if "KEYSPACES" in line]
+        new = {name.encode() for name in line.split()} - before - {b"KEYSPACES"}
+        (created,) = [name for name in new if name.startswith(b"test_")]
+        assert len(created) == len("test_") + 16
+        assert keyspaces(one) == before, "the keyspace of the run is dropped"
+    shown = run_pytest(tmp_path, "--cassandra", url, tests=NODE_TEST)
+    assert "this run did not start its nodes" in shown
+    assert answers(one.nodes[0])
+    shown = run_pytest(tmp_path, "--cassandra", url, tests=FAULTY_SCHEMA)
+    assert "CqlSyntaxError" in shown
+    assert keyspaces(one) == before
+
+
+@needs_cassandra
+def test_sessions_for_tests_on_a_server_of_the_run(tmp_path: Path) -> None:
+    assert "5 passed" in run_pytest(tmp_path, tests=SESSION_TESTS)
+    assert "5 deselected" in run_pytest(tmp_path, "--no-cassandra", tests=SESSION_TESTS)
+
+
+def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
+    shown = run_pytest(tmp_path, "--cassandra", "127.0.0.1:1", tests=SESSION_TESTS)
+    assert "ConnectError" in shown
+    assert "1 failed, 4 errors" in shown
+    shown = run_pytest(tmp_path, "--cassandra", "db:port", tests=SESSION_TESTS)
+    assert "ConfigError" in shown
