@@ -574,6 +574,27 @@ NODE_TEST = """
 def test_nodes(cassandra):
     cassandra.nodes[0].stop()
 """
+SECURE_TESTS = """
+import pytest
+
+@pytest.fixture(scope="session")
+def cassandra(cassandra_secure):
+    return cassandra_secure
+
+def test_it(cassandra_session):
+    assert cassandra_session.config.user == "cassandra"
+"""
+SECURE_SETTINGS_TESTS = """
+import pytest
+from turbocql import Tls
+
+@pytest.fixture(scope="session")
+def cassandra_settings():
+    return {"tls": Tls(ca="CA"), "user": "cassandra", "password": "cassandra"}
+
+def test_it(cassandra_session):
+    assert cassandra_session.execute("SELECT key FROM system.local").scalar() == "local"
+"""
 FAULTY_SCHEMA = """
 import pytest
 
@@ -617,6 +638,21 @@ def test_sessions_for_tests_on_a_server_that_runs(tmp_path: Path, one: Cassandra
 def test_sessions_for_tests_on_a_server_of_the_run(tmp_path: Path) -> None:
     assert "5 passed" in run_pytest(tmp_path, tests=SESSION_TESTS)
     assert "5 deselected" in run_pytest(tmp_path, "--no-cassandra", tests=SESSION_TESTS)
+
+
+@needs_cassandra
+def test_sessions_for_tests_with_tls_and_passwords(
+    tmp_path: Path, cassandra_secure: Cassandra
+) -> None:
+    tests = SECURE_SETTINGS_TESTS.replace("CA", str(cassandra_secure.ca_certificate))
+    points = cassandra_secure.contact_points[0]
+    assert "1 passed" in run_pytest(tmp_path, "--cassandra", points, tests=tests)
+
+
+@pytest.mark.exhaustive
+@needs_cassandra
+def test_sessions_for_tests_on_another_cluster(tmp_path: Path) -> None:
+    assert "1 passed" in run_pytest(tmp_path, tests=SECURE_TESTS)
 
 
 def test_a_server_that_does_not_answer(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ class RunKeyspace:
     """A new keyspace for a run of pytest, and sessions that use it.
 
     `schema` are the statements that make its tables. `settings` are further settings of the
-    sessions.
+    sessions. Their keyspace is always the new one.
     """
 
     def __init__(
@@ -81,8 +81,10 @@ class RunKeyspace:
         driver = _driver()
         self.name = f"test_{uuid4().hex[:16]}"
         self._is_removed_with_cluster = not isinstance(cluster, ExistingServer)
-        config = _config(cluster)
-        self._control: Session = driver.connect(config=replace(config, timeout_s=60.0))
+        self._config = replace(_config(cluster), **settings)
+        self._control: Session = driver.connect(
+            config=replace(self._config, keyspace=None, timeout_s=60.0)
+        )
         self._session: Session | None = None
         self._async_session: AsyncSession | None = None
         try:
@@ -91,7 +93,7 @@ class RunKeyspace:
                 " {'class': 'NetworkTopologyStrategy', 'replication_factor': 1}"
             )
             self._control.use_keyspace(self.name)
-            self._config = replace(config, **{"keyspace": self.name, **settings})
+            self._config = replace(self._config, keyspace=self.name)
             for statement in [schema] if isinstance(schema, str) else schema:
                 self._control.execute(statement)
         except BaseException:
