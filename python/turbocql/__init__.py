@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         statements,
         tables,
         types,
+        uuids,
     )
     from .bulk import BulkFailure, BulkReport, Difference, Progress, UnloadReport, VerifyReport
     from .config import Config
@@ -66,6 +67,12 @@ if TYPE_CHECKING:
     from .statements import Batch, Bound, Prepared, Query
     from .tables import Split
     from .types import UNSET, Date, Duration, FrozenMap, Time, Timestamp
+    from .uuids import (
+        datetime_from_uuid,
+        max_uuid_from_time,
+        min_uuid_from_time,
+        uuid_from_time,
+    )
 else:
     del diagnose
 
@@ -111,15 +118,19 @@ __all__ = [
     "cluster",
     "codec",
     "connect",
+    "datetime_from_uuid",
     "diagnose",
     "diagnosis",
     "errors",
+    "max_uuid_from_time",
+    "min_uuid_from_time",
     "policies",
     "protocol",
     "quote_identifier",
     "quote_literal",
     "schema",
     "security",
+    "uuid_from_time",
 ]
 
 __version__: str = _core.VERSION
@@ -146,7 +157,7 @@ def accelerate(*, without: _Iterable[str] = ()) -> None:
 _SUBMODULES = (
     *("accel", "aio", "bulk", "cluster", "codec", "columns", "config", "dbapi", "errors"),
     *("policies", "protocol", "quoting", "rows", "schema", "security", "session", "statements"),
-    *("tables", "types"),
+    *("tables", "types", "uuids"),
 )
 _ORIGINS = {
     name: module
@@ -164,6 +175,7 @@ _ORIGINS = {
         "statements": "Batch Bound Prepared Query",
         "tables": "Split",
         "types": "UNSET Date Duration FrozenMap Time Timestamp",
+        "uuids": "datetime_from_uuid max_uuid_from_time min_uuid_from_time uuid_from_time",
     }.items()
     for name in names.split()
 }

@@ -67,6 +67,7 @@ MODULES = [
     turbocql.security,
     turbocql.statements,
     turbocql.types,
+    turbocql.uuids,
 ]
 
 
