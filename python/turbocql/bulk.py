@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import BulkError, ClosedError
+from ._columns.consumers import (
+    check_same_columns,
+    for_polars,
+    gatherer,
+    polars_frame,
+    pyarrow_table,
+)
+from .columns import ColumnTypes
+from .errors import BulkError, ClosedError, Error
 
 __all__ = ["BulkFailure", "BulkReport", "Difference", "Progress", "UnloadReport", "VerifyReport"]
 
@@ -38,6 +46,67 @@ class BulkReport:
     earlier_rows: int = 0
     """The number of rows that earlier runs of a load with a checkpoint had loaded. The other counts
     are of this run."""
+
+    def to_arrow(self, *, types: ColumnTypes | None = None) -> Any:
+        """The rows of all results as one `pyarrow.Table`. This method needs pyarrow.
+
+        The results come in the order of the rows of values. Rows of values that failed are left
+        out. With asyncio too, this method is not awaited: the results are in memory.
+
+        Raises: `Error` without results: `results=True` was not passed, no row of values was sent,
+            or all failed; also if the results have different columns.
+        """
+        return pyarrow_table(self._batches(types))
+
+    def to_pandas(self, *, types: ColumnTypes | None = None) -> Any:
+        """The rows of all results as one `pandas.DataFrame`. This method needs pandas and pyarrow.
+
+        The types are those of [`Rows.to_pandas`][turbocql.rows.Rows.to_pandas].
+
+        Raises: as `to_arrow`.
+        """
+        results = self._received()
+        frame = results[0]._frame(types)
+        for rows in results:
+            rows._add_to(frame, [rows._raw()])
+        return frame.to_pandas()
+
+    def to_polars(self, *, types: ColumnTypes | None = None) -> Any:
+        """The rows of all results as one `polars.DataFrame`. This method needs polars.
+
+        Raises: as `to_arrow`.
+        """
+        return polars_frame(self._batches(for_polars(types)))
+
+    def to_numpy(self) -> dict[str, Any]:
+        """The rows of all results as NumPy arrays, by column. This method needs NumPy.
+
+        The arrays are those of [`Rows.to_numpy`][turbocql.rows.Rows.to_numpy].
+
+        Raises: as `to_arrow`.
+        """
+        results = self._received()
+        arrays = results[0]._arrays()
+        for rows in results:
+            rows._add_to(arrays, [rows._raw()])
+        by_column: dict[str, Any] = arrays.by_column()
+        return by_column
+
+    def _received(self) -> list[Any]:
+        """The results that there are, all with the same columns. Each has one page."""
+        if self.results is None:
+            raise Error("there are no results: pass results=True to execute_many")
+        results = [rows for rows in self.results if rows is not None]
+        check_same_columns(results)
+        return results
+
+    def _batches(self, types: ColumnTypes | None) -> tuple[list[Any], Any]:
+        """The record batches of all results, and their schema."""
+        results = self._received()
+        gathering = gatherer(results[0]._raw(), types, None)
+        batches = [batch for rows in results for batch in gathering.append(rows._raw())]
+        last_batch = gathering.finish()
+        return [*batches, *([] if last_batch is None else [last_batch])], gathering
 
     def raise_for_failures(self) -> None:
         """Raises `BulkError` if a row failed. The first failure is its cause."""

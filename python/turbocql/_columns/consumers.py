@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import _core, errors
@@ -17,6 +17,7 @@ __all__ = [
     "LOSSLESS",
     "Arrays",
     "Frame",
+    "check_same_columns",
     "consume",
     "for_polars",
     "gatherer",
@@ -46,6 +47,29 @@ def gatherer(
             f"rows_per_batch must be from 1 to {max_rows:,}, got {rows_per_batch!r}"
         )
     return _core.Gatherer(first_page, types._profile(), rows_per_batch)
+
+
+def check_same_columns(results: Sequence[Any]) -> None:
+    """Raises `Error` unless there is a result, and all results have the same columns."""
+    if not results:
+        raise errors.Error(
+            "there is no result, so the columns are not known: no row of values was sent, or all"
+            " failed"
+        )
+    columns_of_first, *columns_of_others = (
+        ", ".join(f"{name} {cql_type}" for _, _, name, cql_type in rows._columns)
+        for rows in results
+    )
+    if not columns_of_first:
+        raise errors.Error(
+            "the results have no columns: this is for statements that return rows, such as SELECT"
+        )
+    for columns in columns_of_others:
+        if columns != columns_of_first:
+            raise errors.Error(
+                "the results have different columns, so they are not one table:"
+                f" {columns_of_first}; {columns or 'none'}"
+            )
 
 
 def consume(batches: Batches, read: Callable[[Any], Any]) -> Any:
