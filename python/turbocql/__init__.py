@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         config,
         dbapi,
         errors,
+        paging,
         policies,
         protocol,
         quoting,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from .config import Config
     from .diagnose import Diagnosis, diagnose, diagnosis
     from .errors import Error
+    from .paging import PagingTokens
     from .policies import (
         Balancing,
         Consistency,
@@ -97,6 +99,7 @@ __all__ = [
     "ExecutionProfile",
     "FrozenMap",
     "LatencyAwareness",
+    "PagingTokens",
     "PercentileSpeculation",
     "Prepared",
     "Progress",
@@ -156,8 +159,8 @@ def accelerate(*, without: _Iterable[str] = ()) -> None:
 
 _SUBMODULES = (
     *("accel", "aio", "bulk", "cluster", "codec", "columns", "config", "dbapi", "errors"),
-    *("policies", "protocol", "quoting", "rows", "schema", "security", "session", "statements"),
-    *("tables", "types", "uuids"),
+    *("paging", "policies", "protocol", "quoting", "rows", "schema", "security", "session"),
+    *("statements", "tables", "types", "uuids"),
 )
 _ORIGINS = {
     name: module
@@ -166,6 +169,7 @@ _ORIGINS = {
         "config": "Config",
         "diagnose": "Diagnosis diagnose diagnosis",
         "errors": "Error",
+        "paging": "PagingTokens",
         "policies": "Balancing Consistency ConstantSpeculation ExecutionProfile LatencyAwareness"
         " PercentileSpeculation Retry Speculation",
         "quoting": "quote_identifier quote_literal",

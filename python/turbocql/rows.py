@@ -71,7 +71,8 @@ class _Result(_core.Cursor, Generic[T]):
         To continue at that page, pass the paging state to `execute` as `paging_state`, with the
         same statement and values. This works in the same session, in another session and in another
         process. Servers trust the paging state, so users of a web site must not be able to change
-        it. Bytes that are not a paging state cause a `RequestError`.
+        it: see [`PagingTokens`][turbocql.paging.PagingTokens]. Bytes that are not a paging state
+        cause a `RequestError`.
         """
         return self._paging_state
 

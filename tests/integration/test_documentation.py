@@ -62,6 +62,7 @@ ENGINES = [f"examples/engines/with_{name}.py" for name in ("ray", "spark", "duck
 MODULES = [
     turbocql.codec,
     turbocql.config,
+    turbocql.paging,
     turbocql.protocol,
     turbocql.quoting,
     turbocql.security,

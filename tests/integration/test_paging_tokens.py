@@ -1,0 +1,62 @@
+"""Tests of signed paging tokens with statements and paging states of a server."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.faces import Face
+
+from turbocql import PagingTokens, errors
+
+TOKENS = PagingTokens(b"16 random bytes or more")
+SELECT = "SELECT ck FROM paged WHERE pk = ?"
+
+
+@pytest.fixture(scope="session")
+def cassandra_schema() -> str:
+    return "CREATE TABLE paged (pk int, ck int, PRIMARY KEY (pk, ck))"
+
+
+@pytest.mark.parametrize("kind", ["text", "prepared", "bound"])
+async def test_pages_of_a_web_site(
+    twin: Face, points: list[str], cassandra_keyspace: str, kind: str
+) -> None:
+    async with twin.connect(points, keyspace=cassandra_keyspace, page_size=10) as client:
+        prepared = await client.prepare(SELECT)
+        await client.execute_many(
+            "INSERT INTO paged (pk, ck) VALUES (1, ?)", [(ck,) for ck in range(35)]
+        )
+        statement = {"text": SELECT, "prepared": prepared, "bound": prepared.bind((1,))}[kind]
+        values = None if kind == "bound" else (1,)
+        token, seen, tokens = None, [], []
+        while True:
+            state = TOKENS.verify(token, statement, values)
+            rows = (await client.execute(statement, values, paging_state=state)).rows
+            seen += [row.ck for row in rows.page()]
+            token = TOKENS.sign(rows.paging_state, statement, values)
+            if token is None:
+                break
+            tokens.append(token)
+        assert seen == [*range(35)]
+        assert len(set(tokens)) == len(tokens) >= 3
+        other = prepared.bind((2,)) if kind == "bound" else statement
+        other_values = None if kind == "bound" else (2,)
+        with pytest.raises(errors.PagingTokenError, match="another statement, other values"):
+            TOKENS.verify(tokens[0], other, other_values)
+        if kind == "bound":
+            with pytest.raises(TypeError, match="has its values already"):
+                TOKENS.verify(tokens[0], statement, (1,))
+        if kind == "prepared":
+            with pytest.raises(errors.EncodeError):
+                TOKENS.verify(tokens[0], statement, ("one",))
+
+
+async def test_unset_and_null_are_different(
+    twin: Face, points: list[str], cassandra_keyspace: str
+) -> None:
+    async with twin.connect(points, keyspace=cassandra_keyspace) as client:
+        prepared = await client.prepare("SELECT ck FROM paged WHERE pk = ? AND ck = ?")
+        token = TOKENS.sign(b"state", prepared, (1, 0))
+        for values in ((1, None), (10, 0), (0, 1)):
+            with pytest.raises(errors.PagingTokenError):
+                TOKENS.verify(token, prepared, values)
+        assert TOKENS.verify(token, prepared, {"pk": 1, "ck": 0}) == b"state"
