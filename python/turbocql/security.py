@@ -149,10 +149,11 @@ class Tls:
         ):
             raise ConfigError("tls: names must be a sequence of host names")
         object.__setattr__(self, "names", tuple(self.names))
-        name = self.server_name
-        if not (name is None or name is False or (isinstance(name, str) and name)):
+        server_name: object = self.server_name
+        is_name = isinstance(server_name, str) and server_name != ""
+        if not (is_name or server_name is None or server_name is False):
             raise ConfigError(
-                f"tls: server_name must be a host name, or False for none, got {shown(name)}"
+                f"tls: server_name must be a host name, or False for none, got {shown(server_name)}"
             )
 
     def __repr__(self) -> str:

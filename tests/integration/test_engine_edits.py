@@ -247,7 +247,7 @@ class Forgetful(Liar):
 async def test_a_statement_that_the_server_does_not_keep_is_sent_as_a_query(
     twin: Face, cassandra: Cassandra, table: str
 ) -> None:
-    with Forgetful(cassandra.contact_points[0]) as server:
+    with (server := Forgetful(cassandra.contact_points[0])):
         async with twin.connect(server.contact_point) as client:
             insert = await client.prepare(f"INSERT INTO {table} (k, v) VALUES (:k, :v)")
             await client.execute(insert, {"k": 9001, "v": b"a"})

@@ -45,6 +45,7 @@ _PERMANENT_REASONS = (
     "invalid peer certificate",
     "authority that is not trusted",
     "received fatal alert",
+    "does not serve the host name",
     "it answers, but not in",
     "unsupported protocol version",
 )
