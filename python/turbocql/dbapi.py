@@ -1,14 +1,14 @@
 """The Python Database API 2.0 (PEP 249) over a synchronous session, for tools that require it.
 
-Your own programs can do more with [`turbocql.session`][turbocql.session]. `Connection.session`
-is the session of a connection.
+Your own programs can do more with [`turbocql.session`][turbocql.session]. A connection's session is
+its attribute `session`.
 
 CQL has no transactions: a write is durable when `execute` returns. CQL also does not count rows,
 so `Cursor.rowcount` is always -1.
 
-Every exception raised by this module is one of its classes. If it comes from an error of
-`turbocql.errors`, it is also an instance of that class. For example, a write that timed out is an
-`OperationalError` and an `errors.WriteTimeout`, with `may_have_applied` and all other attributes.
+Connections and cursors raise an error of `turbocql.errors` as an instance of its class and of a
+class of this module. For example, a write that timed out is an `errors.WriteTimeout` and an
+`OperationalError`, with `may_have_applied` and all other attributes.
 
 Threads may share the module and connections (`threadsafety` 2), but not cursors.
 
@@ -101,7 +101,10 @@ class Error(errors.Error):
 
 
 class InterfaceError(Error):
-    """Use of a closed connection or cursor, or of a result whose reading was interrupted."""
+    """Use of a closed connection or cursor, or of a result whose reading was interrupted.
+
+    `executemany` also raises it if the iterable of parameters raises an error such as `OSError`.
+    """
 
 
 class DatabaseError(Error):
@@ -109,7 +112,7 @@ class DatabaseError(Error):
 
 
 class DataError(DatabaseError):
-    """A value that does not fit its column, or a function or operation that failed on a value."""
+    """A value that cannot be encoded or decoded, or that a CQL function or operator failed on."""
 
 
 class OperationalError(DatabaseError):
@@ -129,7 +132,7 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """An operation that CQL does not support, such as `rollback`."""
+    """Raised by `Connection.rollback` only, because CQL has no transactions."""
 
 
 _CLASS_BY_ERROR: dict[type[errors.Error], type[Error]] = {
@@ -158,7 +161,7 @@ _CLASS_BY_ERROR: dict[type[errors.Error], type[Error]] = {
     errors.WriteTimeout: OperationalError,
     errors.ReadTimeout: OperationalError,
     errors.ReadFailure: OperationalError,
-    # The operators of CQL raise it too, for example for a division by zero.
+    # Cassandra reports failures of CQL operators with this error too, such as a division by zero.
     errors.FunctionFailure: DataError,
     errors.WriteFailure: OperationalError,
     errors.CdcWriteFailure: OperationalError,
@@ -233,7 +236,7 @@ def _reraise(error: errors.Error) -> NoReturn:
     try:
         raise converted.with_traceback(error.__traceback__)
     finally:
-        # The original error has no further information, so it is not shown as the cause.
+        # The raised error has all that the original error has, so the original is not its cause.
         converted.__cause__, converted.__context__ = error.__cause__, error.__context__
         converted.__suppress_context__ = error.__suppress_context__
 
@@ -335,8 +338,8 @@ class Connection:
     """A PEP 249 connection over a session.
 
     It is made by [`connect`][turbocql.dbapi.connect], or from a session that you have:
-    `Connection(session)`. It is thread-safe. The end of its `with` block closes the connection and
-    the session. The exceptions of this module are also attributes of the connection.
+    `Connection(session)`. It is thread-safe. The end of its `with` block closes the session. The
+    exceptions of this module are also attributes of the connection.
     """
 
     Warning = Warning
@@ -355,7 +358,7 @@ class Connection:
     def __init__(self, session: _session.Session) -> None:
         if not isinstance(session, _session.Session):
             got = type(session).__name__
-            raise ProgrammingError(f"a connection is around a turbocql.Session, got {got}")
+            raise ProgrammingError(f"Connection() takes a turbocql.Session, got {got}")
         self._session = session
 
     @property
@@ -366,7 +369,7 @@ class Connection:
     def cursor(self) -> Cursor:
         """Makes a new cursor.
 
-        Raises: `InterfaceError` after `close`, as do all other methods except `close`.
+        Raises: `InterfaceError` after `close`. So do all other methods except `close`.
         """
         self._check_open()
         return Cursor(self)
@@ -384,7 +387,10 @@ class Connection:
         raise NotSupportedError("CQL has no transactions: executed statements cannot be undone")
 
     def close(self) -> None:
-        """Closes the session and the connection's cursors. Closing twice is harmless."""
+        """Closes the session, so that cursors can no longer execute or fetch.
+
+        Closing twice is harmless.
+        """
         try:
             self._session.close()
         except errors.Error as error:
@@ -408,9 +414,10 @@ class Connection:
 
 
 class Cursor:
-    """Executes statements and returns the rows of the last one as tuples, page by page.
+    """Executes statements, and returns the rows of the last statement as tuples.
 
-    A cursor must not be used by two threads at once. The end of its `with` block closes it.
+    Pages are fetched as they are needed. A cursor must not be used by two threads at once. The end
+    of a cursor's `with` block closes the cursor.
     """
 
     __slots__ = ("_closed", "_connection", "_pages", "_rows", "_rows_of_failed_fetch", "arraysize")
@@ -435,9 +442,10 @@ class Cursor:
 
     @property
     def description(self) -> list[tuple[str, str, None, None, None, None, None]] | None:
-        """For each column its name, its type code and five `None`; `None` without a result.
+        """A tuple for each column of the result; `None` if there is no result.
 
-        The type code is the CQL type as text. It is equal to one of the module's type objects.
+        The tuple has the column's name, its type code, and five `None`. The type code is the CQL
+        type as text. It is equal to one of the module's type objects.
         """
         if self._rows is None or self._pages is None:
             return None
@@ -547,7 +555,7 @@ class Cursor:
     def fetchmany(self, size: int | None = None) -> list[Any]:
         """The next `size` rows (`arraysize` by default), or fewer at the end.
 
-        Raises: the same errors as `fetchone`.
+        Raises: the same errors as `fetchone`; `ProgrammingError` also for an invalid size.
         """
         if size is None:
             size = self.arraysize
@@ -630,16 +638,25 @@ def _markers(prepared: Prepared) -> list[str]:
 
 
 def _check_parameters(markers: list[str], parameters: object) -> None:
-    """Raises unless there is a value for each bind marker. A session allows missing values."""
+    """Raises unless the parameters are of an allowed kind, with a value for each bind marker.
+
+    A session allows missing values. Sequences and mappings must not have further values either.
+    Objects and named tuples may have further fields if their values are bound by name.
+    """
     if not isinstance(parameters, (tuple, list)):
         if isinstance(parameters, Mapping):
             missing = [name for name in markers if name not in parameters]
             unknown = [name for name in parameters if name not in markers]
             if missing or unknown:
-                problem = f"{missing[0]!r} is missing" if missing else f"{unknown[0]!r} is none"
-                marker_names = ", ".join(markers) or "none"
+                if not markers:
+                    raise ProgrammingError(f"the statement has no bind markers, got {unknown[0]!r}")
+                problem = (
+                    f"{missing[0]!r} is missing"
+                    if missing
+                    else f"{unknown[0]!r} is not one of them"
+                )
                 raise ProgrammingError(
-                    f"the statement's bind markers are {marker_names}; {problem}"
+                    f"the statement's bind markers are {', '.join(markers)}; {problem}"
                 )
             return
         if _has_fields(parameters):
@@ -661,7 +678,10 @@ def _check_parameters(markers: list[str], parameters: object) -> None:
 
 
 def _names(parameters: object) -> Sequence[str]:
-    """The field names of a named tuple; the column names if turbocql made its class."""
+    """The field names of a named tuple; nothing for other sequences.
+
+    If turbocql made the class of the named tuple, the names are those of the columns.
+    """
     name_and_columns = getattr(type(parameters), "_turbocql_made_of", None)
     names: Sequence[str] = (
         name_and_columns[1] if name_and_columns else getattr(type(parameters), "_fields", ())

@@ -329,7 +329,7 @@ def test_parameters_that_are_right(parameters: Any) -> None:
         (Named()[:1], "the statement has 2 bind markers, got 1 parameters"),
         ([1, 2, 3], "the statement has 2 bind markers, got 3 parameters"),
         ({"a": 1}, "the statement's bind markers are a, b; 'b' is missing"),
-        ({"a": 1, "b": 2, "c": 3}, "the statement's bind markers are a, b; 'c' is none"),
+        ({"a": 1, "b": 2, "c": 3}, "the statement's bind markers are a, b; 'c' is not one of them"),
         ("ab", f"{NO_PARAMETERS}, got str"),
         (b"ab", f"{NO_PARAMETERS}, got bytes"),
         ({1, 2}, f"{NO_PARAMETERS}, got set"),
@@ -347,7 +347,7 @@ def test_parameters_that_are_wrong(parameters: Any, message: str) -> None:
 def test_one_name_at_several_markers() -> None:
     dbapi._check_parameters(["a", "a"], {"a": 1})
     dbapi._check_parameters(["a", "a"], (1, 2))
-    with pytest.raises(dbapi.ProgrammingError, match="bind markers are none; 'a' is none"):
+    with pytest.raises(dbapi.ProgrammingError, match="the statement has no bind markers, got 'a'"):
         dbapi._check_parameters([], {"a": 1})
     with pytest.raises(dbapi.ProgrammingError, match="has 0 bind markers, got 3 parameters"):
         dbapi._check_parameters([], Named())
@@ -355,7 +355,7 @@ def test_one_name_at_several_markers() -> None:
 
 def test_a_connection_is_around_a_session() -> None:
     for nonsense in ("x", None, 5, turbocql.Session):
-        with pytest.raises(dbapi.ProgrammingError, match=r"around a turbocql\.Session, got"):
+        with pytest.raises(dbapi.ProgrammingError, match=r"takes a turbocql\.Session, got"):
             dbapi.Connection(nonsense)  # type: ignore[arg-type]
 
 
