@@ -28,17 +28,17 @@ __all__ = ["Types", "keyspaces_of", "names_of", "pairs_of", "typed_pairs_of", "v
 
 
 def pairs_of(options: Sequence[str], option: str = "--param") -> dict[str, str | None]:
-    """Options `name=value` by name; `name` alone is a null."""
+    """Values by name, from options `NAME=VALUE`. For `--param` only, `NAME` alone is a null."""
     values_by_name: dict[str, str | None] = {}
     for text in options:
         name, equals, value = text.partition("=")
         if not name or name in values_by_name or (not equals and option != "--param"):
-            reason = "is no pair: pass NAME=VALUE"
+            reason = "expected NAME=VALUE"
             if name in values_by_name:
-                reason = (
-                    f"is the second of {name!r}: name the markers of a statement, as in :a and :b"
-                )
-            raise click.UsageError(f"{option} {text!r} {reason}")
+                reason = f"the name {name!r} is given twice"
+                if option == "--param":
+                    reason += "; give the markers different names, such as :a and :b"
+            raise click.UsageError(f"{option} {text!r}: {reason}")
         values_by_name[name] = value if equals else None
     return values_by_name
 
@@ -67,7 +67,7 @@ class Types(Mapping[str, str]):
                 for udt in keyspace.types.values():
                     parts = (f"{quoted(key)} {kind}" for key, kind in udt.fields.items())
                     text = f"{quoted(name)}.{quoted(udt.name)}{{{', '.join(parts)}}}"
-                    # Types of markers are qualified; types of fields of other types are not.
+                    # The type of a marker names its keyspace; the type of a field does not.
                     self._definitions[f"{name}.{udt.name}"] = text
                     if name in self._keyspaces:
                         self._definitions[udt.name] = text
@@ -258,14 +258,14 @@ def _nested(cql_type: CqlType, value: Any) -> Any:
         return {_nested(parts[0], key): _nested(parts[1], element) for key, element in pairs}
     if kind == "udt":
         if not isinstance(value, dict):
-            raise ValueError("expected an object by field")
+            raise ValueError("expected a JSON object with field names as keys")
         types = dict(zip(cql_type.field_names, parts, strict=True))
         unknown = value.keys() - types.keys()
         if unknown:
             raise ValueError(f"there is no field {sorted(unknown)[0]!r}")
         return {name: _nested(types[name], element) for name, element in value.items()}
     if kind == "tuple" and isinstance(value, dict):
-        # Results of JSON show tuples as objects by position.
+        # In results as JSON lines, a tuple is an object with positions as keys.
         positions = [str(position) for position in range(len(parts))]
         if value.keys() - set(positions):
             raise ValueError(f"expected the positions {', '.join(positions)}")
