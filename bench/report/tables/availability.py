@@ -1,4 +1,4 @@
-"""Requests while a node fails: a table for each fault."""
+"""The tables of requests during which a node fails: one for each fault."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def availability_section(samples: list[Sample]) -> list[str]:
 _HEAD = [
     "driver",
     f"within {IN_TIME_S:g} s, all",
-    f"within {IN_TIME_S:g} s, {JUST_AFTER_S:g} s after the fault",
+    f"within {IN_TIME_S:g} s, in the first {JUST_AFTER_S:g} s after the fault",
     "errors",
     "lost connections",
     "slowest answer, s",
@@ -41,7 +41,7 @@ _HEAD = [
 
 
 def _cells(rounds: list[Sample]) -> list[str]:
-    """Returns one client's figures: medians of the rounds with their ranges, and sums of errors."""
+    """Returns one client's cells: medians of rounds with ranges, and total counts of errors."""
     errors: Counter[str] = Counter()
     for sample in rounds:
         errors.update(sample["errors"])
@@ -74,10 +74,15 @@ def _seconds(values: Iterable[float | None]) -> str:
 
 
 def availability_about(samples: list[Sample]) -> list[str]:
-    """Returns the number of lost writes, the versions, the machine, the days and the rounds."""
+    """Returns lines with the number of lost writes, and with the circumstances of the measurement.
+
+    These are the versions, interpreters, machines, days, rounds, and the load of the processors.
+    """
     lost = sum(sample["lost_writes"] for sample in samples)
     rounds = max(sample["round"] for sample in samples)
-    times = "One round" if rounds == 1 else f"{rounds} rounds, each with another node that fails"
+    times = (
+        "One round" if rounds == 1 else f"{rounds} rounds; the node that fails changes each time"
+    )
     busy = max(sample["busy"] for sample in samples)
     more = f"{times}. The machine's processors were at most {busy:.0%} busy."
     return [

@@ -1,4 +1,4 @@
-"""The figures of the engines that read a table: a row for each client."""
+"""The table of the benchmark of engines: a row for each client that reads the table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _row(name: str, samples: Sequence[Sample]) -> list[str]:
 
 
 def engines_section(samples: Sequence[Sample]) -> list[str]:
-    """Returns the table, the numbers of rows, tasks, ranges and rounds, and the versions."""
+    """Returns the table, then a paragraph with versions, machines, days, sizes and rounds."""
     if not samples:
         return []
     names = [name for name in CLIENTS if any(s["client"] == name for s in samples)]

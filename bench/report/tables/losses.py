@@ -1,4 +1,4 @@
-"""The section of figures in which rivals are better, outside and within the spread."""
+"""The section on losses: the figures in which a rival is better than turbocql."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["losses_section"]
 
 
 def losses_section(losses: Sequence[Loss], failures: Sequence[str]) -> list[str]:
-    """Returns a table of the losses outside the spread, and the cases that turbocql cannot run.
+    """Returns a table of the losses outside the spread, then the cases in which turbocql failed.
 
-    The losses within the spread are in a block that opens on a click.
+    The losses within the spread follow in a block that opens on a click.
     """
     outside = _table([loss for loss in losses if not loss.within])
     if failures:

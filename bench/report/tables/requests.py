@@ -21,7 +21,10 @@ __all__ = [
 
 
 def usual(endpoints: list[Endpoint]) -> list[Endpoint]:
-    """Returns the endpoints with 100 in flight, or else with the number that most clients have."""
+    """Returns, for each scenario and shape, the endpoints with one number in flight.
+
+    This number is 100 if an endpoint has it, or else the number that most of the endpoints have.
+    """
     flights: dict[tuple[str, str], Counter[int]] = {}
     for point in endpoints:
         flights.setdefault((point.scenario, point.shape), Counter())[point.in_flight] += 1
@@ -41,7 +44,7 @@ def find(points: list[Endpoint], scenario: str, shape: str, client: str) -> Endp
 
 
 def without_figure(samples: list[Sample]) -> list[str]:
-    """Lists the clients that have no figure in some scenario and shape, and the reasons."""
+    """Lists each scenario, shape and client without a figure, with the reason."""
     reasons = dict.fromkeys(
         f"- {sample['scenario']}, {sample['shape']}: {sample['client']}: {sample['note']}"
         for sample in samples
@@ -92,9 +95,10 @@ def _ratio(theirs: float | None, ours: float | None) -> str:
 def losses(endpoints: list[Endpoint]) -> list[Loss]:
     """Returns the figures in which a rival is better: processor time, latency or rate.
 
-    A shape in `COUNTERPARTS` is compared with its counterpart of turbocql, any other shape with
-    that shape of turbocql. The number in flight is the same. A client whose name begins with
-    turbocql's is turbocql with other settings, and not a rival.
+    Each endpoint of a rival is compared with turbocql's endpoint of the same scenario and number
+    in flight. A shape in `COUNTERPARTS` is compared with its counterpart, any other shape with the
+    same shape. The floor is not a rival. Clients whose names begin with "turbocql" are turbocql
+    with other settings, so they are no rivals either.
     """
     ours = {(p.scenario, p.shape, p.in_flight): p for p in endpoints if p.client == OURS}
     lost = []
@@ -130,7 +134,7 @@ def _lost(theirs: Endpoint, ours: Endpoint) -> list[Loss]:
 
 
 def in_flight_section(endpoints: list[Endpoint]) -> list[str]:
-    """Returns tables of the costs by the number in flight, where several numbers were measured."""
+    """Returns a table for each scenario and shape measured with several numbers in flight."""
     lines = []
     groups: dict[tuple[str, str], list[Endpoint]] = {}
     for point in endpoints:

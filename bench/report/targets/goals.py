@@ -26,7 +26,7 @@ FLOOR_FACTOR = 1.3
 
 @dataclass(frozen=True)
 class Target:
-    """What one case of the codec must reach, in microseconds."""
+    """The target of one case of the codec. Times are in microseconds."""
 
     stock_us: float | None
     """scylla-driver's time when the target was set; None if it was not measured then."""
@@ -56,7 +56,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer to whether a target was met, and in which ways or why not."""
+    """Whether a target was met. `how` has the figures, or says what was not measured."""
 
     met: bool
     how: str
@@ -175,13 +175,13 @@ def _beside_floor(ours_ns: float, floor_ns: float) -> str:
 
 @dataclass(frozen=True)
 class EndToEnd:
-    """The client processor time per request that one scenario must reach in one loop shape."""
+    """A target for the client's processor time per request, in one scenario and one shape."""
 
     scenario: str
     shape: str
     below: str = ""
-    """The client that must need more time in the same run and shape. Empty: the time,
-    the ratio to scylla-driver or the floor decides."""
+    """turbocql must need less time than this client in the same run and shape. If the text is
+    empty, the time, the ratio to scylla-driver or the floor decides."""
     about_us: float | None = None
     stock_us: float | None = None
     """scylla-driver's time when the target was set, in the best of `stock_shapes`."""
@@ -189,7 +189,8 @@ class EndToEnd:
     limit: str = ""
     """The reason why the target is missed, if it is known."""
     floor_shapes: tuple[str, ...] = ()
-    """The shapes of the floor; the lowest of their times counts. Empty: the target's own shape."""
+    """The shapes of the floor; the lowest of their times counts. If there are none, the floor is
+    measured in the target's own shape."""
     floor_client: str = "engine"
 
     @property
@@ -197,7 +198,7 @@ class EndToEnd:
         """The target in words."""
         about = "" if self.about_us is None else f"{self.about_us:g} us"
         if self.below:
-            note = f" (about {about} on the machine the target was set on)" if about else ""
+            note = f" (about {about} on the machine where the target was set)" if about else ""
             return f"below {self.below}{note}"
         if self.stock_us is not None and self.about_us is not None:
             about += f", or {self.stock_us / self.about_us:.3g}x as fast as scylla-driver"
@@ -210,7 +211,7 @@ class EndToEnd:
         stock_us: float | None,
         floor_us: float | None = None,
     ) -> Verdict:
-        """Judges by the medians of turbocql, the client `below`, scylla-driver and the floor."""
+        """Judges the target by medians: of turbocql, `below`, scylla-driver and the floor."""
         if self.below:
             if rival_us is None:
                 return Verdict(False, f"{self.below} was not measured", measured=False)
@@ -236,9 +237,10 @@ class EndToEnd:
 
 @dataclass(frozen=True)
 class Columns(EndToEnd):
-    """The client processor time per row that a case of columns must reach.
+    """A target for the client's processor time per row, in a case of columns.
 
-    The target is met if the time or the ratio is reached, and if the limit `floor_factor` is kept.
+    If `about_us` or `ratio` is set, at least one of them must be reached. If `floor_factor` is set,
+    the time must be at most this multiple of the floor.
     """
 
     ratio: float | None = None
@@ -267,7 +269,7 @@ class Columns(EndToEnd):
         stock_us: float | None,
         floor_us: float | None = None,
     ) -> Verdict:
-        """Judges by the medians of one run."""
+        """Judges the target by the medians of one run."""
         parts, held = [], []
         fast = self.about_us is not None and ours_us <= self.about_us
         if self.about_us is not None:
@@ -289,23 +291,24 @@ class Columns(EndToEnd):
 
 
 _WRITES = (
-    "The engine (scylla 1.9.0) writes through a buffer of 8 KiB, whose size cannot be set. So one "
-    "system call sends at most two frames of this scenario; acsylla sends all ready frames in one. "
-    "`perf stat` counted the system calls for 26,500 requests: turbocql made 13,818 `sendto`, the "
-    "engine called from Rust 11,922, and acsylla 2,525 `writev`. With the buffer of 64 KiB of "
-    "`edits/buffers.patch` the same engine from Rust needs 7.4 us instead of 9.1."
+    "The published crate scylla 1.9.0 writes through a buffer of 8 KiB, and has no setting for its "
+    "size. So one system call sends about two frames of this scenario; acsylla sends all ready "
+    "frames in one call. With this buffer, `perf stat` counted the system calls for 26,500 "
+    "requests: turbocql made 13,818 `sendto`, the engine called from Rust 11,922, and acsylla "
+    "2,525 `writev`. With the buffer of 64 KiB of `edits/buffers.patch`, the engine called from "
+    "Rust needs 7.4 us instead of 9.1."
 )
 
 _RECEIVED = (
-    "Receiving the pages already takes nearly all the time that this target allows. The floor "
-    "*raw* receives the pages and decodes nothing, and the allowed time is hardly longer. "
-    "scylla-driver's time fell to a third when each process began with two whole scans, and when "
-    "NumPy's threads of linear algebra, which spin after the import, were switched off."
+    "This target allows scylla-driver's time divided by the wanted ratio. The floor *raw*, which "
+    "receives the pages and decodes nothing, takes nearly all of this time. scylla-driver's time "
+    "fell to a third after two changes of the benchmark: each process begins with two whole scans, "
+    "and NumPy's threads for linear algebra, which spin after the import, are switched off."
 )
 _FRESH = (
-    "The vectors go into one new array of 61 MB. The kernel clears the array's pages first. "
-    "NumPy's `byteswap` into a new array alone takes 0.55 us a row (*byteswap*); added to the "
-    "floor, that is 1.6 times the floor. Huge pages lowered turbocql's time from 4.8 times the "
+    "The vectors go into one new array of 61 MB, whose memory the kernel clears first. NumPy's "
+    "`byteswap` into a new array alone takes 0.55 us a row (*byteswap*). The floor's time and this "
+    "time together are 1.6 times the floor. Without huge pages, turbocql's time was 4.8 times the "
     "floor."
 )
 
@@ -340,8 +343,8 @@ END_TO_END: list[EndToEnd] = [
     Columns("load_vector", "arrow", floor_factor=1.15, floor_shapes=("blobs", "ready")),
     Columns("load_mixed", "arrow", floor_factor=1.25, floor_shapes=("blobs", "ready")),
 ]
-"""Costs are per request; for a scan, a page or a load, per row. acsylla gets vectors as bytes that
-are already encoded.
+"""Times are per request; for a scan, a page or a load, they are per row. The benchmark passes
+vectors to acsylla as bytes that are already encoded.
 """
 
 ACCELERATOR: dict[str, float] = {
@@ -372,4 +375,4 @@ ACCELERATOR: dict[str, float] = {
     "insert_vector ndarray above insert_text, callbacks": 10,
     "insert_vector ndarray above insert_text, concurrent": 10,
 }
-"""The wanted ratio of plain to accelerated time, by case; for other cases it is 1."""
+"""The wanted ratio of plain to accelerated time, by case. For cases not listed here it is 1."""

@@ -1,7 +1,6 @@
-"""The server of the end-to-end benchmark: a Cassandra, its tables, and checks of their rows.
+"""The server of the end-to-end benchmark: a Cassandra node, its tables, and checks of their rows.
 
-Rows that a client has written are read back with the probe of `turbocql.testing`, which shares no
-code with any driver.
+The checks read rows with the probe of `turbocql.testing`. The probe shares no code with any driver.
 """
 
 from __future__ import annotations
@@ -29,7 +28,8 @@ _TABLES = [
     f"CREATE TABLE bench.vector_scanned (k int PRIMARY KEY, v vector<float, {data.DIMENSIONS}>)",
     f"CREATE TABLE bench.vector_loaded (k int PRIMARY KEY, v vector<float, {data.DIMENSIONS}>)",
     "CREATE TABLE bench.mixed_loaded (k bigint PRIMARY KEY, name text, ratio double, at timestamp)",
-    # The floors write the same cells to these tables, as bytes that are already encoded.
+    # The floors write to the next two tables. Their blobs are the encoded cells of the two tables
+    # above.
     "CREATE TABLE bench.vector_ready (k blob PRIMARY KEY, v blob)",
     "CREATE TABLE bench.mixed_ready (k blob PRIMARY KEY, name blob, ratio blob, at blob)",
     "CREATE TABLE bench.scanned (id int PRIMARY KEY, name text, ratio double, big bigint,"
@@ -44,9 +44,9 @@ class Wrong(Exception):
 
 
 class Server:
-    """One node with the tables. Tables that are only read from are filled and checked.
+    """One node with the tables. On entry, tables that are only read from are filled and checked.
 
-    The table of scanned vectors is filled only with `scans_vectors`.
+    The table `vector_scanned` is filled and checked only if `scans_vectors` is true.
     """
 
     def __init__(self, *, scans_vectors: bool = False) -> None:
@@ -79,7 +79,7 @@ class Server:
     def check_written(self, table: str, kind: str, count: int, salt: int) -> None:
         """Checks that a table has every row of a sample, with the values of this sample.
 
-        Raises: Wrong if not.
+        Raises: Wrong, if a row is missing or has other values.
         """
         self._expect_rows(table, kind, count, salt)
 
@@ -115,7 +115,7 @@ class Server:
             raise Wrong(f"{count} of {data.SCAN_ROWS} rows are in scanned")
 
     def _all(self, table: str, columns: str, key: str, at_a_time: int) -> Iterator[Any]:
-        """Yields all rows of a table in token order; each query reads `at_a_time` of them."""
+        """Yields all rows of a table in token order; each query reads at most `at_a_time`."""
         last = _LEAST_TOKEN
         while True:
             rows = self._probe.query(
