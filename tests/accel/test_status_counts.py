@@ -1,4 +1,4 @@
-"""Tests call counts in the accelerator's status: for simple statements, and in forked processes."""
+"""Tests the counts of calls in `accel.status()`, for simple statements and in forked processes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_function_for_parameters_of_the_programs_own_wins(owner: Any) -> None:
             accel.uninstall()
             assert owner.bind_params is mine
             assert "replaced by somebody" in str(accel.status())
-        # mock has restored the accelerator's function, which now calls the driver's.
+        # mock has put the accelerator's function back, which now calls the driver's function.
         assert owner.bind_params("%s", (1,), encoder.Encoder()) == "1"
     finally:
         owner.bind_params = own

@@ -59,7 +59,7 @@ class Tables:
             return total(sums_of_arrow(pa.record_batch(batch)) for batch in batches)
 
     def write_times(self, table: str) -> set[int]:
-        """Returns the write times of a table in the columns `bucket`, `name` and `emb`."""
+        """Returns the write times of the cells in three columns: `bucket`, `name` and `emb`."""
         times: set[int] = set()
         query = f"SELECT writetime(bucket), writetime(name), writetime(emb) FROM {table}"
         with turbocql.connect(config=self.config) as session:
@@ -70,7 +70,7 @@ class Tables:
 
 
 class Faults:
-    """Kills workers or nodes while workers are connected to the nodes."""
+    """Kills workers or nodes, and starts the killed nodes again."""
 
     def __init__(self, nodes: Cassandra) -> None:
         self._nodes = nodes
@@ -78,10 +78,10 @@ class Faults:
         self._killed: list[int] = []
 
     def of(self, victim: str, worker: str, after_s: float) -> Callable[[], None]:
-        """Returns a function that kills a node or the workers.
+        """Returns a function that kills a node, or all workers with connections to nodes.
 
-        Workers are processes with the text `worker` in their command lines. The function waits
-        until a worker has a connection to a node, and then for `after_s`.
+        Workers are processes whose command lines contain the text of `worker`. The function first
+        waits until a worker has a connection to a node, and then for `after_s` seconds.
         """
         assert victim in VICTIMS
 
@@ -115,7 +115,7 @@ class Faults:
             os.kill(victim, signal.SIGKILL)
 
     def _workers(self, worker: str) -> list[int]:
-        """Returns the processes with this text in their command lines and connections to nodes."""
+        """Returns the ids of the workers that have a connection to a node."""
         sockets, processes = self._sockets(), []
         for process in Path("/proc").glob("[0-9]*"):
             try:
@@ -142,7 +142,7 @@ class Faults:
 def during(fault: Callable[[], None], work: Callable[[], Result]) -> Result:
     """Runs `fault` in a thread while `work` runs, and returns the result of `work`.
 
-    Raises the error of `fault`, or AssertionError if the work ends before the fault.
+    Raises the error of `fault`, or AssertionError if `work` ends before `fault` has ended.
     """
     ended = threading.Event()
     failures: list[BaseException] = []

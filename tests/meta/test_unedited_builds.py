@@ -1,7 +1,7 @@
 """Checks builds without the edits of the engine's crates.
 
-Such a build is refused unless it is requested, and its wheel and import say that the edits are
-missing.
+Such a build is refused unless it is requested. The version of its wheel shows that the edits are
+missing, and importing the package warns.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ def test_a_build_without_edits_must_be_meant(
 
 
 def test_the_copies_have_what_the_engine_refers_to() -> None:
-    """The published crates do not define `EDITS`, so the engine does not compile with them."""
+    """An engine built with `edited_crates` refers to `EDITS`, which only the edited copies define.
+
+    So such an engine does not compile with the published crates.
+    """
     engine = (ROOT / "crates" / "engine" / "src" / "lib.rs").read_text()
     assert "pub const ENGINE_EDITS: &str = scylla::EDITS;" in engine
     names = sorted(path.stem for path in (ROOT / "edits").glob("*.patch"))
@@ -130,7 +133,8 @@ def test_the_metadata_of_a_wheel_says_so(scripts: ModuleType, tmp_path: Path) ->
 
 @pytest.mark.parametrize("edits", ["", "keepalive"])
 def test_the_import_of_a_build_without_edits_warns_once(edits: str) -> None:
-    # The package imports the core itself. A replaced `__import__` then changes the core.
+    # The package imports the core and then reads `ENGINE_EDITS`. So the program replaces
+    # `__import__` by a function that changes this string as soon as the core is imported.
     program = f"""
 import builtins, sys, warnings
 usual = builtins.__import__

@@ -8,7 +8,7 @@ __all__ = ["MODELS", "mapper_groups"]
 
 PACKAGE = "cassandra.cqlengine"
 MODELS = f"{PACKAGE}.models"
-"""`ObjectMapper` is applied only after this module is imported."""
+"""The module whose import `ObjectMapper` waits for."""
 
 REPLACED = (
     *("models.BaseModel.__init__", "models.BaseModel._set_persisted", "models.BaseModel.validate"),
@@ -25,8 +25,8 @@ REPLACED = (
 class ObjectMapper(Group):
     """Functions that create, validate and save instances of models. Queries use some of them too.
 
-    The group waits until `cassandra.cqlengine.models` is imported. It is applied only if turbocql
-    knows the source of each function that native code replaces or imitates.
+    The group waits until `cassandra.cqlengine.models` is imported. The group is applied only if
+    turbocql knows the source of each function that native code replaces or imitates.
     """
 
     part = "cqlengine"
@@ -34,7 +34,7 @@ class ObjectMapper(Group):
     names = tuple(f"cqlengine.{name}" for name in REPLACED)
 
     def patches(self, driver: Driver) -> list[Patch]:
-        # This module is imported only when the program uses the mapper.
+        # Only a program that uses the mapper needs `_mapper_patches`.
         from ._mapper_patches import mapper_patches
 
         return mapper_patches(driver, PACKAGE, REPLACED)

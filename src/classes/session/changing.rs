@@ -1,4 +1,4 @@
-//! Statements that change the schema or the keyspace.
+//! Recognizes statements that change the schema or the keyspace.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ impl SessionState {
 }
 
 /// A schema statement in flight. When it ends, with any outcome, the cache of prepared statements
-/// is emptied. The server assigns the same id to the same text, so nothing else would show that
-/// types have changed.
+/// is emptied. The server gives a text the same id before and after the change, so the id does not
+/// show that types have changed.
 pub struct SchemaChange(Arc<SessionState>);
 
 impl Drop for SchemaChange {

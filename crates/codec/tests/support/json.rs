@@ -93,8 +93,9 @@ fn fields_match(udt: &UdtType, parts: &[Option<Value>], object: &Map<String, Jso
         })
 }
 
-/// The JSON of a map's key. JSON's keys are strings, so a key that is not a string in JSON is a
-/// string that contains the key as JSON.
+/// The JSON value of a map's key. `name` is the key in the JSON object, where each key is a string.
+/// If the JSON of `key_type` is not a string, `name` contains the value as JSON text. The `match`
+/// has to list each such type that the tests use as a key.
 fn key_json(key_type: &CqlType, name: &str) -> Json {
     let string = Json::String(name.to_owned());
     match key_type.thawed() {
