@@ -11,11 +11,13 @@ turbocql_values::imports! {
     error,
     error_from_engine,
     error_in_batch,
+    notice_gevent,
     piece_thread,
     ready,
     release_held,
     start_notifying,
     trace,
+    wait_in_hub,
     wake_remaining,
     wake_tasks,
 }

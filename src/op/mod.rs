@@ -8,24 +8,27 @@
 pub mod awaiting;
 pub mod bridge;
 pub mod callbacks;
+pub mod execution;
+pub mod greenlets;
 pub mod ready;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use turbocql_codec::RowBuffer;
 use turbocql_engine::{
-    BulkOutcome, EngineError, PageSource, Permit, Prepared, Request, Response, Runtime, Sending,
-    Session, TaskHandle, Ticket, Trace,
+    BulkOutcome, EngineError, Permit, Prepared, Request, Response, Runtime, Sending, Session,
+    TaskHandle, Ticket, Trace,
 };
 
 use crate::error::{ended, interrupted};
 use crate::op::awaiting::OpAwait;
 use crate::op::bridge::LoopQueue;
+use crate::op::execution::Execution;
+use crate::op::greenlets::Sleeper;
 use crate::op::ready::Burst;
-use crate::options::{Options, or_default};
+use crate::options::or_default;
 use turbocql_values::ending::{self, Inside};
 
 /// A completion: the outcome of the engine's work for an operation.
@@ -83,6 +86,8 @@ struct Inner {
     /// no other strong reference to the task. The reference to the queue is weak: the event loop
     /// owns the queue, which is freed with the loop, or when the loop is closed.
     awaiting: Option<(Weak<LoopQueue>, Py<OpAwait>)>,
+    /// The greenlet that waits for the operation.
+    sleeper: Option<Sleeper>,
 }
 
 pub struct OpState {
@@ -91,48 +96,6 @@ pub struct OpState {
     /// Set if the operation executes a prepared statement.
     execution: OnceLock<Execution>,
     ticket: Ticket,
-}
-
-/// The parts of a session that an operation needs.
-pub trait Origin: Send + Sync {
-    fn engine(&self) -> &Session;
-
-    fn runtime(&self) -> &Runtime;
-}
-
-/// The execution of a prepared statement with a row of bind values.
-pub struct Execution {
-    pub session: Arc<dyn Origin>,
-    pub prepared: Arc<Prepared>,
-    pub row: Row,
-    pub options: Options,
-    /// When the call began. `None` if the call has neither waited nor prepared its statement.
-    pub began: Option<Instant>,
-}
-
-pub enum Row {
-    Own(RowBuffer),
-    Shared(Arc<RowBuffer>),
-}
-
-impl Row {
-    fn get(&self) -> &RowBuffer {
-        match self {
-            Row::Own(row) => row,
-            Row::Shared(row) => row,
-        }
-    }
-}
-
-impl Execution {
-    /// The statement and values with which the pages after the first are requested.
-    pub fn source(&self) -> PageSource {
-        let row = match &self.row {
-            Row::Own(row) => Arc::new(row.clone()),
-            Row::Shared(row) => row.clone(),
-        };
-        PageSource::Prepared(self.prepared.clone(), row)
-    }
 }
 
 impl Sending for OpState {
@@ -180,6 +143,7 @@ impl OpState {
                 task: None,
                 permit: None,
                 awaiting: None,
+                sleeper: None,
             }),
             arrived: Condvar::new(),
             execution: OnceLock::new(),
@@ -261,8 +225,12 @@ impl OpState {
         };
         inner.phase = Phase::Arrived(arrival);
         let queue = inner.awaiting.as_ref().map(|(queue, _)| queue.upgrade());
+        let sleeper = inner.sleeper.take();
         drop(inner);
         drop(permit);
+        if let Some(sleeper) = sleeper {
+            sleeper.wake();
+        }
         match queue {
             Some(Some(queue)) => return Some(queue),
             // The event loop is gone, and no task can receive the result.
@@ -281,14 +249,29 @@ impl OpState {
         inner.phase = Phase::Abandoned;
         let (task, step) = (inner.task.take(), inner.step.take());
         let (awaiting, permit) = (inner.awaiting.take(), inner.permit.take());
+        let sleeper = inner.sleeper.take();
         drop(inner);
         drop((awaiting, permit));
+        if let Some(sleeper) = sleeper {
+            sleeper.wake();
+        }
         if let Some(task) = task {
             task.abort();
         }
         self.ticket.cancel();
         // A step may own further work in flight, which it cancels when it is dropped.
         drop(step);
+    }
+
+    /// Makes the next completion end the wait of a greenlet. Returns false if there is already one
+    /// to handle.
+    fn wake_greenlet(&self, sleeper: Sleeper) -> bool {
+        let mut inner = self.lock();
+        let is_running = matches!(inner.phase, Phase::Running);
+        if is_running {
+            inner.sleeper = Some(sleeper);
+        }
+        is_running
     }
 
     /// Handles the completion that has arrived, if any. Returns true if the operation is finished
@@ -403,6 +386,9 @@ impl Op {
         loop {
             if self.0.advance(py) {
                 return self.0.outcome();
+            }
+            if greenlets::may_run() && greenlets::wait(py, &self.0)? {
+                continue;
             }
             py.detach(|| {
                 let inner = self.0.lock();

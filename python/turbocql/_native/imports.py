@@ -38,6 +38,7 @@ IMPORTS = {
     "ipv6_address": "ipaddress:IPv6Address",
     "is_stock": "turbocql._native.cassandra_types:is_stock",
     "mapping": "collections.abc:Mapping",
+    "notice_gevent": "turbocql._native.greenlets:notice_gevent",
     "number": "numbers:Number",
     "numpy_dtype": "numpy:dtype",
     "numpy_empty": "numpy:empty",
@@ -52,6 +53,7 @@ IMPORTS = {
     "trace": "turbocql.cluster:_trace",
     "unset": "turbocql.types:UNSET",
     "uuid": "uuid:UUID",
+    "wait_in_hub": "turbocql._native.greenlets:wait_in_hub",
     "wake_remaining": "turbocql._native.wake:wake_remaining",
     "wake_tasks": "turbocql._native.wake:wake_tasks",
 }

@@ -11,6 +11,7 @@ use crate::classes::session::connecting::ConnectOptions;
 use crate::classes::session::state::{Session, SessionState, Settings, out_of_turn};
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, Op, OpState, Step};
+use crate::python;
 use turbocql_values::plan::Choices;
 use turbocql_values::row::RowKind;
 
@@ -57,6 +58,7 @@ impl Step for ConnectStep {
 /// class of the result objects that users get.
 #[pyfunction]
 pub fn connect(config: &Bound<'_, PyDict>, rows_class: Py<PyAny>) -> PyResult<Op> {
+    python::notice_gevent(config.py())?.call0()?;
     let options: ConnectOptions<'_> = config.extract()?;
     let engine_config = options.parse(config.py())?;
     if options.prepared_cache_size == 0 {

@@ -10,7 +10,7 @@ use turbocql_engine::{EngineError, ErrorKind, Runtime};
 
 use crate::classes::statement::prepared::Prepared;
 use crate::error::raise_engine;
-use crate::op::Origin;
+use crate::op::execution::Origin;
 use turbocql_values::ending::Inside;
 use turbocql_values::error::{self, Direction};
 use turbocql_values::plan::Choices;
