@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     )
     from .quoting import quote_identifier, quote_literal
     from .rows import AsyncRows, Column, Rows
-    from .security import Authenticator, Secret, Tls
+    from .security import Authenticator, Credentials, Secret, Tls
     from .session import Session, connect
     from .statements import Batch, Bound, Prepared, Query
     from .tables import Split
@@ -91,6 +91,7 @@ __all__ = [
     "Config",
     "Consistency",
     "ConstantSpeculation",
+    "Credentials",
     "Date",
     "Diagnosis",
     "Difference",
@@ -174,7 +175,7 @@ _ORIGINS = {
         " PercentileSpeculation Retry Speculation",
         "quoting": "quote_identifier quote_literal",
         "rows": "AsyncRows Column Rows",
-        "security": "Authenticator Secret Tls",
+        "security": "Authenticator Credentials Secret Tls",
         "session": "Session connect",
         "statements": "Batch Bound Prepared Query",
         "tables": "Split",

@@ -36,8 +36,10 @@ from .policies import (
 )
 from .security import (
     Authenticator,
+    Credentials,
     Secret,
     Tls,
+    _check_credentials,
     _check_tls,
     _copied,
     _copied_deep,
@@ -45,6 +47,7 @@ from .security import (
     _init_without_frames,
     _is_path,
     _is_pickled_by_name,
+    _native_authenticator,
     _native_tls,
     _restore,
     _state,
@@ -86,6 +89,9 @@ class Config:
     """The user name, for servers that require one. It must be set together with `password`."""
     password: str | Secret[str] | None = field(default=None, repr=False)
     """The password. It is never shown: a `str` becomes a [`Secret`][turbocql.security.Secret]."""
+    credentials: Credentials | None = field(default=None, repr=False)
+    """A callable that returns the user and the password, for passwords that change while the
+    session is open: see [`Credentials`][turbocql.security.Credentials]."""
     authenticator: Callable[[str], Authenticator] | None = field(default=None, repr=False)
     """A callable that makes an authenticator, for servers that do not authenticate with a password:
     see [`Authenticator`][turbocql.security.Authenticator]."""
@@ -179,9 +185,9 @@ class Config:
     """Threads of the network engine. One is right for most programs."""
     pickle_secrets: bool = False
     """Whether a pickle of these settings contains their secrets, in clear text. The secrets are the
-    password, a private key that is not a file name, and an authenticator. An authenticator that can
-    be pickled by the name of a function or class alone is not a secret. If `pickle_secrets` is
-    false, settings with a secret cannot be pickled."""
+    password, a private key that is not a file name, an authenticator, and `credentials`. A callable
+    that can be pickled by the name of a function or class alone is not a secret. If
+    `pickle_secrets` is false, settings with a secret cannot be pickled."""
 
     def __post_init__(self) -> None:
         _wrap_secret(self, "password")
@@ -205,6 +211,13 @@ class Config:
             if self.user is not None:
                 raise ConfigError("set an authenticator, or user and password, not both")
             object.__setattr__(self, "authenticator", _hide_repr(self.authenticator))
+        if self.credentials is not None:
+            _check_credentials(self.credentials)
+            if self.user is not None or self.authenticator is not None:
+                raise ConfigError(
+                    "set credentials, or user and password, or an authenticator: one of the three"
+                )
+            object.__setattr__(self, "credentials", _hide_repr(self.credentials))
         _check_tls(self.tls)
         object.__setattr__(self, "consistency", _consistency("consistency", self.consistency))
         if self.consistency in _SERIAL:
@@ -315,6 +328,7 @@ class Config:
             "a password": self.password is not None,
             "a private key": tls is not None and not _is_path(tls.key),
             "an authenticator": not _is_pickled_by_name(self.authenticator),
+            "credentials": not _is_pickled_by_name(self.credentials),
         }
         secret_kinds = [kind for kind, is_held in secrets.items() if is_held]
         if secret_kinds and not self.pickle_secrets:
@@ -330,6 +344,7 @@ class Config:
             "password": password.reveal() if isinstance(password, Secret) else password,
             "tls": self.tls if tls is None else (type(tls), tls._pickled(secrets=True)),
             "authenticator": _unwrap_authenticator(self.authenticator),
+            "credentials": _unwrap_authenticator(self.credentials),
         }
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -345,6 +360,7 @@ class Config:
                 "password": Secret(password) if isinstance(password, str) else password,
                 "tls": tls,
                 "authenticator": _hide_repr(state.get("authenticator")),
+                "credentials": _hide_repr(state.get("credentials")),
             },
         )
 
@@ -428,7 +444,7 @@ class Config:
             "keyspace": self.keyspace,
             "user": self.user,
             "password": self.password,
-            "authenticator": _unwrap_authenticator(self.authenticator),
+            "authenticator": _native_authenticator(self.authenticator, self.credentials),
             "tls": _native_tls(self.tls),
             "profile": _profile_native(base),
             "profiles": [
@@ -474,6 +490,7 @@ class Settings(TypedDict, total=False):
     keyspace: str | None
     user: str | None
     password: str | Secret[str] | None
+    credentials: Credentials | None
     consistency: Consistency | str
     serial_consistency: Consistency | str | None
     timeout_s: float | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from ._checks import check_settings, holds_url, shown
 from ._core import Secret
 from .errors import ConfigError
 
-__all__ = ["Authenticator", "Secret", "Tls"]
+__all__ = ["Authenticator", "Credentials", "Secret", "Tls"]
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -283,6 +284,93 @@ class Authenticator(Protocol):
         """Is called when the server accepts the client. An exception fails the connection."""
 
 
+class Credentials(Protocol):
+    """A callable that returns the user and the password of a new connection.
+
+    `Config(credentials=...)` takes a function without parameters, or an object with such a
+    `__call__`. It is called for every new connection: when the session connects, when a connection
+    was lost, and when a node joins. So a password can change while the session is open. A
+    connection that is open stays open. The callable runs on threads of the driver, and may block:
+    the time counts as part of `connect_timeout_s`. Calls for several connections may run at the
+    same time. An exception fails the connection with an `AuthenticationError`, whose message has
+    that of the exception; the session tries again later.
+    """
+
+    def __call__(self) -> tuple[str, str | Secret[str]]:
+        """Returns the user and the password."""
+
+
+class _CredentialsConversation:
+    """The authentication of one connection by the user and the password of `Credentials`."""
+
+    __slots__ = ("_credentials",)
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
+    def first(self) -> bytes:
+        # Only the texts of these errors leave this thread: no frame with the password is kept.
+        try:
+            pair: Any = self._credentials()
+        except Exception as error:
+            raise ConfigError(f"credentials raised {type(error).__name__}: {error}") from None
+        fault = _pair_fault(pair)
+        if fault is not None:
+            raise ConfigError(f"credentials must return the user and the password: {fault}")
+        user, password = (_revealed(text) for text in pair)
+        return f"\0{user}\0{password}".encode()
+
+    def answer(self, challenge: bytes | None) -> bytes | None:
+        raise ConfigError("the server asks for more than a user and a password")
+
+    def accepted(self, token: bytes | None) -> None:
+        """The server has accepted the password. There is nothing to check."""
+
+
+def _revealed(text: Any) -> Any:
+    return text.reveal() if isinstance(text, Secret) else text
+
+
+def _pair_fault(pair: Any) -> str | None:
+    """What is wrong with the result of `Credentials`, without showing it; `None` for nothing."""
+    if inspect.iscoroutine(pair):
+        pair.close()
+        return "a coroutine was returned; expected a plain function, which may block"
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        return f"expected a tuple of two str, got {type(pair).__name__}"
+    for name, text in zip(("user", "password"), map(_revealed, pair), strict=True):
+        if not isinstance(text, str):
+            return f"the {name} must be a str, got {type(text).__name__}"
+        if not text or "\0" in text:
+            return f"the {name} must not be empty, and must not contain a null character"
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            return f"the {name} has characters that UTF-8 cannot encode"
+    return None
+
+
+def _check_credentials(credentials: object) -> None:
+    """Raises `ConfigError` unless `credentials` can be a `Credentials`."""
+    if not callable(credentials):
+        raise ConfigError(
+            "credentials must be a callable that returns the user and the password, got"
+            f" {type(credentials).__name__}"
+        )
+    functions = (credentials, getattr(credentials, "__call__", None))  # noqa: B004
+    if any(map(inspect.iscoroutinefunction, functions)):
+        raise ConfigError(
+            "credentials must be a plain function, not a coroutine function: it is called on a"
+            " thread, where it may block"
+        )
+
+
+def _native_authenticator(authenticator: Any, credentials: Any) -> Any:
+    """The authenticator for the native core, from the settings of these names."""
+    if credentials is None:
+        return _unwrap_authenticator(authenticator)
+    call = _unwrap_authenticator(credentials)
+    return lambda mechanism: _CredentialsConversation(call)
+
+
 class _HiddenRepr:
     """A callable whose `repr` shows nothing. The `repr` of a partial would show its arguments."""
 
@@ -295,7 +383,7 @@ class _HiddenRepr:
         return self.call(*args, **kwargs)
 
     def __repr__(self) -> str:
-        return "<authenticator>"
+        return "<not shown>"
 
     def __eq__(self, other: object) -> bool:
         return self.call == (other.call if isinstance(other, _HiddenRepr) else other)
@@ -310,7 +398,7 @@ class _HiddenRepr:
         return _HiddenRepr(copy.deepcopy(self.call, memo))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise ConfigError("an authenticator that may hold a secret is not pickled")
+        raise ConfigError("a callable that may hold a secret is not pickled")
 
 
 def _hide_repr(authenticator: Any) -> Any:

@@ -30,7 +30,7 @@ from turbocql import (
 from turbocql._config.convert import convert, fields_of
 from turbocql.errors import ConfigError
 
-NOT_TEXT = {"addresses", "authenticator", "balancing", "profiles", "speculation"}
+NOT_TEXT = {"addresses", "authenticator", "balancing", "credentials", "profiles", "speculation"}
 """The settings that text cannot express, because they are tables or Python objects."""
 
 
@@ -199,7 +199,8 @@ def test_unknown_names_are_answered_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("name", sorted(NOT_TEXT))
 def test_what_text_cannot_give(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    how = "use the program" if name == "authenticator" else "use a file or the program"
+    is_code = name in ("authenticator", "credentials")
+    how = "use the program" if is_code else "use a file or the program"
     said = refused(lambda: Config.from_url(f"cql://db1?{name}={SECRET}"))
     assert said == f"the URL: {name} cannot be given in a URL: {how}"
     monkeypatch.setenv(f"TURBOCQL_{name.upper()}", SECRET)
@@ -648,6 +649,7 @@ def test_every_field_can_be_given_everywhere() -> None:
             assert convert(name, about.annotation, text) == defaults[name]
     assert [name for name, about in fields_of(Config).items() if not about.shown] == [
         "password",
+        "credentials",
         "authenticator",
         "tls",
     ]

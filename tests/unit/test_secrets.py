@@ -248,6 +248,63 @@ def test_an_authenticator_that_keeps_a_password_does_not_show_it(authenticator: 
     assert "not pickled" in refused(lambda: pickle.dumps(config.authenticator))
 
 
+@dataclass
+class Vault:
+    """Credentials that keep the password in an attribute."""
+
+    password: str
+
+    def __call__(self) -> tuple[str, str]:
+        return "ann", self.password
+
+
+def logged_in() -> tuple[str, str]:
+    """Credentials of a module-level function."""
+    return "ann", SECRET
+
+
+async def awaited() -> tuple[str, str]:
+    return "ann", SECRET
+
+
+class AwaitedVault:
+    async def __call__(self) -> tuple[str, str]:
+        return "ann", SECRET
+
+
+@pytest.mark.parametrize("credentials", [Vault(SECRET), functools.partial(Vault(SECRET))])
+def test_credentials_do_not_show_a_password(credentials: Any) -> None:
+    config = Config(credentials=credentials)
+    assert SECRET in repr(credentials)
+    shown = f"{config}{vars(config)}{dataclasses.asdict(config)}{[config.credentials]}"
+    assert SECRET not in shown
+    assert config.credentials == credentials
+    assert dataclasses.replace(config) == config == copy.copy(config)
+    assert "a Config with credentials is not pickled" in refused(lambda: pickle.dumps(config))
+    # Functions of modules are pickled by name.
+    by_name = pickle.loads(pickle.dumps(Config(credentials=logged_in)))
+    assert by_name.credentials is logged_in
+    pickled = pickle.dumps(Config(credentials=Vault(SECRET), pickle_secrets=True))
+    restored = pickle.loads(pickled)
+    assert SECRET not in f"{vars(restored)}{dataclasses.asdict(restored)}"
+    assert restored.credentials() == ("ann", SECRET)
+
+
+@pytest.mark.parametrize("settings", [{"user": "a", "password": "b"}, {"authenticator": named}])
+def test_credentials_beside_other_settings(settings: Any) -> None:
+    assert "one of the three" in refused(lambda: Config(credentials=logged_in, **settings))
+
+
+@pytest.mark.parametrize("credentials", [awaited, AwaitedVault()])
+def test_credentials_are_plain_functions(credentials: Any) -> None:
+    assert "a plain function, not a coroutine" in refused(lambda: Config(credentials=credentials))
+
+
+def test_credentials_are_callable() -> None:
+    pair: Any = ("ann", SECRET)
+    assert "must be a callable" in refused(lambda: Config(credentials=pair))
+
+
 # Pickles
 
 
