@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from . import _core
 from ._cql.literals import literal
@@ -55,8 +55,8 @@ class PagingTokens:
     __slots__ = ("_keys",)
 
     def __init__(self, key: bytes | Secret[bytes] | Sequence[bytes | Secret[bytes]]) -> None:
-        is_one = isinstance(key, (bytes, bytearray, str, Secret)) or not isinstance(key, Iterable)
-        keys: list[Any] = [key] if is_one else list(key)
+        is_list = isinstance(key, (list, tuple))
+        keys: list[Any] = list(cast("Any", key)) if is_list else [key]
         if not keys:
             raise ConfigError("a key is needed: expected bytes, or a list of them")
         self._keys = [_secret_key(one_key) for one_key in keys]

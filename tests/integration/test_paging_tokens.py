@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.faces import Face
 
@@ -25,7 +27,8 @@ async def test_pages_of_a_web_site(
         await client.execute_many(
             "INSERT INTO paged (pk, ck) VALUES (1, ?)", [(ck,) for ck in range(35)]
         )
-        statement = {"text": SELECT, "prepared": prepared, "bound": prepared.bind((1,))}[kind]
+        statements: dict[str, Any] = {"text": SELECT, "prepared": prepared}
+        statement = statements.get(kind, prepared.bind((1,)))
         values = None if kind == "bound" else (1,)
         token, seen, tokens = None, [], []
         while True:

@@ -48,7 +48,7 @@ class Level(enum.IntEnum):
 class Sly(str):
     """A text that does not show its quotes to `replace`."""
 
-    def replace(self, *_: Any) -> str:  # type: ignore[override]
+    def replace(self, *_: Any) -> str:
         return "'; DROP TABLE t; --"
 
     def __str__(self) -> str:
