@@ -14,7 +14,7 @@ from typing import Any, AnyStr, Generic, Literal, NoReturn, SupportsIndex, TypeA
 from typing_extensions import Buffer, Unpack
 
 from ._options import BatchOptions, ExecuteOptions, StatementOptions
-from .policies import Consistency
+from .policies import Consistency, ConsistencyName, SerialConsistencyName
 from .rows import Column
 from .types import UnsetType
 
@@ -533,8 +533,8 @@ class QueryMessage:
         query: str,
         values: _Cells | Mapping[str, _GivenCell] | None = None,
         *,
-        consistency: Consistency | str = "ONE",
-        serial_consistency: Consistency | str | None = None,
+        consistency: Consistency | ConsistencyName = "ONE",
+        serial_consistency: Consistency | SerialConsistencyName | None = None,
         page_size: int | None = None,
         paging_state: Buffer | None = None,
         timestamp: int | None = None,
@@ -574,8 +574,8 @@ class ExecuteMessage:
         values: _Cells | Mapping[str, _GivenCell] | None = None,
         *,
         result_metadata_id: Buffer | None = None,
-        consistency: Consistency | str = "ONE",
-        serial_consistency: Consistency | str | None = None,
+        consistency: Consistency | ConsistencyName = "ONE",
+        serial_consistency: Consistency | SerialConsistencyName | None = None,
         page_size: int | None = None,
         paging_state: Buffer | None = None,
         timestamp: int | None = None,
@@ -616,8 +616,8 @@ class BatchMessage:
         statements: Iterable[str | Buffer | tuple[str | Buffer, _Cells]],
         *,
         kind: Literal["logged", "unlogged", "counter"] = "logged",
-        consistency: Consistency | str = "ONE",
-        serial_consistency: Consistency | str | None = None,
+        consistency: Consistency | ConsistencyName = "ONE",
+        serial_consistency: Consistency | SerialConsistencyName | None = None,
         timestamp: int | None = None,
         keyspace: str | None = None,
         now_in_seconds: int | None = None,

@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
     from .bulk import Progress
     from .config import RowsAs
-    from .policies import Consistency
+    from .policies import Consistency, ConsistencyName, SerialConsistencyName
     from .tables import Split
 
 
 class BatchOptions(TypedDict, total=False):
     """The options of a batch: see `Session.execute`."""
 
-    consistency: Consistency | str | None
-    serial_consistency: Consistency | str | None
+    consistency: Consistency | ConsistencyName | None
+    serial_consistency: Consistency | SerialConsistencyName | None
     timeout_s: float | None
     timestamp: int | None
     idempotent: bool | None
@@ -71,14 +71,14 @@ class LoadOptions(TypedDict, total=False):
     checkpoint: str | os.PathLike[str] | None
     resume: str | os.PathLike[str] | None
     progress: Callable[[Progress], object] | bool | None
-    consistency: Consistency | str | None
+    consistency: Consistency | ConsistencyName | None
     timeout_s: float | None
     idempotent: bool | None
     profile: str | None
 
 
-class ScanOptions(TypedDict, total=False):
-    """The options of a scan."""
+class ScanCallOptions(TypedDict, total=False):
+    """The options of a scan, except the form of its rows."""
 
     columns: Sequence[str] | None
     where: str | None
@@ -86,10 +86,15 @@ class ScanOptions(TypedDict, total=False):
     split: Split | None
     concurrency: int | None
     retry_for_s: float
-    consistency: Consistency | str | None
+    consistency: Consistency | ConsistencyName | None
     timeout_s: float | None
     page_size: int | None
     profile: str | None
+
+
+class ScanOptions(ScanCallOptions, total=False):
+    """The options of a scan."""
+
     rows: RowsAs | None
     row: Callable[..., Any] | None
 
@@ -108,7 +113,7 @@ class VerifyOptions(TypedDict, total=False):
     progress: Callable[[int], object] | None
     concurrency: int
     retry_for_s: float
-    consistency: Consistency | str | None
+    consistency: Consistency | ConsistencyName | None
     timeout_s: float | None
     profile: str | None
 
@@ -121,13 +126,13 @@ class UnloadOptions(TypedDict, total=False):
     values: Sequence[Any]
     split: Split | None
     format: Literal["parquet", "csv", "jsonl", "arrow"] | None
-    compression: str | None
+    compression: Literal["zstd", "snappy", "gzip", "lz4", "brotli", "none"] | None
     files: int
     limit: int | None
     overwrite: bool
     concurrency: int | None
     retry_for_s: float
-    consistency: Consistency | str | None
+    consistency: Consistency | ConsistencyName | None
     timeout_s: float | None
     page_size: int | None
     profile: str | None

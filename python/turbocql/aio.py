@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Coroutine, Generator, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TextIO, TypeVar, overload
 from uuid import UUID
 
 from . import _core
@@ -17,13 +17,13 @@ from ._diagnosis.collect import TIMEOUT_S, Diagnosis, steps
 from ._options import CallOptions, ExecuteOptions, StatementOptions
 from ._schema.read import Answer, Deadline, Row, SchemaReading
 from ._session.async_tables import AsyncTables
-from ._session.base import configure
+from ._session.base import R, configure
 from ._session.threads import for_threads, in_thread, sleep
 from ._transfer.load import rows_or_columns
 from .bulk import BulkReport
 from .config import Config, RowsAs
 from .errors import ConnectError, DecodeError, Error, InvalidQuery, RequestError, _no_session
-from .policies import Consistency
+from .policies import Consistency, ConsistencyName
 from .rows import AsyncRows
 from .schema import Schema
 from .statements import Batch, Prepared, Query, Statement, Values
@@ -31,7 +31,7 @@ from .statements import Batch, Prepared, Query, Statement, Values
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from .config import Settings
+    from .config import Settings, _SettingsBesideRows
 
 __all__ = ["AsyncSession", "connect"]
 __all__ += ["diagnose", "diagnosis"]  # async only
@@ -39,11 +39,13 @@ __all__ += ["diagnose", "diagnosis"]  # async only
 T = TypeVar("T")
 
 
-class AsyncSession(AsyncTables):
+class AsyncSession(AsyncTables[R]):
     """An open session with a cluster, made by [`connect`][turbocql.aio.connect].
 
     It may be used from several event loops. As an asynchronous context manager, it closes itself at
     the end of the block.
+
+    For type checkers, `R` is the type of its rows: `dict[str, Any]` after `connect(rows="dict")`.
     """
 
     __slots__ = ()
@@ -84,7 +86,18 @@ class AsyncSession(AsyncTables):
         statement: Statement | Batch,
         values: Values | None = None,
         *,
-        rows: RowsAs | None = None,
+        rows: None = None,
+        row: None = None,
+        **options: Unpack[CallOptions],
+    ) -> Coroutine[Any, Any, AsyncRows[R]]: ...
+
+    @overload
+    def execute(
+        self,
+        statement: Statement | Batch,
+        values: Values | None = None,
+        *,
+        rows: RowsAs,
         row: None = None,
         **options: Unpack[CallOptions],
     ) -> Coroutine[Any, Any, AsyncRows[Any]]: ...
@@ -149,7 +162,7 @@ class AsyncSession(AsyncTables):
         raise_failures: bool = True,
         results: bool = False,
         retry_for_s: float = 0.0,
-        consistency: Consistency | str | None = None,
+        consistency: Consistency | ConsistencyName | None = None,
         timeout_s: float | None = None,
         timestamp: int | None = None,
         idempotent: bool | None = None,
@@ -298,7 +311,7 @@ class AsyncSession(AsyncTables):
         await self.close()
 
 
-async def _open(config: Config) -> AsyncSession:
+async def _open(config: Config) -> AsyncSession[Any]:
     if config.wait_s == 0:
         return await _attempt(config, config.connect_timeout_s)
     # Imported here, because most programs do not wait.
@@ -316,7 +329,7 @@ async def _open(config: Config) -> AsyncSession:
         await sleep(pause_s)  # async only
 
 
-async def _attempt(config: Config, timeout_s: float) -> AsyncSession:
+async def _attempt(config: Config, timeout_s: float) -> AsyncSession[Any]:
     # Tracebacks keep this frame, so no variable has the native settings, which hold secrets.
     op = _core.connect(config._native(timeout_s), AsyncRows)
     try:
@@ -325,22 +338,22 @@ async def _attempt(config: Config, timeout_s: float) -> AsyncSession:
         raise _no_session(error) from error
 
 
-class _Connecting:  # async only
+class _Connecting(Generic[R]):  # async only
     """A session that is not open yet: to be awaited, or entered with `async with`."""
 
     __slots__ = ("_config", "_session")
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._session: AsyncSession | None = None
+        self._session: AsyncSession[R] | None = None
 
-    def _open(self) -> Coroutine[Any, Any, AsyncSession]:
+    def _open(self) -> Coroutine[Any, Any, AsyncSession[R]]:
         return _open(self._config)
 
-    def __await__(self) -> Generator[Any, Any, AsyncSession]:
+    def __await__(self) -> Generator[Any, Any, AsyncSession[R]]:
         return self._open().__await__()
 
-    async def __aenter__(self) -> AsyncSession:
+    async def __aenter__(self) -> AsyncSession[R]:
         self._session = await self._open()
         return self._session
 
@@ -354,12 +367,33 @@ class _Connecting:  # async only
             await self._session.close()
 
 
+@overload
+def connect(
+    contact_points: str | Sequence[str] | None = None,
+    *,
+    rows: Literal["dict"],
+    **settings: Unpack[_SettingsBesideRows],
+) -> _Connecting[dict[str, Any]]: ...
+@overload
+def connect(
+    contact_points: str | Sequence[str] | None = None,
+    *,
+    rows: Literal["tuple"],
+    **settings: Unpack[_SettingsBesideRows],
+) -> _Connecting[tuple[Any, ...]]: ...
+@overload
 def connect(
     contact_points: str | Sequence[str] | None = None,
     *,
     config: Config | None = None,
     **settings: Unpack[Settings],
-) -> _Connecting:
+) -> _Connecting[Any]: ...
+def connect(
+    contact_points: str | Sequence[str] | None = None,
+    *,
+    config: Config | None = None,
+    **settings: Unpack[Settings],
+) -> _Connecting[Any]:
     """Opens a session: `await` the result, or use it with `async with`.
 
     Settings are the fields of [`Config`][turbocql.config.Config], passed one by one or as a

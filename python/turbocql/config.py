@@ -26,8 +26,10 @@ from .policies import (
     _SERIAL,
     Balancing,
     Consistency,
+    ConsistencyName,
     ExecutionProfile,
     Retry,
+    SerialConsistencyName,
     Speculation,
     _check_retry,
     _check_speculation,
@@ -97,9 +99,9 @@ class Config:
     see [`Authenticator`][turbocql.security.Authenticator]."""
     tls: Tls | bool | None = None
     """The encryption of connections: `True` for `Tls()`; `None` or `False` for no encryption."""
-    consistency: Consistency | str = Consistency.LOCAL_QUORUM
+    consistency: Consistency | ConsistencyName = Consistency.LOCAL_QUORUM
     """The consistency of requests that set none."""
-    serial_consistency: Consistency | str | None = Consistency.LOCAL_SERIAL
+    serial_consistency: Consistency | SerialConsistencyName | None = Consistency.LOCAL_SERIAL
     """The consistency of the Paxos phase of lightweight transactions: `SERIAL` or `LOCAL_SERIAL`.
     It is sent with conditional statements, and with batches.
     """
@@ -481,18 +483,16 @@ class Config:
         }
 
 
-class Settings(TypedDict, total=False):
-    """All fields of [`Config`][turbocql.config.Config] except the contact points, as keyword
-    arguments.
-    """
+class _SettingsBesideRows(TypedDict, total=False):
+    """All fields of `Config` except the contact points and `rows`, as keyword arguments."""
 
     port: int
     keyspace: str | None
     user: str | None
     password: str | Secret[str] | None
     credentials: Credentials | None
-    consistency: Consistency | str
-    serial_consistency: Consistency | str | None
+    consistency: Consistency | ConsistencyName
+    serial_consistency: Consistency | SerialConsistencyName | None
     timeout_s: float | None
     authenticator: Callable[[str], Authenticator] | None
     tls: Tls | bool | None
@@ -504,7 +504,6 @@ class Settings(TypedDict, total=False):
     wait_s: float
     compression: Literal["lz4", "snappy"] | None
     page_size: int
-    rows: RowsAs
     timestamps: Literal["aware", "naive"]
     vectors: Literal["list", "numpy"]
     prepared_cache_size: int
@@ -527,6 +526,14 @@ class Settings(TypedDict, total=False):
     schema_agreement_timeout_s: float
     io_threads: int
     pickle_secrets: bool
+
+
+class Settings(_SettingsBesideRows, total=False):
+    """All fields of [`Config`][turbocql.config.Config] except the contact points, as keyword
+    arguments.
+    """
+
+    rows: RowsAs
 
 
 class _Overrides(Settings, total=False):

@@ -27,11 +27,13 @@ from .errors import ConfigError
 __all__ = [
     "Balancing",
     "Consistency",
+    "ConsistencyName",
     "ConstantSpeculation",
     "ExecutionProfile",
     "LatencyAwareness",
     "PercentileSpeculation",
     "Retry",
+    "SerialConsistencyName",
     "Speculation",
 ]
 
@@ -39,9 +41,9 @@ __all__ = [
 class Consistency(str, Enum):
     """How many replicas must answer before a request succeeds.
 
-    A parameter of this type also takes the name as a `str`. `SERIAL` and `LOCAL_SERIAL` are for the
-    Paxos phase of lightweight transactions, and for reads that must see the outcome of such
-    transactions.
+    A parameter of this type also takes the name as a `str`, in upper or lower case. `SERIAL` and
+    `LOCAL_SERIAL` are for the Paxos phase of lightweight transactions, and for reads that must see
+    the outcome of such transactions.
     """
 
     ANY = "ANY"
@@ -59,6 +61,19 @@ class Consistency(str, Enum):
     def __str__(self) -> str:
         return self.value
 
+
+SerialConsistencyName: TypeAlias = Literal["SERIAL", "LOCAL_SERIAL", "serial", "local_serial"]
+"""The name of a consistency of the Paxos phase of lightweight transactions."""
+
+# fmt: off
+ConsistencyName: TypeAlias = Literal[
+    "ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM", "LOCAL_ONE",
+    "any", "one", "two", "three", "quorum", "all", "local_quorum", "each_quorum", "local_one",
+    "SERIAL", "LOCAL_SERIAL", "serial", "local_serial",
+]
+# fmt: on
+"""The name of a consistency. Type checkers refuse other names. For a `str` from elsewhere, such as
+a file, use `Consistency(name.upper())`."""
 
 _SERIAL = (Consistency.SERIAL, Consistency.LOCAL_SERIAL)
 
@@ -225,8 +240,8 @@ class ExecutionProfile:
     A field that is `None` has the session's value. The options of a request win over its profile.
     """
 
-    consistency: Consistency | str | None = None
-    serial_consistency: Consistency | str | None = None
+    consistency: Consistency | ConsistencyName | None = None
+    serial_consistency: Consistency | SerialConsistencyName | None = None
     timeout_s: float | None = None
     """Seconds until a request times out; `math.inf` for no limit."""
     retry: Retry | None = None

@@ -16,13 +16,13 @@ from . import _core
 from ._checks import check_keyspace
 from ._options import CallOptions, ExecuteOptions, StatementOptions
 from ._schema.read import Answer, Deadline, Row, SchemaReading
-from ._session.base import configure
+from ._session.base import R, configure
 from ._session.tables import Tables
 from ._transfer.load import rows_or_columns
 from .bulk import BulkReport
 from .config import Config, RowsAs
 from .errors import ConnectError, DecodeError, InvalidQuery, RequestError, _no_session
-from .policies import Consistency
+from .policies import Consistency, ConsistencyName
 from .rows import Rows
 from .schema import Schema
 from .statements import Batch, Prepared, Query, Statement, Values
@@ -30,17 +30,19 @@ from .statements import Batch, Prepared, Query, Statement, Values
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from .config import Settings
+    from .config import Settings, _SettingsBesideRows
 
 __all__ = ["Session", "connect"]
 
 T = TypeVar("T")
 
 
-class Session(Tables):
+class Session(Tables[R]):
     """An open session with a cluster, made by [`connect`][turbocql.session.connect].
 
     It is thread-safe. As a context manager, it closes itself at the end of the block.
+
+    For type checkers, `R` is the type of its rows: `dict[str, Any]` after `connect(rows="dict")`.
     """
 
     __slots__ = ()
@@ -81,7 +83,18 @@ class Session(Tables):
         statement: Statement | Batch,
         values: Values | None = None,
         *,
-        rows: RowsAs | None = None,
+        rows: None = None,
+        row: None = None,
+        **options: Unpack[CallOptions],
+    ) -> Rows[R]: ...
+
+    @overload
+    def execute(
+        self,
+        statement: Statement | Batch,
+        values: Values | None = None,
+        *,
+        rows: RowsAs,
         row: None = None,
         **options: Unpack[CallOptions],
     ) -> Rows[Any]: ...
@@ -145,7 +158,7 @@ class Session(Tables):
         raise_failures: bool = True,
         results: bool = False,
         retry_for_s: float = 0.0,
-        consistency: Consistency | str | None = None,
+        consistency: Consistency | ConsistencyName | None = None,
         timeout_s: float | None = None,
         timestamp: int | None = None,
         idempotent: bool | None = None,
@@ -277,7 +290,7 @@ class Session(Tables):
         self.close()
 
 
-def _open(config: Config) -> Session:
+def _open(config: Config) -> Session[Any]:
     if config.wait_s == 0:
         return _attempt(config, config.connect_timeout_s)
     # Imported here, because most programs do not wait.
@@ -294,7 +307,7 @@ def _open(config: Config) -> Session:
         waiting.sleep(pause_s)
 
 
-def _attempt(config: Config, timeout_s: float) -> Session:
+def _attempt(config: Config, timeout_s: float) -> Session[Any]:
     # Tracebacks keep this frame, so no variable has the native settings, which hold secrets.
     op = _core.connect(config._native(timeout_s), Rows)
     try:
@@ -303,12 +316,33 @@ def _attempt(config: Config, timeout_s: float) -> Session:
         raise _no_session(error) from error
 
 
+@overload
+def connect(
+    contact_points: str | Sequence[str] | None = None,
+    *,
+    rows: Literal["dict"],
+    **settings: Unpack[_SettingsBesideRows],
+) -> Session[dict[str, Any]]: ...
+@overload
+def connect(
+    contact_points: str | Sequence[str] | None = None,
+    *,
+    rows: Literal["tuple"],
+    **settings: Unpack[_SettingsBesideRows],
+) -> Session[tuple[Any, ...]]: ...
+@overload
 def connect(
     contact_points: str | Sequence[str] | None = None,
     *,
     config: Config | None = None,
     **settings: Unpack[Settings],
-) -> Session:
+) -> Session[Any]: ...
+def connect(
+    contact_points: str | Sequence[str] | None = None,
+    *,
+    config: Config | None = None,
+    **settings: Unpack[Settings],
+) -> Session[Any]:
     """Opens a session.
 
     Settings are the fields of [`Config`][turbocql.config.Config], passed one by one or as a

@@ -65,7 +65,7 @@ class Batch:
 
     def __init__(
         self,
-        kind: BatchKind | str = "logged",
+        kind: BatchKind | Literal["LOGGED", "UNLOGGED", "COUNTER"] = "logged",
         **options: Unpack[BatchOptions],
     ) -> None:
         batch_kind = kind.lower() if isinstance(kind, str) else kind

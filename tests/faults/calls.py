@@ -26,6 +26,7 @@ from tests.faults.stored import (
 )
 
 from turbocql import Batch, errors
+from turbocql.statements import BatchKind
 
 __all__ = [
     "CONNECT_S",
@@ -258,7 +259,8 @@ def _read(worker: Worker) -> Op:
 
 
 def _batch(worker: Worker) -> Op:
-    kind = worker.chance.choice(("logged", "unlogged"))
+    kinds: tuple[BatchKind, ...] = ("logged", "unlogged")
+    kind = worker.chance.choice(kinds)
     batch, ids = Batch(kind), [worker.id() for _ in range(worker.chance.randrange(2, 6))]
     for number in ids:
         batch.add(worker.prepared["write"], _row(number))

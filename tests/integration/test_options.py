@@ -129,7 +129,7 @@ async def test_options_that_cannot_be(face: Face, points: list[str], keyspace: s
             with pytest.raises(error):
                 await client.execute(select, **wrong)
         with pytest.raises(errors.ConfigError):
-            Query(select, consistency="MOST")
+            Query(select, consistency="MOST")  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="unknown option 'colour'"):
             Query(select, colour="red")  # type: ignore[call-arg]
         plain = await client.prepare(select)

@@ -16,6 +16,7 @@ from tests.support.proxy import Tap
 from tests.support.tables import KEYSPACE, ROWS
 
 from turbocql import UNSET, Batch, Prepared, errors
+from turbocql.statements import BatchKind
 from turbocql.testing import Cassandra
 
 # Executing
@@ -181,7 +182,8 @@ async def test_batches(face: Face, points: list[str], keyspace: str, number: int
     first, second, third = number * 1000, number * 1000 + 1, number * 1000 + 2
     async with face.connect(points, keyspace=keyspace) as client:
         prepared = await client.prepare(insert)
-        for kind, w in (("logged", 1), ("unlogged", 2)):
+        kinds: dict[BatchKind, int] = {"logged": 1, "unlogged": 2}
+        for kind, w in kinds.items():
             batch = Batch(kind)
             batch.add(prepared, {"k": first, "v": kind, "w": w})
             batch.add(prepared.bind((second, kind, w)))

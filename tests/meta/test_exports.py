@@ -73,9 +73,11 @@ def test_the_package_has_all_that_users_need() -> None:
         # Only annotations need these names. Users import them from their modules.
         offered -= {
             "BatchKind",
+            "ConsistencyName",
             "NodeDiagnosis",
             "QuickPath",
             "RowsAs",
+            "SerialConsistencyName",
             "SessionDiagnosis",
             "Settings",
             "Statement",

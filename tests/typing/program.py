@@ -7,6 +7,7 @@ It can also be run: `python program.py host:port`. A type checker must infer the
 from __future__ import annotations
 
 import asyncio
+import datetime
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import turbocql
 import turbocql.aio
 import turbocql.dbapi
 from turbocql import (
+    AsyncRows,
     Balancing,
     Batch,
     Config,
@@ -25,12 +27,15 @@ from turbocql import (
     ConstantSpeculation,
     Error,
     ExecutionProfile,
+    PagingTokens,
     Query,
     Rows,
     Secret,
+    Session,
     Tls,
     errors,
 )
+from turbocql.aio import AsyncSession
 from turbocql.cluster import Metrics, Node, Replica, Trace
 from turbocql.schema import Schema, Table
 
@@ -155,6 +160,24 @@ def synchronous(config: Config) -> None:
         assert len(session.execute("SELECT id FROM users", page_size=50, paging_state=state).page())
         for row in first:
             assert row.id is not None
+        assert_type(session.execute(select, (1,), row=User).one_or_raise(), User)
+        assert session.execute("SELECT count(*) FROM users").scalar() > 0
+        tokens = PagingTokens(b"sixteen random bytes")
+        assert state is not None
+        token = tokens.sign(state, "SELECT id FROM users")
+        assert_type(token, str)
+        assert_type(tokens.verify(token, "SELECT id FROM users"), bytes)
+        assert_type(tokens.sign(first.paging_state, select, (1,)), str | None)
+
+        scanned = session.scan(f"{KEYSPACE}.users", columns=["id", "name"], row=User)
+        assert_type(scanned, Rows[User])
+        assert_type(session.scan("users", rows="tuple").all(), list[tuple[Any, ...]])
+        assert_type(session.scan("users", rows="dict"), Rows[dict[str, Any]])
+        assert_type(session.scan("users", columns=["id"]), Rows[Any])
+        for found in session.scan(
+            "users", columns=["id", "name"], consistency="local_one", row=Pair
+        ):
+            assert_type(found, Pair)
 
         condition = session.execute("UPDATE users SET name = 'x' WHERE id = 1 IF name = 'two'")
         assert_type(condition.applied, bool | None)
@@ -204,6 +227,10 @@ async def asynchronous(config: Config) -> None:
         assert_type(user, User | None)
         async for found in await session.execute("SELECT id, name FROM users", row=User):
             assert_type(found, User)
+        assert_type(await users.one_or_raise(), User)
+        scanned = await session.scan("users", columns=["id", "name"], row=User)
+        assert_type(scanned, AsyncRows[User])
+        assert_type(await session.scan("users", rows="dict"), AsyncRows[dict[str, Any]])
         counted = await session.execute_many(
             "SELECT name FROM users WHERE id = ?", [(1,), (2000,)], results=True
         )
@@ -211,6 +238,56 @@ async def asynchronous(config: Config) -> None:
         print([result.one().name for result in counted.results])
         assert_type(await session.schema(), Schema)
         await turbocql.aio.diagnosis(session)
+
+
+def rows_of_the_session(point: str) -> None:
+    """The form of a session's rows is in its type."""
+    select = "SELECT key FROM system.local"
+    with turbocql.connect(point, rows="dict", timeout_s=30) as session:
+        assert_type(session, Session[dict[str, Any]])
+        assert_type(session.execute(select), Rows[dict[str, Any]])
+        assert_type(session.execute(select).one_or_raise()["key"], Any)
+        assert_type(session.execute(select, rows="tuple"), Rows[tuple[Any, ...]])
+        assert_type(session.scan("system.local"), Rows[dict[str, Any]])
+        takes_any_session(session)
+    with turbocql.connect(point, rows="tuple") as tuples:
+        assert_type(tuples.execute(select).one(), tuple[Any, ...] | None)
+    with turbocql.connect(point, rows="named") as named:
+        assert_type(named, Session[Any])
+    with turbocql.connect(point) as plain:
+        assert_type(plain, Session[Any])
+        assert_type(plain.execute(select), Rows[Any])
+
+
+def takes_any_session(session: Session) -> None:
+    """`Session` alone is a session whose rows are `Any`."""
+    assert session.execute("SELECT key FROM system.local").one_or_raise() is not None
+
+
+async def rows_of_the_asynchronous_session(point: str) -> None:
+    """The form of a session's rows is in its type."""
+    select = "SELECT key FROM system.local"
+    async with turbocql.aio.connect(point, rows="dict") as session:
+        assert_type(session, AsyncSession[dict[str, Any]])
+        assert_type(await session.execute(select), AsyncRows[dict[str, Any]])
+    tuples = await turbocql.aio.connect(point, rows="tuple")
+    assert_type((await tuples.execute(select)).one(), tuple[Any, ...] | None)
+    await tuples.close()
+
+
+def credentials() -> tuple[str, Secret[str]]:
+    """Returns the user and the password of a new connection."""
+    return "ann", Secret("hunter2")
+
+
+def values_in_text() -> None:
+    """Writes names and values into CQL, and makes time UUIDs."""
+    assert_type(turbocql.quote_identifier("app", "users"), str)
+    assert_type(turbocql.quote_literal([1, None], "list<int>"), str)
+    moment = datetime.datetime(2026, 1, 31)
+    assert_type(turbocql.datetime_from_uuid(turbocql.uuid_from_time(moment)), datetime.datetime)
+    assert turbocql.min_uuid_from_time(moment) != turbocql.max_uuid_from_time(moment)
+    Config(credentials=credentials)
 
 
 def database_api(point: str) -> None:
@@ -229,6 +306,9 @@ def main(point: str) -> None:
     secrets(point)
     synchronous(config)
     asyncio.run(asynchronous(config))
+    rows_of_the_session(point)
+    asyncio.run(rows_of_the_asynchronous_session(point))
+    values_in_text()
     database_api(point)
 
 

@@ -16,7 +16,7 @@ from turbocql import Batch, Consistency, Query, errors
 
 
 @pytest.mark.parametrize("kind", ["logged", "UNLOGGED", "Counter"])
-def test_a_kind_in_any_case(kind: str) -> None:
+def test_a_kind_in_any_case(kind: Any) -> None:
     batch = Batch(kind)
     assert batch.kind == kind.lower()
     assert repr(batch) == f"<Batch {kind.lower()} of 0>"

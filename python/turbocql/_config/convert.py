@@ -176,9 +176,11 @@ def _read(name: str, annotation: Any, value: Any, may_show: bool) -> Any:
 
 def _read_union(name: str, members: Sequence[Any], value: Any, may_show: bool) -> Any:
     enums, lists = map(_is_enum, members), map(_is_list, members)
-    # In a union with an enum, `str` stands for the names of the enum's members. In a union with a
-    # list, `str` stands for a list of one item.
+    # In a union with an enum, `str` or a `Literal` stands for the names of the enum's members. In a
+    # union with a list, `str` stands for a list of one item.
     candidates = [candidate for candidate in members if candidate is not types.NoneType]
+    if any(enums):
+        candidates = [part for part in candidates if typing.get_origin(part) is not typing.Literal]
     if any(enums) or any(lists):
         candidates = [candidate for candidate in candidates if candidate is not str]
     may_be_any_text = str in candidates or any(map(_is_path, candidates))
@@ -339,6 +341,10 @@ def _expected(annotation: Any) -> str:
     if origin in (typing.Union, types.UnionType):
         # A secret is described by the text from which it is made.
         arguments = tuple(member for member in arguments if typing.get_origin(member) is not Secret)
+        if any(map(_is_enum, arguments)):
+            arguments = tuple(
+                member for member in arguments if typing.get_origin(member) is not typing.Literal
+            )
         by_text = any(map(_is_enum, arguments)) or any(map(_is_list, arguments))
         shown_members = [member for member in arguments if member is not str or not by_text]
         if str in shown_members:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from .._checks import check_int
 from .._cql.names import parse_table_name
-from .._options import ExecuteOptions, LoadOptions, ScanOptions, UnloadOptions, VerifyOptions
+from .._options import (
+    ExecuteOptions,
+    LoadOptions,
+    ScanCallOptions,
+    ScanOptions,
+    UnloadOptions,
+    VerifyOptions,
+)
 from .._transfer.load import QUERY, UDTS, Load
 from .._transfer.scan import (
     KEYSPACES,
@@ -28,18 +36,21 @@ from ..errors import InvalidQuery, RequestError
 from ..rows import AsyncRows
 from ..statements import Prepared, Values
 from ..tables import Split
-from .base import SessionBase
+from .base import R, SessionBase
 from .threads import for_threads, in_thread
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .. import _core
+    from ..config import RowsAs
 
 __all__ = ["AsyncTables"]
 
+T = TypeVar("T")
 
-class AsyncTables(SessionBase):
+
+class AsyncTables(SessionBase[R]):
     """The methods of a session that read and write whole tables."""
 
     __slots__ = ()
@@ -176,6 +187,58 @@ class AsyncTables(SessionBase):
     async def _partitioner(self, options: ExecuteOptions) -> tuple[str] | None:
         rows = await self._query(PARTITIONER, None, options)
         return rows[0] if rows else None
+
+    @overload
+    async def scan(
+        self,
+        table: str | None = None,
+        /,
+        *,
+        row: Callable[..., T],
+        **options: Unpack[ScanCallOptions],
+    ) -> AsyncRows[T]: ...
+
+    @overload
+    async def scan(
+        self,
+        table: str | None = None,
+        /,
+        *,
+        rows: Literal["tuple"],
+        **options: Unpack[ScanCallOptions],
+    ) -> AsyncRows[tuple[Any, ...]]: ...
+
+    @overload
+    async def scan(
+        self,
+        table: str | None = None,
+        /,
+        *,
+        rows: Literal["dict"],
+        **options: Unpack[ScanCallOptions],
+    ) -> AsyncRows[dict[str, Any]]: ...
+
+    @overload
+    async def scan(
+        self,
+        table: str | None = None,
+        /,
+        *,
+        rows: None = None,
+        row: None = None,
+        **options: Unpack[ScanCallOptions],
+    ) -> AsyncRows[R]: ...
+
+    @overload
+    async def scan(
+        self,
+        table: str | None = None,
+        /,
+        *,
+        rows: RowsAs,
+        row: None = None,
+        **options: Unpack[ScanCallOptions],
+    ) -> AsyncRows[Any]: ...
 
     async def scan(
         self, table: str | None = None, /, **options: Unpack[ScanOptions]

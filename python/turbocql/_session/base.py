@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
 from .. import _core
@@ -24,10 +24,18 @@ from ..security import _without_traceback_frames
 from ..statements import Bound, Prepared, Query, Values
 from ..tables import Split
 
-__all__ = ["SessionBase", "configure"]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    R = TypeVarWithDefault("R", default=Any)
+else:
+    # Before Python 3.13, a type variable with a default needs typing_extensions.
+    R = TypeVar("R")
+
+__all__ = ["R", "SessionBase", "configure"]
 
 
-class SessionBase:
+class SessionBase(Generic[R]):
     """The members that both kinds of session share. The methods `_start_...` start native
     operations: `Session` blocks until they end, and `AsyncSession` awaits them.
     """

@@ -4,12 +4,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from .._checks import check_int
 from .._cql.names import parse_table_name
-from .._options import ExecuteOptions, LoadOptions, ScanOptions, UnloadOptions, VerifyOptions
+from .._options import (
+    ExecuteOptions,
+    LoadOptions,
+    ScanCallOptions,
+    ScanOptions,
+    UnloadOptions,
+    VerifyOptions,
+)
 from .._transfer.load import QUERY, UDTS, Load
 from .._transfer.scan import (
     KEYSPACES,
@@ -29,17 +37,20 @@ from ..errors import InvalidQuery, RequestError
 from ..rows import Rows
 from ..statements import Prepared, Values
 from ..tables import Split
-from .base import SessionBase
+from .base import R, SessionBase
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .. import _core
+    from ..config import RowsAs
 
 __all__ = ["Tables"]
 
+T = TypeVar("T")
 
-class Tables(SessionBase):
+
+class Tables(SessionBase[R]):
     """The methods of a session that read and write whole tables."""
 
     __slots__ = ()
@@ -171,6 +182,58 @@ class Tables(SessionBase):
     def _partitioner(self, options: ExecuteOptions) -> tuple[str] | None:
         rows = self._query(PARTITIONER, None, options)
         return rows[0] if rows else None
+
+    @overload
+    def scan(
+        self,
+        table: str | None = None,
+        /,
+        *,
+        row: Callable[..., T],
+        **options: Unpack[ScanCallOptions],
+    ) -> Rows[T]: ...
+
+    @overload
+    def scan(
+        self,
+        table: str | None = None,
+        /,
+        *,
+        rows: Literal["tuple"],
+        **options: Unpack[ScanCallOptions],
+    ) -> Rows[tuple[Any, ...]]: ...
+
+    @overload
+    def scan(
+        self,
+        table: str | None = None,
+        /,
+        *,
+        rows: Literal["dict"],
+        **options: Unpack[ScanCallOptions],
+    ) -> Rows[dict[str, Any]]: ...
+
+    @overload
+    def scan(
+        self,
+        table: str | None = None,
+        /,
+        *,
+        rows: None = None,
+        row: None = None,
+        **options: Unpack[ScanCallOptions],
+    ) -> Rows[R]: ...
+
+    @overload
+    def scan(
+        self,
+        table: str | None = None,
+        /,
+        *,
+        rows: RowsAs,
+        row: None = None,
+        **options: Unpack[ScanCallOptions],
+    ) -> Rows[Any]: ...
 
     def scan(self, table: str | None = None, /, **options: Unpack[ScanOptions]) -> Rows[Any]:
         """Reads a whole table, or a part of it, by token ranges, several at a time.
