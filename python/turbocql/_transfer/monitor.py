@@ -220,6 +220,9 @@ def _tqdm(tqdm: Any) -> Callable[[Progress], None]:
         if progress.share is not None:
             bar.bar_format = "rows {percentage:3.0f}%|{bar}| {desc}"
             bar.n = round(100 * progress.share, 1)
+        elif progress.ended:
+            # In a notebook, a bar that is closed before its total is red, as after an error.
+            bar.n = bar.total
         bar.set_description_str(str(progress), refresh=False)
         bar.refresh()
         if progress.ended:
