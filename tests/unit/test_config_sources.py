@@ -359,11 +359,7 @@ def test_another_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        (
-            "TIMEOUT",
-            "5",
-            "variable TURBOCQL_TIMEOUT; did you mean TURBOCQL_TIMEOUT_S? Known are TURBOCQL_URL, ",
-        ),
+        ("TIMEOUT", "5", "TURBOCQL_TIMEOUT; did you mean TURBOCQL_TIMEOUT_S? Known are TURBOCQL_U"),
         ("timeout_s", "5", "unknown environment variable TURBOCQL_timeout_s"),
         ("HUNTER", "hunter2", "unknown environment variable TURBOCQL_HUNTER"),
         ("TIMEOUT_S", "", "TURBOCQL_TIMEOUT_S is empty"),
@@ -458,10 +454,7 @@ def test_a_file(write: Callable[[str], Path]) -> None:
         ("", "has no profile 'default'; there are none"),
         ("[production]\n[test]", "has no profile 'default'; there are production, test"),
         ("port = 1\n[default]", "port stands outside of any table"),
-        (
-            "[default]\ntimeout = 1",
-            "profile 'default': unknown setting timeout; did you mean timeout_s? Known are ",
-        ),
+        ("[default]\ntimeout = 1", "'default': unknown setting timeout; did you mean timeout_s? K"),
         ("[default]\nport = true", "profile 'default': port must be an int, got True"),
         ("[default]\nport = 1.0", "port must be an int, got 1.0"),
         ("[default]\nport = 2020-01-01", "port must be an int, got date (not shown)"),
@@ -478,12 +471,9 @@ def test_a_file(write: Callable[[str], Path]) -> None:
         ("[default]\n'cql://a:hunter2@b' = 1", "unknown setting (not shown); known are"),
         (
             "[default.balancing]\ndc = 1",
-            "profile 'default': unknown setting balancing.dc; did you mean datacenter? Known",
+            "setting balancing.dc; did you mean datacenter? Known are ",
         ),
-        (
-            "[default.tls]\nkeys = 1",
-            "profile 'default': unknown setting tls.keys; did you mean key? Known are ca, ",
-        ),
+        ("[default.tls]\nkeys = 1", "unknown setting tls.keys; did you mean key? Known are ca, "),
         (
             "[default.balancing.latency_awareness]\nscale = 1",
             "unknown setting balancing.latency_awareness.scale; did you mean scale_s?",
