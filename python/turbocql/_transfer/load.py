@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from .. import _core
 from .._checks import check_choice, check_flag, check_int, check_seconds, shown, with_nearest
+from .._columns.frames import check_collected
 from .._columns.pieces import Columns, columns_of, first_missing, refused
 from .._cql.names import parse_table_name, qualified, quoted
 from .._options import LoadOptions, StatementOptions
@@ -66,6 +67,7 @@ def rows_or_columns(rows: Any, columns: Any, on_thread: bool) -> Any:
             )
         if hasattr(rows, "__aiter__") and not hasattr(rows, "__iter__"):
             raise TypeError("rows of an asynchronous iterable need a session of turbocql.aio")
+        check_collected(rows)
         is_of_turbocql = type(rows).__module__.startswith("turbocql.")
         if hasattr(rows, "__arrow_c_stream__") and not is_of_turbocql:
             raise TypeError(
@@ -149,12 +151,22 @@ class Load:
         """
         if not is_files(data):
             self._files.check_unused()
-            input_columns = columns_of(data)
+            input_columns = columns_of(data, self._is_wanted)
             self._files.expect(None if input_columns is None else input_columns.rows)
             return input_columns
         types = {name: cql_type for name, _, cql_type in table}
         definitions = {udt[0]: _definition(*udt) for udt in udts}
         return self._files.open(data, types, definitions, self._rename)
+
+    def _is_written(self, name: str) -> bool:
+        """Whether a column of the data is written to a column of the table."""
+        if self._columns is None:
+            return name not in (self._ttl, self._timestamp)
+        return self._rename.get(name, name) in self._columns
+
+    def _is_wanted(self, name: str) -> bool:
+        """Whether a column of the data is written, or is the TTL or the write time of its row."""
+        return name in (self._ttl, self._timestamp) or self._is_written(name)
 
     def monitor(self) -> Monitor:
         """The monitor that runs beside the load."""
