@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from turbocql._files.lines import _decoder
+from turbocql._files.json_values import json_decoder
 from turbocql.cli._create_text import type_of_texts, type_of_values
 from turbocql.errors import ConfigError
 
@@ -85,7 +85,7 @@ def test_finer_times_are_times_for_loads_that_truncate() -> None:
     ],
 )
 def test_values_of_json(values: str, expected: str) -> None:
-    cells = _decoder(exact=True).decode(values)
+    cells = json_decoder(exact=True).decode(values)
     assert type_of_values(cells, "x", truncates=False) == expected
 
 
@@ -95,5 +95,5 @@ def test_values_of_json(values: str, expected: str) -> None:
 )
 def test_values_without_a_type_name_the_column(values: str) -> None:
     with pytest.raises(ConfigError, match=r'column "x".*--type "x=TYPE"'):
-        type_of_values(_decoder(exact=True).decode(values), "x", truncates=False)
+        type_of_values(json_decoder(exact=True).decode(values), "x", truncates=False)
     assert json.loads(values)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, BinaryIO
 
+from ..errors import EncodeError
 from .from_text import library
 from .int96 import exact_times, int96_columns
 from .reader import MAX_BATCH_BYTES, MAX_BATCH_ROWS, FileErrors, Reader, Skip, Unit, inner_fields
@@ -13,14 +15,70 @@ from .reader import MAX_BATCH_BYTES, MAX_BATCH_ROWS, FileErrors, Reader, Skip, U
 __all__ = ["ArrowFile", "ParquetFile"]
 
 
-def _validate(batch: Any) -> None:
-    """Checks lengths, offsets and UTF-8.
-
-    Raises: `pyarrow.ArrowInvalid` for a damaged batch.
-    """
-    for column in batch.columns:
+def _is_valid(column: Any) -> bool:
+    try:
         # A full validation refuses times outside a day, but servers store such times.
         column.validate(full="time64" not in str(column.type))
+    except library().ArrowInvalid:
+        return False
+    return True
+
+
+def _first_invalid_row(column: Any) -> int:
+    begin, count = 0, len(column)
+    while count > 1:
+        half = count // 2
+        if _is_valid(column.slice(begin, half)):
+            begin, count = begin + half, count - half
+        else:
+            count = half
+    return begin
+
+
+class _BinaryFile(Reader):
+    """A reader of a format that has types, and whose columns are read separately."""
+
+    _schema: Any = None
+
+    def schema(self) -> Any:
+        """The Arrow schema of the file."""
+        if self._schema is None:
+            self._schema = self._read_schema()
+        return self._schema
+
+    def wanted_schema(self) -> Any:
+        schema = self.schema()
+        names = filter(self.context.selection.is_wanted, schema.names)
+        fields = [schema.field(schema.names.index(name)) for name in names]
+        return library().schema(fields, schema.metadata)
+
+    @abstractmethod
+    def _read_schema(self) -> Any:
+        """The Arrow schema of the file."""
+
+    def names_to_read(self) -> list[str] | None:
+        """The wanted columns; `None` if all columns are read."""
+        names = list(self.schema().names)
+        wanted_names = list(filter(self.context.selection.is_wanted, names))
+        reads_all = self.context.reads_all or len(wanted_names) in (0, len(names))
+        return None if reads_all else wanted_names
+
+    def validate(self, batch: Any, first_row: int) -> None:
+        """Checks lengths, offsets, UTF-8 and ranges. `first_row` is the number in the file of the
+        first row of the batch.
+
+        Raises: `EncodeError`, with the column and the row, for a damaged batch.
+        """
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            try:
+                with FileErrors(self):
+                    column.validate(full="time64" not in str(column.type))
+            except EncodeError as error:
+                row = first_row + _first_invalid_row(column)
+                raise self.file_error(
+                    f'column "{name}", row {row} (the first is 0): expected valid data of Arrow:'
+                    f" {error.__cause__}"
+                ) from error
 
 
 def _has_union(arrow_type: Any) -> bool:
@@ -38,8 +96,10 @@ def _without_unions(batch: Any) -> Any:
     return batch
 
 
-class ParquetFile(Reader):
+class ParquetFile(_BinaryFile):
     """A Parquet file, read by row groups in batches. A row group that is skipped is not read."""
+
+    description = "a Parquet file"
 
     def _open(self, int96_unit: str | None = None) -> Any:
         library()
@@ -59,7 +119,7 @@ class ParquetFile(Reader):
     def names(self) -> list[str]:
         return self.checked_names(list(self.schema().names))
 
-    def schema(self) -> Any:
+    def _read_schema(self) -> Any:
         with self._open() as file, FileErrors(self):
             self.row_count = file.metadata.num_rows
             return file.schema_arrow
@@ -68,7 +128,10 @@ class ParquetFile(Reader):
         with ExitStack() as stack:
             file = stack.enter_context(self._open())
             with FileErrors(self):
+                names = self.names_to_read()
                 time_columns = int96_columns(file)
+                if names is not None:
+                    time_columns = [name for name in time_columns if name in names]
             coarse_file = stack.enter_context(self._open("ms")) if time_columns else None
             total_rows, rows_before = max(1, file.metadata.num_rows), 0
             size_on_disk = self.path.stat().st_size
@@ -82,21 +145,24 @@ class ParquetFile(Reader):
                     continue
                 rows_that_fit = MAX_BATCH_BYTES * group_rows // max(1, group_bytes)
                 max_rows = max(1, min(MAX_BATCH_ROWS, rows_that_fit))
-                batches = file.iter_batches(max_rows, row_groups=[group])
+                batches = file.iter_batches(max_rows, row_groups=[group], columns=names)
                 coarse_batches = coarse_file and coarse_file.iter_batches(
                     max_rows, row_groups=[group], columns=time_columns
                 )
                 remaining_rows = group_rows
                 while True:
-                    with FileErrors(self):
-                        batch = next(batches, None)
-                        if batch is None:
-                            break
-                        if coarse_batches is not None:
-                            batch = self._with_exact_int96(
-                                batch, next(coarse_batches), time_columns
-                            )
-                        _validate(batch)
+                    try:
+                        with FileErrors(self):
+                            batch = next(batches, None)
+                            if batch is not None and coarse_batches is not None:
+                                batch = self._with_exact_int96(
+                                    batch, next(coarse_batches), time_columns
+                                )
+                    except EncodeError as error:
+                        raise self._damage(file, group, rows_before, error) from error
+                    if batch is None:
+                        break
+                    self.validate(batch, rows_after - remaining_rows)
                     remaining_rows -= batch.num_rows
                     for count, part in self.split_batch(batch, first, skip):
                         yield count, part
@@ -107,6 +173,23 @@ class ParquetFile(Reader):
                     )
                 rows_before = rows_after
                 self.bytes_read = size_on_disk * rows_before // total_rows
+
+    def _damage(self, file: Any, group: int, first_row: int, error: EncodeError) -> EncodeError:
+        """The error for a row group that cannot be read, with the first damaged column."""
+        if error.__cause__ is None:
+            return error
+        last_row = first_row + file.metadata.row_group(group).num_rows - 1
+        for name in self.names_to_read() or self.schema().names:
+            try:
+                with FileErrors(self):
+                    for _ in file.iter_batches(row_groups=[group], columns=[name]):
+                        pass
+            except EncodeError as damage:
+                return self.file_error(
+                    f'column "{name}", rows {first_row} to {last_row} (the first row is 0): the'
+                    f" data is damaged: {damage.__cause__}"
+                )
+        return error
 
     def _with_exact_int96(self, batch: Any, coarse_batch: Any, names: list[str]) -> Any:
         """A batch with exact INT96 times. `coarse_batch` has its times in milliseconds."""
@@ -121,35 +204,56 @@ class ParquetFile(Reader):
         return batch
 
 
-class ArrowFile(Reader):
+class ArrowFile(_BinaryFile):
     """The batches of an Arrow IPC file or stream."""
 
-    def _open(self, file: BinaryIO) -> tuple[bool, Any]:
+    description = "an Arrow IPC file or stream"
+
+    def _open(self, file: BinaryIO, positions: list[int] | None = None) -> tuple[bool, Any]:
         pa = library()
         is_file = file.read(6) == b"ARROW1"
         file.seek(0)
         with FileErrors(self):
-            reader = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
-            return is_file, reader
+            options = pa.ipc.IpcReadOptions(included_fields=positions)
+            if is_file:
+                return True, pa.ipc.open_file(file, options=options)
+            return False, pa.ipc.open_stream(file, options=options)
 
     def names(self) -> list[str]:
         schema = self.schema()
-        for field in schema:
-            # A column that the table lacks is not loaded, so its type does not matter.
-            if _has_union(field.type) and self.context.type_of_column(field.name) is not None:
+        for position, name in enumerate(schema.names):
+            # A column that is not loaded may have any type.
+            if not self.context.selection.is_wanted(name):
+                continue
+            arrow_type = schema.field(position).type
+            if not _is_readable(arrow_type):
                 raise self.file_error(
-                    f'column "{field.name}": there is no CQL type for {field.type}, a union'
+                    f'column "{name}" has a type that pyarrow does not read, {arrow_type}: leave it'
+                    " out with columns="
+                )
+            if _has_union(arrow_type) and self.context.type_of_column(name) is not None:
+                raise self.file_error(
+                    f'column "{name}": there is no CQL type for {arrow_type}, a union'
                 )
         return self.checked_names(list(schema.names))
 
-    def schema(self) -> Any:
+    def _read_schema(self) -> Any:
         with open(self.path, "rb") as file:
             return self._open(file)[1].schema
 
+    def _positions_to_read(self) -> list[int] | None:
+        names = self.names_to_read()
+        schema = self.schema()
+        if names is None:
+            readable = [number for number, field in enumerate(schema) if _is_readable(field.type)]
+            return None if len(readable) == len(schema.names) else readable
+        return list(map(schema.names.index, names))
+
     def units(self, first: int, skip: Skip) -> Iterator[Unit]:
+        positions = self._positions_to_read()
         with open(self.path, "rb") as file:
-            is_file, reader = self._open(file)
-            number = 0
+            is_file, reader = self._open(file, positions)
+            number, first_of_file = 0, first
             while True:
                 with FileErrors(self):
                     if is_file:
@@ -166,8 +270,7 @@ class ArrowFile(Reader):
                     yield batch.num_rows, None
                     first += batch.num_rows
                     continue
-                with FileErrors(self):
-                    _validate(batch)
+                self.validate(batch, first - first_of_file)
                 for count, part in self.split_batch(batch, first, skip):
                     yield count, part
                     first += count
@@ -180,3 +283,16 @@ class ArrowFile(Reader):
         file.seek(max(0, file.tell() - 8))
         if file.read() != b"\xff\xff\xff\xff\0\0\0\0":
             raise self.file_error("the stream has no end: the file was cut off")
+
+
+def _is_readable(arrow_type: Any) -> bool:
+    """Whether pyarrow has classes for a type and its parts."""
+    pa = library()
+    parts = inner_fields(arrow_type)
+    if parts or pa.types.is_nested(arrow_type):
+        return all(_is_readable(part.type) for part in parts)
+    try:
+        pa.nulls(0, arrow_type)
+    except KeyError:
+        return False
+    return True

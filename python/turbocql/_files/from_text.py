@@ -19,30 +19,27 @@ Readers and writers convert column by column, also within nested values.
 
 from __future__ import annotations
 
-import datetime
-import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from .._core import CqlType
-from .._cql.durations import read_duration
 from ..errors import ConfigError
-from ..types import Time
+from .times import ZONE_PATTERN, days_of, duration_of, milliseconds_of, nanoseconds_of
 
 __all__ = [
     "INTEGERS",
     "UNREADABLE",
     "Number",
+    "expected_integer",
+    "expected_number",
     "from_texts",
-    "guessed",
     "has_kind",
+    "instants_of",
     "is_nested",
     "kind_of",
     "library",
     "names_of",
     "parsed",
-    "parts_of",
     "read_all",
     "thawed",
     "type_of",
@@ -67,14 +64,6 @@ _PATTERNS = {
 file."""
 _BLOBS = {"blob", "custom", "composite"}
 _UUID = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
-_ZONE_PATTERN = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
-_DATE_PATTERN = r"([+-]?)([0-9]{4,9})-([0-9]{2})-([0-9]{2})"
-_DATE = re.compile(_DATE_PATTERN)
-_CLOCK_PATTERN = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?"
-_INSTANT = re.compile(rf"{_DATE_PATTERN}[T ]{_CLOCK_PATTERN}{_ZONE_PATTERN}?")
-_NANOSECONDS = re.compile(r"(-?[0-9]{1,19})ns")
-_EPOCH = datetime.date(1970, 1, 1).toordinal()
-_DAY_NS = 86_400_000_000_000
 
 
 class Number(str):
@@ -187,13 +176,27 @@ def read_all(
         pass
     errors: dict[int, Exception] = {}
     _find_unreadable(read, cells, 0, errors)
-    for position, error in errors.items():
-        report(position, error)
+    try:
+        values = read(_without(cells, errors))
+    except UNREADABLE as error:
+        # Each remaining cell is readable alone, but all of them have no type in common.
+        all_cells = cells if isinstance(cells, list) else cells.to_pylist()
+        for position, cell in enumerate(all_cells):
+            if cell is not None:
+                errors.setdefault(position, error)
+        values = read(_without(cells, errors))
+    for position, cell_error in errors.items():
+        report(position, cell_error)
+    return values
+
+
+def _without(cells: Any, positions: Container[int]) -> Any:
+    """Cells in which those at some positions are null."""
     if isinstance(cells, list):
-        return read([None if position in errors else cell for position, cell in enumerate(cells)])
+        return [None if position in positions else cell for position, cell in enumerate(cells)]
     pa = library()
-    is_readable = pa.array([position not in errors for position in range(len(cells))])
-    return read(pa.compute.if_else(is_readable, cells, pa.scalar(None, cells.type)))
+    is_kept = pa.array([position not in positions for position in range(len(cells))])
+    return pa.compute.if_else(is_kept, cells, pa.scalar(None, cells.type))
 
 
 def _find_unreadable(
@@ -210,11 +213,39 @@ def _find_unreadable(
         _find_unreadable(read, cells[middle:], first_position + middle, errors)
 
 
+def expected_integer(kind: str) -> str:
+    """What an integer type takes, in words."""
+    bits = int(INTEGERS[kind].removeprefix("int"))
+    return f"a whole number from {-(2 ** (bits - 1))} to {2 ** (bits - 1) - 1} for {kind}"
+
+
+def expected_number(kind: str) -> str:
+    """What a floating-point type takes, in words."""
+    largest = "3.4e38" if kind == "float" else "1.8e308"
+    return f"a number from -{largest} to {largest} for {kind}"
+
+
 def from_texts(cql_type: CqlType, texts: Any) -> Any:
     """An Arrow column of the texts of a type that is not nested.
 
     Raises: `ValueError` if one of them is not a value of the type.
     """
+    pa, kind = library(), kind_of(cql_type)
+    try:
+        return _from_texts(cql_type, texts)
+    except (pa.ArrowException, OverflowError) as error:
+        words = {"boolean": "true or false", **dict.fromkeys(("date", "timestamp", "time"), kind)}
+        if kind in INTEGERS:
+            expected = expected_integer(kind)
+        elif kind in ("float", "double"):
+            expected = expected_number(kind)
+        else:
+            expected = words.get(kind, kind)
+            expected = f"a {expected} within its range" if expected == kind else expected
+        raise ValueError(f"expected {expected}") from error
+
+
+def _from_texts(cql_type: CqlType, texts: Any) -> Any:
     pa, kind = library(), kind_of(cql_type)
     pc = pa.compute
     if kind in _TEXTS:
@@ -224,7 +255,7 @@ def from_texts(cql_type: CqlType, texts: Any) -> Any:
     target = type_of(cql_type)
     if kind in INTEGERS:
         # Arrow also accepts hexadecimal digits, and refuses a plus sign.
-        _require_all_match(texts, r"^[-+]?[0-9]+$", "an integer")
+        _require_all_match(texts, r"^[-+]?[0-9]+$", expected_integer(kind))
         if pc.any(pc.starts_with(texts, "+")).as_py():
             texts = pc.replace_substring_regex(texts, r"^\+", "")
         return texts.cast(target)
@@ -235,7 +266,7 @@ def from_texts(cql_type: CqlType, texts: Any) -> Any:
             _require_all_match(
                 texts.filter(is_infinite),
                 "(?i)^[+-]?inf(inity)?$",
-                f"in the range of {kind}",
+                expected_number(kind),
             )
         return floats
     if kind in _BLOBS:
@@ -253,28 +284,12 @@ def from_texts(cql_type: CqlType, texts: Any) -> Any:
         try:
             return instants.cast(pa.timestamp("ns")).cast(pa.int64()).cast(target)
         except pa.ArrowInvalid:
-            return pa.array(_converted(texts, _nanoseconds), pa.int64()).cast(target)
+            return pa.array(_converted(texts, nanoseconds_of), pa.int64()).cast(target)
     if kind == "timestamp":
-        return _instants(texts)
+        return instants_of(texts)
     if kind == "duration":
-        return pa.array(_converted(texts, _duration), target)
+        return pa.array(_converted(texts, duration_of), target)
     return texts.cast(target)
-
-
-def guessed(texts: Any) -> Any:
-    """Texts of a column that the table lacks, converted to integers or timestamps if all texts fit.
-
-    Such a column may be the TTL or the write time of the rows.
-    """
-    pa = library()
-    try:
-        return texts.cast(pa.int64())
-    except UNREADABLE:
-        pass
-    try:
-        return _instants(texts)
-    except UNREADABLE:
-        return texts
 
 
 def _require_all_match(texts: Any, pattern: str, expected: str) -> None:
@@ -305,11 +320,14 @@ def _uuids(texts: Any) -> Any:
     return pa.ExtensionArray.from_storage(pa.uuid(), storage)
 
 
-def _instants(texts: Any) -> Any:
-    """Timestamps in milliseconds, or in the coarsest unit that holds all of them."""
+def instants_of(texts: Any) -> Any:
+    """Timestamps in milliseconds, or in the coarsest unit that holds all of them.
+
+    Raises: `ValueError` for a text that is no timestamp.
+    """
     pa = library()
     pc = pa.compute
-    has_zone = pc.match_substring_regex(texts, rf"[T ].*{_ZONE_PATTERN}$")
+    has_zone = pc.match_substring_regex(texts, rf"[T ].*{ZONE_PATTERN}$")
     if pc.all(has_zone).as_py() is False:
         # A time without a zone is in UTC.
         is_date = pc.match_substring_regex(texts, "^[+-]?[0-9]{4,9}-[0-9]{2}-[0-9]{2}$")
@@ -321,77 +339,3 @@ def _instants(texts: Any) -> Any:
         except pa.ArrowInvalid:
             continue
     return pa.array(_converted(texts, milliseconds_of), pa.int64()).cast(pa.timestamp("ms", "UTC"))
-
-
-def _days_since_1970(sign: str, year: str, month: str, day: str) -> int:
-    """The days since 1970 of a date in the proleptic Gregorian calendar."""
-    signed_year = -int(year) if sign == "-" else int(year)
-    # The calendar repeats after 400 years.
-    cycles, year_in_cycle = divmod(signed_year - 2000, 400)
-    ordinal = datetime.date(2000 + year_in_cycle, int(month), int(day)).toordinal()
-    return ordinal - _EPOCH + cycles * 146_097
-
-
-def days_of(text: str) -> int:
-    """The days since 1970 of a date, also outside the years 1 to 9999.
-
-    Raises: `ValueError` for other text.
-    """
-    match = _DATE.fullmatch(text)
-    if match is None:
-        raise ValueError("expected a date as YYYY-MM-DD")
-    return _days_since_1970(*match.groups())
-
-
-def _nanoseconds(text: str) -> int:
-    match = _NANOSECONDS.fullmatch(text)
-    if match is not None:
-        return int(match[1])
-    clock_match = re.fullmatch(_CLOCK_PATTERN, text)
-    if clock_match is None:
-        raise ValueError("expected a time as HH:MM:SS.nnnnnnnnn")
-    hour, minute, second, fraction = clock_match.groups()
-    nanosecond = int((fraction or "0").ljust(9, "0"))
-    return Time.of(int(hour), int(minute), int(second or 0), nanosecond).nanoseconds
-
-
-def milliseconds_of(text: str) -> int:
-    """The milliseconds since 1970 of a timestamp, also outside the years 1 to 9999.
-
-    Raises: `ValueError` for other text, or for a timestamp finer than a millisecond.
-    """
-    match = _INSTANT.fullmatch(text)
-    if match is None:
-        raise ValueError("expected a timestamp as YYYY-MM-DDTHH:MM:SS.mmmZ")
-    sign, year, month, day, hour, minute, second, fraction, zone, _ = match.groups()
-    nanosecond = int((fraction or "0").ljust(9, "0"))
-    time_of_day = Time.of(int(hour), int(minute), int(second or 0), nanosecond).nanoseconds
-    if zone is not None and zone != "Z":
-        digits = zone[1:].replace(":", "").ljust(4, "0")
-        if int(digits[2:]) > 59 or int(digits[:2]) > 23:
-            raise ValueError(f"no offset of a time zone: {zone}")
-        offset = (int(digits[:2]) * 60 + int(digits[2:])) * 60_000_000_000
-        time_of_day -= -offset if zone[0] == "-" else offset
-    nanoseconds = _days_since_1970(sign, year, month, day) * _DAY_NS + time_of_day
-    milliseconds, remainder = divmod(nanoseconds, 1_000_000)
-    if remainder:
-        raise ValueError("a time finer than a millisecond, beside one beyond 64 bits of its unit")
-    return milliseconds
-
-
-def _duration(text: str) -> dict[str, int]:
-    if text.startswith("{"):
-        parts: dict[str, int] = parts_of(json.loads(text))
-        return parts
-    duration = read_duration(text)
-    return {"months": duration.months, "days": duration.days, "nanoseconds": duration.nanoseconds}
-
-
-def parts_of(cell: Any) -> Any:
-    if isinstance(cell, str):
-        return _duration(cell)
-    if cell is not None and (
-        not isinstance(cell, dict) or set(cell) != {"months", "days", "nanoseconds"}
-    ):
-        raise ValueError("expected a duration as text or as months, days and nanoseconds")
-    return cell

@@ -9,18 +9,25 @@ from typing import Any
 from .._core import CqlType
 from .from_text import (
     INTEGERS,
-    UNREADABLE,
     Number,
+    expected_integer,
+    expected_number,
     from_texts,
-    guessed,
+    has_kind,
     library,
     names_of,
-    parts_of,
     thawed,
     type_of,
 )
+from .times import duration_parts_of
 
-__all__ = ["column_of", "guessed_of", "reject_duplicate_keys"]
+__all__ = [
+    "column_of",
+    "json_decoder",
+    "needs_exact_numbers",
+    "reject_duplicate_keys",
+    "shown_type",
+]
 
 
 def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -34,6 +41,28 @@ def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         duplicate = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"an object has two values for {duplicate!r}")
     return value_by_name
+
+
+def _parse_int(digits: str) -> int | str:
+    # Python refuses to convert more than 4,300 digits.
+    return int(digits) if len(digits) < 4000 else Number(digits)
+
+
+def needs_exact_numbers(types: Sequence[CqlType | None]) -> bool:
+    """Whether a type contains `decimal` or `varint`, whose values need all digits of a number."""
+    kinds = {"decimal", "varint"}
+    return any(cql_type is not None and has_kind(cql_type, kinds) for cql_type in types)
+
+
+def json_decoder(*, exact: bool) -> json.JSONDecoder:
+    """A decoder of JSON. If `exact` is true, it keeps all digits of numbers."""
+    return json.JSONDecoder(
+        parse_float=Number if exact else None,
+        parse_int=_parse_int,
+        # NaN, Infinity and -Infinity without quotes are read like these words in quotes.
+        parse_constant=str,
+        object_pairs_hook=reject_duplicate_keys,
+    )
 
 
 def column_of(cql_type: CqlType, cells: Sequence[Any]) -> Any:
@@ -65,13 +94,15 @@ def _scalars(cql_type: CqlType, cells: Sequence[Any]) -> Any:
         try:
             return pa.array(cells, type_of(cql_type))
         except (OverflowError, pa.ArrowInvalid):
-            raise ValueError(f"expected a whole number in the range of {kind}") from None
+            raise ValueError(f"expected {expected_integer(kind)}") from None
     if kind == "duration" and dict in classes:
-        cells = [parts_of(cell) for cell in cells]
+        cells = [duration_parts_of(cell) for cell in cells]
         return pa.array(cells, type_of(cql_type))
     if kind == "timestamp" and int in classes:
         if classes != {int}:
             raise ValueError("timestamps as text and as numbers cannot be mixed")
+        if any(cell is not None and not -(2**63) <= cell < 2**63 for cell in cells):
+            raise ValueError("expected milliseconds since 1970 of 64 bits, or a timestamp as text")
         return pa.array(cells, pa.int64()).cast(type_of(cql_type))
     allowed_classes: set[type] = {str}
     if kind in ("varint", "decimal", "float", "double", *INTEGERS):
@@ -79,21 +110,32 @@ def _scalars(cql_type: CqlType, cells: Sequence[Any]) -> Any:
     refused_classes = classes - allowed_classes
     if refused_classes:
         raise ValueError(
-            f"expected {_expected_form(kind)}, got {_shown_type(refused_classes.pop())}"
+            f"expected {_expected_form(kind)}, got {shown_type(refused_classes.pop())}"
         )
     if classes != {str}:
         cells = [cell if cell is None or isinstance(cell, str) else repr(cell) for cell in cells]
-    return from_texts(cql_type, pa.array(cells, pa.string()))
+    return from_texts(cql_type, _texts(cells))
+
+
+def _texts(cells: Sequence[Any]) -> Any:
+    try:
+        return library().array(cells, library().string())
+    except UnicodeError as error:
+        raise ValueError(
+            "expected Unicode text, got one with half of a surrogate pair, which UTF-8 cannot"
+            " encode"
+        ) from error
 
 
 def _expected_form(kind: str) -> str:
-    words = {"boolean": "true or false"}
+    words = {"boolean": "true or false", "text": "text", "ascii": "text of ASCII characters"}
     words |= dict.fromkeys((*INTEGERS, "varint"), f"a whole number for {kind}")
     is_number = kind in INTEGERS or kind in ("varint", "decimal", "float", "double")
     return words.get(kind, f"a number for {kind}" if is_number else f"{kind} as text")
 
 
-def _shown_type(cls: type) -> str:
+def shown_type(cls: type) -> str:
+    """The name of the JSON values that a class is for."""
     names = {dict: "an object", list: "an array", bool: "a boolean", str: "text"}
     return names.get(cls, "a number with a point or an exponent" if cls is float else "a number")
 
@@ -102,10 +144,13 @@ def _floats(kind: str, cells: Sequence[Any]) -> Any:
     pa = library()
     pc = pa.compute
     # Python rounds an int to a double once. Arrow would refuse large ints.
-    doubles = pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
+    try:
+        doubles = pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
+    except OverflowError:
+        raise ValueError(f"expected {expected_number(kind)}") from None
     floats = doubles.cast(pa.float32()) if kind == "float" else doubles
     if pc.any(pc.is_inf(floats)).as_py():
-        raise ValueError(f"expected a number in the range of {kind}")
+        raise ValueError(f"expected {expected_number(kind)}")
     return floats
 
 
@@ -131,7 +176,7 @@ def _lists(cql_type: CqlType, cells: Sequence[Any]) -> Any:
 
 def _check_class(cells: Iterable[Any], cls: type, expected: str) -> None:
     for other_class in set(map(type, cells)) - {type(None), cls}:
-        raise ValueError(f"expected {expected}, got {_shown_type(other_class)}")
+        raise ValueError(f"expected {expected}, got {shown_type(other_class)}")
 
 
 def _offsets(cells: Sequence[Any]) -> Any:
@@ -172,7 +217,9 @@ def _structs(cql_type: CqlType, cells: Sequence[Any]) -> Any:
             objects.append(dict(zip(names, cell, strict=False)))
             continue
         if cell is not None and not isinstance(cell, dict):
-            raise ValueError(f"expected an object with the fields {', '.join(names)}")
+            is_tuple = cql_type.kind == "tuple"
+            array = f"an array of at most {len(names)} values, or " if is_tuple else ""
+            raise ValueError(f"expected {array}an object with the fields {', '.join(names)}")
         for name in cell or ():
             if name not in names:
                 raise ValueError(f"{cql_type} has no field {name!r}; it has {', '.join(names)}")
@@ -185,17 +232,3 @@ def _structs(cql_type: CqlType, cells: Sequence[Any]) -> Any:
     mask = pa.array([cell is None for cell in objects], pa.bool_())
     fields = [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)]
     return pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
-
-
-def guessed_of(cells: Sequence[Any]) -> Any:
-    """Values of JSON of a column that the table lacks, in an Arrow type that holds all of them."""
-    pa = library()
-    classes = set(map(type, cells)) - {type(None)}
-    if classes == {str}:
-        return guessed(pa.array(cells, pa.string()))
-    try:
-        if classes <= {int} or classes <= {bool} or classes <= {int, float}:
-            return pa.array(cells)
-    except UNREADABLE:
-        pass
-    return pa.array([None if cell is None else json.dumps(cell) for cell in cells], pa.string())

@@ -5,17 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from .._core import CqlType
 from ..errors import ConfigError, EncodeError
-from .from_text import Number, from_texts, guessed, has_kind, is_nested, library, read_all
-from .json_values import column_of, guessed_of, reject_duplicate_keys
+from .from_text import from_texts, is_nested, library, read_all
+from .json_values import column_of, json_decoder, needs_exact_numbers
 from .literals import parse_nested_cell
 from .number_lists import numbers_of
 from .quotes import CheckedQuotes, unescaped
 from .reader import MAX_BATCH_ROWS, FileErrors, OnUnreadable, Reader, Skip, Unit
+from .reasons import NOT_UTF_8, csv_reason, json_reason, shown, utf_8_reason
+from .untyped import guessed_of, untyped, write_times, write_times_of
 
 __all__ = ["CsvFile", "JsonLines"]
 
@@ -27,37 +31,13 @@ _MAX_BLOCK = 1 << 30
 """The largest size of a block in bytes, and so of a row of CSV."""
 
 
-def _parse_int(digits: str) -> int | str:
-    return int(digits) if len(digits) < 4000 else Number(digits)
-
-
-def _needs_exact_numbers(types: Sequence[CqlType | None]) -> bool:
-    """Whether a type contains `decimal` or `varint`, whose values need all digits of a number."""
-    kinds = {"decimal", "varint"}
-    return any(cql_type is not None and has_kind(cql_type, kinds) for cql_type in types)
-
-
-def _decoder(*, exact: bool) -> json.JSONDecoder:
-    """A decoder of JSON. If `exact` is true, it keeps all digits of numbers."""
-    return json.JSONDecoder(
-        parse_float=Number if exact else None,
-        parse_int=_parse_int if exact else None,
-        # NaN, Infinity and -Infinity without quotes are read like these words in quotes.
-        parse_constant=str,
-        object_pairs_hook=reject_duplicate_keys,
-    )
-
-
-def _shown(cell: object) -> str:
-    text = repr(cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell)
-    return text if len(text) <= 60 else f"{text[:60]}..."
-
-
 class CsvFile(Reader):
     """A CSV file, whose texts are converted column by column.
 
     Empty lines are skipped, except in a file of one column, where an empty line is a null.
     """
+
+    description = "CSV"
 
     line_searches = 0
 
@@ -86,9 +66,26 @@ class CsvFile(Reader):
 
         Raises: the error, if it has another reason or if the block has the maximal size.
         """
-        if "straddl" not in str(error.__cause__) or block >= _MAX_BLOCK:
+        message = str(error.__cause__)
+        if "straddl" in message and block < _MAX_BLOCK:
+            return block * 8
+        if "straddl" in message:
+            raise self.file_error(
+                f"a row is longer than {_MAX_BLOCK >> 30} GiB, or a quote at its beginning is not"
+                " closed"
+            ) from error
+        if "Empty CSV file" in message:
+            raise self.file_error(
+                "expected the names of the columns in the first line, got blank lines only"
+            ) from error
+        unequal = csv_reason(message)
+        if unequal is None:
             raise error
-        return block * 8
+        row, columns, reason = unequal
+        location = ""
+        if row is not None:
+            location = f"{self._location(row - 1 - self.context.csv.header, columns == 1)}: "
+        raise self.file_error(f"{location}{reason}") from error
 
     def _open(self, file: Any, names: list[str], block: int) -> Any:
         pa = library()
@@ -121,7 +118,7 @@ class CsvFile(Reader):
     def units(self, first: int, skip: Skip) -> Iterator[Unit]:
         names = self.names()
         types = [self.context.type_of_column(name) for name in names]
-        decoder, begin = _decoder(exact=_needs_exact_numbers(types)), 0
+        decoder, begin = json_decoder(exact=needs_exact_numbers(types)), 0
         for texts in self._texts(names):
             for count, part in self.split_batch(texts, first + begin, skip):
                 yield (
@@ -194,11 +191,21 @@ class CsvFile(Reader):
         pa = library()
         columns = []
         for cql_type, name, cells in zip(types, batch.schema.names, batch.columns, strict=True):
+            is_write_time = name == self.context.selection.write_time
 
-            def read(cells: Any, cql_type: CqlType | None = cql_type) -> Any:
-                texts = cells.cast(pa.string())
+            def read(
+                cells: Any,
+                cql_type: CqlType | None = cql_type,
+                is_write_time: bool = is_write_time,
+            ) -> Any:
+                if cql_type is None and not is_write_time:
+                    return untyped(cells)
+                try:
+                    texts = cells.cast(pa.string())
+                except pa.ArrowException as error:
+                    raise ValueError(NOT_UTF_8) from error
                 if cql_type is None:
-                    return guessed(texts)
+                    return write_times(texts)
                 if not is_nested(cql_type):
                     return from_texts(cql_type, texts)
                 numbers = numbers_of(cql_type, texts)
@@ -216,9 +223,11 @@ class CsvFile(Reader):
                 self.line_searches += 1
                 finds_line = self.line_searches <= _MAX_LINE_SEARCHES
                 row = begin + position
-                location = self._location(row) if finds_line else f"row {row + 1}"
+                location = f"row {row + 1}"
+                if finds_line:
+                    location = self._location(row, len(types) == 1)
                 row_error = self.file_error(
-                    f'{location}, column "{name}": {error}; got {_shown(cells[position].as_py())}'
+                    f'{location}, column "{name}": {error}; got {shown(cells[position].as_py())}'
                 )
                 row_error.__cause__ = error
                 raw_row = {
@@ -230,10 +239,15 @@ class CsvFile(Reader):
             columns.append(read_all(read, cells, report))
         return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
-    def _location(self, row: int) -> str:
-        """The line of a row in words, found by reading the file again; the row if that fails."""
+    def location(self, row: int, *, finds_line: bool) -> str:
+        return self._location(row, len(self.names()) == 1) if finds_line else f"row {row + 1}"
+
+    def _location(self, row: int, is_single: bool) -> str:
+        """The line of a row in words, found by reading the file again; the row if that fails.
+
+        `is_single` says whether the file has one column, in which an empty line is a row.
+        """
         options = self.context.csv
-        is_single = len(self.names()) == 1
         file, raw_file = self.open_bytes()
         with raw_file:
             checked_file = io.BufferedReader(CheckedQuotes(self, file))
@@ -254,6 +268,8 @@ class CsvFile(Reader):
 class JsonLines(Reader):
     """A file of JSON lines, which has an object in each line."""
 
+    description = "JSON lines"
+
     declares_columns = False
 
     def names(self) -> list[str]:
@@ -261,15 +277,39 @@ class JsonLines(Reader):
             return list(self.context.names)
         lines = next(self._lines(), [])
         errors: list[EncodeError] = []
-        rows = self._rows(lines, _decoder(exact=False), lambda _, error, __: errors.append(error))
+        rows = self._rows(
+            lines, json_decoder(exact=False), lambda _, error, __: errors.append(error)
+        )
         names = dict.fromkeys(name for row in rows for name in row)
         if errors and not names:
             raise errors[0]
-        return list(names)
+        return list(filter(self._is_usable_name, names))
+
+    def _is_usable_name(self, name: str) -> bool:
+        """Whether Arrow can have a column of this name. A column that is not wanted is left out.
+
+        Raises: `EncodeError` for a wanted column.
+        """
+        try:
+            name.encode()
+        except UnicodeError as error:
+            if self.context.selection.is_wanted(name):
+                reason = f"the name {name!r} has {utf_8_reason(error)}"
+                raise self.file_error(reason) from error
+            return False
+        return True
+
+    def location(self, row: int, *, finds_line: bool) -> str:
+        rows_before = 0
+        for lines in self._lines() if finds_line else ():
+            if row < rows_before + len(lines):
+                return f"line {lines[row - rows_before][0]}"
+            rows_before += len(lines)
+        return f"row {row + 1}"
 
     def objects(self) -> Iterator[list[dict[str, Any]]]:
         """The objects, with all digits of their numbers. A line that cannot be read is `{}`."""
-        decoder, known_names = _decoder(exact=True), set(self.names())
+        decoder, known_names = json_decoder(exact=True), set(self.names())
         for lines in self._lines():
             rows = self._rows(lines, decoder, lambda row, error, raw: None)
             self._check_names(lines, rows, known_names)
@@ -278,7 +318,7 @@ class JsonLines(Reader):
     def _lines(self) -> Iterator[list[tuple[int, bytes]]]:
         """Yields lists of the lines that are not blank, each with its number."""
         file, raw_file = self.open_bytes()
-        lines_read = 0
+        lines_read, has_rows = 0, False
         with raw_file:
             while True:
                 with FileErrors(self):
@@ -288,13 +328,14 @@ class JsonLines(Reader):
                     return
                 if not lines_read:
                     block_lines[0] = block_lines[0].removeprefix(b"\xef\xbb\xbf")
-                    if block_lines[0].lstrip().startswith(b"["):
-                        raise self.file_error(
-                            "expected an object in each line, got an array: write each of its"
-                            " objects in one line, as jq -c '.[]' does"
-                        )
                 numbered_lines = enumerate(block_lines, lines_read + 1)
                 lines = [(number, line) for number, line in numbered_lines if not line.isspace()]
+                if lines and not has_rows and lines[0][1].lstrip().startswith(b"["):
+                    raise self.file_error(
+                        f"line {lines[0][0]}: expected an object in each line, got an array: write"
+                        " each of its objects in one line, as jq -c '.[]' does"
+                    )
+                has_rows = has_rows or bool(lines)
                 lines_read += len(block_lines)
                 for begin in range(0, len(lines), MAX_BATCH_ROWS):
                     yield lines[begin : begin + MAX_BATCH_ROWS]
@@ -315,10 +356,9 @@ class JsonLines(Reader):
             try:
                 row = decoder.decode(line.decode())
                 if not isinstance(row, dict):
-                    raise ValueError("expected an object")
+                    raise ValueError(f"got {shown(row)}")
             except (ValueError, RecursionError) as error:
-                hint = "" if isinstance(error, RecursionError) else ", one object in each line"
-                row_error = self.file_error(f"line {number}: expected JSON{hint}: {error}")
+                row_error = self.file_error(f"line {number}: {json_reason(error, line)}")
                 row_error.__cause__ = error
                 on_unreadable(position, row_error, line.decode("utf-8", "replace").rstrip("\r\n"))
                 row = {}
@@ -328,7 +368,7 @@ class JsonLines(Reader):
     def units(self, first: int, skip: Skip) -> Iterator[Unit]:
         names = self.names()
         types = [self.context.type_of_column(name) for name in names]
-        decoder, known_names = _decoder(exact=_needs_exact_numbers(types)), set(names)
+        decoder, known_names = json_decoder(exact=needs_exact_numbers(types)), set(names)
         for lines in self._lines():
             count = len(lines)
             if skip(first, count):
@@ -351,11 +391,17 @@ class JsonLines(Reader):
             return
         for (number, _), row in zip(lines, rows, strict=True):
             for name in row:
-                if name not in known_names:
+                if name not in known_names and self.context.selection.is_wanted(name):
                     raise self.file_error(
                         f"line {number}: the first lines have no column {name!r}; write it as null"
                         " in the first line"
                     )
+
+    def _exact_cell(self, cell: Any, line: tuple[int, bytes], name: str) -> Any:
+        """A cell of a line, with the digits of a number that a double does not hold."""
+        if not isinstance(cell, float) or math.isfinite(cell):
+            return cell
+        return json_decoder(exact=True).decode(line[1].decode())[name]
 
     def _typed(
         self,
@@ -367,12 +413,18 @@ class JsonLines(Reader):
     ) -> Any:
         columns = []
         for cql_type, name in zip(types, names, strict=True):
-
-            def read(cells: Any, cql_type: CqlType | None = cql_type) -> Any:
-                return guessed_of(cells) if cql_type is None else column_of(cql_type, cells)
+            read: Callable[[Any], Any]
+            if cql_type is not None:
+                read = partial(column_of, cql_type)
+            elif name == self.context.selection.write_time:
+                read = write_times_of
+            else:
+                read = guessed_of
 
             def report(position: int, error: Exception, name: str = name) -> None:
-                shown_cell = _shown(rows[position].get(name))
+                shown_cell = shown(
+                    self._exact_cell(rows[position].get(name), lines[position], name)
+                )
                 row_error = self.file_error(
                     f'line {lines[position][0]}, column "{name}": {error}; got {shown_cell}'
                 )

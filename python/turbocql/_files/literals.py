@@ -62,8 +62,15 @@ def parse_nested_cell(cql_type: CqlType, text: str, decoder: json.JSONDecoder) -
             example = json.dumps(_example(cql_type), ensure_ascii=False)
             raise ValueError(
                 f"expected JSON such as {example} for {cql_type}, or a CQL literal: as JSON,"
-                f" {error}; as a literal, {literal_error}"
+                f" {_reason(error)}; as a literal, {literal_error}"
             ) from None
+
+
+def _reason(error: ValueError) -> str:
+    """Why a cell is not JSON, in words. The message of `json` has the line and column twice."""
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}"
 
 
 def _example(cql_type: CqlType) -> Any:

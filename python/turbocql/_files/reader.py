@@ -8,12 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from .._columns.pieces import refused
 from .._core import CqlType
 from ..errors import ConfigError, EncodeError
 from .from_text import library
+from .reasons import format_reason, utf_8_reason
 
 __all__ = [
     "MAX_BATCH_BYTES",
@@ -23,6 +24,7 @@ __all__ = [
     "OnUnreadable",
     "ReadContext",
     "Reader",
+    "Selection",
     "Skip",
     "Unit",
     "inner_fields",
@@ -79,6 +81,21 @@ class CsvOptions:
             object.__setattr__(self, "names", tuple(self.names))
 
 
+def _all_wanted(name: str) -> bool:
+    return True
+
+
+class Selection(NamedTuple):
+    """The columns of the data that are read."""
+
+    is_wanted: Callable[[str], bool] = _all_wanted
+    """Whether a column is read. The content of any other column does not matter."""
+    ttl: str | None = None
+    """The column that has the TTL of each row, unless it is also a column of the table."""
+    write_time: str | None = None
+    """The column that has the write time of each row, unless it is also a column of the table."""
+
+
 OnUnreadable = Callable[[int, EncodeError, Any], None]
 """A function for a row that cannot be read. Its arguments are the row's number, the error, and the
 row's content in the file."""
@@ -89,8 +106,12 @@ class ReadContext:
     """The settings that the readers of all files share."""
 
     type_of_column: Callable[[str], CqlType | None]
-    """The type of a column of the data; `None` if the table has no such column."""
+    """The type of a column of the data; `None` for write times, for a column that is not wanted,
+    and for a column that the table lacks."""
     csv: CsvOptions
+    selection: Selection
+    reads_all: bool = False
+    """Whether columns that are not wanted are read too, where the file can be read without them."""
     names: list[str] | None = None
     """The columns of all files; `None` until the first file is opened."""
     on_unreadable: OnUnreadable | None = None
@@ -114,6 +135,8 @@ class Reader(ABC):
     is the number of the file's rows, if the file's metadata has it.
     """
 
+    description: str
+    """The format's name, for errors."""
     declares_columns = True
     """Whether the file names its columns before its rows."""
 
@@ -126,8 +149,8 @@ class Reader(ABC):
     def names(self) -> list[str]:
         """The names of the columns."""
 
-    def schema(self) -> Any:
-        """The Arrow schema; `None` for formats without types."""
+    def wanted_schema(self) -> Any:
+        """The Arrow schema of the wanted columns; `None` for formats without types."""
         return None
 
     @abstractmethod
@@ -136,13 +159,31 @@ class Reader(ABC):
         files.
         """
 
+    def location(self, row: int, *, finds_line: bool) -> str:
+        """Where a row of the file is, in words. `row` is counted from 0. `finds_line` says whether
+        a text file is read again to find the line.
+        """
+        return f"row {row} (the first is 0)"
+
     def open_bytes(self) -> tuple[BinaryIO, BinaryIO]:
-        """Opens the file. Returns a stream of its decompressed bytes, and the file itself."""
+        """Opens a text file. Returns a stream of its decompressed bytes, and the file itself.
+
+        Raises: `EncodeError` for a file of another format.
+        """
         raw_file = open(self.path, "rb")  # noqa: SIM115
-        # A file that contains only the first byte of gzip's two magic bytes was cut off.
-        if raw_file.peek(2)[:2] not in (b"\x1f\x8b", b"\x1f"):
-            return raw_file, raw_file
-        return gzip.GzipFile(fileobj=raw_file), raw_file  # type: ignore[return-value]
+        file: Any = raw_file
+        try:
+            # A file that contains only the first byte of gzip's two magic bytes was cut off.
+            if raw_file.peek(2)[:2] in (b"\x1f\x8b", b"\x1f"):
+                file = gzip.GzipFile(fileobj=raw_file)
+            with FileErrors(self):
+                reason = format_reason(file.peek(8)[:8], self.description)
+            if reason is not None:
+                raise self.file_error(reason)
+        except BaseException:
+            raw_file.close()
+            raise
+        return file, raw_file
 
     def file_error(self, reason: object) -> EncodeError:
         """An `EncodeError` that names the file. The caller raises it."""
@@ -202,11 +243,19 @@ class FileErrors:
                 error.filename = str(self._reader.path)
             return
         arrow_error = library().ArrowException
+        if isinstance(error, UnicodeError):
+            raise self._reader.file_error(f"a name of a column: {utf_8_reason(error)}") from error
+        if isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile)):
+            raise self._reader.file_error(
+                f"the compressed data was cut off, or is damaged: {error}"
+            ) from error
         if isinstance(error, KeyError) and str(error).isdigit():
             reason = f"a column has a type that pyarrow does not read: the number {error} of Arrow"
             raise self._reader.file_error(reason) from error
         if isinstance(
             error,
-            (arrow_error, OSError, EOFError, UnicodeError, ValueError, KeyError, zlib.error),
+            (arrow_error, OSError, ValueError, KeyError),
         ):
-            raise self._reader.file_error(error) from error
+            raise self._reader.file_error(
+                f"expected {self._reader.description}, complete and undamaged: {error}"
+            ) from error

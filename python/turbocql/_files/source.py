@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +14,12 @@ from typing import Any, TypeAlias
 from .._checks import with_nearest
 from .._columns.pieces import refused
 from .._core import CqlType
-from ..errors import ConfigError
+from ..errors import ConfigError, EncodeError
 from .binary import ArrowFile, ParquetFile
 from .from_text import library, parsed
 from .lines import CsvFile, JsonLines
-from .reader import CsvOptions, OnUnreadable, ReadContext, Reader
-from .suffixes import format_of
+from .reader import CsvOptions, OnUnreadable, ReadContext, Reader, Selection
+from .suffixes import format_of, suffix_reason
 
 __all__ = [
     "CsvOptions",
@@ -33,6 +34,8 @@ READERS: dict[str, type[Reader]] = {
     **{"parquet": ParquetFile, "arrow": ArrowFile, "csv": CsvFile, "jsonl": JsonLines},
 }
 _DIGEST_EDGE = 64 << 10
+_MAX_QUICK_BYTES = 256 << 20
+_ALL = Selection()
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,14 @@ class Source:
         self.files = list(files)
         self._readers, self._context = list(readers), context
         self._file_index = 0
+        self._first_rows: list[int] = []
+        """The number of the first row of each file that was read."""
         names = self._readers[0].names()
         if not names:
-            raise ConfigError(f"{self.files[0].path} has no columns")
+            raise ConfigError(
+                f"{self.files[0].path} has no columns: expected {self._readers[0].description} with"
+                " at least one"
+            )
         context.names = names
         self.names: list[str] = names
         """The names of the columns in the files."""
@@ -127,9 +135,9 @@ class Source:
         return isinstance(self._readers[0], CsvFile)
 
     def schemas(self) -> Iterator[tuple[Path, Any]]:
-        """The Arrow schema of each Parquet or Arrow file."""
+        """The Arrow schema of each Parquet or Arrow file, of the wanted columns."""
         for file, reader in zip(self.files, self._readers, strict=True):
-            schema = reader.schema()
+            schema = reader.wanted_schema()
             if schema is not None:
                 yield file.path, schema
 
@@ -156,31 +164,57 @@ class Source:
         self,
         skip: Callable[[int, int], bool] | None = None,
         on_unreadable: OnUnreadable | None = None,
+        *,
+        reads_all: bool = False,
     ) -> Iterator[tuple[int, Any]]:
         """Record batches, each with the number of its first row among the rows of all files.
 
         Rows have the same numbers in each reading. `on_unreadable` is called for rows of text files
         that cannot be read, before their batch is yielded. The cells that cannot be read are null
         in the batch. `skip` is called with the number of the first row and the number of rows, for
-        row groups and for batches. If `skip` returns true, these rows are not yielded.
+        row groups and for batches. If `skip` returns true, these rows are not yielded. Batches of
+        Parquet and Arrow files lack columns that are not wanted, unless `reads_all` is true.
 
         Raises: `EncodeError`, with path and line, for content that cannot be read; `OSError` for a
             file that cannot be opened.
         """
         skip_rows = skip or (lambda first, count: False)
-        self._context.on_unreadable = on_unreadable
+        self._context.on_unreadable, self._context.reads_all = on_unreadable, reads_all
         first = 0
         for number, (file, reader) in enumerate(zip(self.files, self._readers, strict=True)):
             self._file_index = number
+            self._first_rows[number : number + 1] = [first]
             reader.bytes_read = 0
             self._check_unchanged(file, reader)
             units = reader.units(first, skip_rows)
             for count, batch in units:
                 if batch is not None and count:
-                    yield first, batch.select(self.names)
+                    names = batch.schema.names
+                    yield first, batch.select([name for name in self.names if name in names])
                 first += count
             reader.bytes_read = file.size
         self._file_index = len(self._readers)
+
+    @property
+    def is_quick_to_read_again(self) -> bool:
+        """Whether some rows are found quickly: in Parquet files, and in others that are small."""
+        is_parquet = all(isinstance(reader, ParquetFile) for reader in self._readers)
+        return is_parquet or sum(file.size for file in self.files) <= _MAX_QUICK_BYTES
+
+    def location(self, row: int, *, finds_line: bool) -> tuple[str, str] | None:
+        """The file of a row, and its line or number in the file; `None` if it was not read.
+
+        `finds_line` says whether a text file is read again to find the line.
+        """
+        number = bisect_right(self._first_rows, row) - 1
+        if number < 0:
+            return None
+        reader, row_of_file = self._readers[number], row - self._first_rows[number]
+        try:
+            location = reader.location(row_of_file, finds_line=finds_line)
+        except (EncodeError, OSError):
+            location = f"row {row_of_file + 1}"
+        return str(self.files[number].path), location
 
     def _check_unchanged(self, file: FileInfo, reader: Reader) -> None:
         """Raises `EncodeError` if a file has changed, or if its columns are not those of the first
@@ -207,13 +241,14 @@ def open_source(
     csv: CsvOptions | Mapping[str, Any] | None = None,
     names: Sequence[str] | None = None,
     udts: Mapping[str, Any] | None = None,
+    selection: Selection = _ALL,
 ) -> Source:
     """Opens files, whose rows are read in the order of their paths.
 
     Arguments: `types` are the types of the table's columns. `rename` maps names of the data to
         names of the table. User-defined types in CSV or JSON lines need their fields, in `types` or
         from `udts`. `names` are the columns of CSV files without a header, or of JSON lines whose
-        first lines lack some columns.
+        first lines lack some columns. `selection` says which columns are read.
 
     Raises: `ConfigError` if there is no file, no known format or no pyarrow; `OSError` for a file
         that cannot be opened; `EncodeError` for a damaged file.
@@ -229,11 +264,19 @@ def open_source(
         raise ConfigError("there are no files to read")
     for path in file_paths:
         if format is None and format_of(path) is None:
-            formats = ", ".join(READERS)
-            raise ConfigError(f"{path}: the suffix names no format: pass format=, one of {formats}")
+            raise ConfigError(f"{path}: {suffix_reason(path)}")
+        if not path.is_file():
+            raise ConfigError(
+                f"{path} is no regular file, and files are read more than once: write its"
+                " content to a file first"
+            )
     parsed_types: dict[str, CqlType] = {}
 
     def type_of_column(name: str) -> CqlType | None:
+        if name == selection.ttl:
+            return CqlType("int")
+        if name == selection.write_time or not selection.is_wanted(name):
+            return None
         target = (rename or {}).get(name, name)
         if target not in types:
             return None
@@ -241,7 +284,8 @@ def open_source(
             parsed_types[target] = parsed(target, types[target], udts)
         return parsed_types[target]
 
-    context = ReadContext(type_of_column, _csv_options(csv), None if names is None else list(names))
+    context = ReadContext(type_of_column, _csv_options(csv), selection)
+    context.names = None if names is None else list(names)
     files = [FileInfo.of(path) for path in file_paths]
     for file in files:
         if not file.size:

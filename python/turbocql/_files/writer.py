@@ -248,9 +248,10 @@ class Sink:
     def _raise(self, error: BaseException) -> NoReturn:
         """Raises an error again, with the path. An error of Arrow becomes an `EncodeError`."""
         arrow_error = library().ArrowException
-        if isinstance(error, OSError) and error.filename is None:
-            if error.errno is None:
+        if isinstance(error, OSError):
+            if error.filename is None and error.errno is None:
                 raise OSError(f"{self._path}: {error}") from error
+            # The name of a temporary file would not help.
             error.filename = str(self._path)
         elif isinstance(error, arrow_error):
             raise refused(f"{self._path}: {error}") from error
@@ -389,6 +390,8 @@ def open_sink(
             raise ConfigError(f"{target} has files already: pass overwrite=True")
     elif not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "No such directory", str(target.parent))
+    elif target.exists() and not target.is_file():
+        raise ConfigError(f"{target} is no regular file: pass another name")
     elif target.exists() and not overwrite:
         raise ConfigError(f"{target} exists already: pass overwrite=True")
     return Sink(target, suffix, settings, files, max_file_rows, overwrite)

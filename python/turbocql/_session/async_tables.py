@@ -126,12 +126,15 @@ class AsyncTables(SessionBase[R]):
             return BulkReport(0, 0)
         load.match(opened.names, columns)
         care = await self._care(load)
-        if load.is_dry_run:
-            insert: Prepared = await self._core.prepare(load.statement)
-            return await in_thread(load.dry_run_report, self._core, opened, insert, care)
-        await in_thread(load.check, data)
-        async with load.monitor() as monitor:
-            report: BulkReport = await self._start_load(load, opened, care, monitor)
+        with load.naming_settings():
+            if load.is_dry_run or load.has_file_types:
+                insert: Prepared = await self._core.prepare(load.statement)
+                await in_thread(load.check_file_types, self._core, insert, care)
+            if load.is_dry_run:
+                return await in_thread(load.dry_run_report, self._core, opened, insert, care)
+            await in_thread(load.check, data)
+            async with load.monitor() as monitor:
+                report: BulkReport = await self._start_load(load, opened, care, monitor)
         return await in_thread(load.finished_report, report)
 
     async def _care(self, load: Load) -> _core.Care | None:
@@ -343,6 +346,7 @@ class AsyncTables(SessionBase[R]):
         verification.match(columns)
         insert: Prepared = await self._core.prepare(load.statement)
         read: Prepared = await self._core.prepare(verification.statement)
+        await in_thread(load.check_file_types, self._core, insert, None)
         encoded = verification.encoded(self._core, opened, insert)
         while (part := await in_thread(encoded.take)) is not None:
             rows = verification.chosen_rows(*part)

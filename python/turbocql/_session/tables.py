@@ -121,12 +121,15 @@ class Tables(SessionBase[R]):
             return BulkReport(0, 0)
         load.match(opened.names, columns)
         care = self._care(load)
-        if load.is_dry_run:
-            insert: Prepared = self._core.prepare(load.statement).wait()
-            return load.dry_run_report(self._core, opened, insert, care)
-        load.check(data)
-        with load.monitor() as monitor:
-            report: BulkReport = self._start_load(load, opened, care, monitor).wait()
+        with load.naming_settings():
+            if load.is_dry_run or load.has_file_types:
+                insert: Prepared = self._core.prepare(load.statement).wait()
+                load.check_file_types(self._core, insert, care)
+            if load.is_dry_run:
+                return load.dry_run_report(self._core, opened, insert, care)
+            load.check(data)
+            with load.monitor() as monitor:
+                report: BulkReport = self._start_load(load, opened, care, monitor).wait()
         return load.finished_report(report)
 
     def _care(self, load: Load) -> _core.Care | None:
@@ -333,6 +336,7 @@ class Tables(SessionBase[R]):
         verification.match(columns)
         insert: Prepared = self._core.prepare(load.statement).wait()
         read: Prepared = self._core.prepare(verification.statement).wait()
+        load.check_file_types(self._core, insert, None)
         encoded = verification.encoded(self._core, opened, insert)
         while (part := encoded.take()) is not None:
             rows = verification.chosen_rows(*part)

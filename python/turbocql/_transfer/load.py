@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from .. import _core
-from .._checks import check_choice, check_flag, check_int, check_seconds, shown, with_nearest
+from .._checks import check_choice, check_flag, check_seconds, with_nearest
 from .._columns.frames import check_collected
 from .._columns.pieces import Columns, columns_of, first_missing, refused
 from .._cql.names import parse_table_name, qualified, quoted
+from .._files.reader import Selection
 from .._options import LoadOptions, StatementOptions
 from ..bulk import BulkFailure, BulkReport
-from ..errors import BulkError, ConfigError
+from ..errors import BulkError, ConfigError, EncodeError
 from ..statements import Prepared
 from .load_files import Files, is_files
+from .load_options import (
+    check_setting,
+    checked_batches,
+    checked_names,
+    checked_rename,
+    failure_limits,
+    rates_of,
+)
+from .locating import name_setting, naming_settings
 from .monitor import Monitor, Stopped
 from .target import Care, JobTime
 
@@ -92,21 +102,22 @@ class Load:
             raise TypeError(with_nearest(problem, name, LoadOptions.__annotations__))
         self.keyspace_and_table = parse_table_name(table, keyspace)
         self.concurrency: int = settings["concurrency"]
-        self.max_failures, max_failure_share = _failure_limits(
+        self.max_failures, max_failure_share = failure_limits(
             settings["max_failures"], settings["max_errors"]
         )
         self.raise_failures: bool = settings["raise_failures"]
         check_flag("raise_failures", self.raise_failures)
-        self._rename = _checked_rename(settings["rename"])
+        self._rename = checked_rename(settings["rename"])
         columns = settings["columns"]
-        self._columns = None if columns is None else _checked_names("columns", columns)
+        self._columns = None if columns is None else checked_names("columns", columns)
         check_choice("nulls", settings["nulls"], ("unset", "null"))
         check_flag("truncate_time", settings["truncate_time"])
         self._leaves_nulls = settings["nulls"] == "unset"
         self._truncates: bool = settings["truncate_time"]
         self._ttl, self._timestamp = settings["ttl"], settings["timestamp"]
-        _check_setting("ttl", self._ttl, _MAX_TTL_S)
-        _check_setting("timestamp", self._timestamp, 2**63 - 1)
+        self._settings = {"[ttl]": self._ttl, "[timestamp]": self._timestamp}
+        check_setting("ttl", self._ttl, _MAX_TTL_S)
+        check_setting("timestamp", self._timestamp, 2**63 - 1)
         constant_timestamp = None if isinstance(self._timestamp, str) else self._timestamp
         if isinstance(constant_timestamp, JobTime):
             constant_timestamp = int(constant_timestamp)
@@ -123,12 +134,14 @@ class Load:
         retry_for_s = settings["retry_for_s"]
         if retry_for_s != 0:
             check_seconds("retry_for_s, if not 0,", retry_for_s)
-        self.pace = Pace(settings["adaptive"], *_rates(settings["rate_limit"]), float(retry_for_s))
+        self.pace = Pace(
+            settings["adaptive"], *rates_of(settings["rate_limit"]), float(retry_for_s)
+        )
         """The pace that the native `execute_many` takes."""
         check_flag("dry_run", settings["dry_run"])
         self.is_dry_run: bool = settings["dry_run"]
         """Whether the load is a dry run, which sends no row."""
-        self._batches = _checked_batches(settings["batches"], settings["batch_bytes"])
+        self._batches = checked_batches(settings["batches"], settings["batch_bytes"])
         self._files = Files(
             {**settings, "max_failures": self.max_failures}, self._truncates, max_failure_share
         )
@@ -156,7 +169,12 @@ class Load:
             return input_columns
         types = {name: cql_type for name, _, cql_type in table}
         definitions = {udt[0]: _definition(*udt) for udt in udts}
-        return self._files.open(data, types, definitions, self._rename)
+        ttl, write_time = (
+            setting if isinstance(setting, str) and not self._is_written(setting) else None
+            for setting in (self._ttl, self._timestamp)
+        )
+        selection = Selection(self._is_wanted, ttl, write_time)
+        return self._files.open(data, types, definitions, self._rename, selection)
 
     def _is_written(self, name: str) -> bool:
         """Whether a column of the data is written to a column of the table."""
@@ -177,10 +195,39 @@ class Load:
 
         Raises: `BulkError` when a row failed, unless `raise_failures` is false.
         """
+        self._name_settings(report)
         report = self._files.finished_report(report)
         if self.raise_failures:
             report.raise_for_failures()
         return report
+
+    def _name_settings(self, report: BulkReport) -> None:
+        for failure in report.failures:
+            name_setting(failure.error, self._settings)
+
+    def naming_settings(self) -> AbstractContextManager[None]:
+        """In its `with` block, errors about the TTL and the write time name the data's column."""
+        return naming_settings(self._settings)
+
+    @property
+    def has_file_types(self) -> bool:
+        """Whether the data is files of a format that has types."""
+        return self._files.has_types
+
+    def check_file_types(
+        self, session: _core.Session, insert: Prepared, care: _core.Care | None
+    ) -> None:
+        """Raises `EncodeError`, with the file, if a file has a column whose type does not fit."""
+        for path, piece in self._files.empty_pieces():
+            data = Columns(piece.names, iter([piece]))
+            columns = self.columns(data, on_thread=False, care=care)
+            try:
+                # The first piece is compared with the statement at once.
+                _core.EncodedColumns(session, columns, insert)
+            except EncodeError as error:
+                name_setting(error, self._settings)
+                error.args = (f"{path}: {error}",)
+                raise
 
     @property
     def unreadable_rows(self) -> int:
@@ -210,6 +257,7 @@ class Load:
             raise error from stopped
         stopped_early = len(failures) > self.max_failures
         report = BulkReport(rows, rows - len(failures), failures, stopped=stopped_early)
+        self._name_settings(report)
         report = self._files.dry_run_report(report)
         if self.raise_failures:
             report.raise_for_failures()
@@ -266,16 +314,10 @@ class Load:
                 problem = f"rename: the data has no column {name!r}"
                 message = with_nearest(problem, name, names, show=repr)
                 raise refused(f"{message}. It maps names of the data to names of the table")
-        settings = (self._ttl, self._timestamp)
-        option_columns = {setting for setting in settings if isinstance(setting, str)}
         pairs: dict[str, str] = {}
         for name in names:
             target = self._rename.get(name, name)
-            if self._columns is None:
-                is_selected = name not in option_columns
-            else:
-                is_selected = target in self._columns
-            if not is_selected:
+            if not self._is_written(name):
                 continue
             if target not in kinds:
                 problem = f"{table_name} has no column {target!r}"
@@ -362,80 +404,9 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
 
 
-def _checked_rename(rename: Mapping[str, str] | None) -> dict[str, str]:
-    targets = {} if rename is None else dict(rename)
-    for name, target in targets.items():
-        if not isinstance(name, str) or not isinstance(target, str):
-            raise TypeError(f"rename must map str to str, got {shown(name)}: {shown(target)}")
-    return targets
-
-
-def _checked_names(option: str, names: Sequence[str]) -> list[str]:
-    if isinstance(names, str):
-        raise TypeError(f"{option} must be a list of names, got the str {names!r}")
-    name_list = list(names)
-    for name in name_list:
-        if not isinstance(name, str):
-            raise TypeError(f"{option} must be a list of names, got one with {shown(name)}")
-    return name_list
-
-
-def _check_setting(option: str, setting: object, maximum: int) -> None:
-    if setting is None or isinstance(setting, str):
-        return
-    if not isinstance(setting, int) or isinstance(setting, bool) or not 0 <= setting <= maximum:
-        raise ConfigError(
-            f"{option} must be an int from 0 to {maximum}, or the name of a column, got"
-            f" {shown(setting)}"
-        )
-
-
 def _definition(name: str, fields: Sequence[str], types: Sequence[str]) -> str:
     """A user-defined type with its fields, in the syntax of `CqlType`."""
     parts = (
         f"{quoted(field)} {field_type}" for field, field_type in zip(fields, types, strict=True)
     )
     return f"{quoted(name)}{{{', '.join(parts)}}}"
-
-
-def _failure_limits(max_failures: Any, max_errors: Any) -> tuple[int, float | None]:
-    """The maximal number of rows that may fail, and their maximal share."""
-    if max_errors is None:
-        return max_failures, None
-    if isinstance(max_errors, float) and 0 <= max_errors < 1:
-        return 2**31 - 1, max_errors
-    check_int("max_errors (or a share as a float below 1)", max_errors, 0, 2**31 - 1)
-    return max_errors, None
-
-
-def _checked_batches(batches: Any, max_bytes: Any) -> tuple[int, bool] | None:
-    """The maximal size of a batch, and whether batches are sent without measuring their speed.
-
-    `None` if rows are never batched.
-    """
-    if not isinstance(batches, bool) and batches != "auto":
-        raise ConfigError(f'batches must be True, False or "auto", got {shown(batches)}')
-    check_int("batch_bytes", max_bytes, 1, 2**30)
-    return None if batches is False else (max_bytes, batches is True)
-
-
-_UNITS = {"rows": 0, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20}
-
-
-def _rates(limit: Any) -> tuple[float | None, float | None]:
-    """The limits in rows and in bytes per second; `None` for no limit."""
-    if limit is None:
-        return None, None
-    number, unit = limit, "rows"
-    if isinstance(limit, str):
-        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)(?:/s)?", limit.strip())
-        number, unit = (float(match[1]), match[2]) if match else (0, "")
-    is_valid = isinstance(number, (int, float)) and not isinstance(number, bool) and unit in _UNITS
-    if not is_valid or not 0 < number < float("inf"):
-        raise ConfigError(
-            f"rate_limit must be rows a second, or bytes a second such as '20 MB', got"
-            f" {shown(limit)}"
-        )
-    if unit == "rows":
-        return float(number), None
-    return None, number * _UNITS[unit]

@@ -13,11 +13,14 @@ from .. import _core
 from .._checks import check_choice, check_int, nearest
 from .._columns.pieces import Columns
 from .._files.atomic import replace_file
+from .._files.from_text import library
+from .._files.reader import Selection
 from .._files.source import Source, open_source
 from .._files.to_text import cells_of
 from ..bulk import BulkFailure, BulkReport, Progress
 from ..errors import ConfigError, EncodeError
 from .checkpoint import Checkpoint, Ranges, merged_ranges, ranges_without
+from .locating import locate_failures
 from .monitor import Monitor, shown_progress
 
 __all__ = ["Files", "is_files", "progress_callback"]
@@ -50,6 +53,8 @@ class Files:
         self._nulls: str = options["nulls"]
         self._timestamp: int | str | None = options["timestamp"]
         self._source: Source | None = None
+        self._pairs: Mapping[str, str] = {}
+        """The data's column for each column of the table that the load writes."""
         self._acknowledged: Ranges = []
         self._max_failures: int = options["max_failures"]
         self._unreadable: dict[int, tuple[EncodeError, Any]] = {}
@@ -78,6 +83,20 @@ class Files:
             return ""
         return ". If the file has no header, pass csv={'header': False, 'names': [...]}"
 
+    @property
+    def has_types(self) -> bool:
+        """Whether the data is files of a format that has types."""
+        return self._source is not None and next(self._source.schemas(), None) is not None
+
+    def empty_pieces(self) -> Iterator[tuple[Path, _core.Piece]]:
+        """A piece without rows for each distinct schema of the files, with its first file."""
+        schemas: list[Any] = []
+        for path, schema in () if self._source is None else self._source.schemas():
+            if not any(schema.equals(earlier, check_metadata=True) for earlier in schemas):
+                schemas.append(schema)
+                reader = library().RecordBatchReader.from_batches(schema, [])
+                yield path, _core.ArrowStream(reader.__arrow_c_stream__()).empty()
+
     def _outputs(self) -> dict[str, Path]:
         """The files that the load writes, by the names of their options."""
         outputs = {"checkpoint": self._checkpoint, "resume": self._resume, "rejects": self._rejects}
@@ -99,18 +118,27 @@ class Files:
         types: Mapping[str, str],
         udts: Mapping[str, str],
         rename: Mapping[str, str],
+        selection: Selection,
     ) -> Columns:
         """Opens files, and returns their columns. Rows are read when the pieces are iterated.
 
         Raises: `ConfigError` if the load would overwrite a file of its data.
         """
         self._source = open_source(
-            data, format=self._format, types=types, rename=rename, csv=self._csv, udts=udts
+            data,
+            format=self._format,
+            types=types,
+            rename=rename,
+            csv=self._csv,
+            udts=udts,
+            selection=selection,
         )
         inputs = {os.path.realpath(file.path) for file in self._source.files}
         for name, path in self._outputs().items():
             if os.path.realpath(path) in inputs:
                 raise ConfigError(f"{name} is one of the files of the data: {path}")
+            if path.exists() and not path.is_file():
+                raise ConfigError(f"{name}: {path} is no regular file: pass another name")
         return Columns(self._source.names, self._pieces(self._source))
 
     def begin(self, statement: str, types: Mapping[str, str], pairs: Mapping[str, str]) -> None:
@@ -120,6 +148,7 @@ class Files:
         Raises: `ConfigError` if the checkpoint is of another load, or if a file would be
             overwritten; `OSError` if a file cannot be read or written.
         """
+        self._pairs = pairs
         if self._source is None:
             return
         outputs = self._outputs()
@@ -278,26 +307,19 @@ class Files:
 
         Returns: the report with the rows that could not be read.
         """
+        if self._source is not None:
+            locate_failures(self._source, report.failures, self._pairs)
         report = self._with_unreadable(report)
         if self._source is None or self._rejects is None or not report.failures:
             return report
         errors: dict[int, Any] = {failure.row: failure.error for failure in report.failures}
 
-        def has_no_failures(first: int, count: int) -> bool:
-            return not any(first <= row < first + count for row in errors)
-
         rejected_rows: dict[int, tuple[Any, Any]] = dict(self._unreadable)
-        for first, batch in self._source.batches(has_no_failures, self._record_unreadable):
-            for row in range(first, first + len(batch)):
-                if row not in errors or row in rejected_rows:
-                    continue
-                single_row = batch.slice(row - first, 1)
-                columns_and_fields = zip(single_row.columns, single_row.schema, strict=True)
-                values = {
-                    field.name: cells_of(column, field, None)[0]
-                    for column, field in columns_and_fields
-                }
-                rejected_rows[row] = (errors[row], values)
+        try:
+            self._read_rejects(self._source, errors, rejected_rows, reads_all=True)
+        except EncodeError:
+            # A column that is not loaded may be damaged.
+            self._read_rejects(self._source, errors, rejected_rows, reads_all=False)
         lines = []
         for row, (error, data) in sorted(rejected_rows.items()):
             reason = f"{type(error).__name__}: {error}"
@@ -309,6 +331,32 @@ class Files:
             lines.append(f"{text}\n")
         replace_file(self._rejects, "".join(lines).encode())
         return report
+
+    def _read_rejects(
+        self,
+        source: Source,
+        errors: Mapping[int, Any],
+        rejected_rows: dict[int, tuple[Any, Any]],
+        *,
+        reads_all: bool,
+    ) -> None:
+        """Adds the rows of `errors`, with their errors and values, to `rejected_rows`."""
+
+        def has_no_failures(first: int, count: int) -> bool:
+            return not any(first <= row < first + count for row in errors)
+
+        batches = source.batches(has_no_failures, self._record_unreadable, reads_all=reads_all)
+        for first, batch in batches:
+            for row in range(first, first + len(batch)):
+                if row not in errors or row in rejected_rows:
+                    continue
+                single_row = batch.slice(row - first, 1)
+                columns_and_fields = zip(single_row.columns, single_row.schema, strict=True)
+                values = {
+                    field.name: cells_of(column, field, None)[0]
+                    for column, field in columns_and_fields
+                }
+                rejected_rows[row] = (errors[row], values)
 
 
 def _resume_path(options: Mapping[str, Any]) -> Any:

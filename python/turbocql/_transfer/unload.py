@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import time
 from typing import Any
 
 from .._checks import check_choice, check_flag, check_int, with_nearest
+from .._files.from_text import library
 from .._files.writer import Sink, open_sink
 from .._options import UnloadOptions
 from ..bulk import Progress, UnloadReport
@@ -61,7 +61,7 @@ class Unload:
 
     def begin(self, rows: Any) -> None:
         """Opens the files."""
-        pa: Any = importlib.import_module("pyarrow")
+        pa = library()
         self._sink = open_sink(
             self._path,
             format=self._options["format"],
@@ -74,7 +74,7 @@ class Unload:
 
     def write(self, batch: Batch) -> bool:
         """Writes the rows of a batch, up to the limit. Returns whether the limit allows more."""
-        pa: Any = importlib.import_module("pyarrow")
+        pa = library()
         record_batch = pa.record_batch(batch)
         limit = self._options["limit"]
         if limit is not None:

@@ -205,10 +205,17 @@ class _Duplicates:
         buffer += key_digest
         buffer += number.to_bytes(8, "big")
         if len(buffer) >= self._BUFFER:
-            file = self._files[part]
-            if file is None:
-                file = self._files[part] = tempfile.TemporaryFile()  # noqa: SIM115
-            file.write(buffer)
+            try:
+                file = self._files[part]
+                if file is None:
+                    file = self._files[part] = tempfile.TemporaryFile()  # noqa: SIM115
+                file.write(buffer)
+            except OSError as error:
+                raise OSError(
+                    error.errno,
+                    f"verify cannot write the keys of the data to {tempfile.gettempdir()}:"
+                    f" {error.strerror}; TMPDIR names another directory",
+                ) from error
             buffer.clear()
 
     def _entries(self, part: int) -> Iterator[tuple[bytes, int]]:

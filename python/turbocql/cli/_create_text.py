@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from .._files.from_text import UNREADABLE, Number, from_texts, guessed, library
+from .._files.from_text import UNREADABLE, Number, from_texts, library
+from .._files.untyped import guessed
 from ..codec import CqlType
 from ..errors import ConfigError
 
@@ -144,7 +145,10 @@ def type_of_values(cells: Iterable[Any], name: str, *, truncates: bool) -> str:
             f'column "{name}" has a number whose exponent no CQL type holds: name a type with'
             f' --type "{name}=TYPE"'
         )
-    words: dict[type, str] = {Number: "float", dict: "object", list: "array"}
+    words: dict[type, str] = {
+        **{Number: "number", int: "whole number", str: "text", bool: "boolean"},
+        **{dict: "object", list: "array"},
+    }
     kinds = ", ".join(
         sorted({words.get(value_type, value_type.__name__) for value_type in value_types})
     )

@@ -17,8 +17,8 @@ import click
 from .._checks import with_nearest
 from .._cql.durations import read_duration
 from .._cql.names import parse_table_name, qualified, quoted
-from .._files.from_text import days_of, milliseconds_of
 from .._files.json_values import reject_duplicate_keys
+from .._files.times import days_of, milliseconds_of
 from ..codec import CqlType
 from ..rows import Column
 from ..statements import Prepared

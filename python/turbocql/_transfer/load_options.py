@@ -1,0 +1,90 @@
+"""Checks of the options of a load."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .._checks import check_int, shown
+from ..errors import ConfigError
+
+__all__ = [
+    "check_setting",
+    "checked_batches",
+    "checked_names",
+    "checked_rename",
+    "failure_limits",
+    "rates_of",
+]
+
+
+def checked_rename(rename: Mapping[str, str] | None) -> dict[str, str]:
+    targets = {} if rename is None else dict(rename)
+    for name, target in targets.items():
+        if not isinstance(name, str) or not isinstance(target, str):
+            raise TypeError(f"rename must map str to str, got {shown(name)}: {shown(target)}")
+    return targets
+
+
+def checked_names(option: str, names: Sequence[str]) -> list[str]:
+    if isinstance(names, str):
+        raise TypeError(f"{option} must be a list of names, got the str {names!r}")
+    name_list = list(names)
+    for name in name_list:
+        if not isinstance(name, str):
+            raise TypeError(f"{option} must be a list of names, got one with {shown(name)}")
+    return name_list
+
+
+def check_setting(option: str, setting: object, maximum: int) -> None:
+    if setting is None or isinstance(setting, str):
+        return
+    if not isinstance(setting, int) or isinstance(setting, bool) or not 0 <= setting <= maximum:
+        raise ConfigError(
+            f"{option} must be an int from 0 to {maximum}, or the name of a column, got"
+            f" {shown(setting)}"
+        )
+
+
+def failure_limits(max_failures: Any, max_errors: Any) -> tuple[int, float | None]:
+    """The maximal number of rows that may fail, and their maximal share."""
+    if max_errors is None:
+        return max_failures, None
+    if isinstance(max_errors, float) and 0 <= max_errors < 1:
+        return 2**31 - 1, max_errors
+    check_int("max_errors (or a share as a float below 1)", max_errors, 0, 2**31 - 1)
+    return max_errors, None
+
+
+def checked_batches(batches: Any, max_bytes: Any) -> tuple[int, bool] | None:
+    """The maximal size of a batch, and whether batches are sent without measuring their speed.
+
+    `None` if rows are never batched.
+    """
+    if not isinstance(batches, bool) and batches != "auto":
+        raise ConfigError(f'batches must be True, False or "auto", got {shown(batches)}')
+    check_int("batch_bytes", max_bytes, 1, 2**30)
+    return None if batches is False else (max_bytes, batches is True)
+
+
+_UNITS = {"rows": 0, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20}
+
+
+def rates_of(limit: Any) -> tuple[float | None, float | None]:
+    """The limits in rows and in bytes per second; `None` for no limit."""
+    if limit is None:
+        return None, None
+    number, unit = limit, "rows"
+    if isinstance(limit, str):
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)(?:/s)?", limit.strip())
+        number, unit = (float(match[1]), match[2]) if match else (0, "")
+    is_valid = isinstance(number, (int, float)) and not isinstance(number, bool) and unit in _UNITS
+    if not is_valid or not 0 < number < float("inf"):
+        raise ConfigError(
+            f"rate_limit must be rows a second, or bytes a second such as '20 MB', got"
+            f" {shown(limit)}"
+        )
+    if unit == "rows":
+        return float(number), None
+    return None, number * _UNITS[unit]

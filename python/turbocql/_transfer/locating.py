@@ -1,0 +1,114 @@
+"""Adds the file, the line and the value to the errors of rows that the native core refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from .._files.reasons import shown
+from .._files.source import Source
+from ..bulk import BulkFailure
+from ..errors import CodecError, EncodeError, InvalidQuery
+
+__all__ = ["locate_failures", "name_setting", "naming_settings"]
+
+_MAX_LOCATED = 1000
+_MAX_SHOWN = 10
+"""For the first 10 failures of a load, its files are read again to find lines and values."""
+_STATEMENT = "; statement: "
+
+
+def name_setting(error: BaseException, settings: Mapping[str, Any]) -> None:
+    """Replaces the server's name of a bind marker in the error of a value that does not fit.
+
+    `settings` has the column of the data for `[ttl]` and `[timestamp]`, or another value.
+    """
+    for marker, name in settings.items():
+        if isinstance(name, str) and isinstance(error, CodecError):
+            pair = f'column "{marker}"', f'column "{name}"'
+            error.args = (str(error).replace(*pair, 1),)
+            error.path = error.path.replace(*pair, 1)
+
+
+@contextmanager
+def naming_settings(settings: Mapping[str, Any]) -> Iterator[None]:
+    """Applies `name_setting` to an error that is raised in the `with` block."""
+    try:
+        yield
+    except CodecError as error:
+        name_setting(error, settings)
+        raise
+
+
+def locate_failures(
+    source: Source, failures: Sequence[BulkFailure], pairs: Mapping[str, str]
+) -> None:
+    """Adds places to the errors of rows that do not fit their columns.
+
+    `pairs` has the data's column for each column of the table. All errors get the file and the row
+    or line. The first 10 also get the value, unless large files would be read again for it.
+    """
+    refusals = (EncodeError, InvalidQuery)
+    unfit = [failure for failure in failures if isinstance(failure.error, refusals)]
+    shown_count = _MAX_SHOWN if source.is_quick_to_read_again else 0
+    values_by_row = _values(source, [failure.row for failure in unfit[:shown_count]])
+    for number, failure in enumerate(unfit[:_MAX_LOCATED]):
+        location = source.location(failure.row, finds_line=number < shown_count)
+        message, mark, statement = str(failure.error).partition(_STATEMENT)
+        if location is None or message.startswith(location[0]):
+            continue
+        separator = ": "
+        if isinstance(failure.error, EncodeError):
+            separator = ", "
+            value = values_by_row.get(failure.row, {}).get(_column(failure.error, pairs))
+            if value is not None:
+                message += f"; the value is {_shown(value)}"
+        failure.error.args = (f"{': '.join(location)}{separator}{message}{mark}{statement}",)
+
+
+def _column(error: EncodeError, pairs: Mapping[str, str]) -> str:
+    """The data's column that an error is about; empty if the error names none."""
+    path = error.path
+    for target, name in pairs.items():
+        if path == f'column "{target}"' or path.startswith(f'column "{target}"['):
+            return name
+    return path.removeprefix('column "').removesuffix('"')
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (str, bytes, list, dict, tuple)):
+        return shown(value)
+    # The text of a number, a time or a UUID is plainer than its `repr`.
+    return str(value)
+
+
+def _values(source: Source, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The values of some rows by column; of none, if the files cannot be read again."""
+    values: dict[int, dict[str, Any]] = {}
+
+    def has_no_row(first: int, count: int) -> bool:
+        return not any(first <= row < first + count for row in rows)
+
+    if not rows:
+        return values
+    try:
+        for first, batch in source.batches(has_no_row, lambda row, error, raw: None):
+            for row in rows:
+                if first <= row < first + len(batch):
+                    values[row] = _values_of_row(batch, row - first)
+            if len(values) == len(set(rows)):
+                break
+    except (EncodeError, OSError):
+        pass
+    return values
+
+
+def _values_of_row(batch: Any, position: int) -> dict[str, Any]:
+    values = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            values[name] = column[position].as_py()
+        except Exception:  # pyarrow cannot show some values, such as times with nanoseconds
+            values[name] = None
+    return values
