@@ -339,3 +339,58 @@ def test_files_of_unload_keep_their_types(
     assert made.rows == session.execute(f"SELECT * FROM {name}", rows="dict").all()
     session.unload(name, tmp_path / f"p.{form}", columns=["id", "p"])
     assert create(tmp_path / f"p.{form}", space="other").code == 0
+
+
+NAMES = [" id", "a,b", 'q"', "c=d", "\u00e9"]
+QUOTED = {name: '"' + name.replace('"', '""') + '"' for name in NAMES}
+
+
+def test_options_name_any_column(
+    session: turbocql.Session, command: Command, tmp_path: Path, write: Any
+) -> None:
+    header = ",".join(QUOTED.values())
+    path = write("n.csv", f"{header},rest\n1,2,3,4,5,6\n")
+    name = f"{SPACE}.made{next(_numbers)}"
+    done = command(
+        *("load", path, name, "--create", "--key", " id", "--columns", f"{header},renamed"),
+        *("--clustering", QUOTED["a,b"], "--type", f"{QUOTED['c=d']}=int"),
+        *("--rename", "rest=renamed"),
+    )
+    assert done.code == 0, done.err
+    columns = session.schema().keyspace(SPACE).tables[name.partition(".")[2]].columns
+    assert set(columns) == {*NAMES, "renamed"}
+    assert str(columns["c=d"].cql_type) == "int"
+    bare = write("bare.csv", "1,2,3,4,5\n")
+    options = ("--no-header", "--names", header)
+    assert command("load", bare, name, *options).code == 0
+    assert command("verify", bare, name, *options, "--columns", header).code == 0
+    done = command("unload", name, tmp_path / "out.csv", "--columns", f"{header}")
+    assert done.code == 0, done.err
+    assert (tmp_path / "out.csv").read_text().splitlines()[1] == "1,2,3,4,5"
+
+
+def test_a_column_without_a_name(create: Create, write: Any) -> None:
+    path = write("n.csv", "id,,v\n1,2,3\n")
+    made = create(path)
+    assert (made.code, made.types) == (2, None)
+    assert "a column without a name" in made.err
+    made = create(path, "--rename", '""=w')
+    assert made.rows == [{"id": 1, "v": 3, "w": 2}], made.err
+
+
+def test_a_bad_first_line_has_its_number(create: Create, write: Any) -> None:
+    made = create(write("n.jsonl", '{\n "id": 1\n}\n'))
+    assert (made.code, made.types) == (1, None)
+    assert "n.jsonl: line 1: expected JSON, one object in each line" in made.err
+    assert "jq -c ." in made.err
+    made = create(write("n.jsonl", '{bad\n{"id": 1}\n'))
+    assert (made.code, made.rows) == (4, [{"id": 1}])
+    assert "n.jsonl: line 1: expected JSON" in made.err
+
+
+def test_fixed_size_lists_of_no_elements(create: Create, tmp_path: Path) -> None:
+    data = pa.record_batch({"id": ONE, "x": pa.array([[]], pa.list_(pa.int8(), 0))})
+    made = create(ipc(tmp_path / "x.arrow", data))
+    assert (made.code, made.types) == (2, None)
+    assert 'column "x" has lists of the fixed size 0' in made.err
+    assert create(tmp_path / "x.arrow", "--type", "x=list<tinyint>").code == 0

@@ -16,7 +16,7 @@ import pytest
 import turbocql
 from turbocql.errors import EncodeError, RangeError
 
-from .conftest import Table
+from .conftest import Command, Table
 
 Write = Callable[[str, str | bytes], Path]
 COLUMNS = "id bigint PRIMARY KEY, ip inet, vi varint, tu timeuuid, de decimal, t text, l list<int>"
@@ -166,3 +166,18 @@ def test_the_class_of_an_error_stays(session: turbocql.Session, table: Table, wr
     path = write("a.csv", "id,de\n1,1e99999999999\n")
     report = session.load(table(COLUMNS), path, raise_failures=False)
     assert type(report.failures[0].error) is RangeError
+
+
+def test_the_command_line_names_its_options(command: Command, table: Table, write: Write) -> None:
+    name = table("id int PRIMARY KEY, at timestamp")
+    path = write("a.csv", "id,at\n1,2020-01-01T00:00:00.000001Z\n")
+    done = command("load", path, name)
+    assert done.code == 4
+    assert f"{path}: line 2, column" in done.err
+    assert "drops with --truncate-time" in done.err
+    done = command("load", write("b.csv", "id,at\n1\n"), name)
+    assert done.code == 1
+    assert done.err.startswith(f"error: {path.parent}/b.csv: line 2: expected 2 cells, got 1")
+    assert '--delimiter ";"' in done.err
+    done = command("load", write("c.csv", "id,x\n1,2\n"), name)
+    assert "Pass --rename or --columns" in done.err

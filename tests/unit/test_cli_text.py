@@ -18,8 +18,8 @@ from turbocql.cli._app import root
 from turbocql.cli._complete import completions
 from turbocql.cli._console import is_command
 from turbocql.cli._create import create_table
-from turbocql.cli._ends import _with_option_names, escaped
-from turbocql.cli._params import pairs_of, values_of
+from turbocql.cli._ends import escaped, with_option_names
+from turbocql.cli._params import name_of, names_of, pairs_of, values_of
 from turbocql.cli._show import blocks, literal
 from turbocql.cli._split import ends_with_semicolon, statements
 from turbocql.codec import CqlType
@@ -324,4 +324,45 @@ def test_an_unknown_parameter() -> None:
     ],
 )
 def test_messages_name_the_options_of_the_command_line(message: str, expected: str) -> None:
-    assert _with_option_names(message) == expected
+    assert with_option_names(message) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, []),
+        ("", []),
+        ("id", ["id"]),
+        (" id", [" id"]),
+        ("a,b", ["a", "b"]),
+        (" a , b ", ["a", "b"]),
+        ("first name, last name", ["first name", "last name"]),
+        ('" id","a,b", c', [" id", "a,b", "c"]),
+        ('"a""b"', ['a"b']),
+        ('a"b', ['a"b']),
+        ('a"b,c', ['a"b', "c"]),
+        ('""', [""]),
+    ],
+)
+def test_lists_of_names_may_have_quotes(text: str | None, expected: list[str]) -> None:
+    assert names_of(text) == expected
+
+
+@pytest.mark.parametrize("text", ['"a', "a,,b", ",", " ", "a,", '"a"b', '"a"b,c'])
+def test_lists_of_names_that_cannot_be(text: str) -> None:
+    with pytest.raises(click.UsageError, match="in quotes, as in CSV"):
+        names_of(text)
+
+
+@given(st.lists(st.text(), min_size=1))
+def test_any_name_can_be_written_in_quotes(names: list[str]) -> None:
+    quoted = ['"' + name.replace('"', '""') + '"' for name in names]
+    assert names_of(",".join(quoted)) == names
+    assert [name_of(text) for text in quoted] == names
+    assert pairs_of([f"{quoted[0]}=a=b"]) == {names[0]: "a=b"}
+
+
+def test_messages_name_options() -> None:
+    text = 'pass format="parquet", rename= or csv={"delimiter": ";"}; truncate_time=True'
+    expected = 'pass --format parquet, --rename or --delimiter ";"; --truncate-time'
+    assert with_option_names(text) == expected

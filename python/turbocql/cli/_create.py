@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._columns.pieces import refused
 from .._cql.names import parse_table_name, qualified, quoted, quoted_type, text
-from .._files.from_text import library
+from .._files.reader import Selection
 from .._files.source import Source, open_source
 from .._files.suffixes import format_of
 from ..codec import CqlType
-from ..errors import ConfigError, EncodeError
+from ..errors import ConfigError
 from ._create_arrow import check_field, type_of_fields
 from ._create_text import type_of_texts, type_of_values
 
 __all__ = [
     "FileSelection",
-    "check_files",
     "create_table",
     "drop_if_empty",
     "table_exists",
@@ -49,7 +46,13 @@ class FileSelection(NamedTuple):
         return self.rename.get(name, name) in self.columns
 
     def open(self, data: Sequence[str], types: Mapping[str, CqlType]) -> Source:
-        return open_source(data, format=self.format, types=types, csv=self.csv)
+        return open_source(
+            data,
+            format=self.format,
+            types=types,
+            csv=self.csv,
+            selection=Selection(lambda name: name in self.settings or self.has(name)),
+        )
 
 
 def create_table(
@@ -70,6 +73,11 @@ def create_table(
             raise ConfigError(f"the data has no column {name!r} for the key; it has {list(types)}")
     if not key:
         raise ConfigError("a table needs a key: pass --key")
+    if "" in types:
+        raise ConfigError(
+            "the data has a column without a name: name it with --rename '\"\"=NAME', or leave it"
+            " out with --columns"
+        )
     parts = [
         f"{quoted(name)} {_type_as_cql(cql_type, qualified_name[0], inner=name in keys)}"
         for name, cql_type in types.items()
@@ -155,28 +163,6 @@ def table_exists(session: Any, table: str) -> bool:
     return keyspace_schema is not None and name in keyspace_schema.tables
 
 
-def check_files(
-    session: Any, table: str, selection: FileSelection, options: Mapping[str, Any]
-) -> None:
-    """Raises `EncodeError` if the table cannot store the columns of a Parquet or Arrow file."""
-    load_options = {
-        option_name: options[option_name]
-        for option_name in ("rename", "columns", "ttl", "timestamp")
-    }
-    for path, schema in _schemas_of(selection):
-        pa = library()
-        fields = [
-            field
-            for field in schema
-            if selection.has(field.name) or field.name in selection.settings
-        ]
-        try:
-            # A load of no rows only compares the types.
-            session.load(table, pa.Table.from_batches([], pa.schema(fields)), **load_options)
-        except EncodeError as error:
-            raise refused(f"{path}: {error}") from error
-
-
 def drop_if_empty(session: Any, table: str) -> bool:
     """Drops a table if it has no rows. Returns whether it had none."""
     table_name = qualified(*parse_table_name(table, session.keyspace))
@@ -184,17 +170,6 @@ def drop_if_empty(session: Any, table: str) -> bool:
         return False
     session.execute(f"DROP TABLE IF EXISTS {table_name}")
     return True
-
-
-def _schemas_of(selection: FileSelection) -> list[tuple[Path, Any]]:
-    """The distinct schemas of Parquet and Arrow files, each with its first file."""
-    schemas: list[tuple[Path, Any]] = []
-    for path, schema in selection.open(selection.data, {}).schemas():
-        if not any(
-            schema.equals(earlier_schema, check_metadata=True) for _, earlier_schema in schemas
-        ):
-            schemas.append((path, schema))
-    return schemas
 
 
 def _types_of_sample(

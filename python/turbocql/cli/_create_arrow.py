@@ -126,6 +126,11 @@ def _type_of_lists(typed_fields: list[tuple[Path, Any, Any]], name: str) -> str 
         else:
             return None
     inner = type_of_fields([(path, kind.value_field) for path, _, kind in typed_fields], name)
+    if sizes == {0}:
+        raise ConfigError(
+            f'column "{name}" has lists of the fixed size 0, which no vector has: name its type'
+            f' with --type "{name}=list<{inner}>", or leave it out with --columns'
+        )
     size = sizes.pop()
     return f"list<{inner}>" if sizes or size is None else f"vector<{inner}, {size}>"
 

@@ -36,6 +36,7 @@ __all__ = [
     "escaped_lines",
     "folded",
     "report_error",
+    "with_option_names",
 ]
 
 FAILED = 1
@@ -119,7 +120,7 @@ def report_error(error: BaseException, *, debug: bool) -> int:
         if isinstance(error, click.UsageError) and error.ctx is not None:
             text = f"{text.rstrip('.')}. See {error.ctx.command_path} --help"
     elif isinstance(error, (BulkError, ConfigError, EncodeError, InvalidQuery)):
-        text = _with_option_names(text)
+        text = with_option_names(text)
     elif isinstance(error, OSError) and error.strerror and error.filename is not None:
         text = f"{error.strerror}: {error.filename}"
     elif not isinstance(error, (CommandExit, OSError, Error)):
@@ -127,8 +128,9 @@ def report_error(error: BaseException, *, debug: bool) -> int:
     if isinstance(error, AuthenticationError):
         text += ". The user is that of --user, of the profile, or of the environment"
     failures = error.report.failures if isinstance(error, BulkError) else []
-    if failures and str(failures[0].error) not in text:
-        text += f"; the first, row {failures[0].row}: {failures[0].error}"
+    first_text = with_option_names(str(failures[0].error)) if failures else ""
+    if first_text not in text:
+        text += f"; the first, row {failures[0].row}: {first_text}"
     if isinstance(error, BulkError) and error.__cause__ is not None:
         # The text of the error contains the cause already.
         error.__cause__ = None
@@ -148,7 +150,7 @@ _ARGUMENT_NAMES = (
 )
 
 
-def _with_option_names(text: str) -> str:
+def with_option_names(text: str) -> str:
     """Replaces the names of Python's arguments in a message by options of the command line."""
     text = text.replace("truncate_time=True", "--truncate-time").replace(
         "overwrite=True", "--overwrite"
@@ -159,6 +161,8 @@ def _with_option_names(text: str) -> str:
     text = text.replace(
         "pass keyspace= to connect, or call session.use_keyspace(name)", "or pass --keyspace"
     )
+    text = text.replace('csv={"delimiter": ";"}', '--delimiter ";"')
+    text = re.sub(r'\bformat="(\w+)"', r"--format \1", text)
     return re.sub(rf"\b({'|'.join(_ARGUMENT_NAMES)})=(?!\w)", r"--\1", text)
 
 

@@ -24,15 +24,38 @@ from ..rows import Column
 from ..statements import Prepared
 from ..types import Date, Time, Timestamp
 
-__all__ = ["Types", "keyspaces_of", "names_of", "pairs_of", "typed_pairs_of", "values_of"]
+__all__ = [
+    "Types",
+    "keyspaces_of",
+    "name_of",
+    "names_of",
+    "pairs_of",
+    "typed_pairs_of",
+    "values_of",
+]
+
+
+_QUOTED_NAME = r'"((?:[^"]|"")*)"'
+_QUOTED_PAIR = re.compile(rf"{_QUOTED_NAME}=(.*)", re.DOTALL)
+_LISTED_NAME = re.compile(rf'\s*(?:{_QUOTED_NAME}|([^\s",](?:[^,]*[^\s,])?))\s*(,|\Z)')
 
 
 def pairs_of(options: Sequence[str], option: str = "--param") -> dict[str, str | None]:
-    """Values by name, from options `NAME=VALUE`. For `--param` only, `NAME` alone is a null."""
+    """Values by name, from options `NAME=VALUE`. For `--param` only, `NAME` alone is a null.
+
+    A name may be in quotes, as in CSV.
+    """
     values_by_name: dict[str, str | None] = {}
     for text in options:
         name, equals, value = text.partition("=")
-        if not name or name in values_by_name or (not equals and option != "--param"):
+        match = _QUOTED_PAIR.fullmatch(text)
+        if match is not None:
+            name, value = match[1].replace('""', '"'), match[2]
+        if (
+            (not name and match is None)
+            or name in values_by_name
+            or (not equals and option != "--param")
+        ):
             reason = "expected NAME=VALUE"
             if name in values_by_name:
                 reason = f"the name {name!r} is given twice"
@@ -43,12 +66,34 @@ def pairs_of(options: Sequence[str], option: str = "--param") -> dict[str, str |
     return values_by_name
 
 
+def name_of(text: str) -> str:
+    """A name that may be in quotes, as in CSV."""
+    match = re.fullmatch(_QUOTED_NAME, text)
+    return text if match is None else match[1].replace('""', '"')
+
+
 def names_of(text: str | None) -> list[str]:
-    """Names that are separated by commas."""
-    names = [name.strip() for name in (text or "").split(",")]
-    if text and not all(names):
-        raise click.UsageError(f"expected names separated by commas, got {text!r}")
-    return [name for name in names if name]
+    """Names that are separated by commas. A name may be in quotes, as in CSV.
+
+    Spaces around names are left out, except around the only name and within quotes.
+
+    Raises: `click.UsageError` for text that is no such list.
+    """
+    if not text:
+        return []
+    if "," not in text and not text.lstrip().startswith('"') and not text.isspace():
+        return [text]
+    names, position, separator = [], 0, ","
+    while separator:
+        match = _LISTED_NAME.match(text, position)
+        if match is None:
+            raise click.UsageError(
+                f"expected names separated by commas, got {text!r}. A name with a comma, a quote at"
+                ' its beginning or spaces around it is in quotes, as in CSV: " id","a,b"'
+            )
+        names.append(match[2] if match[1] is None else match[1].replace('""', '"'))
+        position, separator = match.end(), match[3]
+    return names
 
 
 class Types(Mapping[str, str]):

@@ -18,8 +18,8 @@ from .._cql.names import parse_table_name
 from ..errors import Error
 from ._bar import Bar, duration, size
 from ._connect import connection_options, opened
-from ._ends import DIFFERENT, FAILED, REJECTED, CommandExit, counted, escaped
-from ._params import Types, names_of, pairs_of, typed_pairs_of
+from ._ends import DIFFERENT, FAILED, REJECTED, CommandExit, counted, escaped, with_option_names
+from ._params import Types, name_of, names_of, pairs_of, typed_pairs_of
 
 __all__ = ["count", "load", "unload", "verify"]
 
@@ -153,6 +153,9 @@ def load(files: Sequence[str], table: str, **arguments: Any) -> int:
     zcat items.csv.gz | turbocql load - app.items --format csv
 
     Ctrl-C ends a load cleanly. Go on from its checkpoint with --resume.
+
+    In lists of names, and before the = of --rename and --type, a name may be in quotes, as in CSV:
+    --key '" id","a,b"'.
     """  # noqa: D301
     if "-" in files:
         with _spooled(files, arguments["form"]) as path:
@@ -166,8 +169,14 @@ def _spooled(files: Sequence[str], form: str | None) -> Iterator[str]:
     if list(files) != ["-"] or form is None:
         raise click.UsageError("- is standard input: it is alone, and needs --format")
     with tempfile.NamedTemporaryFile(suffix=f".{form}") as spool_file:
-        shutil.copyfileobj(sys.stdin.buffer, spool_file)
-        spool_file.flush()
+        try:
+            shutil.copyfileobj(sys.stdin.buffer, spool_file)
+            spool_file.flush()
+        except OSError as error:
+            raise OSError(
+                f"cannot copy standard input to {spool_file.name}: {error.strerror}; TMPDIR names"
+                " another directory for temporary files"
+            ) from error
         yield spool_file.name
 
 
@@ -255,7 +264,9 @@ def _errors(text: str) -> float | int:
 
 
 def _number_or_name(text: str | None) -> int | str | None:
-    return int(text) if text is not None and re.fullmatch("[0-9]+", text) else text
+    if text is None or re.fullmatch("[0-9]+", text):
+        return None if text is None else int(text)
+    return name_of(text)
 
 
 def _is_number(text: str) -> bool:
@@ -275,7 +286,7 @@ def _create(
     options: dict[str, Any],
 ) -> bool:
     """Creates the table, and returns whether it is new. A dry run creates no table."""
-    from ._create import FileSelection, check_files, create_table, table_exists, types_of_data
+    from ._create import FileSelection, create_table, table_exists, types_of_data
 
     selection = FileSelection(
         data,
@@ -297,8 +308,6 @@ def _create(
     if not is_new:
         print(f"{table} exists already, and is loaded into as it is", file=sys.stderr)
     session.execute(statement)
-    with _dropped_after_errors(session, table, is_new):
-        check_files(session, table, selection, options)
     return is_new
 
 
@@ -317,7 +326,8 @@ def _loaded(report: Any, options: dict[str, Any], took: float) -> int:
     subject = "it is" if len(report.failures) == 1 else "they are"
     rejects_hint = f"; {subject} in {options['rejects']}" if options["rejects"] is not None else ""
     print(f"{counted(len(report.failures), 'row')} failed{rejects_hint}", file=sys.stderr)
-    print(f"the first, row {first.row}: {escaped(str(first.error))}", file=sys.stderr)
+    reason = with_option_names(escaped(str(first.error)))
+    print(f"the first, row {first.row}: {reason}", file=sys.stderr)
     return FAILED if report.stopped else REJECTED
 
 
@@ -343,6 +353,8 @@ def unload(
     \b
     turbocql unload app.items items.parquet
     turbocql unload app.items parts/ --format csv --files 4
+
+    A name in --columns may be in quotes, as in CSV: --columns 'id,"a,b"'.
     """  # noqa: D301
     if path == "-":
         raise click.UsageError(
@@ -400,7 +412,11 @@ def count(table: str, where: str | None, params: Sequence[str], **connection: An
 @click.option("--concurrency", type=click.IntRange(1), default=256, help="Requests at a time.")
 @connection_options
 def verify(files: Sequence[str], table: str, show: int, **arguments: Any) -> int:
-    """Compare KEYSPACE.TABLE with FILES: each row of the files by its key."""
+    """Compare KEYSPACE.TABLE with FILES: each row of the files by its key.
+
+    In lists of names, and before the = of --rename, a name may be in quotes, as in CSV:
+    --columns 'id,"a,b"'.
+    """
     options = _read_options(arguments)
     options |= {name: arguments.pop(name) for name in ("sample", "seed", "concurrency")}
     with opened(**arguments) as session, Bar("verify") as bar:
