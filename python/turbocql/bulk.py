@@ -200,6 +200,8 @@ class VerifyReport:
     """At most 1000 of the missing rows and cells that differ."""
     duplicate_rows: list[tuple[int, int]] = field(default_factory=list)
     """At most 1000 pairs: the first row with a key, and a later one."""
+    failures: list[BulkFailure] = field(default_factory=list)
+    """At most 1000 of the rows that a load would refuse, with their errors."""
 
     @property
     def equal(self) -> bool:

@@ -168,6 +168,23 @@ def test_the_class_of_an_error_stays(session: turbocql.Session, table: Table, wr
     assert type(report.failures[0].error) is RangeError
 
 
+def test_verify_lists_rows_that_a_load_would_refuse(
+    session: turbocql.Session, table: Table, command: Command, write: Write
+) -> None:
+    name = table(COLUMNS)
+    path = write("a.csv", "id,ip,vi\n1,1.2.3,5\n2,,x\n3,,7\n")
+    session.load(name, path, raise_failures=False)
+    report = session.verify(name, path)
+    assert (report.unfit, report.equal) == (2, False)
+    first, second = report.failures
+    assert (first.row, second.row) == (0, 1)
+    assert str(first.error).startswith(f'{path}: line 2, column "ip": expected inet')
+    assert str(second.error) == f"{path}: line 3, column \"vi\": expected an integer; got 'x'"
+    done = command("verify", path, name)
+    assert done.code == 5
+    assert f'row 1 is not loadable: {path}: line 3, column "vi"' in done.out
+
+
 def test_the_command_line_names_its_options(command: Command, table: Table, write: Write) -> None:
     name = table("id int PRIMARY KEY, at timestamp")
     path = write("a.csv", "id,at\n1,2020-01-01T00:00:00.000001Z\n")

@@ -224,6 +224,14 @@ def test_files_that_are_not_regular(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
+@pytest.mark.parametrize(
+    ("path", "error"), [("a\0b.csv", ConfigError), (b"a.csv", TypeError), (5, TypeError)]
+)
+def test_paths_that_cannot_be(path: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="path"):
+        open_sink(path, schema=pa.schema([("id", pa.int64())]))
+
+
 def test_the_name_of_a_temporary_file_is_not_shown(tmp_path: Path) -> None:
     with (
         pytest.raises(FileNotFoundError) as raised,

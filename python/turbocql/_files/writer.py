@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
-from .._checks import did_you_mean
+from .._checks import did_you_mean, shown
 from .._columns.pieces import refused
 from .._core import CqlType
 from ..errors import ConfigError
@@ -351,7 +351,11 @@ def open_sink(
         directory that cannot be written.
     """
     pa = library()
-    text = os.fspath(path)
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str):
+        raise TypeError(f"a path must be a str or a Path, got {shown(path)}")
+    if "\0" in text:
+        raise ConfigError(f"no path has the character NUL, got {text!r}")
     target = Path(text)
     is_directory = text.endswith(("/", os.sep)) or target.is_dir() or files > 1
     is_directory = is_directory or max_file_rows is not None

@@ -195,14 +195,14 @@ class Load:
 
         Raises: `BulkError` when a row failed, unless `raise_failures` is false.
         """
-        self._name_settings(report)
+        self._name_settings(report.failures)
         report = self._files.finished_report(report)
         if self.raise_failures:
             report.raise_for_failures()
         return report
 
-    def _name_settings(self, report: BulkReport) -> None:
-        for failure in report.failures:
+    def _name_settings(self, failures: Sequence[BulkFailure]) -> None:
+        for failure in failures:
             name_setting(failure.error, self._settings)
 
     def naming_settings(self) -> AbstractContextManager[None]:
@@ -234,6 +234,11 @@ class Load:
         """The number of rows of files that could not be read."""
         return self._files.unreadable_rows
 
+    def listed_failures(self, failures: list[BulkFailure]) -> list[BulkFailure]:
+        """The failures with their places, and those of the rows that could not be read."""
+        self._name_settings(failures)
+        return self._files.listed_failures(failures)
+
     def dry_run_report(
         self,
         session: _core.Session,
@@ -257,7 +262,7 @@ class Load:
             raise error from stopped
         stopped_early = len(failures) > self.max_failures
         report = BulkReport(rows, rows - len(failures), failures, stopped=stopped_early)
-        self._name_settings(report)
+        self._name_settings(report.failures)
         report = self._files.dry_run_report(report)
         if self.raise_failures:
             report.raise_for_failures()

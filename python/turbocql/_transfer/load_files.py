@@ -277,12 +277,18 @@ class Files:
         """The number of rows that could not be read."""
         return len(self._unreadable)
 
+    def listed_failures(self, failures: list[BulkFailure]) -> list[BulkFailure]:
+        """The failures with their places, and the rows that could not be read, by row."""
+        if self._source is not None:
+            locate_failures(self._source, failures, self._pairs)
+        unreadable = [BulkFailure(row, error) for row, (error, _) in self._unreadable.items()]
+        return sorted([*failures, *unreadable], key=lambda failure: failure.row)
+
     def _with_unreadable(self, report: BulkReport) -> BulkReport:
-        """The report, with the rows that could not be read among its failures."""
+        """The report with places, and with the rows that could not be read among its failures."""
+        failures = self.listed_failures(report.failures)
         if not self._unreadable:
             return report
-        unreadable = [BulkFailure(row, error) for row, (error, _) in self._unreadable.items()]
-        failures = sorted([*report.failures, *unreadable], key=lambda failure: failure.row)
         rows = max(report.rows, 1 + max(self._unreadable))
         # A load has stopped if it has too many failures, even if they include its last row.
         stopped = report.stopped or len(failures) > self._max_failures
@@ -307,8 +313,6 @@ class Files:
 
         Returns: the report with the rows that could not be read.
         """
-        if self._source is not None:
-            locate_failures(self._source, report.failures, self._pairs)
         report = self._with_unreadable(report)
         if self._source is None or self._rejects is None or not report.failures:
             return report

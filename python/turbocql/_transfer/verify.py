@@ -14,14 +14,15 @@ from .._checks import shown, with_nearest
 from .._columns.pieces import Columns
 from .._cql.names import qualified, quoted
 from .._options import LoadOptions, VerifyOptions
-from ..bulk import Difference, VerifyReport
+from ..bulk import BulkFailure, Difference, VerifyReport
 from ..errors import ConfigError
 from .load import Load
 
 __all__ = ["Verification"]
 
 _MAX_LISTED_DIFFERENCES = 1000
-"""A report lists at most 1,000 differences and 1,000 duplicates. Further ones are only counted."""
+"""A report lists at most 1,000 differences, 1,000 duplicates and 1,000 failures. Further ones are
+only counted."""
 
 Cells = tuple[Any, ...]
 Rows = list[tuple[int, Cells]]
@@ -52,6 +53,7 @@ class Verification:
         self._duplicates = _Duplicates()
         self.rows = self.checked = self._missing = self._different = 0
         self._unfit = 0
+        self._failures: list[BulkFailure] = []
         self._differences: list[Difference] = []
         self._names: list[str] = []
         self._key: list[int] = []
@@ -84,6 +86,8 @@ class Verification:
         """Counts rows, records keys, and returns the rows to look up: all, or a sample."""
         self.rows += len(rows) + len(unfit)
         self._unfit += len(unfit)
+        room = _MAX_LISTED_DIFFERENCES - len(self._failures)
+        self._failures += [BulkFailure(row, error) for row, error in unfit[:room]]
         for number, cells in rows:
             self._duplicates.add(number, [cells[position] for position in self._key])
         if self._share is None:
@@ -166,6 +170,7 @@ class Verification:
             differences=self._differences,
             duplicates=duplicates,
             duplicate_rows=duplicate_rows,
+            failures=self.load.listed_failures(self._failures)[:_MAX_LISTED_DIFFERENCES],
         )
 
 

@@ -121,8 +121,8 @@ def report_error(error: BaseException, *, debug: bool) -> int:
             text = f"{text.rstrip('.')}. See {error.ctx.command_path} --help"
     elif isinstance(error, (BulkError, ConfigError, EncodeError, InvalidQuery)):
         text = with_option_names(text)
-    elif isinstance(error, OSError) and error.strerror and error.filename is not None:
-        text = f"{error.strerror}: {error.filename}"
+    elif isinstance(error, OSError) and error.strerror:
+        text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
     elif not isinstance(error, (CommandExit, OSError, Error)):
         text = f"{type(error).__name__}: {text}"
     if isinstance(error, AuthenticationError):

@@ -168,7 +168,7 @@ def _spooled(files: Sequence[str], form: str | None) -> Iterator[str]:
     """Copies standard input to a file, because readers seek or read twice."""
     if list(files) != ["-"] or form is None:
         raise click.UsageError("- is standard input: it is alone, and needs --format")
-    with tempfile.NamedTemporaryFile(suffix=f".{form}") as spool_file:
+    with tempfile.NamedTemporaryFile(prefix="standard-input-", suffix=f".{form}") as spool_file:
         try:
             shutil.copyfileobj(sys.stdin.buffer, spool_file)
             spool_file.flush()
@@ -433,6 +433,9 @@ def verify(files: Sequence[str], table: str, show: int, **arguments: Any) -> int
     for outcome, number in counts.items():
         if number:
             print(f"{number:,} {outcome}")
+    for failure in report.failures[:show]:
+        reason = with_option_names(escaped(str(failure.error)))
+        print(f"row {failure.row} is not loadable: {reason}")
     for difference in report.differences[:show]:
         if difference.column is None:
             print(f"row {difference.row}: the table has no row with its key")
