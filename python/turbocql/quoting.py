@@ -19,7 +19,7 @@ __all__ = ["quote_identifier", "quote_literal"]
 
 
 def quote_identifier(name: str, /, *names: str) -> str:
-    '''Writes a name as CQL, in double quotes: of a keyspace, table, column, type, index or role.
+    """Writes a name as CQL, in double quotes: of a keyspace, table, column, type, index or role.
 
     Further names follow after dots: a keyspace and a table, for example. A name in quotes keeps its
     letter case, may have any characters, and is never a keyword.
@@ -30,7 +30,7 @@ def quote_identifier(name: str, /, *names: str) -> str:
     Example:
         >>> turbocql.quote_identifier("app", 'odd "name"')
         '"app"."odd ""name\"""'
-    '''
+    """
     for part in (name, *names):
         if not isinstance(part, str):
             raise TypeError(f"a name must be a str, got {type(part).__name__}")
