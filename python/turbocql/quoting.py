@@ -28,8 +28,8 @@ def quote_identifier(name: str, /, *names: str) -> str:
         that cannot be sent as UTF-8.
 
     Example:
-        >>> turbocql.quote_identifier("app", 'odd "name"')
-        '"app"."odd ""name\"""'
+        >>> turbocql.quote_identifier("app", 'a "b" c')
+        '"app"."a ""b"" c"'
     """
     for part in (name, *names):
         if not isinstance(part, str):

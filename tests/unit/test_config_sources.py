@@ -200,7 +200,7 @@ def test_unknown_names_are_answered_with_the_known_ones() -> None:
 @pytest.mark.parametrize("name", sorted(NOT_TEXT))
 def test_what_text_cannot_give(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     is_code = name in ("authenticator", "credentials")
-    how = "use the program" if is_code else "use a file or the program"
+    how = f"use {'the program' if is_code else 'a file or the program'}"
     said = refused(lambda: Config.from_url(f"cql://db1?{name}={SECRET}"))
     assert said == f"the URL: {name} cannot be given in a URL: {how}"
     monkeypatch.setenv(f"TURBOCQL_{name.upper()}", SECRET)
@@ -637,12 +637,8 @@ def test_every_field_can_be_given_everywhere() -> None:
                 continue  # The setting is a table.
             text = ",".join(text) if isinstance(text, tuple) else str(text)
             assert convert(name, about.annotation, text) == defaults[name]
-    assert [name for name, about in fields_of(Config).items() if not about.shown] == [
-        "password",
-        "credentials",
-        "authenticator",
-        "tls",
-    ]
+    hidden = [name for name, about in fields_of(Config).items() if not about.shown]
+    assert hidden == ["password", "credentials", "authenticator", "tls"]
 
 
 def test_cqls_is_encrypted() -> None:
