@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -82,6 +84,24 @@ def test_rows_of_several_files(failures: Any, tmp_path: Path) -> None:
             f'{tmp_path}/{number}.parquet: row 1 (the first is 0), column "vi": '
         )
         assert f"; the value is 'no {number}'; statement: " in text
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pa.table,
+        pa.record_batch,
+        pd.DataFrame,
+        pl.DataFrame,
+        lambda columns: {name: np.array(cells) for name, cells in columns.items()},
+    ],
+    ids=["table", "batch", "pandas", "polars", "dict"],
+)
+def test_values_of_columns_in_memory(failures: Any, made: Callable[[Any], Any]) -> None:
+    data = made({"id": [1, 2, 3], "number": ["5", "1,5", "7"]})
+    (said,) = failures(data, rename={"number": "vi"})
+    assert said.startswith('column "vi": expected varint, got a text that is no finite number')
+    assert "; the value is '1,5'; statement: INSERT" in said
 
 
 def test_what_the_server_refuses(failures: Any, write: Write) -> None:

@@ -232,6 +232,12 @@ def test_paths_that_cannot_be(path: Any, error: type[Exception]) -> None:
         open_sink(path, schema=pa.schema([("id", pa.int64())]))
 
 
+@pytest.mark.parametrize("csv", [5, {"names": 5}, {"names": "id"}, {"names": [5]}])
+def test_options_of_csv_that_cannot_be(write: Write, csv: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^(csv|names) must be a "):
+        read(write("a.csv", "1\n"), csv=csv)
+
+
 def test_the_name_of_a_temporary_file_is_not_shown(tmp_path: Path) -> None:
     with (
         pytest.raises(FileNotFoundError) as raised,
@@ -256,9 +262,7 @@ def test_a_damaged_column_of_parquet_is_named(tmp_path: Path) -> None:
     content[begin : begin + 20] = os.urandom(20)
     path.write_bytes(content)
     said = refusal(path)
-    assert said.startswith(
-        'column "t", rows 1000 to 1499 (the first row is 0): the data is damaged: '
-    )
+    assert said.startswith('column "t", rows 1000 to 1499 (the first row is 0): cannot be read: ')
     rows = read(path, only("id", "d"))
     assert rows == data.select(["id", "d"]).to_pylist()
     path.write_bytes(content[:1000])

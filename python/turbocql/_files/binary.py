@@ -186,8 +186,8 @@ class ParquetFile(_BinaryFile):
                         pass
             except EncodeError as damage:
                 return self.file_error(
-                    f'column "{name}", rows {first_row} to {last_row} (the first row is 0): the'
-                    f" data is damaged: {damage.__cause__}"
+                    f'column "{name}", rows {first_row} to {last_row} (the first row is 0):'
+                    f" cannot be read: {damage.__cause__}"
                 )
         return error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -76,8 +76,9 @@ class CsvOptions:
         if not isinstance(self.null, str):
             raise ConfigError(f"null must be a str, got {self.null!r}")
         if self.names is not None:
-            if isinstance(self.names, str) or not all(isinstance(name, str) for name in self.names):
-                raise ConfigError("names must be a list of str")
+            is_list = isinstance(self.names, Iterable) and not isinstance(self.names, str)
+            if not is_list or not all(isinstance(name, str) for name in self.names):
+                raise ConfigError(f"names must be a list of str, got {self.names!r}")
             object.__setattr__(self, "names", tuple(self.names))
 
 

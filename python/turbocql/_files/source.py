@@ -298,6 +298,8 @@ def _csv_options(options: CsvOptions | Mapping[str, Any] | None) -> CsvOptions:
     if options is None or isinstance(options, CsvOptions):
         return options or CsvOptions()
     option_names = CsvOptions.__dataclass_fields__
+    if not isinstance(options, Mapping):
+        raise ConfigError(f"csv must be a dict of {', '.join(option_names)}, got {options!r}")
     for name in options:
         if name not in option_names:
             raise ConfigError(with_nearest(f"csv has no option {name!r}", name, option_names))

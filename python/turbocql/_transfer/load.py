@@ -25,7 +25,7 @@ from .load_options import (
     failure_limits,
     rates_of,
 )
-from .locating import name_setting, naming_settings
+from .locating import name_setting, naming_settings, show_values
 from .monitor import Monitor, Stopped
 from .target import Care, JobTime
 
@@ -147,6 +147,8 @@ class Load:
         )
         self.statement = ""
         self._fields: list[str] = []
+        self._data: Any = None
+        """The data, unless it is files."""
         self._pairs_of_key: dict[str, str] = {}
         self.care: Care | None = None
         """The written columns that need special care; `None` before `match`."""
@@ -163,6 +165,7 @@ class Load:
         answer to `QUERY`, and `udts` is the answer to `UDTS`.
         """
         if not is_files(data):
+            self._data = data
             self._files.check_unused()
             input_columns = columns_of(data, self._is_wanted)
             self._files.expect(None if input_columns is None else input_columns.rows)
@@ -195,15 +198,17 @@ class Load:
 
         Raises: `BulkError` when a row failed, unless `raise_failures` is false.
         """
-        self._name_settings(report.failures)
+        self._complete_errors(report.failures)
         report = self._files.finished_report(report)
         if self.raise_failures:
             report.raise_for_failures()
         return report
 
-    def _name_settings(self, failures: Sequence[BulkFailure]) -> None:
+    def _complete_errors(self, failures: Sequence[BulkFailure]) -> None:
         for failure in failures:
             name_setting(failure.error, self._settings)
+        if not self._files.are_read:
+            show_values(self._data, failures, self.pairs)
 
     def naming_settings(self) -> AbstractContextManager[None]:
         """In its `with` block, errors about the TTL and the write time name the data's column."""
@@ -236,7 +241,7 @@ class Load:
 
     def listed_failures(self, failures: list[BulkFailure]) -> list[BulkFailure]:
         """The failures with their places, and those of the rows that could not be read."""
-        self._name_settings(failures)
+        self._complete_errors(failures)
         return self._files.listed_failures(failures)
 
     def dry_run_report(
@@ -262,7 +267,7 @@ class Load:
             raise error from stopped
         stopped_early = len(failures) > self.max_failures
         report = BulkReport(rows, rows - len(failures), failures, stopped=stopped_early)
-        self._name_settings(report.failures)
+        self._complete_errors(report.failures)
         report = self._files.dry_run_report(report)
         if self.raise_failures:
             report.raise_for_failures()

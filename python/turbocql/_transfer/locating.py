@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +12,7 @@ from .._files.source import Source
 from ..bulk import BulkFailure
 from ..errors import CodecError, EncodeError, InvalidQuery
 
-__all__ = ["locate_failures", "name_setting", "naming_settings"]
+__all__ = ["locate_failures", "name_setting", "naming_settings", "show_values"]
 
 _MAX_LOCATED = 1000
 _MAX_SHOWN = 10
@@ -67,9 +68,34 @@ def locate_failures(
         failure.error.args = (f"{': '.join(location)}{separator}{message}{mark}{statement}",)
 
 
-def _column(error: EncodeError, pairs: Mapping[str, str]) -> str:
+def show_values(data: Any, failures: Sequence[BulkFailure], pairs: Mapping[str, str]) -> None:
+    """Adds values to the errors of the first 10 rows that do not fit, where the data is a table, a
+    frame or a dict of arrays. Errors of Python objects have the value already.
+    """
+    unfit = [failure for failure in failures if isinstance(failure.error, EncodeError)]
+    for failure in unfit[:_MAX_SHOWN]:
+        message, mark, statement = str(failure.error).partition(_STATEMENT)
+        if not re.search(r", got (an?|nanoseconds) ", message):
+            continue
+        try:
+            value = _cell(data, _column(failure.error, pairs), failure.row)
+        except Exception:  # the data is of another kind, or has no such row any more
+            continue
+        if value is not None:
+            text = f"{message}; the value is {_shown(value)}{mark}{statement}"
+            failure.error.args = (text,)
+
+
+def _cell(data: Any, column: str, row: int) -> Any:
+    """The value in a column and a row of a table, a frame or a dict of arrays."""
+    values = data[column]
+    value = values.iloc[row] if hasattr(values, "iloc") else values[row]
+    return value.as_py() if hasattr(value, "as_py") else value
+
+
+def _column(error: Any, pairs: Mapping[str, str]) -> str:
     """The data's column that an error is about; empty if the error names none."""
-    path = error.path
+    path: str = error.path
     for target, name in pairs.items():
         if path == f'column "{target}"' or path.startswith(f'column "{target}"['):
             return name
@@ -77,7 +103,10 @@ def _column(error: EncodeError, pairs: Mapping[str, str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, (str, bytes, list, dict, tuple)):
+    if isinstance(value, str):
+        # A text of NumPy has a `repr` of its own.
+        return shown(str(value))
+    if isinstance(value, (bytes, list, dict, tuple)):
         return shown(value)
     # The text of a number, a time or a UUID is plainer than its `repr`.
     return str(value)
