@@ -289,5 +289,6 @@ def test_the_command_line_shows_the_reason(
     pq.write_table(made, tmp_path / "v.parquet")
     done = command("load", tmp_path / "v.parquet", name, "--rejects", tmp_path / "no.jsonl")
     assert "19 of 20 rows loaded" in done.out
-    assert 'the first, row 7: column "e": expected a vector that the index' in done.err
+    place = f"{tmp_path}/v.parquet: row 7 (the first is 0)"
+    assert f'the first, row 7: {place}, column "e": expected a vector that the index' in done.err
     assert json.loads((tmp_path / "no.jsonl").read_text())["row"] == 7
