@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,40 @@ def test_the_class_of_an_error_stays(session: turbocql.Session, table: Table, wr
     path = write("a.csv", "id,de\n1,1e99999999999\n")
     report = session.load(table(COLUMNS), path, raise_failures=False)
     assert type(report.failures[0].error) is RangeError
+
+
+SECRETS = {
+    "cell.csv": "id,vi\n1,secret\n",
+    "late.csv": "id,ip\n1,secret\n",
+    "cells.csv": "id,t\n1,a,secret\n",
+    "quote.csv": 'id,t\n1,"a"secret\n',
+    "time.csv": "id,valid\n1,secret\n",
+    "cell.jsonl": '{"id": 1, "vi": "secret"}\n',
+    "late.jsonl": '{"id": 1, "ip": "secret"}\n',
+    "line.jsonl": '{"id": 1}\n{secret\n',
+    "first.jsonl": '{"id": 1, secret}\n',
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_values_are_not_in_errors_if_not_wanted(
+    table: Table, cassandra: Any, write: Write, name: str
+) -> None:
+    path = write(name, SECRETS[name])
+    options: Any = {"timestamp": "valid"} if name == "time.csv" else {}
+    with turbocql.connect(cassandra.contact_points, values_in_errors=False) as hiding:
+        try:
+            report = hiding.load(table(COLUMNS), path, raise_failures=False, **options)
+            error: BaseException = report.failures[0].error
+        except EncodeError as raised:
+            error = raised
+    said = "".join(traceback.format_exception(error))
+    assert f"{path}: " in said
+    assert "secret" not in said
+    data = {"id": np.array([1]), "vi": np.array(["secret"])}
+    with turbocql.connect(cassandra.contact_points, values_in_errors=False) as hiding:
+        report = hiding.load(table(COLUMNS), data, raise_failures=False)
+    assert "secret" not in str(report.failures[0].error)
 
 
 def test_verify_lists_rows_that_a_load_would_refuse(

@@ -75,10 +75,12 @@ class _BinaryFile(Reader):
                     column.validate(full="time64" not in str(column.type))
             except EncodeError as error:
                 row = first_row + _first_invalid_row(column)
+                shows_values = self.context.shows_values
+                reason = f": {error.__cause__}" if shows_values else ""
                 raise self.file_error(
-                    f'column "{name}", row {row} (the first is 0): expected valid data of Arrow:'
-                    f" {error.__cause__}"
-                ) from error
+                    f'column "{name}", row {row} (the first is 0): expected valid data of'
+                    f" Arrow{reason}"
+                ) from (error if shows_values else None)
 
 
 def _has_union(arrow_type: Any) -> bool:

@@ -78,14 +78,15 @@ class CsvFile(Reader):
             raise self.file_error(
                 "expected the names of the columns in the first line, got blank lines only"
             ) from error
-        unequal = csv_reason(message)
+        unequal = csv_reason(message, shows_values=self.context.shows_values)
         if unequal is None:
             raise error
         row, columns, reason = unequal
         location = ""
         if row is not None:
             location = f"{self._location(row - 1 - self.context.csv.header, columns == 1)}: "
-        raise self.file_error(f"{location}{reason}") from error
+        cause = error if self.context.shows_values else None
+        raise self.file_error(f"{location}{reason}") from cause
 
     def _open(self, file: Any, names: list[str], block: int) -> Any:
         pa = library()
@@ -218,7 +219,11 @@ class CsvFile(Reader):
                 return column_of(cql_type, values)
 
             def report(
-                position: int, error: Exception, name: str = name, cells: Any = cells
+                position: int,
+                error: Exception,
+                name: str = name,
+                cql_type: CqlType | None = cql_type,
+                cells: Any = cells,
             ) -> None:
                 self.line_searches += 1
                 finds_line = self.line_searches <= _MAX_LINE_SEARCHES
@@ -226,10 +231,8 @@ class CsvFile(Reader):
                 location = f"row {row + 1}"
                 if finds_line:
                     location = self._location(row, len(types) == 1)
-                row_error = self.file_error(
-                    f'{location}, column "{name}": {error}; got {shown(cells[position].as_py())}'
-                )
-                row_error.__cause__ = error
+                cell = cells[position].as_py()
+                row_error = self.cell_error(location, name, cql_type, error, cell)
                 raw_row = {
                     key: cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
                     for key, cell in batch.slice(position, 1).to_pylist()[0].items()
@@ -358,8 +361,10 @@ class JsonLines(Reader):
                 if not isinstance(row, dict):
                     raise ValueError(f"got {shown(row)}")
             except (ValueError, RecursionError) as error:
-                row_error = self.file_error(f"line {number}: {json_reason(error, line)}")
-                row_error.__cause__ = error
+                shows_values = self.context.shows_values
+                reason = json_reason(error, line, shows_values=shows_values)
+                row_error = self.file_error(f"line {number}: {reason}")
+                row_error.__cause__ = error if shows_values else None
                 on_unreadable(position, row_error, line.decode("utf-8", "replace").rstrip("\r\n"))
                 row = {}
             rows.append(row)
@@ -421,14 +426,15 @@ class JsonLines(Reader):
             else:
                 read = guessed_of
 
-            def report(position: int, error: Exception, name: str = name) -> None:
-                shown_cell = shown(
-                    self._exact_cell(rows[position].get(name), lines[position], name)
-                )
-                row_error = self.file_error(
-                    f'line {lines[position][0]}, column "{name}": {error}; got {shown_cell}'
-                )
-                row_error.__cause__ = error
+            def report(
+                position: int,
+                error: Exception,
+                name: str = name,
+                cql_type: CqlType | None = cql_type,
+            ) -> None:
+                cell = self._exact_cell(rows[position].get(name), lines[position], name)
+                location = f"line {lines[position][0]}"
+                row_error = self.cell_error(location, name, cql_type, error, cell)
                 self.report_unreadable(first + position, row_error, rows[position])
 
             columns.append(read_all(read, [row.get(name) for row in rows], report))

@@ -23,6 +23,7 @@ class CheckedQuotes(io.RawIOBase):
 
     def __init__(self, reader: Reader, file: BinaryIO) -> None:
         self._reader, self._file = reader, file
+        self._shows_values = reader.context.shows_values
         options = reader.context.csv
         self._escape = (options.escape or "").encode()
         self._separators = options.delimiter.encode() + b"\r\n"
@@ -161,9 +162,9 @@ class CheckedQuotes(io.RawIOBase):
                 '. For files that write it as \\", as dsbulk and cqlsh do, pass'
                 ' csv={"escape": "\\\\"}, or --escape "\\" on the command line'
             )
+        got = f", got {shown[:80].decode('utf-8', 'replace')!r}" if self._shows_values else ""
         raise self._reader.file_error(
-            f"line {line}: expected a delimiter after the closing quote of a cell, got"
-            f" {shown[:80].decode('utf-8', 'replace')!r}: {hint}"
+            f"line {line}: expected a delimiter after the closing quote of a cell{got}: {hint}"
         )
 
 

@@ -14,7 +14,7 @@ from .._columns.pieces import refused
 from .._core import CqlType
 from ..errors import ConfigError, EncodeError
 from .from_text import library
-from .reasons import format_reason, utf_8_reason
+from .reasons import HIDDEN, format_reason, shown, utf_8_reason
 
 __all__ = [
     "MAX_BATCH_BYTES",
@@ -111,6 +111,8 @@ class ReadContext:
     and for a column that the table lacks."""
     csv: CsvOptions
     selection: Selection
+    shows_values: bool = True
+    """Whether errors may quote values."""
     reads_all: bool = False
     """Whether columns that are not wanted are read too, where the file can be read without them."""
     names: list[str] | None = None
@@ -190,6 +192,22 @@ class Reader(ABC):
         """An `EncodeError` that names the file. The caller raises it."""
         one_line = " ".join(str(reason).split())
         return refused(f"{self.path}: {one_line}")
+
+    def cell_error(
+        self, location: str, name: str, cql_type: CqlType | None, error: Exception, cell: Any
+    ) -> EncodeError:
+        """The `EncodeError` for a cell that cannot be read. The caller raises it.
+
+        `cql_type` is `None` for a write time.
+        """
+        shows_values = self.context.shows_values
+        expected = "a write time" if cql_type is None else f"a value of {cql_type}"
+        reason = f"expected {expected}, got one that is none ({HIDDEN})"
+        if shows_values:
+            reason = f"{error}; got {shown(cell)}"
+        cell_error = self.file_error(f'{location}, column "{name}": {reason}')
+        cell_error.__cause__ = error if shows_values else None
+        return cell_error
 
     def report_unreadable(self, row: int, error: EncodeError, raw: Any) -> None:
         """Passes a row that cannot be read to the context's callback.

@@ -6,10 +6,20 @@ import json
 import re
 from typing import Any
 
-__all__ = ["NOT_UTF_8", "csv_reason", "format_reason", "json_reason", "shown", "utf_8_reason"]
+__all__ = [
+    "HIDDEN",
+    "NOT_UTF_8",
+    "csv_reason",
+    "format_reason",
+    "json_reason",
+    "shown",
+    "utf_8_reason",
+]
 
 _CONVERT = "convert the file to UTF-8, such as by iconv -f ISO-8859-1 -t UTF-8"
 NOT_UTF_8 = f"expected UTF-8: {_CONVERT}"
+HIDDEN = "values_in_errors is off"
+"""It stands in the place of a value in errors of a session that quotes no values."""
 _DECOMPRESS = "decompress it first"
 _BEGINNINGS = (
     (b"PAR1", "a Parquet file", 'pass format="parquet"'),
@@ -58,9 +68,11 @@ def utf_8_reason(error: UnicodeError) -> str:
     return "half of a surrogate pair, which UTF-8 cannot encode"
 
 
-def json_reason(error: Exception, line: bytes) -> str:
+def json_reason(error: Exception, line: bytes, *, shows_values: bool) -> str:
     """Why a line is not an object of JSON."""
     hint = "expected JSON, one object in each line"
+    if not shows_values:
+        return f"{hint} ({HIDDEN})"
     if isinstance(error, RecursionError):
         return "expected JSON: it is nested too deeply"
     if isinstance(error, UnicodeDecodeError):
@@ -80,7 +92,7 @@ def json_reason(error: Exception, line: bytes) -> str:
     return f"{hint}, got {shown(text)}: {reason} at character {error.pos + 1}"
 
 
-def csv_reason(message: str) -> tuple[int | None, int, str] | None:
+def csv_reason(message: str, *, shows_values: bool) -> tuple[int | None, int, str] | None:
     """The row of a CSV file that has too many or too few cells, the number of columns, and the
     reason in words. The row is counted from 1, with the header; it is `None` if it is not known.
 
@@ -92,7 +104,7 @@ def csv_reason(message: str) -> tuple[int | None, int, str] | None:
     row = int(match[1]) if match[1] else None
     columns, cells = int(match[2]), int(match[3])
     reason = f"expected {columns} cell{'' if columns == 1 else 's'}, got {cells}"
-    if match[4]:
+    if match[4] and shows_values:
         reason += f": {shown(match[4])}"
     if 1 in (columns, cells):
         reason += '. A delimiter other than a comma is an option, csv={"delimiter": ";"}'

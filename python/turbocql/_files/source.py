@@ -242,13 +242,15 @@ def open_source(
     names: Sequence[str] | None = None,
     udts: Mapping[str, Any] | None = None,
     selection: Selection = _ALL,
+    shows_values: bool = True,
 ) -> Source:
     """Opens files, whose rows are read in the order of their paths.
 
     Arguments: `types` are the types of the table's columns. `rename` maps names of the data to
         names of the table. User-defined types in CSV or JSON lines need their fields, in `types` or
         from `udts`. `names` are the columns of CSV files without a header, or of JSON lines whose
-        first lines lack some columns. `selection` says which columns are read.
+        first lines lack some columns. `selection` says which columns are read. `shows_values` says
+        whether errors may quote values.
 
     Raises: `ConfigError` if there is no file, no known format or no pyarrow; `OSError` for a file
         that cannot be opened; `EncodeError` for a damaged file.
@@ -284,7 +286,7 @@ def open_source(
             parsed_types[target] = parsed(target, types[target], udts)
         return parsed_types[target]
 
-    context = ReadContext(type_of_column, _csv_options(csv), selection)
+    context = ReadContext(type_of_column, _csv_options(csv), selection, shows_values)
     context.names = None if names is None else list(names)
     files = [FileInfo.of(path) for path in file_paths]
     for file in files:

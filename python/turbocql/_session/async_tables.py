@@ -114,7 +114,8 @@ class AsyncTables(SessionBase[R]):
             >>> (await session.load("t", data)).succeeded
             2
         """
-        load = Load(table, self.keyspace, options)
+        shows_values = self.config.values_in_errors
+        load = Load(table, self.keyspace, options, shows_values=shows_values)
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
         # Data is opened and checked on another thread, because both may take long. `for_threads`
         # lets another thread read asynchronous data.
@@ -333,7 +334,8 @@ class AsyncTables(SessionBase[R]):
             >>> report.equal, report.missing
             (False, 1)
         """
-        verification = Verification(table, self.keyspace, options)
+        shows_values = self.config.values_in_errors
+        verification = Verification(table, self.keyspace, options, shows_values=shows_values)
         load = verification.load
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
         data = for_threads(data)  # async only

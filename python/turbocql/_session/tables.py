@@ -112,7 +112,8 @@ class Tables(SessionBase[R]):
             >>> session.load("t", data).succeeded
             2
         """
-        load = Load(table, self.keyspace, options)
+        shows_values = self.config.values_in_errors
+        load = Load(table, self.keyspace, options, shows_values=shows_values)
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
         columns = self._table(QUERY, load.keyspace_and_table, load.query_options)
         udts = self._query(UDTS, load.keyspace_and_table[:1], load.query_options)
@@ -324,7 +325,8 @@ class Tables(SessionBase[R]):
             >>> report.equal, report.missing
             (False, 1)
         """
-        verification = Verification(table, self.keyspace, options)
+        shows_values = self.config.values_in_errors
+        verification = Verification(table, self.keyspace, options, shows_values=shows_values)
         load = verification.load
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
         columns = self._table(QUERY, load.keyspace_and_table, load.query_options)

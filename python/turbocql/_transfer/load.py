@@ -93,7 +93,15 @@ def rows_or_columns(rows: Any, columns: Any, on_thread: bool) -> Any:
 class Load:
     """A load. `__init__` checks its options, `open` its data, and `match` writes its statement."""
 
-    def __init__(self, table: str, keyspace: str | None, options: LoadOptions) -> None:
+    def __init__(
+        self,
+        table: str,
+        keyspace: str | None,
+        options: LoadOptions,
+        *,
+        shows_values: bool,
+    ) -> None:
+        """`shows_values` says whether errors may quote values."""
         settings = {**_DEFAULTS, **options}
         unknown_names = settings.keys() - LoadOptions.__annotations__.keys()
         if unknown_names:
@@ -147,6 +155,7 @@ class Load:
         )
         self.statement = ""
         self._fields: list[str] = []
+        self._shows_values = shows_values
         self._data: Any = None
         """The data, unless it is files."""
         self._pairs_of_key: dict[str, str] = {}
@@ -177,7 +186,9 @@ class Load:
             for setting in (self._ttl, self._timestamp)
         )
         selection = Selection(self._is_wanted, ttl, write_time)
-        return self._files.open(data, types, definitions, self._rename, selection)
+        return self._files.open(
+            data, types, definitions, self._rename, selection, shows_values=self._shows_values
+        )
 
     def _is_written(self, name: str) -> bool:
         """Whether a column of the data is written to a column of the table."""
@@ -207,7 +218,7 @@ class Load:
     def _complete_errors(self, failures: Sequence[BulkFailure]) -> None:
         for failure in failures:
             name_setting(failure.error, self._settings)
-        if not self._files.are_read:
+        if self._shows_values and not self._files.are_read:
             show_values(self._data, failures, self.pairs)
 
     def naming_settings(self) -> AbstractContextManager[None]:

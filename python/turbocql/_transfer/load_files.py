@@ -53,6 +53,7 @@ class Files:
         self._nulls: str = options["nulls"]
         self._timestamp: int | str | None = options["timestamp"]
         self._source: Source | None = None
+        self._shows_values = True
         self._pairs: Mapping[str, str] = {}
         """The data's column for each column of the table that the load writes."""
         self._acknowledged: Ranges = []
@@ -119,6 +120,8 @@ class Files:
         udts: Mapping[str, str],
         rename: Mapping[str, str],
         selection: Selection,
+        *,
+        shows_values: bool,
     ) -> Columns:
         """Opens files, and returns their columns. Rows are read when the pieces are iterated.
 
@@ -132,7 +135,9 @@ class Files:
             csv=self._csv,
             udts=udts,
             selection=selection,
+            shows_values=shows_values,
         )
+        self._shows_values = shows_values
         inputs = {os.path.realpath(file.path) for file in self._source.files}
         for name, path in self._outputs().items():
             if os.path.realpath(path) in inputs:
@@ -280,7 +285,7 @@ class Files:
     def listed_failures(self, failures: list[BulkFailure]) -> list[BulkFailure]:
         """The failures with their places, and the rows that could not be read, by row."""
         if self._source is not None:
-            locate_failures(self._source, failures, self._pairs)
+            locate_failures(self._source, failures, self._pairs, shows_values=self._shows_values)
         unreadable = [BulkFailure(row, error) for row, (error, _) in self._unreadable.items()]
         return sorted([*failures, *unreadable], key=lambda failure: failure.row)
 

@@ -43,17 +43,23 @@ def naming_settings(settings: Mapping[str, Any]) -> Iterator[None]:
 
 
 def locate_failures(
-    source: Source, failures: Sequence[BulkFailure], pairs: Mapping[str, str]
+    source: Source,
+    failures: Sequence[BulkFailure],
+    pairs: Mapping[str, str],
+    *,
+    shows_values: bool,
 ) -> None:
     """Adds places to the errors of rows that do not fit their columns.
 
     `pairs` has the data's column for each column of the table. All errors get the file and the row
-    or line. The first 10 also get the value, unless large files would be read again for it.
+    or line. The first 10 also get the value, unless large files would be read again for it, or
+    `shows_values` is false.
     """
     refusals = (EncodeError, InvalidQuery)
     unfit = [failure for failure in failures if isinstance(failure.error, refusals)]
     shown_count = _MAX_SHOWN if source.is_quick_to_read_again else 0
-    values_by_row = _values(source, [failure.row for failure in unfit[:shown_count]])
+    shown_rows = [failure.row for failure in unfit[:shown_count]] if shows_values else []
+    values_by_row = _values(source, shown_rows)
     for number, failure in enumerate(unfit[:_MAX_LOCATED]):
         location = source.location(failure.row, finds_line=number < shown_count)
         message, mark, statement = str(failure.error).partition(_STATEMENT)

@@ -13,7 +13,7 @@ from .. import _core
 from .._checks import shown, with_nearest
 from .._columns.pieces import Columns
 from .._cql.names import qualified, quoted
-from .._options import LoadOptions, VerifyOptions
+from .._options import VerifyOptions
 from ..bulk import BulkFailure, Difference, VerifyReport
 from ..errors import ConfigError
 from .load import Load
@@ -33,7 +33,15 @@ class Verification:
     compares rows in parts.
     """
 
-    def __init__(self, table: str, keyspace: str | None, options: VerifyOptions) -> None:
+    def __init__(
+        self,
+        table: str,
+        keyspace: str | None,
+        options: VerifyOptions,
+        *,
+        shows_values: bool,
+    ) -> None:
+        """`shows_values` says whether errors may quote values."""
         settings: dict[str, Any] = dict(options)
         sample, seed = settings.pop("sample", None), settings.pop("seed", 0)
         self._progress: Callable[[int], object] | None = settings.pop("progress", None)
@@ -48,7 +56,8 @@ class Verification:
             raise ConfigError(f"sample must be a share above 0 and up to 1, got {shown(sample)}")
         # Rows that cannot be encoded are counted, and never end the comparison.
         settings["max_failures"] = 2**31 - 1
-        self.load = Load(table, keyspace, LoadOptions(**settings))  # type: ignore[typeddict-item]
+        load_options: Any = settings
+        self.load = Load(table, keyspace, load_options, shows_values=shows_values)
         self._share, self._random = sample, random.Random(seed)
         self._duplicates = _Duplicates()
         self.rows = self.checked = self._missing = self._different = 0
