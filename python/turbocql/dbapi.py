@@ -174,6 +174,10 @@ _CLASS_BY_ERROR: dict[type[errors.Error], type[Error]] = {
     errors.Unprepared: OperationalError,
     errors.RateLimited: OperationalError,
     errors.BulkError: InterfaceError,
+    errors.RowCountError: ProgrammingError,
+    errors.NoRow: ProgrammingError,
+    errors.MultipleRows: ProgrammingError,
+    errors.PagingTokenError: ProgrammingError,
     errors.ClosedError: InterfaceError,
 }
 """The class of PEP 249 for each class of `turbocql.errors`.

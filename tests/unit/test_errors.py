@@ -27,6 +27,7 @@ STANDARD_BASES: dict[str, tuple[type[Exception], ...]] = {
     "EncodeError": (TypeError, ValueError),
     "RangeError": (TypeError, ValueError, OverflowError),
     "DecodeError": (ValueError,),
+    "PagingTokenError": (ValueError,),
     "ConnectError": (ConnectionError,),
     "AuthenticationError": (ConnectionError,),
     "RequestTimeout": (TimeoutError,),

@@ -206,7 +206,7 @@ def _pieces(
 
 def _column(name: str, values: Any) -> Numbers | Arrow | Objects:
     """A column: an array of NumPy or with `__dlpack__`, an Arrow array, or a list of objects."""
-    if isinstance(values, (list, tuple)):
+    if isinstance(values, (list, tuple, range)):
         return Objects(values)
     check_collected(values)
     if module_of(values) == "polars":
