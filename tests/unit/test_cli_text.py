@@ -18,7 +18,7 @@ from turbocql.cli._app import root
 from turbocql.cli._complete import completions
 from turbocql.cli._console import is_command
 from turbocql.cli._create import create_table
-from turbocql.cli._ends import escaped, with_option_names
+from turbocql.cli._ends import escaped
 from turbocql.cli._params import name_of, names_of, pairs_of, values_of
 from turbocql.cli._show import blocks, literal
 from turbocql.cli._split import ends_with_semicolon, statements
@@ -311,23 +311,6 @@ def test_an_unknown_parameter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("Pass rename= or columns=. If", "Pass --rename or --columns. If"),
-        ("pass csv={'delimiter': ';'}", "pass --delimiter ';'"),
-        ("pass csv={'delimiter': '\\t'}", "pass --delimiter '\\t'"),
-        ("pass csv={'header': False, 'names': [...]}", "pass --no-header and --names"),
-        (
-            "write keyspace.table, pass keyspace= to connect, or call session.use_keyspace(name)",
-            "write keyspace.table, or pass --keyspace",
-        ),
-    ],
-)
-def test_messages_name_the_options_of_the_command_line(message: str, expected: str) -> None:
-    assert with_option_names(message) == expected
-
-
-@pytest.mark.parametrize(
     ("text", "expected"),
     [
         (None, []),
@@ -360,9 +343,3 @@ def test_any_name_can_be_written_in_quotes(names: list[str]) -> None:
     assert names_of(",".join(quoted)) == names
     assert [name_of(text) for text in quoted] == names
     assert pairs_of([f"{quoted[0]}=a=b"]) == {names[0]: "a=b"}
-
-
-def test_messages_name_options() -> None:
-    text = 'pass format="parquet", rename= or csv={"delimiter": ";"}; truncate_time=True'
-    expected = 'pass --format parquet, --rename or --delimiter ";"; --truncate-time'
-    assert with_option_names(text) == expected

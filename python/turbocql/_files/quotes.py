@@ -160,7 +160,7 @@ class CheckedQuotes(io.RawIOBase):
         if not self._escape:
             hint += (
                 '. For files that write it as \\", as dsbulk and cqlsh do, pass'
-                ' csv={"escape": "\\\\"}, or --escape "\\" on the command line'
+                ' csv={"escape": "\\\\"}'
             )
         got = f", got {shown[:80].decode('utf-8', 'replace')!r}" if self._shows_values else ""
         raise self._reader.file_error(

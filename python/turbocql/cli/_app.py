@@ -103,5 +103,5 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except (Exception, KeyboardInterrupt) as error:
-        return report_error(error, debug=bool(state["debug"]))
+        return report_error(error, debug=bool(state["debug"]), options=state.get("options"))
     return exit_status if isinstance(exit_status, int) else 0

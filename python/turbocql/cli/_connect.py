@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -17,6 +18,7 @@ from ..config import Config
 from ..errors import ConfigError
 from ..policies import Consistency
 from ..session import Session, connect
+from ._arguments import options_of
 from ._ends import escaped
 
 __all__ = [
@@ -87,9 +89,18 @@ def connection_options(command: Command) -> Command:
     """Adds connection options to a command. The command receives these options as keyword
     arguments, and passes them to `opened`.
     """
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        ctx = click.get_current_context()
+        # `run` of `_app` prints the errors of the command after its context has ended.
+        ctx.obj["options"] = options_of(ctx)
+        return command(*args, **kwargs)
+
+    command_with_options: Any = run
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+        command_with_options = option(command_with_options)
+    return cast(Command, command_with_options)
 
 
 def config_of(

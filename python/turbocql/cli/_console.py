@@ -19,6 +19,7 @@ import click
 
 from .. import __version__
 from .._cql.names import quoted
+from ..errors import RequestError
 from ..policies import Consistency
 from ..session import connect
 from ._cluster import NODE_COLUMNS, node_rows
@@ -26,7 +27,7 @@ from ._connect import prompt_for_password
 from ._describe import GROUPS, KIND_WORDS, described, group_list, keyspace_list, schema_cql
 from ._ends import FAILED, CommandExit, counted, escaped, escaped_lines, report_error
 from ._out import write_rows
-from ._query import print_trace
+from ._query import add_count_hint, print_trace
 from ._show import print_rows, terminal_width, types_of
 from ._split import after_first_statement, statements
 
@@ -184,7 +185,11 @@ class Console:
         if self.tracing:
             options["tracing"] = True
         began = time.perf_counter()
-        rows = self.session.execute(statement, **options)
+        try:
+            rows = self.session.execute(statement, **options)
+        except RequestError as error:
+            add_count_hint(error, statement, self.keyspace)
+            raise
         took = time.perf_counter() - began
         for warning in rows.warnings:
             print(f"warning: {escaped_lines(warning)}", file=sys.stderr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import textwrap
@@ -16,10 +15,9 @@ from ..errors import (
     BulkError,
     ConfigError,
     ConnectError,
-    EncodeError,
     Error,
-    InvalidQuery,
 )
+from ._arguments import Options, with_options
 
 __all__ = [
     "DIFFERENT",
@@ -36,7 +34,6 @@ __all__ = [
     "escaped_lines",
     "folded",
     "report_error",
-    "with_option_names",
 ]
 
 FAILED = 1
@@ -102,8 +99,11 @@ def code_of(error: BaseException) -> int:
     return FAILED
 
 
-def report_error(error: BaseException, *, debug: bool) -> int:
-    """Prints the message for an error on standard error and returns the exit code."""
+def report_error(error: BaseException, *, debug: bool, options: Options | None = None) -> int:
+    """Prints the message for an error on standard error and returns the exit code.
+
+    `options` are those of the command that failed, by default of the command that runs.
+    """
     code = code_of(error)
     if code == _PIPE:
         # Python flushes standard output when it exits, and would report the error again.
@@ -119,8 +119,6 @@ def report_error(error: BaseException, *, debug: bool) -> int:
         text = error.format_message()
         if isinstance(error, click.UsageError) and error.ctx is not None:
             text = f"{text.rstrip('.')}. See {error.ctx.command_path} --help"
-    elif isinstance(error, (BulkError, ConfigError, EncodeError, InvalidQuery)):
-        text = with_option_names(text)
     elif isinstance(error, OSError) and error.strerror:
         text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
     elif not isinstance(error, (CommandExit, OSError, Error)):
@@ -128,42 +126,15 @@ def report_error(error: BaseException, *, debug: bool) -> int:
     if isinstance(error, AuthenticationError):
         text += ". The user is that of --user, of the profile, or of the environment"
     failures = error.report.failures if isinstance(error, BulkError) else []
-    first_text = with_option_names(str(failures[0].error)) if failures else ""
-    if first_text not in text:
-        text += f"; the first, row {failures[0].row}: {first_text}"
+    if failures and str(failures[0].error) not in text:
+        text += f"; the first, row {failures[0].row}: {failures[0].error}"
+    if isinstance(error, Error):
+        text = with_options(text, options)
     if isinstance(error, BulkError) and error.__cause__ is not None:
         # The text of the error contains the cause already.
         error.__cause__ = None
     print(_paragraph(text), file=sys.stderr)
     return code
-
-
-_ARGUMENT_NAMES = (
-    "overwrite",
-    "resume",
-    "checkpoint",
-    "rename",
-    "columns",
-    "format",
-    "names",
-    "header",
-)
-
-
-def with_option_names(text: str) -> str:
-    """Replaces the names of Python's arguments in a message by options of the command line."""
-    text = text.replace("truncate_time=True", "--truncate-time").replace(
-        "overwrite=True", "--overwrite"
-    )
-    text = text.replace("max_errors", "--max-errors")
-    text = text.replace("csv={'header': False, 'names': [...]}", "--no-header and --names")
-    text = re.sub(r"csv=\{'delimiter': ('.*?')\}", r"--delimiter \1", text)
-    text = text.replace(
-        "pass keyspace= to connect, or call session.use_keyspace(name)", "or pass --keyspace"
-    )
-    text = text.replace('csv={"delimiter": ";"}', '--delimiter ";"')
-    text = re.sub(r'\bformat="(\w+)"', r"--format \1", text)
-    return re.sub(rf"\b({'|'.join(_ARGUMENT_NAMES)})=(?!\w)", r"--\1", text)
 
 
 def folded(text: str) -> str:

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from ..errors import EncodeError
+from .._cql.names import qualified, split_qualified
+from ..errors import (
+    EncodeError,
+    ReadFailure,
+    ReadTimeout,
+    RequestError,
+    RequestTimeout,
+    _insert_before_statement,
+)
 from ..rows import Column
 from ._connect import connection_options, opened
 from ._ends import FAILED, CommandExit, counted, escaped, escaped_lines, report_error
 
-__all__ = ["query"]
+__all__ = ["add_count_hint", "print_trace", "query"]
+
+_NAME = r'(?:"(?:[^"]|"")+"|\w+)'
+_COUNT = re.compile(
+    r"(?is)\bSELECT\s+(?:JSON\s+)?COUNT\s*\(\s*[*1]\s*\)(?:\s+AS\s+\S+)?\s+FROM\s+"
+    rf"(?P<table>{_NAME}(?:\.{_NAME})?)(?P<where>\s+WHERE\s)?"
+)
+"""Matches a statement that counts the rows of a table."""
 
 
 @click.command()
@@ -147,12 +163,31 @@ def _run(
         rows = session.execute(statement, values, **options)
     except EncodeError as error:
         raise click.UsageError(f"--param: {error}") from error
+    except RequestError as error:
+        add_count_hint(error, text, session.keyspace)
+        raise
     for warning in rows.warnings:
         print(f"warning: {escaped_lines(warning)}", file=sys.stderr)
     if rows.columns:
         _show(session, rows, form, expand, limit, pager)
     if trace:
         print_trace(rows)
+
+
+def add_count_hint(error: RequestError, statement: str, keyspace: str | None) -> None:
+    """Adds the advice to use `turbocql count` to the error of a statement that counts rows, if a
+    large table makes such a statement fail with this error. `keyspace` is the keyspace in use.
+    """
+    match = _COUNT.search(statement)
+    if match is None or not isinstance(error, (ReadFailure, ReadTimeout, RequestTimeout)):
+        return
+    table = split_qualified(match["table"])
+    if table is None and keyspace is not None:
+        table = split_qualified(f'"{keyspace}".{match["table"]}')
+    name = "KEYSPACE.TABLE" if table is None else shlex.quote(qualified(*table))
+    condition = " --where CONDITION" if match["where"] else ""
+    hint = f"to count the rows of a large table: turbocql count {name}{condition}"
+    error.args = (_insert_before_statement(str(error), [hint]),)
 
 
 def _check_names(prepared: Any, bare: str) -> None:

@@ -16,9 +16,10 @@ import click
 
 from .._cql.names import parse_table_name
 from ..errors import Error
+from ._arguments import with_options
 from ._bar import Bar, duration, size
 from ._connect import connection_options, opened
-from ._ends import DIFFERENT, FAILED, REJECTED, CommandExit, counted, escaped, with_option_names
+from ._ends import DIFFERENT, FAILED, REJECTED, CommandExit, counted, escaped
 from ._params import Types, name_of, names_of, pairs_of, typed_pairs_of
 
 __all__ = ["count", "load", "unload", "verify"]
@@ -326,7 +327,7 @@ def _loaded(report: Any, options: dict[str, Any], took: float) -> int:
     subject = "it is" if len(report.failures) == 1 else "they are"
     rejects_hint = f"; {subject} in {options['rejects']}" if options["rejects"] is not None else ""
     print(f"{counted(len(report.failures), 'row')} failed{rejects_hint}", file=sys.stderr)
-    reason = with_option_names(escaped(str(first.error)))
+    reason = with_options(escaped(str(first.error)))
     print(f"the first, row {first.row}: {reason}", file=sys.stderr)
     return FAILED if report.stopped else REJECTED
 
@@ -434,7 +435,7 @@ def verify(files: Sequence[str], table: str, show: int, **arguments: Any) -> int
         if number:
             print(f"{number:,} {outcome}")
     for failure in report.failures[:show]:
-        reason = with_option_names(escaped(str(failure.error)))
+        reason = with_options(escaped(str(failure.error)))
         print(f"row {failure.row} is not loadable: {reason}")
     for difference in report.differences[:show]:
         if difference.column is None:

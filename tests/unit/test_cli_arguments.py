@@ -1,0 +1,124 @@
+"""Tests that messages of the command line have its options in place of Python's arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+
+from turbocql.cli import _app
+from turbocql.cli._arguments import options_of, with_options
+from turbocql.cli._query import add_count_hint
+from turbocql.errors import InvalidQuery, ReadFailure, ReadTimeout, RequestError, RequestTimeout
+
+
+def shown(message: str, command: str = "load", *arguments: str) -> str:
+    """Returns what a command with these arguments shows instead of a message."""
+    group: Any = _app.root
+    found = group.get_command(click.Context(group), command)
+    positional = {"load": ["f", "t"], "verify": ["f", "t"], "unload": ["t", "p"]}.get(command, [])
+    with found.make_context(command, [*positional, *arguments]) as ctx:
+        return with_options(message, options_of(ctx))
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("drops with truncate_time=True", "drops with --truncate-time"),
+        ("Pass rename= or columns=. If", "Pass --rename or --columns. If"),
+        ("pass csv={'delimiter': ';'}", "pass --delimiter ';'"),
+        ("pass csv={'delimiter': '\\t'}", "pass --delimiter '\\t'"),
+        ("pass csv={'header': False, 'names': [...]}", "pass --no-header and --names"),
+        (
+            "write keyspace.table, pass keyspace= to connect, or call session.use_keyspace(name)",
+            "write keyspace.table, or pass --keyspace",
+        ),
+        ("pass it as resume= to go on", "pass it as --resume to go on"),
+        ("Pass rename= or columns=", "Pass --rename or --columns"),
+        ("max_failures=1000 was exceeded", "--max-errors 1000 was exceeded"),
+        ("max_errors=0.01 was exceeded; 3 rows", "--max-errors 0.01 was exceeded; 3 rows"),
+        ("max_errors must be an int", "--max-errors must be an int"),
+        ("retry_for_s, if not 0, must be", "--retry-for, if not 0, must be"),
+        ("rate_limit must be rows a second", "--rate-limit must be rows a second"),
+        ("limit is for loads of files", "--limit is for loads of files"),
+        ("columns: the data has no column 'a'", "--columns: the data has no column 'a'"),
+        ("needs names=", "needs --names"),
+        ("header=False needs names", "--no-header needs names"),
+        ("batches=False", "--no-batches"),
+        (
+            'resume="auto" needs checkpoint=, the file',
+            "--resume-if-there needs --checkpoint, the file",
+        ),
+        ('pass csv={"escape": "\\\\"}', 'pass --escape "\\"'),
+        ('written as \\", pass csv={"escape": "\\\\"}', 'written as \\", pass --escape "\\"'),
+        ("it is in the table's format, pass format=", "it is in the table's format, pass --format"),
+        # Values, names and statements are shown as they are.
+        ("got 'max_errors'", "got 'max_errors'"),
+        ('column "truncate_time": x', 'column "truncate_time": x'),
+        ("the row limit: 5 columns", "the row limit: 5 columns"),
+        ("batch_size_fail_threshold", "batch_size_fail_threshold"),
+        ("x=5, my_format=csv, a.limit=3", "x=5, my_format=csv, a.limit=3"),
+        ("failed; statement: SELECT max_errors", "failed; statement: SELECT max_errors"),
+        # Options that the command does not have.
+        ("pass overwrite=True", "pass overwrite=True"),
+        ("read smaller pages (page_size)", "read smaller pages (page_size)"),
+    ],
+)
+def test_arguments_become_options(message: str, expected: str) -> None:
+    assert shown(message) == expected
+
+
+def test_each_command_has_its_own_options() -> None:
+    assert shown("pass overwrite=True", "unload") == "pass --overwrite"
+    assert shown("read smaller pages (page_size)", "query") == "read smaller pages (--page-size)"
+    assert shown("sample must be a share", "verify") == "--sample must be a share"
+    assert shown("limit must be an int", "verify") == "--limit must be an int"
+
+
+def test_a_setting_of_a_profile_is_no_option() -> None:
+    invalid, hint = "timeout_s must be a number", "raise timeout_s or wait_s"
+    assert shown(invalid) == invalid
+    assert shown(invalid, "load", "--timeout", "-1") == "--timeout must be a number"
+    assert shown(hint) == "raise --timeout or --wait"
+    assert shown("keyspace must be", "query", "--keyspace", "a b") == "--keyspace must be"
+
+
+def test_without_a_command_the_message_stays() -> None:
+    assert with_options("pass resume=") == "pass resume="
+
+
+COUNT = "to count the rows of a large table: turbocql count "
+
+
+@pytest.mark.parametrize("error", [ReadFailure, ReadTimeout, RequestTimeout])
+@pytest.mark.parametrize(
+    ("statement", "keyspace", "hint"),
+    [
+        ("SELECT count(*) FROM app.t", None, f"{COUNT}app.t"),
+        ("select COUNT ( 1 ) as n from T limit 5", "app", f"{COUNT}app.t"),
+        ('SELECT JSON count(*) FROM "My t" WHERE a = 1', "app", f"{COUNT}'app.\"My t\"' --where"),
+        ("SELECT count(*)\nFROM t", None, f"{COUNT}KEYSPACE.TABLE"),
+    ],
+)
+def test_a_count_that_fails_has_a_hint(
+    error: type[RequestError], statement: str, keyspace: str | None, hint: str
+) -> None:
+    failure = error(f"executing: read failure; statement: {statement}")
+    add_count_hint(failure, statement, keyspace)
+    assert f"executing: read failure; {hint}" in str(failure)
+    assert str(failure).endswith(f"; statement: {statement}")
+
+
+@pytest.mark.parametrize(
+    ("error", "statement"),
+    [
+        (InvalidQuery, "SELECT count(*) FROM app.t"),
+        (ReadFailure, "SELECT k FROM app.t"),
+        (ReadFailure, "SELECT max(k) FROM app.t"),
+    ],
+)
+def test_other_failures_have_no_hint(error: type[RequestError], statement: str) -> None:
+    failure = error("executing: failed")
+    add_count_hint(failure, statement, "app")
+    assert str(failure) == "executing: failed"
