@@ -20,6 +20,7 @@ from ._columns.consumers import (
 from ._native.row_classes import APPLIED
 from ._rows.async_pages import AsyncColumnPages, AsyncPages, async_only_row
 from ._rows.base import check_columns
+from ._rows.html import result_table
 from ._rows.pages import SyncColumnPages, SyncPages, only_row
 from .cluster import Trace
 from .columns import AsyncBatches, Batches, ColumnTypes
@@ -39,6 +40,14 @@ class Column:
     name: str
     cql_type: str
     """The type as CQL, such as `list<int>`."""
+
+
+def _type_or_none(cql_type: str) -> _core.CqlType | None:
+    """A type from its text; `None` for a type whose text does not define it."""
+    try:
+        return _core.CqlType(cql_type)
+    except (ValueError, Error):
+        return None
 
 
 class _Result(_core.Cursor, Generic[T]):
@@ -155,6 +164,10 @@ class _Result(_core.Cursor, Generic[T]):
     def __repr__(self) -> str:
         names = ", ".join(column[2] for column in self._columns)
         return f"<{type(self).__name__} ({names})>"
+
+    def _repr_html_(self) -> str:
+        """The first rows of the current page as a table, for notebooks. No page is fetched."""
+        return result_table(self, [_type_or_none(column[3]) for column in self._columns])
 
     def _gatherer(
         self, types: ColumnTypes | None, rows_per_batch: int | None = None

@@ -1,1 +1,1 @@
-"""CQL text: quoted names, the `CREATE` statements of a schema, and durations."""
+"""CQL text: names, literals of values, the `CREATE` statements of a schema, and durations."""

@@ -1,1 +1,1 @@
-"""Iterations over the pages of a result."""
+"""Iterations over the pages of a result, and its first rows as HTML."""

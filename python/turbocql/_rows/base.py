@@ -86,7 +86,7 @@ def check_columns(rows: Any, method: str) -> None:
 def check_row_count(rows: Any, count: int) -> None:
     """Raises `MultipleRows` for more than one row. `count` is the number of rows so far."""
     if count > 1:
-        count_text = f"{count:,}" if rows._paging_state is None else f"at least {count:,}"
+        count_text = f"at least {count:,}" if rows._may_have_more else f"{count:,}"
         raise errors.MultipleRows(
             f"expected exactly one row, got {count_text}: for the first of several rows, use one()"
         )

@@ -260,6 +260,12 @@ impl Cursor {
         })
     }
 
+    /// Whether another page may follow the current one.
+    #[getter]
+    fn _may_have_more(&self) -> PyResult<bool> {
+        self.with(|current| !matches!(current.next, NextPage::End))
+    }
+
     /// Raises if an iteration has moved past the first page.
     fn _check_first(&self, py: Python<'_>) -> PyResult<()> {
         if self.with(|current| current.pages_passed == 0)? {
