@@ -202,7 +202,7 @@ ROOMS = {
     ],
     "crates/columns/src": [
         ["bytes_in", "parse", "raw", "schema", "text"],
-        ["column", "numbers_in"],
+        ["column", "numbers_in", "unfit"],
         ["batch", "source"],
         ["arbitrary", "fit", "flat"],
         ["load"],

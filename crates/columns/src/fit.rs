@@ -15,14 +15,15 @@ use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
 use arrow_schema::{DataType, Field};
+use turbocql_codec::CqlType;
 use turbocql_codec::types::vector;
-use turbocql_codec::{CodecError, CqlType};
 
 use crate::bytes_in::{Indexed, ListOffsets, Slices};
 use crate::column::Outcome;
 use crate::numbers_in::{Decimals, Floats, Integers};
-use crate::schema::{CQL_TYPE, Profile, data_type};
+use crate::schema::CQL_TYPE;
 use crate::source::{Dropped, Durations, Kind, Scale, Source};
+use crate::unfit::Unfit;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
@@ -34,13 +35,6 @@ pub enum Purpose {
     Life,
     /// The write time of a row, in microseconds since 1970.
     WriteTime,
-}
-
-/// An array, at any depth, that does not fit its CQL type.
-struct Unfit {
-    cql_type: CqlType,
-    got: String,
-    is_number: bool,
 }
 
 /// Reads an array as the cells of a column.
@@ -60,28 +54,7 @@ pub fn source(
         Purpose::Life => fitting.life(cql_type, field, array),
         Purpose::WriteTime => fitting.write_time(cql_type, field, array),
     };
-    source.map_err(|unfit| {
-        let mut reason = format!("expected {cql_type}, got {}", cut(field.data_type()));
-        if let Some(cql_type_name) = field.metadata().get(CQL_TYPE) {
-            reason = format!("{reason} from {cql_type_name}");
-        }
-        if unfit.got.starts_with("the extension") || unfit.cql_type != *cql_type.thawed() {
-            reason = format!("{reason}: {} does not take {}", unfit.cql_type, unfit.got);
-        }
-        let target = data_type(&unfit.cql_type, Profile::LOSSLESS);
-        if unfit.is_number && target.is_numeric() {
-            reason = format!("{reason}; cast it to {target} first, if its values fit");
-        }
-        CodecError::new(cql_type, reason)
-    })
-}
-
-fn cut(data_type: &DataType) -> String {
-    let mut text = format!("Arrow's {data_type}");
-    if text.chars().count() > 300 {
-        text = text.chars().take(300).chain("...".chars()).collect();
-    }
-    text
+    source.map_err(|unfit| unfit.error(cql_type, field))
 }
 
 struct Fitting {
@@ -91,22 +64,16 @@ struct Fitting {
 impl Fitting {
     fn source(&self, cql_type: &CqlType, field: &Field, array: &ArrayRef) -> Result<Source, Unfit> {
         let cql_type = cql_type.thawed();
-        let unfit = || Unfit {
-            cql_type: cql_type.clone(),
-            got: cut(field.data_type()),
-            is_number: field.data_type().is_numeric(),
-        };
+        let unfit = || Unfit::array(cql_type, field.data_type());
         let cql_type_name = field.metadata().get(CQL_TYPE);
         if let Some(cql_type_name) = cql_type_name
             && !goes_into(kind_of(cql_type_name), cql_type.kind(), field.data_type())
         {
-            let (cql_type, got) = (cql_type.clone(), format!("values of {cql_type_name}"));
-            return Err(Unfit { cql_type, got, is_number: false });
+            return Err(Unfit::meaning(cql_type, format!("values of {cql_type_name}")));
         }
         let extension = field.metadata().get(EXTENSION_TYPE_NAME_KEY);
         if let Some(name) = extension.filter(|name| !EXTENSIONS.contains(&name.as_str())) {
-            let got = format!("the extension type {name}");
-            return Err(Unfit { cql_type: cql_type.clone(), got, is_number: false });
+            return Err(Unfit::meaning(cql_type, format!("the extension type {name}")));
         }
         if let Some(Indexed { index, nulls, values }) = Indexed::of(array.as_ref()) {
             let plain = Field::new(field.name(), values.data_type().clone(), true);

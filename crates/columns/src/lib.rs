@@ -20,6 +20,7 @@ pub mod raw;
 pub mod schema;
 pub mod source;
 mod text;
+mod unfit;
 
 pub use batch::Batches;
 pub use schema::Profile;

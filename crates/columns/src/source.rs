@@ -260,7 +260,11 @@ impl Source {
             }
             Kind::Uuid { bytes, is_text, is_time } => {
                 let bytes = bytes.get(row);
-                let value = if *is_text { parse::uuid(bytes)? } else { wire::exact(bytes)? };
+                let value = match is_text {
+                    true => parse::uuid(bytes)?,
+                    false => <[u8; 16]>::try_from(bytes)
+                        .map_err(|_| Malformed::Invalid("bytes of another length than 16"))?,
+                };
                 match is_time {
                     true => timeuuid::encode(&value, out)?,
                     false => uuid::encode(&value, out),

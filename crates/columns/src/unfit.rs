@@ -1,0 +1,167 @@
+//! The error for an array that does not fit its CQL type. It says to which Arrow type to cast.
+
+use arrow_schema::{DataType, Field};
+use turbocql_codec::{CodecError, CqlType};
+
+use crate::schema::{CQL_TYPE, Profile, data_type};
+
+/// An array, at any depth, that does not fit its CQL type.
+pub struct Unfit {
+    cql_type: CqlType,
+    got: String,
+    /// The type of the array, if the same values can fit in an array of another type.
+    convertible: Option<DataType>,
+}
+
+impl Unfit {
+    /// An array whose type does not fit.
+    pub fn array(cql_type: &CqlType, data_type: &DataType) -> Unfit {
+        let convertible = Some(data_type.clone());
+        Unfit { cql_type: cql_type.clone(), got: described(data_type), convertible }
+    }
+
+    /// Values whose meaning does not fit, whatever the type of their array.
+    pub fn meaning(cql_type: &CqlType, got: String) -> Unfit {
+        Unfit { cql_type: cql_type.clone(), got, convertible: None }
+    }
+
+    /// The error for the column of `field`, whose type is `cql_type`.
+    pub fn error(self, cql_type: &CqlType, field: &Field) -> Box<CodecError> {
+        let mut reason = format!("expected {cql_type}, got {}", described(field.data_type()));
+        if let Some(cql_type_name) = field.metadata().get(CQL_TYPE) {
+            reason = format!("{reason} from {cql_type_name}");
+        }
+        if self.got.starts_with("the extension") || self.cql_type != *cql_type.thawed() {
+            reason = format!("{reason}: {} does not take {}", self.cql_type, self.got);
+        }
+        if let Some(from) = &self.convertible {
+            reason.push_str(&advice(from, &self.cql_type));
+        }
+        CodecError::new(cql_type, reason)
+    }
+}
+
+/// The conversion that makes an array fit, as the end of a message. It is empty for nested types.
+fn advice(from: &DataType, cql_type: &CqlType) -> String {
+    let (name, to) = if *cql_type == CqlType::Decimal {
+        ("Decimal128".to_owned(), Kind::Number)
+    } else if *cql_type == CqlType::VarInt {
+        ("Int64".to_owned(), Kind::Number)
+    } else {
+        let target = data_type(cql_type, Profile::LOSSLESS);
+        if target.is_nested() {
+            return String::new();
+        }
+        (target.to_string(), kind(&target))
+    };
+    if is_castable(kind(from), to) {
+        return format!("; cast it to {name} first, if its values fit");
+    }
+    format!("; convert it to {name} first")
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Number,
+    Boolean,
+    Text,
+    Bytes,
+    Time,
+    Other,
+}
+
+/// Whether Arrow's libraries cast arrays of one kind to another.
+fn is_castable(from: Kind, to: Kind) -> bool {
+    match to {
+        Kind::Number => matches!(from, Kind::Number | Kind::Boolean | Kind::Text | Kind::Time),
+        Kind::Boolean => matches!(from, Kind::Number | Kind::Text),
+        Kind::Text => from != Kind::Other,
+        Kind::Bytes => from == Kind::Text,
+        Kind::Time => matches!(from, Kind::Number | Kind::Text | Kind::Time),
+        Kind::Other => false,
+    }
+}
+
+fn kind(data_type: &DataType) -> Kind {
+    if let DataType::Dictionary(_, values) = data_type {
+        return kind(values);
+    }
+    if let DataType::RunEndEncoded(_, values) = data_type {
+        return kind(values.data_type());
+    }
+    if matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
+        Kind::Text
+    } else if matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView) {
+        Kind::Bytes
+    } else if data_type == &DataType::Boolean {
+        Kind::Boolean
+    } else if matches!(
+        data_type,
+        DataType::Date32
+            | DataType::Date64
+            | DataType::Time32(_)
+            | DataType::Time64(_)
+            | DataType::Timestamp(..)
+    ) {
+        Kind::Time
+    } else if data_type.is_numeric() {
+        Kind::Number
+    } else {
+        Kind::Other
+    }
+}
+
+fn described(data_type: &DataType) -> String {
+    cut(format!("Arrow's {data_type}"))
+}
+
+fn cut(text: String) -> String {
+    if text.chars().count() <= 300 {
+        return text;
+    }
+    text.chars().take(300).chain("...".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(cql_type: &CqlType, data_type: DataType) -> String {
+        let field = Field::new("v", data_type.clone(), true);
+        Unfit::array(cql_type, &data_type).error(cql_type, &field).to_string()
+    }
+
+    #[test]
+    fn the_error_says_to_which_type_to_cast() {
+        let texts = DataType::Utf8;
+        let dictionary =
+            DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8View));
+        for (cql_type, from, expected) in [
+            (CqlType::Date, texts.clone(), "Arrow's Utf8; cast it to Date32 first, if its"),
+            (CqlType::Date, dictionary, "Utf8View); cast it to Date32 first, if its values fit"),
+            (CqlType::Int, texts.clone(), "cast it to Int32 first, if its values fit"),
+            (CqlType::Boolean, texts.clone(), "cast it to Boolean first, if its values fit"),
+            (CqlType::Blob, texts.clone(), "cast it to Binary first, if its values fit"),
+            (CqlType::Time, texts.clone(), "cast it to Time64(ns) first, if its values fit"),
+            (CqlType::Timestamp, DataType::Int64, "cast it to Timestamp(ms, \"UTC\") first, if"),
+            (CqlType::Text, DataType::Int64, "cast it to Utf8 first, if its values fit"),
+            (CqlType::Text, DataType::Binary, "cast it to Utf8 first, if its values fit"),
+            (CqlType::Int, DataType::Boolean, "cast it to Int32 first, if its values fit"),
+            (CqlType::Decimal, DataType::Float64, "cast it to Decimal128 first, if its values fit"),
+            (CqlType::Int, DataType::Float64, "cast it to Int32 first, if its values fit"),
+            (CqlType::Uuid, DataType::Int64, "convert it to FixedSizeBinary(16) first"),
+            (CqlType::Duration, texts, "expected duration, got Arrow's Utf8"),
+        ] {
+            let message = error(&cql_type, from);
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn there_is_no_advice_for_other_meanings() {
+        let field = Field::new("v", DataType::Int64, true);
+        let unfit = Unfit::meaning(&CqlType::Int, "the extension type pandas.period".to_owned());
+        let message = unfit.error(&CqlType::Int, &field).to_string();
+        assert!(message.ends_with("int does not take the extension type pandas.period"));
+    }
+}
