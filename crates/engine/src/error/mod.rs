@@ -21,7 +21,6 @@ pub use shown::shown;
 pub(crate) use shown::{has_secrets, without_literals, without_values};
 
 use self::attempts::Tried;
-use crate::terms::UnknownName;
 
 /// An error: a message for people, and fields for decisions of programs.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,12 +82,6 @@ pub enum Detail {
     Bool(bool),
     Text(String),
     Texts(Vec<String>),
-}
-
-impl From<UnknownName> for EngineError {
-    fn from(unknown: UnknownName) -> EngineError {
-        EngineError::new(ErrorKind::Config, unknown.0)
-    }
 }
 
 impl EngineError {

@@ -67,7 +67,9 @@ pub(crate) fn failed(
         _ => executing(doing, &error, attempts),
     };
     match (&error, failure.kind) {
-        (ExecutionError::SchemaAgreementError(_), _) => failure.message += &session.not_answering(),
+        (ExecutionError::SchemaAgreementError(_) | ExecutionError::RequestTimeout(_), _) => {
+            failure.message += &session.not_answering();
+        }
         (ExecutionError::EmptyPlan, _) => failure.message = excluded(session, doing, options),
         (ExecutionError::ConnectionPoolError(_), ErrorKind::Unavailable) => {
             name_unconnected(session, doing, &mut failure);

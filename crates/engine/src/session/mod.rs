@@ -22,7 +22,7 @@ use crate::error::{EngineError, ErrorKind, deadline, preparing};
 use crate::policies::profile::Profiles;
 use crate::policies::silence::Silence;
 use crate::request::gate::{Gate, Permit, QueuePosition};
-use crate::request::limit::TimeLeft;
+use crate::request::limit::{Knows, TimeLeft};
 use crate::request::subject::few;
 use crate::statement::descriptions::RecentColumns;
 use crate::statement::prepare::Merge;
@@ -131,8 +131,10 @@ impl Session {
             None => prepared.await,
             Some(time_left) => {
                 tokio::time::timeout(time_left.remaining, prepared).await.map_err(|_| {
-                    self.with_asked_nodes(deadline("preparing", time_left.limit, None))
-                        .about(text, inner.hides)
+                    let mut error =
+                        self.with_asked_nodes(deadline("preparing", time_left.limit, None));
+                    error.message += &self.not_answering();
+                    error.about(text, inner.hides)
                 })?
             }
         }
@@ -326,6 +328,11 @@ impl Session {
     /// Whether the session has a profile of this name.
     pub fn has_profile(&self, name: &str) -> bool {
         self.0.profiles.get(name).is_some()
+    }
+
+    /// The names of the session's profiles, in order.
+    pub fn profile_names(&self) -> Vec<String> {
+        self.0.profiles.names()
     }
 
     /// The maximum number of rows in a scan's pages, if the scan sets no page size.

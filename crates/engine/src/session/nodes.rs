@@ -194,13 +194,26 @@ impl Knows for Session {
     }
 
     fn not_answering(&self) -> String {
-        let nodes = self.nodes().into_iter();
-        let nodes = nodes.filter(|node| node.enabled && (node.silent || !node.connected));
-        let nodes: Vec<String> = nodes.map(|node| node.address.to_string()).collect();
-        if nodes.is_empty() {
+        let cluster = self.engine().get_cluster_state();
+        let nodes = cluster.get_nodes_info().iter().filter(|node| node.is_enabled());
+        let mut faulty: Vec<(SocketAddr, &str)> = Vec::new();
+        let mut count = 0;
+        for node in nodes {
+            count += 1;
+            let address = SocketAddr::new(node.address.ip(), node.address.port());
+            if !node.is_connected() {
+                faulty.push((address, "down"));
+            } else if self.silence().is_silent(node) {
+                faulty.push((address, "silent"));
+            }
+        }
+        if faulty.is_empty() {
             return String::new();
         }
-        format!("; not answering: {}", few(&nodes, ", "))
+        faulty.sort_unstable();
+        let texts: Vec<String> =
+            faulty.iter().map(|(address, state)| format!("{address} ({state})")).collect();
+        format!("; not answering: {} of {count} nodes: {}", texts.len(), few(&texts, ", "))
     }
 }
 
