@@ -9,9 +9,8 @@ use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBool, PyDict};
 use turbocql_engine::{Consistency, PagingState, RequestOptions, SerialConsistency, UnknownName};
 
-use crate::error::raise_engine;
 use turbocql_values::error::config_error;
-use turbocql_values::value::describe::describe;
+use turbocql_values::value::describe::{describe, did_you_mean, nearest_and_all};
 
 /// The options of a request. `None` leaves all of them to the session.
 pub type Options = Option<Arc<RequestOptions>>;
@@ -93,8 +92,8 @@ fn find(name: &Bound<'_, PyAny>, scope: OptionScope) -> PyResult<&'static CallOp
     option.filter(|option| option.scope <= scope).ok_or_else(|| {
         let got = name.repr().map_or_else(|_| describe(name), |text| text.to_string_lossy().into());
         let names = OPTIONS.iter().filter(|option| option.scope <= scope).map(|option| option.name);
-        let names = names.collect::<Vec<_>>().join(", ");
-        PyTypeError::new_err(format!("unknown option {got}; the options are {names}"))
+        let names = nearest_and_all(name, &names.collect::<Vec<_>>(), "the options are");
+        PyTypeError::new_err(format!("unknown option {got}{names}"))
     })
 }
 
@@ -141,17 +140,31 @@ pub fn check_batch_options(options: &Bound<'_, PyDict>) -> PyResult<()> {
 }
 
 pub fn consistency(value: &Bound<'_, PyAny>) -> PyResult<Consistency> {
-    let name: String = value.extract().map_err(|_| {
-        PyTypeError::new_err("consistency must be a turbocql.Consistency or its name")
-    })?;
-    name.parse().map_err(|unknown: UnknownName| raise_engine(value.py(), &unknown.into()))
+    let expected = "consistency must be a turbocql.Consistency or its name";
+    let name: String = value.extract().map_err(|_| mismatch(expected, value))?;
+    name.parse().map_err(|unknown| unknown_level(unknown, value, Consistency::ALL))
+}
+
+/// The error for a value of a wrong type.
+fn mismatch(expected: &str, value: &Bound<'_, PyAny>) -> PyErr {
+    PyTypeError::new_err(format!("{expected}, got {}", describe(value)))
+}
+
+/// The error for a name that is none of `levels`, with the nearest of them.
+fn unknown_level(
+    UnknownName(message): UnknownName,
+    name: &Bound<'_, PyAny>,
+    levels: &[impl ToString],
+) -> PyErr {
+    let names: Vec<String> = levels.iter().map(ToString::to_string).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    config_error(name.py(), &(message + &did_you_mean(name, &names)))
 }
 
 pub fn serial_consistency(value: &Bound<'_, PyAny>) -> PyResult<SerialConsistency> {
-    let name: String = value.extract().map_err(|_| {
-        PyTypeError::new_err("serial_consistency must be a turbocql.Consistency or its name")
-    })?;
-    name.parse().map_err(|unknown: UnknownName| raise_engine(value.py(), &unknown.into()))
+    let expected = "serial_consistency must be a turbocql.Consistency or its name";
+    let name: String = value.extract().map_err(|_| mismatch(expected, value))?;
+    name.parse().map_err(|unknown| unknown_level(unknown, value, SerialConsistency::ALL))
 }
 
 /// Timeouts longer than this, about 30 years, mean no limit.
@@ -172,7 +185,7 @@ pub fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
                 f64::INFINITY
             }
         }
-        Err(_) => return Err(PyTypeError::new_err("timeout_s must be a number of seconds")),
+        Err(_) => return Err(mismatch("timeout_s must be a number of seconds", value)),
     };
     if seconds > FOREVER_S {
         return Ok(None);
@@ -193,7 +206,7 @@ fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<i64> {
         if error.is_instance_of::<PyOverflowError>(value.py()) {
             config_error(value.py(), "timestamp must fit 64 bits")
         } else {
-            PyTypeError::new_err(expected)
+            mismatch(expected, value)
         }
     })?;
     if time == i64::MIN {
@@ -203,20 +216,20 @@ fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<i64> {
 }
 
 fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    value.extract().map_err(|_| PyTypeError::new_err(format!("{name} must be a bool")))
+    value.extract().map_err(|_| mismatch(&format!("{name} must be a bool"), value))
 }
 
 fn profile(value: &Bound<'_, PyAny>) -> PyResult<Arc<str>> {
     let name: PyBackedStr = value
         .extract()
-        .map_err(|_| PyTypeError::new_err("profile must be the name of one of Config.profiles"))?;
+        .map_err(|_| mismatch("profile must be the name of one of Config.profiles", value))?;
     Ok(Arc::from(&*name))
 }
 
 fn paging_state(value: &Bound<'_, PyAny>) -> PyResult<PagingState> {
     let state: PyBackedBytes = value
         .extract()
-        .map_err(|_| PyTypeError::new_err("paging_state must be the bytes of Rows.paging_state"))?;
+        .map_err(|_| mismatch("paging_state must be the bytes of Rows.paging_state", value))?;
     Ok(PagingState::from_bytes(&*state))
 }
 
@@ -227,7 +240,7 @@ pub fn page_size(value: &Bound<'_, PyAny>) -> PyResult<i32> {
     let rows = match value.extract::<i64>() {
         Ok(rows) => i32::try_from(rows).ok().filter(|&rows| rows > 0),
         Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => None,
-        Err(_) => return Err(PyTypeError::new_err("page_size must be a number of rows")),
+        Err(_) => return Err(mismatch("page_size must be a number of rows", value)),
     };
     rows.ok_or_else(|| {
         let got = describe(value);

@@ -58,6 +58,67 @@ async def test_bind_markers(
             await session.execute(statement, values)
 
 
+@pytest.mark.parametrize(
+    ("statement", "values", "options", "kind", "message"),
+    [
+        (
+            "id",
+            {"id": 1, "nmae": "x"},
+            {},
+            errors.EncodeError,
+            r'"nmae"; did you mean name\? It has',
+        ),
+        ("id", 1, {}, errors.EncodeError, r"got int: pass a single value as \(value,\)"),
+        ("id", "1", {}, errors.EncodeError, r"got str: pass a single value as \(value,\)"),
+        ("id", {1}, {}, errors.EncodeError, r"got set; statement"),
+        (
+            "id",
+            (1, "x"),
+            {"profile": "repots"},
+            errors.ConfigError,
+            r"you mean reports\? Its profile",
+        ),
+        ("id", (1, "x"), {"rows": "dicts"}, errors.ConfigError, r'"dicts"; did you mean dict\?'),
+        ("id", (1, "x"), {"rows": dict}, TypeError, r"got type: pass a class as row=$"),
+        (
+            "SELECT key FROM system.local",
+            (1,),
+            {},
+            errors.EncodeError,
+            r"no bind markers \(\? or :",
+        ),
+        ("SELECT id FROM items WHERE id IN (?)", ([1],), {}, errors.EncodeError, "write IN \\?"),
+        ("USE ?", ("x",), {}, errors.ConfigError, "or call use_keyspace"),
+    ],
+)
+async def test_values_and_options(
+    twin: Face,
+    points: list[str],
+    shop: str,
+    statement: str,
+    values: Any,
+    options: dict[str, Any],
+    kind: type[Exception],
+    message: str,
+) -> None:
+    if statement == "id":
+        statement = "INSERT INTO items (id, name) VALUES (?, ?)"
+    profiles = {"reports": turbocql.ExecutionProfile(timeout_s=5)}
+    async with twin.connect(points, keyspace=shop, profiles=profiles) as session:
+        with pytest.raises(kind, match=message):
+            await session.execute(statement, values, **options)
+
+
+async def test_what_cannot_be_prepared(twin: Face, points: list[str]) -> None:
+    async with twin.connect(points) as session:
+        query: Any = turbocql.Query("SELECT key FROM system.local")
+        with pytest.raises(TypeError, match="got a Query: pass its text"):
+            await session.prepare(query)
+        prepared: Any = await session.prepare(query.text)
+        with pytest.raises(TypeError, match="got a Prepared, which needs no preparation"):
+            await session.prepare(prepared)
+
+
 async def test_no_keyspace(twin: Face, points: list[str]) -> None:
     async with twin.connect(points) as session:
         with pytest.raises(errors.InvalidQuery, match="pass keyspace= to connect"):

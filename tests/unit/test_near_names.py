@@ -190,6 +190,55 @@ def test_an_unknown_name_of_the_package() -> None:
     assert (caught.value.name, caught.value.obj) == ("conect", turbocql)
 
 
+@pytest.mark.parametrize(
+    ("create", "message"),
+    [
+        (
+            lambda: call(turbocql.Query, "x", page_sise=1),
+            "'page_sise'; did you mean page_size? The",
+        ),
+        (lambda: call(turbocql.Query, "x", colour=1), "'colour'; the options are consistency, "),
+        (lambda: call(turbocql.Batch, fetch_size=1), "'fetch_size'; the options are consistency"),
+        (lambda: call(turbocql.Batch, consistancy=1), "'consistancy'; did you mean consistency? T"),
+        (lambda: call(turbocql.Query, "x", consistency=4), "Consistency or its name, got int 4"),
+        (lambda: call(turbocql.Query, "x", timeout_s="5"), 'a number of seconds, got str "5"'),
+        (lambda: call(turbocql.Query, "x", page_size="5"), 'a number of rows, got str "5"'),
+        (lambda: call(turbocql.Query, "x", timestamp=1.5), "since 1970, got float 1.5"),
+        (
+            lambda: call(turbocql.Query, "x", idempotent="y"),
+            'idempotent must be a bool, got str "y"',
+        ),
+        (lambda: call(turbocql.Query, "x", profile=5), "one of Config.profiles, got int 5"),
+        (lambda: call(turbocql.Query, ["x"]), "got a list: several statements are a Batch"),
+        (lambda: call(turbocql.Query, turbocql.Query("x")), "got a Query: pass its text"),
+    ],
+)
+def test_a_wrong_option_of_a_statement(create: Callable[[], object], message: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(message)):
+        create()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"consistency": "QUROUM"}, "LOCAL_ONE; did you mean QUORUM?"),
+        ({"serial_consistency": "LOCALSERIAL"}, "LOCAL_SERIAL; did you mean LOCAL_SERIAL?"),
+        ({"serial_consistency": "QUORUM"}, "expected one of SERIAL, LOCAL_SERIAL"),
+    ],
+)
+def test_a_misspelt_consistency_of_a_statement(options: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        turbocql.Query("x", **options)
+    assert str(caught.value).endswith(message)
+
+
+def test_a_misspelt_field_of_a_value() -> None:
+    with pytest.raises(
+        EncodeError, match=r'no field "stret"; did you mean street\? Its fields are s'
+    ):
+        turbocql.codec.encode("place{street text, zip int}", {"stret": "a"})
+
+
 def test_a_choice_that_may_be_a_secret_is_not_shown() -> None:
     with pytest.raises(ConfigError, match=r"got str \(not shown\)$"):
         call(Config, compression="cql://ann:hunter2@db1")

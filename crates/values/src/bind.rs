@@ -17,7 +17,7 @@ use crate::plan::Classes;
 use crate::plan::HostPlan;
 use crate::python;
 use crate::row::compile_all;
-use crate::value::describe::{cut, describe, describe_key};
+use crate::value::describe::{cut, describe, describe_key, nearest_and_all};
 use crate::value::encode::{first_unknown, is_unset, safe_cell};
 use crate::value::record;
 use crate::value::sequence::has_labels;
@@ -241,10 +241,14 @@ impl RowPlan {
             && values.hasattr(pyo3::intern!(py, "__len__"))?
             && !has_labels(values)?;
         if !sequence {
+            let is_single = values.is_instance_of::<PyString>()
+                || values.is_instance_of::<PyBytes>()
+                || !values.hasattr(pyo3::intern!(py, "__iter__"))?;
             let reason = format!(
                 "values must be a list, tuple, other sequence, mapping, dataclass or object of a \
-                 class of attrs, msgspec or pydantic, got {}",
-                values.get_type().name()?
+                 class of attrs, msgspec or pydantic, got {}{}",
+                values.get_type().name()?,
+                if is_single { ": pass a single value as (value,)" } else { "" },
             );
             return Err(Failure::refused("row", reason));
         }
@@ -297,7 +301,10 @@ impl RowPlan {
         if got <= markers {
             return Ok(());
         }
-        let reason = format!("the statement has {markers} bind markers, got {got} values");
+        let reason = match markers {
+            0 => format!("the statement has no bind markers (? or :name), got {got} values"),
+            _ => format!("the statement has {markers} bind markers, got {got} values"),
+        };
         Err(Failure::refused("row", reason))
     }
 
@@ -377,8 +384,9 @@ impl RowPlan {
     fn check_names(&self, values: &Bound<'_, PyAny>) -> Outcome<()> {
         let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
         let Some(key) = first_unknown(values, &names)? else { return Ok(()) };
-        let (got, names) = (describe_key(&key), cut(&names.join(", "), 1000));
-        let reason = format!("the statement has no bind marker {got}; it has: {names}");
+        let got = describe_key(&key);
+        let names = nearest_and_all(&key, &names, "it has:");
+        let reason = format!("the statement has no bind marker {got}{names}");
         Err(Failure::refused("row", reason))
     }
 

@@ -72,6 +72,7 @@ imports! {
     cql_timestamp,
     dataclass_field,
     decimal,
+    did_you_mean,
     encode_error,
     error_from_codec,
     field_names,

@@ -18,6 +18,7 @@ use crate::plan::{Classes, compile, record_class};
 use crate::python;
 use crate::traits::traits;
 use crate::value::decode::Decoder;
+use crate::value::describe::did_you_mean;
 
 /// The plan and the name of each column.
 pub fn compile_all(
@@ -55,7 +56,8 @@ impl RowKind {
             "tuple" => Ok(RowKind::Tuple),
             "dict" => Ok(RowKind::Dict),
             _ => {
-                let reason = format!("rows must be 'named', 'tuple' or 'dict', got {name:?}");
+                let hint = did_you_mean(&PyString::new(py, name), &["named", "tuple", "dict"]);
+                let reason = format!("rows must be 'named', 'tuple' or 'dict', got {name:?}{hint}");
                 Err(config_error(py, &reason))
             }
         }

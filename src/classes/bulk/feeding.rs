@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::python;
 use pyo3::prelude::*;
-use pyo3::types::PyIterator;
+use pyo3::types::{PyIterator, PyString};
 use turbocql_codec::{CodecError, RowBuffer, Segment};
 use turbocql_columns::fit::Purpose;
 use turbocql_columns::load::{self, Bound as BoundBatch, Marker, Nulls, Target};
 use turbocql_columns::source::{Dropped, Encoded};
 use turbocql_engine::Batches;
 use turbocql_values::failure::Failure;
+use turbocql_values::value::describe::nearest_and_all;
 
 use crate::classes::bulk::care::Care;
 use crate::classes::bulk::pieces::{Piece, Values};
@@ -284,10 +285,9 @@ impl Feed {
         {
             let names: Vec<&str> =
                 markers.iter().map(|marker| marker.column.name.as_str()).collect();
-            let names = names.join(", ");
+            let names = nearest_and_all(&PyString::new(py, unknown), &names, "it has:");
             return Err(refused(format!(
-                "the data has a column {unknown:?}, for which the statement has no bind marker; it \
-                 has: {names}"
+                "the data has a column {unknown:?}, for which the statement has no bind marker{names}"
             )));
         }
         let mut values = Vec::with_capacity(markers.len());

@@ -30,7 +30,8 @@ pub fn rows_as(
         let Some(rows) = rows else { return Ok(session.row_kind.into()) };
         let name = rows.extract::<PyBackedStr>().map_err(|_| {
             let got = describe(&rows);
-            let reason = format!("rows must be the name of a kind of rows, got {got}");
+            let reason =
+                format!("rows must be 'named', 'tuple' or 'dict', got {got}: pass a class as row=");
             PyTypeError::new_err(reason)
         })?;
         return Ok(RowKind::parse(py, &name)?.into());

@@ -85,7 +85,8 @@ impl SessionState {
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
         if changes_keyspace(&text) {
-            let reason = "USE cannot be prepared: execute it as a text without values";
+            let reason =
+                "USE cannot be prepared: execute it as a text without values, or call use_keyspace";
             return Err(config_error(py, reason));
         }
         if let Some(prepared) = self.cached(py, &text) {

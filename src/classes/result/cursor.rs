@@ -273,7 +273,8 @@ impl Cursor {
         }
         Err(misused(
             py,
-            "the first page of these rows is no longer kept: their iteration has gone beyond it",
+            "the first page of these rows is no longer kept: their iteration has gone beyond it; keep \
+             the rows with all(), or execute the statement again",
         ))
     }
 

@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use turbocql_values::error::config_error;
+use turbocql_values::value::describe::nearest_and_all;
 
 use crate::classes::session::state::SessionState;
 use crate::options::Options;
@@ -15,7 +17,11 @@ impl SessionState {
         let named = options.as_ref().and_then(|options| options.profile.as_ref());
         match named {
             Some(name) if !self.engine.has_profile(name) => {
-                Err(config_error(py, &format!("there is no profile {name:?} in this session")))
+                let names = self.engine.profile_names();
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                let names = nearest_and_all(&PyString::new(py, name), &names, "its profiles are");
+                let reason = format!("there is no profile {name:?} in this session{names}");
+                Err(config_error(py, &reason))
             }
             _ => Ok(()),
         }

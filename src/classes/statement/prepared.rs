@@ -166,11 +166,27 @@ pub fn text_of(statement: &Bound<'_, PyAny>) -> PyResult<String> {
                 Err(raise_engine(statement.py(), &error))
             }
         },
-        Err(_) => Err(PyTypeError::new_err(format!(
-            "a statement is a str, a Query, a Prepared or a Bound, got {}",
-            describe(statement)
-        ))),
+        Err(_) => Err(PyTypeError::new_err(no_text(statement))),
     }
+}
+
+/// The message for an object that is not the text of a statement.
+fn no_text(statement: &Bound<'_, PyAny>) -> String {
+    let text = "expected the text of a statement, a str, got";
+    if statement.is_instance_of::<Query>() {
+        return format!("{text} a Query: pass its text");
+    }
+    if statement.is_instance_of::<Prepared>() {
+        return format!("{text} a Prepared, which needs no preparation");
+    }
+    let got = if statement.get_type().hasattr("__await__").unwrap_or(false) {
+        "a coroutine: await it first".to_owned()
+    } else if statement.is_instance_of::<PyList>() {
+        "a list: several statements are a Batch".to_owned()
+    } else {
+        describe(statement)
+    };
+    format!("a statement is a str, a Query, a Prepared or a Bound, got {got}")
 }
 
 /// A statement text with options for its execution.

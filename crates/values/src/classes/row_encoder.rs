@@ -17,7 +17,7 @@ use crate::ending::Inside;
 use crate::error::{self, Direction};
 use crate::failure::{Failure, Outcome};
 use crate::python;
-use crate::value::describe::{cut, describe, describe_key};
+use crate::value::describe::{describe, describe_key, nearest_and_all};
 use crate::value::encode::first_unknown;
 use crate::value::sequence::{is_frame, is_masked};
 
@@ -308,7 +308,8 @@ impl ColumnValues {
 fn check_names(mapping: &Bound<'_, PyAny>, columns: &[Column]) -> Outcome<()> {
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let Some(key) = first_unknown(mapping, &names)? else { return Ok(()) };
-    let (got, names) = (describe_key(&key), cut(&names.join(", "), 1000));
-    let reason = format!("there is no column {got}; the columns are: {names}");
+    let got = describe_key(&key);
+    let names = nearest_and_all(&key, &names, "the columns are:");
+    let reason = format!("there is no column {got}{names}");
     Err(Failure::refused("row", reason))
 }

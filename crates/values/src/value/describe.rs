@@ -5,6 +5,8 @@ use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
 };
 
+use crate::python;
+
 /// The maximum number of characters of a value's text in a message.
 pub const SHOWN: usize = 40;
 
@@ -29,6 +31,27 @@ pub fn describe(value: &Bound<'_, PyAny>) -> String {
 pub fn describe_key(key: &Bound<'_, PyAny>) -> String {
     let described = describe(key);
     described.strip_prefix("str ").or(described.strip_prefix("int ")).unwrap_or(&described).into()
+}
+
+/// The list of `names` for the end of a sentence about an unknown name. The nearest of the names
+/// comes first, as in `; did you mean a? It has: a, b`. `lead` begins the list: `it has:` here.
+pub fn nearest_and_all(unknown: &Bound<'_, PyAny>, names: &[&str], lead: &str) -> String {
+    let all = if names.is_empty() { "none".to_owned() } else { cut(&names.join(", "), 1000) };
+    let hint = did_you_mean(unknown, names);
+    if hint.is_empty() {
+        return format!("; {lead} {all}");
+    }
+    let (first, others) = lead.split_at(1);
+    format!("{hint} {}{others} {all}", first.to_uppercase())
+}
+
+/// The nearest of `names`, as in `; did you mean a?`. The text is empty if none is near.
+pub fn did_you_mean(unknown: &Bound<'_, PyAny>, names: &[&str]) -> String {
+    // A subclass of `str` may run user code.
+    let Ok(unknown) = unknown.cast_exact::<PyString>() else { return String::new() };
+    let hint = python::did_you_mean(unknown.py())
+        .and_then(|find| find.call1((unknown, names.to_vec()))?.extract());
+    hint.unwrap_or_default()
 }
 
 /// The name of the value's class. The module is included unless the class is a built-in.

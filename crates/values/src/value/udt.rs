@@ -1,6 +1,6 @@
 //! Encodes values of user-defined types.
 
-use super::describe::{cut, describe_key};
+use super::describe::{cut, describe_key, nearest_and_all};
 use super::encode::{encode_cell, first_unknown, mismatch, raised};
 use super::record;
 use crate::failure::{Failure, Outcome};
@@ -68,7 +68,7 @@ fn udt_fields<'py>(
         };
         let field_names: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
         if let Some(unknown) = first_unknown(own_names.as_any(), &field_names)? {
-            return Err(no_field(plan, udt, &describe_key(&unknown)));
+            return Err(no_field(plan, udt, &unknown));
         }
     }
     if let Ok(parts) = value.cast::<PyList>() {
@@ -144,14 +144,18 @@ fn unknown_fields(
     value: &Bound<'_, PyAny>,
 ) -> Outcome<Box<Failure>> {
     let field_names: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
-    let unknown = first_unknown(value, &field_names)?;
-    let unknown = unknown.map_or_else(|| "a key".to_owned(), |key| describe_key(&key));
-    Ok(no_field(plan, udt, &unknown))
+    if let Some(unknown) = first_unknown(value, &field_names)? {
+        return Ok(no_field(plan, udt, &unknown));
+    }
+    let (cql_type, field_names) = (plan.cql_type(), cut(&field_names.join(", "), 1000));
+    let reason = format!("{cql_type} has no field a key; its fields are {field_names}");
+    Ok(Failure::refused(cql_type, reason))
 }
 
-fn no_field(plan: &HostPlan, udt: &UdtPlan<Record>, unknown: &str) -> Box<Failure> {
+fn no_field(plan: &HostPlan, udt: &UdtPlan<Record>, unknown: &Bound<'_, PyAny>) -> Box<Failure> {
     let field_names: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
-    let (cql_type, field_names) = (plan.cql_type(), cut(&field_names.join(", "), 1000));
-    let reason = format!("{cql_type} has no field {unknown}; its fields are {field_names}");
+    let (cql_type, names) =
+        (plan.cql_type(), nearest_and_all(unknown, &field_names, "its fields are"));
+    let reason = format!("{cql_type} has no field {}{names}", describe_key(unknown));
     Failure::refused(cql_type, reason)
 }
