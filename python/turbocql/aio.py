@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Coroutine, Generator, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TextIO, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TextIO, TypeVar, overload
 from uuid import UUID
 
 from . import _core
@@ -19,12 +19,13 @@ from ._schema.read import Answer, Deadline, Row, SchemaReading
 from ._session.async_tables import AsyncTables
 from ._session.base import R, configure
 from ._session.threads import for_threads, in_thread, sleep
+from ._session.unawaited import Preparing, unawaited_error
 from ._transfer.load import rows_or_columns
 from .bulk import BulkReport
 from .config import Config, RowsAs
 from .errors import ConnectError, DecodeError, Error, InvalidQuery, RequestError, _no_session
 from .policies import Consistency, ConsistencyName
-from .rows import AsyncRows
+from .rows import AsyncRows, AwaitableRows
 from .schema import Schema
 from .statements import Batch, Prepared, Query, Statement, Values
 
@@ -58,7 +59,7 @@ class AsyncSession(AsyncTables[R]):
         *,
         row: Callable[..., T],
         **options: Unpack[CallOptions],
-    ) -> Coroutine[Any, Any, AsyncRows[T]]: ...
+    ) -> AwaitableRows[T]: ...
 
     @overload
     def execute(
@@ -68,7 +69,7 @@ class AsyncSession(AsyncTables[R]):
         *,
         rows: Literal["tuple"],
         **options: Unpack[CallOptions],
-    ) -> Coroutine[Any, Any, AsyncRows[tuple[Any, ...]]]: ...
+    ) -> AwaitableRows[tuple[Any, ...]]: ...
 
     @overload
     def execute(
@@ -78,7 +79,7 @@ class AsyncSession(AsyncTables[R]):
         *,
         rows: Literal["dict"],
         **options: Unpack[CallOptions],
-    ) -> Coroutine[Any, Any, AsyncRows[dict[str, Any]]]: ...
+    ) -> AwaitableRows[dict[str, Any]]: ...
 
     @overload
     def execute(
@@ -89,7 +90,7 @@ class AsyncSession(AsyncTables[R]):
         rows: None = None,
         row: None = None,
         **options: Unpack[CallOptions],
-    ) -> Coroutine[Any, Any, AsyncRows[R]]: ...
+    ) -> AwaitableRows[R]: ...
 
     @overload
     def execute(
@@ -100,14 +101,14 @@ class AsyncSession(AsyncTables[R]):
         rows: RowsAs,
         row: None = None,
         **options: Unpack[CallOptions],
-    ) -> Coroutine[Any, Any, AsyncRows[Any]]: ...
+    ) -> AwaitableRows[Any]: ...
 
     def execute(
         self,
         statement: Statement | Batch,
         values: Values | None = None,
         **options: Unpack[ExecuteOptions],
-    ) -> Coroutine[Any, Any, AsyncRows[Any]]:
+    ) -> AwaitableRows[Any]:
         """Sends a statement or a batch and returns its result.
 
         A text with values is prepared automatically, and its prepared statement is cached. A
@@ -142,11 +143,16 @@ class AsyncSession(AsyncTables[R]):
         # sync: return rows
         return _core.execute_when_awaited(self._core, statement, values, options)  # async only
 
-    async def prepare(self, statement: str) -> Prepared:
+    def prepare(self, statement: str) -> Coroutine[Any, Any, Prepared]:
         """Prepares a statement on the server, unless it is in the session's cache.
 
         Raises: `ServerError` when the server refuses the statement.
         """
+        # sync: prepared: Prepared = self._core.prepare(statement).wait()
+        # sync: return prepared
+        return Preparing(self._prepare(statement))  # async only
+
+    async def _prepare(self, statement: str) -> Prepared:  # async only
         prepared: Prepared = await self._core.prepare(statement)
         return prepared
 
@@ -352,6 +358,17 @@ class _Connecting(Generic[R]):  # async only
 
     def __await__(self) -> Generator[Any, Any, AsyncSession[R]]:
         return self._open().__await__()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if not name.startswith("_") and hasattr(AsyncSession, name):
+            raise unawaited_error("turbocql.aio.connect(...)", "session", name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __enter__(self) -> NoReturn:
+        raise TypeError("turbocql.aio.connect(...) is entered with `async with`, not with `with`")
+
+    def __exit__(self, *_: object) -> None:
+        """Exists because a `with` statement looks this method up before it calls `__enter__`."""
 
     async def __aenter__(self) -> AsyncSession[R]:
         self._session = await self._open()

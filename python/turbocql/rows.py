@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NoReturn, TypeVar, cast
 from uuid import UUID
 
 from . import _core
@@ -18,7 +18,7 @@ from ._columns.consumers import (
     pyarrow_table,
 )
 from ._native.row_classes import APPLIED
-from ._rows.async_pages import AsyncColumnPages, AsyncPages, async_only_row
+from ._rows.async_pages import AsyncColumnPages, AsyncPages, AwaitedPages, async_only_row
 from ._rows.base import check_columns
 from ._rows.html import result_table
 from ._rows.pages import SyncColumnPages, SyncPages, only_row
@@ -26,7 +26,7 @@ from .cluster import Trace
 from .columns import AsyncBatches, Batches, ColumnTypes
 from .errors import Error
 
-__all__ = ["AsyncRows", "Column", "Rows"]
+__all__ = ["AsyncRows", "AwaitableRows", "Column", "Rows"]
 
 T = TypeVar("T")
 
@@ -57,6 +57,7 @@ class _Result(_core.Cursor, Generic[T]):
 
     _waits = True
     """Whether `one` may wait for further pages."""
+    _item_hint = "use rows.one() for the first row, or rows.all()[0], or iterate"
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -161,6 +162,10 @@ class _Result(_core.Cursor, Generic[T]):
         """The rows of the current page. No page is fetched."""
         return self._decode()
 
+    # There is no `__len__`, because libraries such as pandas call it where it exists.
+    def __getitem__(self, index: object) -> NoReturn:
+        raise TypeError(f"a result has no positions: {self._item_hint}")
+
     def __repr__(self) -> str:
         names = ", ".join(column[2] for column in self._columns)
         return f"<{type(self).__name__} ({names})>"
@@ -226,6 +231,12 @@ class _AsyncResult(_Result[T]):
     __slots__ = ()
 
     _waits = False
+    _item_hint = "use rows.one() for the first row, or (await rows.all())[0], or iterate"
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(
+            "rows of an AsyncSession are read with `async for`, or with await rows.all()"
+        )
 
     async def _read(self, types: ColumnTypes | None, consumer: Callable[[Any], Any]) -> Any:
         """Passes all rows to a consumer and returns its result."""
@@ -428,3 +439,18 @@ class AsyncRows(_AsyncResult[T]):
         while (page := await pages.next_page()) is not None:
             self._add_to(arrays, page)
         return arrays.by_column()
+
+
+class AwaitableRows(Coroutine[Any, Any, AsyncRows[T]], AsyncIterable[T]):
+    """A call of `execute` or `scan` of an `AsyncSession`, whose request is not sent yet.
+
+    `await` sends the request and returns an `AsyncRows`. `async for` sends the request, and
+    iterates over the rows. A call can be awaited or iterated over once.
+    """
+
+    __slots__ = ()
+
+
+def _rows_of_awaitable(call: AwaitableRows[T]) -> AsyncIterator[T]:
+    """Iterates over the rows of a call. The native core calls this function."""
+    return _core.AsyncRowIterator(AwaitedPages(call))

@@ -4,6 +4,7 @@
 //! the same object as the future that the coroutine waits for. So one object replaces four
 //! objects that Python would make.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use pyo3::exceptions::{
@@ -31,7 +32,11 @@ pub trait Call: Send + Sync {
 
 /// The coroutine of an operation.
 #[pyclass(frozen, module = "turbocql._core")]
-pub struct OpAwait(Mutex<Stage>);
+pub struct OpAwait {
+    stage: Mutex<Stage>,
+    /// Whether `__await__` was called, so that the object may be used as the iterator of `await`.
+    is_awaited: AtomicBool,
+}
 
 enum Stage {
     /// The request is sent when the coroutine is first awaited.
@@ -85,17 +90,21 @@ fn cancelled(py: Python<'_>, message: Option<Py<PyAny>>) -> PyErr {
 impl OpAwait {
     /// The coroutine of a call that begins when it is first awaited.
     pub fn call(call: impl Call + 'static) -> OpAwait {
-        OpAwait(Mutex::new(Stage::New(Box::new(call))))
+        OpAwait::new(Stage::New(Box::new(call)), false)
     }
 
     /// The coroutine of an operation that is already running.
     pub fn of(op: Arc<OpState>) -> OpAwait {
-        OpAwait(Mutex::new(Stage::Begun(op)))
+        OpAwait::new(Stage::Begun(op), true)
+    }
+
+    fn new(stage: Stage, is_awaited: bool) -> OpAwait {
+        OpAwait { stage: Mutex::new(stage), is_awaited: AtomicBool::new(is_awaited) }
     }
 
     /// Locks the stage. The lock must not be held while Python code may run.
     fn lock(&self) -> MutexGuard<'_, Stage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Called when the operation is finished. Adds the callbacks that wake tasks to the completion
@@ -201,11 +210,22 @@ impl Sends for OpAwait {
 #[pymethods]
 impl OpAwait {
     fn __await__(this: Py<Self>) -> Py<Self> {
+        this.get().is_awaited.store(true, Ordering::Relaxed);
         this
     }
 
-    fn __iter__(this: Py<Self>) -> Py<Self> {
-        this
+    /// The iterator of `yield from`. A `for` loop over a call that is not awaited is an error.
+    fn __iter__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        if this.get().is_awaited.load(Ordering::Relaxed) {
+            return Ok(this.clone());
+        }
+        let error = python::not_iterable(this.py())?.call1(("session.execute(...)",))?;
+        Err(PyErr::from_value(error))
+    }
+
+    /// Iterates over the rows of the result. The first step awaits the result.
+    fn __aiter__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        python::rows_of_awaitable(this.py())?.call1((this,))
     }
 
     fn __next__(this: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
@@ -360,7 +380,7 @@ impl OpAwait {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        let stage = match self.0.try_lock() {
+        let stage = match self.stage.try_lock() {
             Ok(stage) => stage,
             Err(TryLockError::Poisoned(stage)) => stage.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(()),
@@ -393,7 +413,7 @@ impl OpAwait {
 impl Drop for OpAwait {
     /// Warns if the coroutine of a call was never awaited, as Python's own coroutines do.
     fn drop(&mut self) {
-        let stage = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let stage = self.stage.get_mut().unwrap_or_else(PoisonError::into_inner);
         if !matches!(stage, Stage::New(_)) {
             return;
         }

@@ -231,6 +231,12 @@ async def asynchronous(config: Config) -> None:
         scanned = await session.scan("users", columns=["id", "name"], row=User)
         assert_type(scanned, AsyncRows[User])
         assert_type(await session.scan("users", rows="dict"), AsyncRows[dict[str, Any]])
+        async for pair in session.execute("SELECT id, name FROM users", row=Pair):
+            assert_type(pair, Pair)
+        async for row in session.scan("users"):
+            assert row.id is not None
+        task = asyncio.create_task(session.execute("SELECT id FROM users", rows="dict"))
+        assert_type(await task, AsyncRows[dict[str, Any]])
         counted = await session.execute_many(
             "SELECT name FROM users WHERE id = ?", [(1,), (2000,)], results=True
         )

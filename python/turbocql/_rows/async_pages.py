@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 from ..errors import NoRow
 from .base import PagesBase, check_columns, check_row_count
 
 __all__ = ["AsyncColumnPages", "AsyncPages", "async_only_row"]
+__all__ += ["AwaitedPages"]  # async only
 
 
 class AsyncPages(PagesBase):
@@ -68,3 +69,19 @@ async def async_only_row(rows: Any) -> Any:
     if not objects:
         raise NoRow("expected exactly one row, got none: for a row or None, use one()")
     return objects[0]
+
+
+class AwaitedPages:  # async only
+    """An iteration over the pages of a result. The first step awaits the call for the result."""
+
+    __slots__ = ("_call", "_pages")
+
+    def __init__(self, call: Awaitable[Any]) -> None:
+        self._call = call
+        self._pages: AsyncPages | None = None
+
+    async def next_page(self) -> list[Any] | None:
+        """The rows of the next page; `None` at the end. The native core calls this method."""
+        if self._pages is None:
+            self._pages = AsyncPages(await self._call)
+        return await self._pages.next_page()

@@ -33,11 +33,12 @@ from .._transfer.unload import Unload
 from .._transfer.verify import Verification
 from ..bulk import BulkReport, UnloadReport, VerifyReport
 from ..errors import InvalidQuery, RequestError
-from ..rows import AsyncRows
+from ..rows import AsyncRows, AwaitableRows
 from ..statements import Prepared, Values
 from ..tables import Split
 from .base import R, SessionBase
 from .threads import for_threads, in_thread
+from .unawaited import Scanning
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -193,37 +194,37 @@ class AsyncTables(SessionBase[R]):
         return rows[0] if rows else None
 
     @overload
-    async def scan(
+    def scan(
         self,
         table: str | None = None,
         /,
         *,
         row: Callable[..., T],
         **options: Unpack[ScanCallOptions],
-    ) -> AsyncRows[T]: ...
+    ) -> AwaitableRows[T]: ...
 
     @overload
-    async def scan(
+    def scan(
         self,
         table: str | None = None,
         /,
         *,
         rows: Literal["tuple"],
         **options: Unpack[ScanCallOptions],
-    ) -> AsyncRows[tuple[Any, ...]]: ...
+    ) -> AwaitableRows[tuple[Any, ...]]: ...
 
     @overload
-    async def scan(
+    def scan(
         self,
         table: str | None = None,
         /,
         *,
         rows: Literal["dict"],
         **options: Unpack[ScanCallOptions],
-    ) -> AsyncRows[dict[str, Any]]: ...
+    ) -> AwaitableRows[dict[str, Any]]: ...
 
     @overload
-    async def scan(
+    def scan(
         self,
         table: str | None = None,
         /,
@@ -231,10 +232,10 @@ class AsyncTables(SessionBase[R]):
         rows: None = None,
         row: None = None,
         **options: Unpack[ScanCallOptions],
-    ) -> AsyncRows[R]: ...
+    ) -> AwaitableRows[R]: ...
 
     @overload
-    async def scan(
+    def scan(
         self,
         table: str | None = None,
         /,
@@ -242,11 +243,11 @@ class AsyncTables(SessionBase[R]):
         rows: RowsAs,
         row: None = None,
         **options: Unpack[ScanCallOptions],
-    ) -> AsyncRows[Any]: ...
+    ) -> AwaitableRows[Any]: ...
 
-    async def scan(
+    def scan(
         self, table: str | None = None, /, **options: Unpack[ScanOptions]
-    ) -> AsyncRows[Any]:
+    ) -> AwaitableRows[Any]:
         """Reads a whole table, or a part of it, by token ranges, several at a time.
 
         Each range is read from the nodes that own it, page by page. The result has each row of all
@@ -273,6 +274,10 @@ class AsyncTables(SessionBase[R]):
             >>> len(await (await session.scan("t", columns=["k"])).all()) > 0
             True
         """
+        # sync: return self._scan(table, options)
+        return Scanning(self._scan(table, options))  # async only
+
+    async def _scan(self, table: str | None, options: ScanOptions) -> AsyncRows[Any]:
         scan = Scan(table, self.keyspace, options)
         await self._match(scan)
         rows: AsyncRows[Any] = await self._start_scan(scan)

@@ -266,6 +266,9 @@ class Tables(SessionBase[R]):
             >>> len(session.scan("t", columns=["k"]).all()) > 0
             True
         """
+        return self._scan(table, options)
+
+    def _scan(self, table: str | None, options: ScanOptions) -> Rows[Any]:
         scan = Scan(table, self.keyspace, options)
         self._match(scan)
         rows: Rows[Any] = self._start_scan(scan).wait()
