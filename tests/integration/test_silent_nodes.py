@@ -205,15 +205,17 @@ def test_it_can_be_turned_off(cassandra_three: Cassandra, keyspace: str) -> None
 
 def test_a_timeout_names_the_nodes_that_do_not_answer(cassandra_three: Cassandra) -> None:
     hung = cassandra_three.nodes[2]
-    with turbocql.connect(
-        cassandra_three.contact_points,
-        profiles={"hung": ExecutionProfile(balancing=Balancing(allowed=[hung.address]))},
-    ) as session:
-        with paused(hung):
-            assert eventually(lambda: any(node.silent for node in session.nodes), 30)
-            for values in (None, ("local",)):
-                text = "SELECT key FROM system.local" + (" WHERE key = ?" if values else "")
-                with pytest.raises(errors.RequestTimeout) as raised:
-                    session.execute(text, values, profile="hung", timeout_s=1)
-                silent = f"not answering: 1 of 3 nodes: {hung.contact_point} (silent)"
-                assert silent in str(raised.value)
+    with (
+        turbocql.connect(
+            cassandra_three.contact_points,
+            profiles={"hung": ExecutionProfile(balancing=Balancing(allowed=[hung.address]))},
+        ) as session,
+        paused(hung),
+    ):
+        assert eventually(lambda: any(node.silent for node in session.nodes), 30)
+        for values in (None, ("local",)):
+            text = "SELECT key FROM system.local" + (" WHERE key = ?" if values else "")
+            with pytest.raises(errors.RequestTimeout) as raised:
+                session.execute(text, values, profile="hung", timeout_s=1)
+            silent = f"not answering: 1 of 3 nodes: {hung.contact_point} (silent)"
+            assert silent in str(raised.value)
