@@ -612,7 +612,7 @@ def test_headers_without_columns_of_the_table(tmp_path: Path) -> None:
     ):
         path = tmp_path / "h.csv"
         path.write_text(text)
-        load = Load("k.t", None, {})
+        load = Load("k.t", None, {}, shows_values=True)
         columns = load.open(path, table, [])
         assert columns is not None
         with pytest.raises(EncodeError) as caught:

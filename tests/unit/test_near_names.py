@@ -275,7 +275,7 @@ def test_a_misspelt_column_of_a_load(options: Any, names: list[str], message: st
         names = ["id", "ttl"]
         options = {**options, "columns": ["id"]}
     with pytest.raises(EncodeError, match=re.escape(message)):
-        Load("k.t", None, options).match(names, TABLE)
+        Load("k.t", None, options, shows_values=True).match(names, TABLE)
 
 
 def test_a_misspelt_column_of_a_scan() -> None:
