@@ -108,6 +108,7 @@ class VerifyOptions(TypedDict, total=False):
     truncate_time: bool
     format: Literal["parquet", "csv", "jsonl", "arrow"] | None
     csv: Mapping[str, Any] | None
+    limit: int | None
     sample: float | None
     seed: int
     progress: Callable[[int], object] | None

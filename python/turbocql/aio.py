@@ -21,6 +21,7 @@ from ._session.base import R, configure
 from ._session.threads import for_threads, in_thread, sleep
 from ._session.unawaited import Preparing, unawaited_error
 from ._transfer.load import rows_or_columns
+from ._transfer.stops import with_stop_reason
 from .bulk import BulkReport
 from .config import Config, RowsAs
 from .errors import ConnectError, DecodeError, Error, InvalidQuery, RequestError, _no_session
@@ -210,6 +211,7 @@ class AsyncSession(AsyncTables[R]):
                 )
 
             merged = await from_async(rows, start, max_failures)
+            merged = with_stop_reason(merged, f"max_failures={max_failures}")
             if raise_failures:
                 merged.raise_for_failures()
             return merged
@@ -224,6 +226,7 @@ class AsyncSession(AsyncTables[R]):
             retry_for_s,
             options,
         )
+        report = with_stop_reason(report, f"max_failures={max_failures}")
         if raise_failures:
             report.raise_for_failures()
         return report

@@ -46,6 +46,9 @@ class BulkReport:
     earlier_rows: int = 0
     """The number of rows that earlier runs of a load with a checkpoint had loaded. The other counts
     are of this run."""
+    stop_reason: str | None = None
+    """Why the call ended early, such as `max_failures=1000 was exceeded; 299,000 rows were not
+    tried`; `None` if it did not, or if an error that was raised says why."""
 
     def to_arrow(self, *, types: ColumnTypes | None = None) -> Any:
         """The rows of all results as one `pyarrow.Table`. This method needs pyarrow.
@@ -112,7 +115,10 @@ class BulkReport:
         """Raises `BulkError` if a row failed. The first failure is its cause."""
         if self.failures:
             first = self.failures[0]
-            prefix = "stopped early: " if self.stopped else ""
+            prefix = ""
+            if self.stopped:
+                reason = self.stop_reason
+                prefix = f"stopped early{'' if reason is None else f' because {reason}'}: "
             error = BulkError(
                 f"{prefix}{len(self.failures)} of {self.rows} rows failed; the first, row "
                 f"{first.row}, with {type(first.error).__name__}: {first.error}"

@@ -19,6 +19,7 @@ from ._schema.read import Answer, Deadline, Row, SchemaReading
 from ._session.base import R, configure
 from ._session.tables import Tables
 from ._transfer.load import rows_or_columns
+from ._transfer.stops import with_stop_reason
 from .bulk import BulkReport
 from .config import Config, RowsAs
 from .errors import ConnectError, DecodeError, InvalidQuery, RequestError, _no_session
@@ -197,6 +198,7 @@ class Session(Tables[R]):
             retry_for_s,
             options,
         ).wait()
+        report = with_stop_reason(report, f"max_failures={max_failures}")
         if raise_failures:
             report.raise_for_failures()
         return report

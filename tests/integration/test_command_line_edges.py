@@ -158,7 +158,7 @@ def test_too_many_errors_name_the_first(line: Line) -> None:
     rows = "".join(f"{'x' if n % 2 else n},n\n" for n in range(100))
     (line.home / "bad.csv").write_text(f"k,name\n{rows}")
     said = line.fails(1, "load", "bad.csv", f"{SPACE}.t", "--max-errors", "3")
-    assert "more than --max-errors allows" in " ".join(said.split())
+    assert "stopped because --max-errors 3 was exceeded" in " ".join(said.split())
     assert "the first, row 1" in " ".join(said.split())
 
 

@@ -174,20 +174,23 @@ def read_all(
         return read(cells)
     except UNREADABLE:
         pass
-    errors: dict[int, Exception] = {}
-    _find_unreadable(read, cells, 0, errors)
+    unreadable: set[int] = set()
+
+    def record(position: int, error: Exception) -> None:
+        unreadable.add(position)
+        # An exception of `report` ends the search, which takes long if many cells are unreadable.
+        report(position, error)
+
+    _find_unreadable(read, cells, 0, record)
     try:
-        values = read(_without(cells, errors))
+        return read(_without(cells, unreadable))
     except UNREADABLE as error:
         # Each remaining cell is readable alone, but all of them have no type in common.
         all_cells = cells if isinstance(cells, list) else cells.to_pylist()
         for position, cell in enumerate(all_cells):
-            if cell is not None:
-                errors.setdefault(position, error)
-        values = read(_without(cells, errors))
-    for position, cell_error in errors.items():
-        report(position, cell_error)
-    return values
+            if cell is not None and position not in unreadable:
+                record(position, error)
+    return read(_without(cells, unreadable))
 
 
 def _without(cells: Any, positions: Container[int]) -> Any:
@@ -200,17 +203,21 @@ def _without(cells: Any, positions: Container[int]) -> Any:
 
 
 def _find_unreadable(
-    read: Callable[[Any], Any], cells: Any, first_position: int, errors: dict[int, Exception]
+    read: Callable[[Any], Any],
+    cells: Any,
+    first_position: int,
+    record: Callable[[int, Exception], None],
 ) -> None:
+    """Calls `record` with the position and the error of each unreadable cell, in order."""
     try:
         read(cells)
     except UNREADABLE as error:
         if len(cells) == 1:
-            errors[first_position] = error
+            record(first_position, error)
             return
         middle = len(cells) // 2
-        _find_unreadable(read, cells[:middle], first_position, errors)
-        _find_unreadable(read, cells[middle:], first_position + middle, errors)
+        _find_unreadable(read, cells[:middle], first_position, record)
+        _find_unreadable(read, cells[middle:], first_position + middle, record)
 
 
 def expected_integer(kind: str) -> str:

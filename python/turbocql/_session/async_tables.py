@@ -129,14 +129,20 @@ class AsyncTables(SessionBase[R]):
         load.match(opened.names, columns)
         care = await self._care(load)
         with load.naming_settings():
-            if load.is_dry_run or load.has_file_types:
+            if load.is_dry_run or load.has_file_types or load.checks_first_block:
                 insert: Prepared = await self._core.prepare(load.statement)
                 await in_thread(load.check_file_types, self._core, insert, care)
+            if load.checks_first_block:
+                checked = await in_thread(load.checked_block, self._core, opened, insert)
+                if isinstance(checked, BulkReport):
+                    return checked
+                opened = checked
             if load.is_dry_run:
                 return await in_thread(load.dry_run_report, self._core, opened, insert, care)
             await in_thread(load.check, data)
+            report = BulkReport(0, 0)
             async with load.monitor() as monitor:
-                report: BulkReport = await self._start_load(load, opened, care, monitor)
+                report = await self._start_load(load, opened, care, monitor)
         return await in_thread(load.finished_report, report)
 
     async def _care(self, load: Load) -> _core.Care | None:
@@ -319,8 +325,8 @@ class AsyncTables(SessionBase[R]):
     ) -> VerifyReport:
         """Compares a table with data: each row of the data with the row of its key.
 
-        `data` and the options `rename`, `columns`, `nulls`, `truncate_time`, `format` and `csv` are
-        those of [`load`][turbocql.aio.AsyncSession.load]. Only the cells that a load of the data
+        `data` and the options `rename`, `columns`, `nulls`, `truncate_time`, `format`, `csv` and
+        `limit` are those of [`load`][turbocql.aio.AsyncSession.load]. Only the cells that a load
         would write are compared. So nulls are compared only with `nulls="null"`. `sample` is the
         share of the rows to look up, by default all; `seed` determines which rows these are.
         `progress` is called with the number of rows that were read, after each part. Rows whose key

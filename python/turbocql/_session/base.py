@@ -12,7 +12,8 @@ from .._columns.pieces import Columns
 from .._native import preload  # noqa: F401
 from .._options import ExecuteOptions, StatementOptions
 from .._schema.read import PAGE_SIZE
-from .._transfer.load import Load, Pace
+from .._transfer.load import Load
+from .._transfer.load_options import Pace
 from .._transfer.monitor import Monitor
 from .._transfer.scan import ESTIMATES, Scan, Weights, split_table
 from ..cluster import Metrics, Node, Replica, _metrics, _node

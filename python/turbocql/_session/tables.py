@@ -123,14 +123,20 @@ class Tables(SessionBase[R]):
         load.match(opened.names, columns)
         care = self._care(load)
         with load.naming_settings():
-            if load.is_dry_run or load.has_file_types:
+            if load.is_dry_run or load.has_file_types or load.checks_first_block:
                 insert: Prepared = self._core.prepare(load.statement).wait()
                 load.check_file_types(self._core, insert, care)
+            if load.checks_first_block:
+                checked = load.checked_block(self._core, opened, insert)
+                if isinstance(checked, BulkReport):
+                    return checked
+                opened = checked
             if load.is_dry_run:
                 return load.dry_run_report(self._core, opened, insert, care)
             load.check(data)
+            report = BulkReport(0, 0)
             with load.monitor() as monitor:
-                report: BulkReport = self._start_load(load, opened, care, monitor).wait()
+                report = self._start_load(load, opened, care, monitor).wait()
         return load.finished_report(report)
 
     def _care(self, load: Load) -> _core.Care | None:
@@ -308,8 +314,8 @@ class Tables(SessionBase[R]):
     def verify(self, table: str, data: Any, /, **options: Unpack[VerifyOptions]) -> VerifyReport:
         """Compares a table with data: each row of the data with the row of its key.
 
-        `data` and the options `rename`, `columns`, `nulls`, `truncate_time`, `format` and `csv` are
-        those of [`load`][turbocql.session.Session.load]. Only the cells that a load of the data
+        `data` and the options `rename`, `columns`, `nulls`, `truncate_time`, `format`, `csv` and
+        `limit` are those of [`load`][turbocql.session.Session.load]. Only the cells that a load
         would write are compared. So nulls are compared only with `nulls="null"`. `sample` is the
         share of the rows to look up, by default all; `seed` determines which rows these are.
         `progress` is called with the number of rows that were read, after each part. Rows whose key

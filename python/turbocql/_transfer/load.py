@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import _core
 from .._checks import check_choice, check_flag, check_seconds, with_nearest
@@ -14,10 +14,12 @@ from .._cql.names import parse_table_name, qualified, quoted
 from .._files.reader import Selection
 from .._options import LoadOptions, StatementOptions
 from ..bulk import BulkFailure, BulkReport
-from ..errors import BulkError, ConfigError, EncodeError
+from ..errors import ConfigError, EncodeError
 from ..statements import Prepared
 from .load_files import Files, is_files
 from .load_options import (
+    DEFAULTS,
+    Pace,
     check_setting,
     checked_batches,
     checked_names,
@@ -27,35 +29,16 @@ from .load_options import (
 )
 from .locating import name_setting, naming_settings, show_values
 from .monitor import Monitor, Stopped
+from .stops import first_block, have_one_error
 from .target import Care, JobTime
 
-__all__ = ["QUERY", "UDTS", "Load", "Pace", "rows_or_columns"]
+__all__ = ["QUERY", "UDTS", "Load", "rows_or_columns"]
 
 _MAX_TTL_S = 630_720_000
-_DEFAULTS: dict[str, Any] = {
-    **{"rename": None, "columns": None, "nulls": "unset", "ttl": None, "timestamp": None},
-    **{"truncate_time": False, "concurrency": 256, "max_failures": 1000, "raise_failures": True},
-    **{"format": None, "csv": None, "adaptive": True, "rate_limit": None, "retry_for_s": 60.0},
-    **{"batches": "auto", "batch_bytes": 16384, "limit": None, "dry_run": False},
-    **{"max_errors": None, "rejects": None, "checkpoint": None, "resume": None, "progress": None},
-    **{"consistency": None, "timeout_s": None, "idempotent": True, "profile": None},
-}
 QUERY = (
     "SELECT column_name, kind, type FROM system_schema.columns"
     " WHERE keyspace_name = ? AND table_name = ?"
 )
-
-
-class Pace(NamedTuple):
-    """The pace at which a bulk sends its requests."""
-
-    adaptive: bool
-    """Whether the number of requests in flight adapts to the cluster."""
-    rows_per_s: float | None
-    bytes_per_s: float | None
-    retry_for_s: float
-
-
 UDTS = "SELECT type_name, field_names, field_types FROM system_schema.types WHERE keyspace_name = ?"
 
 
@@ -102,7 +85,7 @@ class Load:
         shows_values: bool,
     ) -> None:
         """`shows_values` says whether errors may quote values."""
-        settings = {**_DEFAULTS, **options}
+        settings = {**DEFAULTS, **options}
         unknown_names = settings.keys() - LoadOptions.__annotations__.keys()
         if unknown_names:
             name = sorted(unknown_names)[0]
@@ -209,6 +192,7 @@ class Load:
 
         Raises: `BulkError` when a row failed, unless `raise_failures` is false.
         """
+        report = self._files.monitor.stopped_report or report
         self._complete_errors(report.failures)
         report = self._files.finished_report(report)
         if self.raise_failures:
@@ -264,25 +248,50 @@ class Load:
     ) -> BulkReport:
         """Reads and encodes all rows, sends none, and returns the report."""
         columns = self.columns(input_columns, on_thread=False, care=care)
-        encoded = _core.EncodedColumns(session, columns, insert)
         rows, failures = 0, list[BulkFailure]()
+        is_stopped = False
         try:
+            encoded = _core.EncodedColumns(session, columns, insert)
             while (piece := encoded.take()) is not None and len(failures) <= self.max_failures:
                 encoded_rows, errors = piece
                 rows += len(encoded_rows) + len(errors)
                 failures += [BulkFailure(row, error) for row, error in errors]
-        except Stopped as stopped:
-            error = BulkError(f"the data is not read on: {stopped}")
-            report = BulkReport(rows, rows - len(failures), failures, stopped=True)
-            error.report = self._files.dry_run_report(report)
-            raise error from stopped
-        stopped_early = len(failures) > self.max_failures
-        report = BulkReport(rows, rows - len(failures), failures, stopped=stopped_early)
+        except Stopped:
+            is_stopped = True
+        is_stopped |= len(failures) > self.max_failures
+        report = BulkReport(rows, rows - len(failures), failures, stopped=is_stopped)
         self._complete_errors(report.failures)
         report = self._files.dry_run_report(report)
         if self.raise_failures:
             report.raise_for_failures()
         return report
+
+    @property
+    def checks_first_block(self) -> bool:
+        """Whether `checked_block` is to be called before the load."""
+        return self._files.checks_first_block
+
+    def checked_block(
+        self, session: _core.Session, input_columns: Columns, insert: Prepared
+    ) -> Columns | BulkReport:
+        """Encodes the first block, and returns the data's columns.
+
+        If each row of the block fails with the same error and further rows follow, returns the
+        report of a load that has sent nothing.
+        """
+        try:
+            block, pieces = first_block(input_columns.pieces)
+        except Stopped:
+            return self.finished_report(BulkReport(0, 0, stopped=True))
+        if block is None:
+            return input_columns._replace(pieces=pieces)
+        columns = self.columns(input_columns._replace(pieces=iter([block])), on_thread=False)
+        rows, errors = _core.EncodedColumns(session, columns, insert).take() or ([], [])
+        if rows or not have_one_error(error for _, error in errors):
+            return input_columns._replace(pieces=pieces)
+        self._files.stop_after_block(len(errors))
+        failures = [BulkFailure(row, error) for row, error in errors]
+        return self.finished_report(BulkReport(errors[-1][0] + 1, 0, failures, stopped=True))
 
     def match(self, names: Sequence[str], table: Sequence[tuple[str, str, str]]) -> None:
         """Finds the table's column for each column of the data, and writes the INSERT statement.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,21 @@ from .._files.atomic import replace_file
 from .._files.from_text import library
 from .._files.reader import Selection
 from .._files.source import Source, open_source
-from .._files.to_text import cells_of
-from ..bulk import BulkFailure, BulkReport, Progress
+from ..bulk import BulkFailure, BulkReport
 from ..errors import ConfigError, EncodeError
 from .checkpoint import Checkpoint, Ranges, merged_ranges, ranges_without
 from .locating import locate_failures
-from .monitor import Monitor, shown_progress
+from .monitor import Monitor, Stopped, progress_callback
+from .rejects import check_rejects, write_rejects
+from .stops import (
+    FIRST_BLOCK_ROWS,
+    MAX_FAILURES,
+    first_block_reason,
+    have_one_error,
+    with_stop_reason,
+)
 
-__all__ = ["Files", "is_files", "progress_callback"]
+__all__ = ["Files", "is_files"]
 
 
 def is_files(data: Any) -> bool:
@@ -58,6 +64,11 @@ class Files:
         """The data's column for each column of the table that the load writes."""
         self._acknowledged: Ranges = []
         self._max_failures: int = options["max_failures"]
+        limit_name = "max_failures" if options["max_errors"] is None else "max_errors"
+        self._failure_limit = f"{limit_name}={options[limit_name]}"
+        self._block_reason: str | None = None
+        self._is_reading = False
+        """Whether the rows are read to be loaded. They are read once more for the rejects."""
         self._unreadable: dict[int, tuple[EncodeError, Any]] = {}
         self._new_unreadable: set[int] = set()
         self._rows_read = 0
@@ -97,6 +108,20 @@ class Files:
                 schemas.append(schema)
                 reader = library().RecordBatchReader.from_batches(schema, [])
                 yield path, _core.ArrowStream(reader.__arrow_c_stream__()).empty()
+
+    @property
+    def checks_first_block(self) -> bool:
+        """Whether the load encodes the first block before it sends a row.
+
+        A lower limit of failures stops the load as soon.
+        """
+        is_limit_high = self._max_failures > FIRST_BLOCK_ROWS
+        return self._source is not None and is_limit_high and self._has_failure_limit
+
+    @property
+    def _has_failure_limit(self) -> bool:
+        """Whether a number or a share of failed rows stops the load."""
+        return self._max_failures < MAX_FAILURES or self._max_failure_share is not None
 
     def _outputs(self) -> dict[str, Path]:
         """The files that the load writes, by the names of their options."""
@@ -166,7 +191,7 @@ class Files:
         if rejects is not None:
             if path is not None and os.path.realpath(rejects) == os.path.realpath(path):
                 raise ConfigError(f"rejects and the checkpoint are one file: {rejects}")
-            _check_rejects(rejects)
+            check_rejects(rejects)
             # The file is written before the first row is sent, so that the call fails if the file
             # cannot be written.
             replace_file(rejects, b"")
@@ -239,18 +264,25 @@ class Files:
         def is_acknowledged(first: int, count: int) -> bool:
             return next(ranges_without(first, first + count, self._acknowledged), None) is None
 
-        rows_seen = 0
+        rows_seen = readable_rows = 0
+        self._is_reading = True
         for first, batch in source.batches(is_acknowledged, self._record_unreadable):
             if self._limit is not None:
                 if first >= self._limit:
                     break
                 batch = batch.slice(0, self._limit - first)
             self._rows_read += len(batch)
+            # Of a batch whose rows are all unreadable, no row is yielded below.
+            self.monitor.check()
             rows_seen = first + len(batch)
             self._estimate(source, rows_seen)
             excluded = self._excluded_rows(first, len(batch))
-            for begin, end in ranges_without(first, first + len(batch), excluded):
+            ranges = list(ranges_without(first, first + len(batch), excluded))
+            if not readable_rows and self.checks_first_block:
+                ranges = _with_first_block(ranges)
+            for begin, end in ranges:
                 self.monitor.check()
+                readable_rows += end - begin
                 part = batch.slice(begin - first, end - begin)
                 schema, array = part.__arrow_c_array__()
                 yield _core.Piece.of_array(schema, array, begin)
@@ -260,11 +292,32 @@ class Files:
             self._total_rows = float(max(rows_seen, last_acknowledged))
         self.monitor.check()
 
+    def _check_unreadable(self, row: int) -> None:
+        """Called with the number of an unreadable row, before it is recorded.
+
+        Raises: `Stopped` if too many rows are unreadable, or all rows of the first block are, with
+            the same error. A block of text may have so many rows that finding all its unreadable
+            rows takes long.
+        """
+        count = len(self._unreadable)
+        if count > self._max_failures:
+            raise Stopped("too many rows are unreadable")
+        is_block = row == count == FIRST_BLOCK_ROWS and self._has_failure_limit
+        if is_block and have_one_error(error for error, _ in self._unreadable.values()):
+            self.stop_after_block(count)
+            raise Stopped("no row of the first block can be read")
+
+    def stop_after_block(self, rows: int) -> None:
+        """Stores the reason of a stop after the first block, which has this number of rows."""
+        self._block_reason = first_block_reason(rows)
+
     def _record_unreadable(self, row: int, error: EncodeError, raw: Any) -> None:
         """Records an unreadable row below the limit, unless an earlier run has loaded it."""
         if self._limit is not None and row >= self._limit:
             return
         if next(ranges_without(row, row + 1, self._acknowledged), None) is not None:
+            if self._is_reading and row not in self._unreadable:
+                self._check_unreadable(row)
             self._unreadable.setdefault(row, (error, raw))
             self._new_unreadable.add(row)
 
@@ -302,70 +355,54 @@ class Files:
     def finished_report(self, report: BulkReport) -> BulkReport:
         """Ends the monitor, and returns the report of this run, with `earlier_rows`."""
         if self._source is None:
-            return report
+            return self._with_stop_reason(report)
         report = self.monitor.end(report)
         rows = sum(end - first for first, end in ranges_without(0, report.rows, self._acknowledged))
         earlier = sum(end - first for first, end in self._acknowledged)
-        return dataclasses.replace(report, rows=rows, earlier_rows=earlier)
+        report = dataclasses.replace(report, rows=rows, earlier_rows=earlier)
+        return self._with_stop_reason(report)
 
     def dry_run_report(self, report: BulkReport) -> BulkReport:
         """Writes the rejects of a dry run, and returns its report."""
         rows = report.rows + len(self._unreadable)
-        return dataclasses.replace(self._reject(report), rows=rows)
+        return self._with_stop_reason(dataclasses.replace(self._reject(report), rows=rows))
+
+    def _with_stop_reason(self, report: BulkReport) -> BulkReport:
+        """The report, with the reason if the load was stopped because of rows that failed."""
+        is_exceeded = self.monitor.is_limit_exceeded or len(report.failures) > self._max_failures
+        if not is_exceeded and self._block_reason is None:
+            return report
+        tried_rows = report.earlier_rows + report.succeeded + len(report.failures)
+        untried_rows = max(0, round(self._total_rows or 0) - tried_rows)
+        verb = "row was" if untried_rows == 1 else "rows were"
+        is_estimate = self._source is not None and not self._is_total_exact
+        untried = f"{'about ' if is_estimate else ''}{untried_rows:,} {verb}"
+        return with_stop_reason(
+            report, self._failure_limit, untried if untried_rows else None, self._block_reason
+        )
 
     def _reject(self, report: BulkReport) -> BulkReport:
         """Writes the rows that failed, with their numbers and errors, as JSON lines.
 
         Returns: the report with the rows that could not be read.
         """
+        self._is_reading = False
         report = self._with_unreadable(report)
         if self._source is None or self._rejects is None or not report.failures:
             return report
-        errors: dict[int, Any] = {failure.row: failure.error for failure in report.failures}
-
-        rejected_rows: dict[int, tuple[Any, Any]] = dict(self._unreadable)
-        try:
-            self._read_rejects(self._source, errors, rejected_rows, reads_all=True)
-        except EncodeError:
-            # A column that is not loaded may be damaged.
-            self._read_rejects(self._source, errors, rejected_rows, reads_all=False)
-        lines = []
-        for row, (error, data) in sorted(rejected_rows.items()):
-            reason = f"{type(error).__name__}: {error}"
-            line = {"row": row, "error": reason, "data": data}
-            text = json.dumps(line, default=str, ensure_ascii=False)
-            if not _is_unicode(text):
-                # JSON can express a lone surrogate, and UTF-8 cannot.
-                text = json.dumps(line, default=str)
-            lines.append(f"{text}\n")
-        replace_file(self._rejects, "".join(lines).encode())
+        errors = {failure.row: failure.error for failure in report.failures}
+        write_rejects(
+            self._rejects, self._source, errors, self._unreadable, self._record_unreadable
+        )
         return report
 
-    def _read_rejects(
-        self,
-        source: Source,
-        errors: Mapping[int, Any],
-        rejected_rows: dict[int, tuple[Any, Any]],
-        *,
-        reads_all: bool,
-    ) -> None:
-        """Adds the rows of `errors`, with their errors and values, to `rejected_rows`."""
 
-        def has_no_failures(first: int, count: int) -> bool:
-            return not any(first <= row < first + count for row in errors)
-
-        batches = source.batches(has_no_failures, self._record_unreadable, reads_all=reads_all)
-        for first, batch in batches:
-            for row in range(first, first + len(batch)):
-                if row not in errors or row in rejected_rows:
-                    continue
-                single_row = batch.slice(row - first, 1)
-                columns_and_fields = zip(single_row.columns, single_row.schema, strict=True)
-                values = {
-                    field.name: cells_of(column, field, None)[0]
-                    for column, field in columns_and_fields
-                }
-                rejected_rows[row] = (errors[row], values)
+def _with_first_block(ranges: Ranges) -> Ranges:
+    """The ranges, with the first block as a range of its own."""
+    if not ranges or ranges[0][1] - ranges[0][0] <= FIRST_BLOCK_ROWS:
+        return ranges
+    (first, end), *following = ranges
+    return [(first, first + FIRST_BLOCK_ROWS), (first + FIRST_BLOCK_ROWS, end), *following]
 
 
 def _resume_path(options: Mapping[str, Any]) -> Any:
@@ -379,44 +416,3 @@ def _resume_path(options: Mapping[str, Any]) -> Any:
     if checkpoint is None:
         raise ConfigError('resume="auto" needs checkpoint=, the file to go on from if it is there')
     return checkpoint if Path(checkpoint).exists() else None
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _check_rejects(path: Path) -> None:
-    """Raises `ConfigError` if a file is not empty and is not the rejects of an earlier load."""
-    if not path.is_file():
-        return
-    with open(path, "rb") as file:
-        first_line = file.readline(1 << 20)
-    if first_line and not first_line.startswith(b'{"row": '):
-        raise ConfigError(f"rejects: {path} is there, and has no rejects: pass another name")
-
-
-def progress_callback(progress: Any) -> Callable[[Progress], object] | None:
-    """The callback for the option `progress`; `None` if progress is not reported.
-
-    Raises: `TypeError` unless `progress` is a callable, a bool or `None`.
-    """
-    if progress is None or progress is False:
-        return None
-    if progress is True:
-        # The bar is created at the first report, because the call may be refused before that.
-        callbacks: list[Callable[[Progress], object]] = []
-
-        def show(report: Progress) -> None:
-            if not callbacks:
-                callbacks.append(shown_progress())
-            callbacks[0](report)
-
-        return show
-    if not callable(progress):
-        raise TypeError(f"progress must be True or a callable, got {type(progress).__name__}")
-    callback: Callable[[Progress], object] = progress
-    return callback

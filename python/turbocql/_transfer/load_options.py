@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._checks import check_int, shown
 from ..errors import ConfigError
+from .stops import MAX_FAILURES
 
 __all__ = [
+    "DEFAULTS",
+    "Pace",
     "check_setting",
     "checked_batches",
     "checked_names",
@@ -17,6 +20,26 @@ __all__ = [
     "failure_limits",
     "rates_of",
 ]
+
+DEFAULTS: dict[str, Any] = {
+    **{"rename": None, "columns": None, "nulls": "unset", "ttl": None, "timestamp": None},
+    **{"truncate_time": False, "concurrency": 256, "max_failures": 1000, "raise_failures": True},
+    **{"format": None, "csv": None, "adaptive": True, "rate_limit": None, "retry_for_s": 60.0},
+    **{"batches": "auto", "batch_bytes": 16384, "limit": None, "dry_run": False},
+    **{"max_errors": None, "rejects": None, "checkpoint": None, "resume": None, "progress": None},
+    **{"consistency": None, "timeout_s": None, "idempotent": True, "profile": None},
+}
+"""The options of a load that are not passed."""
+
+
+class Pace(NamedTuple):
+    """The pace at which a bulk sends its requests."""
+
+    adaptive: bool
+    """Whether the number of requests in flight adapts to the cluster."""
+    rows_per_s: float | None
+    bytes_per_s: float | None
+    retry_for_s: float
 
 
 def checked_rename(rename: Mapping[str, str] | None) -> dict[str, str]:
@@ -52,8 +75,8 @@ def failure_limits(max_failures: Any, max_errors: Any) -> tuple[int, float | Non
     if max_errors is None:
         return max_failures, None
     if isinstance(max_errors, float) and 0 <= max_errors < 1:
-        return 2**31 - 1, max_errors
-    check_int("max_errors (or a share as a float below 1)", max_errors, 0, 2**31 - 1)
+        return MAX_FAILURES, max_errors
+    check_int("max_errors (or a share as a float below 1)", max_errors, 0, MAX_FAILURES)
     return max_errors, None
 
 

@@ -15,7 +15,7 @@ from ..bulk import BulkReport, Progress
 from ..errors import BulkError
 from .checkpoint import Checkpoint, Ranges, merged_ranges
 
-__all__ = ["Monitor", "Stopped", "shown_progress"]
+__all__ = ["Monitor", "Stopped", "progress_callback", "shown_progress"]
 
 _UPDATE_INTERVAL_S = 0.5
 _MIN_ROWS_OF_SHARE = 1000
@@ -23,7 +23,9 @@ _MIN_ROWS_OF_SHARE = 1000
 
 
 class Stopped(Exception):
-    """Ends the reading of the data: a callback, the checkpoint or too many rows have failed."""
+    """Ends the reading of the data: a callback or the checkpoint has failed, or too many rows, or
+    each row of the first block.
+    """
 
 
 class Monitor:
@@ -57,6 +59,11 @@ class Monitor:
         self._began_at = time.monotonic()
         self._end_event = threading.Event()
         self._failure: BaseException | None = None
+        self.is_limit_exceeded = False
+        """Whether `check` has ended the reading because too many rows had failed."""
+        self.stopped_report: BulkReport | None = None
+        """The report of a load whose reading ended with `Stopped`; `None` for any other load. The
+        rows that could not be read are not in it."""
         self._thread = threading.Thread(target=self._run, name="turbocql-load", daemon=True)
 
     def begin(self) -> None:
@@ -68,27 +75,30 @@ class Monitor:
             self._checkpoint.write(self._earlier_acknowledged)
         self._thread.start()
 
-    def leave(self, raised: BaseException | None) -> None:
+    def leave(self, raised: BaseException | None) -> bool:
         """Ends the thread after the last row. `raised` is the exception of the load, or `None`.
 
-        Raises: the exception of the checkpoint or of a callback, if one has failed; `BulkError` if
-            reading was stopped before the first row was sent.
+        Returns: whether the load has a `stopped_report` instead of the exception.
+
+        Raises: the exception of the checkpoint or of a callback, if one has failed.
         """
         self._end_event.set()
         self._thread.join()
         self._update(is_last=True, is_complete=raised is None)
+        stopped = raised.__cause__ if isinstance(raised, BulkError) else raised
+        if isinstance(stopped, Stopped) and self._failure is None:
+            # If no row was passed to the core, there is no report.
+            nothing_sent = BulkReport(0, 0, stopped=True)
+            self.stopped_report = raised.report if isinstance(raised, BulkError) else nothing_sent
+            return True
         if isinstance(raised, BulkError) and raised.report is not None:
             raised.report = self._complete_report(raised.report)
-        if isinstance(raised, Stopped) and self._failure is None:
-            # No row was passed to the core, so the load has no report.
-            error = BulkError(f"nothing was sent: {raised}")
-            error.report = self._complete_report(BulkReport(0, 0, stopped=True))
-            raise error from raised
         if isinstance(raised, KeyboardInterrupt) and self._checkpoint is not None:
             _add_note(raised, f"the load can go on: pass resume={str(self._checkpoint.path)!r}")
         # KeyboardInterrupt and CancelledError are not replaced by the failure.
         if self._failure is not None and (raised is None or isinstance(raised, Exception)):
             raise self._failure from raised
+        return False
 
     def __enter__(self) -> Monitor:
         self.begin()
@@ -99,8 +109,8 @@ class Monitor:
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:
-        self.leave(exc)
+    ) -> bool:
+        return self.leave(exc)
 
     async def __aenter__(self) -> Monitor:
         # Imported here, because this module imports asyncio, which is slow to import. An event loop
@@ -115,10 +125,10 @@ class Monitor:
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:
+    ) -> bool:
         from .._native.threads import in_thread
 
-        await in_thread(self.leave, exc)
+        return await in_thread(self.leave, exc)
 
     def acknowledged(self) -> Ranges:
         """The rows that were acknowledged, in this run or an earlier one."""
@@ -145,10 +155,8 @@ class Monitor:
             rows = max(_MIN_ROWS_OF_SHARE, self._count_rows_read(), succeeded + failed)
             max_failures = int(self._max_failure_share * rows)
         if failed > max_failures:
-            finished = succeeded + failed
-            raise Stopped(
-                f"{failed} of the first {finished} rows failed, more than max_errors allows"
-            )
+            self.is_limit_exceeded = True
+            raise Stopped("too many rows failed")
 
     def _run(self) -> None:
         while not self._end_event.wait(_UPDATE_INTERVAL_S) and self._failure is None:
@@ -198,6 +206,29 @@ def _add_note(error: BaseException, note: str) -> None:
     """Adds a line to the traceback of an exception, from Python 3.11."""
     if hasattr(error, "add_note"):
         error.add_note(note)
+
+
+def progress_callback(progress: Any) -> Callable[[Progress], object] | None:
+    """The callback for the option `progress`; `None` if progress is not reported.
+
+    Raises: `TypeError` unless `progress` is a callable, a bool or `None`.
+    """
+    if progress is None or progress is False:
+        return None
+    if progress is True:
+        # The bar is created at the first report, because the call may be refused before that.
+        callbacks: list[Callable[[Progress], object]] = []
+
+        def show(report: Progress) -> None:
+            if not callbacks:
+                callbacks.append(shown_progress())
+            callbacks[0](report)
+
+        return show
+    if not callable(progress):
+        raise TypeError(f"progress must be True or a callable, got {type(progress).__name__}")
+    callback: Callable[[Progress], object] = progress
+    return callback
 
 
 def shown_progress() -> Callable[[Progress], None]:

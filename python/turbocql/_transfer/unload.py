@@ -12,7 +12,7 @@ from .._files.writer import Sink, open_sink
 from .._options import UnloadOptions
 from ..bulk import Progress, UnloadReport
 from ..columns import Batch
-from .load_files import progress_callback
+from .monitor import progress_callback
 from .scan import Scan, TableColumns
 
 __all__ = ["Unload"]

@@ -17,6 +17,7 @@ from .._options import VerifyOptions
 from ..bulk import BulkFailure, Difference, VerifyReport
 from ..errors import ConfigError
 from .load import Load
+from .stops import MAX_FAILURES
 
 __all__ = ["Verification"]
 
@@ -55,7 +56,7 @@ class Verification:
         if sample is not None and not (isinstance(sample, (int, float)) and 0 < sample <= 1):
             raise ConfigError(f"sample must be a share above 0 and up to 1, got {shown(sample)}")
         # Rows that cannot be encoded are counted, and never end the comparison.
-        settings["max_failures"] = 2**31 - 1
+        settings["max_failures"] = MAX_FAILURES
         load_options: Any = settings
         self.load = Load(table, keyspace, load_options, shows_values=shows_values)
         self._share, self._random = sample, random.Random(seed)

@@ -29,6 +29,7 @@ __all__ = [
     "keyspaces_of",
     "name_of",
     "names_of",
+    "number_or_name",
     "pairs_of",
     "typed_pairs_of",
     "values_of",
@@ -70,6 +71,13 @@ def name_of(text: str) -> str:
     """A name that may be in quotes, as in CSV."""
     match = re.fullmatch(_QUOTED_NAME, text)
     return text if match is None else match[1].replace('""', '"')
+
+
+def number_or_name(text: str | None) -> int | str | None:
+    """The number that a text is, or the name that it writes; `None` if the option is not set."""
+    if text is None or re.fullmatch("[0-9]+", text):
+        return None if text is None else int(text)
+    return name_of(text)
 
 
 def names_of(text: str | None) -> list[str]:

@@ -20,7 +20,7 @@ from ._arguments import with_options
 from ._bar import Bar, duration, size
 from ._connect import connection_options, opened
 from ._ends import DIFFERENT, FAILED, REJECTED, CommandExit, counted, escaped
-from ._params import Types, name_of, names_of, pairs_of, typed_pairs_of
+from ._params import Types, names_of, number_or_name, pairs_of, typed_pairs_of
 
 __all__ = ["count", "load", "unload", "verify"]
 
@@ -197,7 +197,7 @@ def _load(data: list[str], table: str, arguments: dict[str, Any]) -> int:
         arguments.pop, load_arguments
     )
     for name, setting in (("ttl", ttl), ("timestamp", timestamp)):
-        options[name] = _number_or_name(setting)
+        options[name] = number_or_name(setting)
     if max_errors is not None:
         options["max_errors"] = _errors(max_errors)
     rate = arguments.pop("rate_limit")
@@ -264,12 +264,6 @@ def _errors(text: str) -> float | int:
     return int(text) if re.fullmatch("[0-9]+", text) else float(text)
 
 
-def _number_or_name(text: str | None) -> int | str | None:
-    if text is None or re.fullmatch("[0-9]+", text):
-        return None if text is None else int(text)
-    return name_of(text)
-
-
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -327,6 +321,8 @@ def _loaded(report: Any, options: dict[str, Any], took: float) -> int:
     subject = "it is" if len(report.failures) == 1 else "they are"
     rejects_hint = f"; {subject} in {options['rejects']}" if options["rejects"] is not None else ""
     print(f"{counted(len(report.failures), 'row')} failed{rejects_hint}", file=sys.stderr)
+    if report.stop_reason is not None:
+        print(f"stopped because {with_options(report.stop_reason)}", file=sys.stderr)
     reason = with_options(escaped(str(first.error)))
     print(f"the first, row {first.row}: {reason}", file=sys.stderr)
     return FAILED if report.stopped else REJECTED
@@ -407,6 +403,7 @@ def count(table: str, where: str | None, params: Sequence[str], **connection: An
 @click.argument("files", nargs=-1, required=True, type=click.Path())
 @click.argument("table")
 @_data_options
+@click.option("--limit", type=click.IntRange(0, 2**62), metavar="ROWS", help="Only the first rows.")
 @click.option("--sample", type=float, metavar="SHARE", help="Look up a share of the rows.")
 @click.option("--seed", type=int, default=0, help="Chooses the sample.")
 @click.option("--show", type=click.IntRange(0), default=10, help="So many differences.")
@@ -419,7 +416,7 @@ def verify(files: Sequence[str], table: str, show: int, **arguments: Any) -> int
     --columns 'id,"a,b"'.
     """
     options = _read_options(arguments)
-    options |= {name: arguments.pop(name) for name in ("sample", "seed", "concurrency")}
+    options |= {name: arguments.pop(name) for name in ("limit", "sample", "seed", "concurrency")}
     with opened(**arguments) as session, Bar("verify") as bar:
         report = session.verify(
             table, [str(path) for path in files], progress=bar.show_rows, **options

@@ -1,0 +1,94 @@
+"""Why a load stops early, and how the report says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from ..bulk import BulkReport
+from ..errors import CodecError
+
+if TYPE_CHECKING:
+    from .._core import Piece
+
+__all__ = [
+    "FIRST_BLOCK_ROWS",
+    "MAX_FAILURES",
+    "first_block",
+    "first_block_reason",
+    "have_one_error",
+    "with_stop_reason",
+]
+
+FIRST_BLOCK_ROWS = 1000
+"""A load stops after so many rows if each of them has failed with the same error."""
+
+MAX_FAILURES = 2**31 - 1
+"""The largest `max_failures`. With it, failed rows do not stop a load."""
+
+_PLACE = re.compile(r"\A(?:.*?: )?(?:line|row) [0-9]+(?: \(the first is 0\))?(?:, |: )", re.DOTALL)
+"""Matches the file and the line or row at the beginning of a message."""
+_VALUES = re.compile(
+    r"""
+    ;\ (?:got|the\ value\ is)\ .*?(?=;\ statement:\ |\Z)
+    | (?<!\w) (?: ["\'].{59}\.\.\. | "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' )
+    | (?:(?:line|row)\s)? [-+]?[0-9][\w.:+,-]*
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""Matches the parts of a message that differ from row to row. Long values are shortened."""
+
+
+def _kind(error: Exception) -> tuple[object, ...]:
+    """The parts of an error that are equal for rows with the same fault."""
+    path = error.path if isinstance(error, CodecError) else ""
+    # Only the first errors of a load have the line and the value, and later ones no place at all.
+    text = _PLACE.sub("", str(error))
+    column = re.match(r'column "(?:[^"]|"")*"', text)
+    message = _VALUES.sub("", text)
+    return type(error), re.sub(r"\[.*", "", path), column and column[0], message
+
+
+def have_one_error(errors: Iterable[Exception]) -> bool:
+    """Whether all errors, at least one, are the same except for the values in their messages."""
+    first = None
+    for error in errors:
+        kind = _kind(error)
+        if first is not None and kind != first:
+            return False
+        first = kind
+    return first is not None
+
+
+def first_block(pieces: Iterator[Piece]) -> tuple[Piece | None, Iterator[Piece]]:
+    """The first piece if it is a whole block and further rows follow; and all pieces."""
+    first_pieces = list(islice(pieces, 2))
+    is_block = len(first_pieces) == 2 and len(first_pieces[0]) >= FIRST_BLOCK_ROWS
+    return first_pieces[0] if is_block else None, chain(first_pieces, pieces)
+
+
+def first_block_reason(rows: int) -> str:
+    """The reason for a stop after a block of rows that have all failed with the same error."""
+    return f"each of the first {rows:,} rows failed with the same error"
+
+
+def with_stop_reason(
+    report: BulkReport, limit: str, untried: str | None = None, reason: str | None = None
+) -> BulkReport:
+    """The report, with the reason of an early end.
+
+    `limit` is the option that limits the number of failures, such as `max_failures=1000`. It is
+    the reason unless `reason` is passed. `untried` is the number of rows that were not tried.
+    """
+    if not report.stopped:
+        return report
+    if reason is None:
+        reason = f"{limit} was exceeded"
+        if len(report.failures) > 1 and have_one_error(row.error for row in report.failures):
+            reason += ", always with the same error"
+    if untried is not None:
+        reason += f"; {untried} not tried"
+    return replace(report, stop_reason=reason)
