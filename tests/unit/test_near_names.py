@@ -92,7 +92,7 @@ def test_the_message_has_the_nearest_name_before_the_list() -> None:
             "unknown setting 'pagesize'; did you mean page_",
         ),
         (
-            lambda: call(Load, "k.t", None, {"concurency": 1}),
+            lambda: call(Load, "k.t", None, {"concurency": 1}, shows_values=True),
             "no option 'concurency'; did you mean conc",
         ),
         (
@@ -100,7 +100,10 @@ def test_the_message_has_the_nearest_name_before_the_list() -> None:
             "scan has no option 'filter'; did you mean whe",
         ),
         (lambda: call(Unload, "k.t", None, "a.csv", {"file": 1}), "did you mean files?"),
-        (lambda: call(Verification, "k.t", None, {"samples": 1}), "did you mean sample?"),
+        (
+            lambda: call(Verification, "k.t", None, {"samples": 1}, shows_values=True),
+            "did you mean sample?",
+        ),
     ],
 )
 def test_an_unknown_setting_or_option(create: Callable[[], object], message: str) -> None:
@@ -124,8 +127,14 @@ def test_a_subclass_has_settings_of_its_own() -> None:
         (lambda: call(Config, retry="fall_through"), "did you mean 'fallthrough'?"),
         (lambda: call(Config, consistency="QUROUM"), "got 'QUROUM'; did you mean QUORUM?"),
         (lambda: call(Config, serial_consistency="LOCALSERIAL"), "did you mean LOCAL_SERIAL?"),
-        (lambda: call(Load, "k.t", None, {"nulls": "unsets"}), "did you mean 'unset'?"),
-        (lambda: call(Load, "k.t", None, {"format": "cvs"}), "did you mean 'csv'?"),
+        (
+            lambda: call(Load, "k.t", None, {"nulls": "unsets"}, shows_values=True),
+            "did you mean 'unset'?",
+        ),
+        (
+            lambda: call(Load, "k.t", None, {"format": "cvs"}, shows_values=True),
+            "did you mean 'csv'?",
+        ),
         (lambda: call(Unload, "k.t", None, "a", {"format": "parket"}), "did you mean 'parquet'?"),
         (lambda: call(_csv_options, {"delimeter": ";"}), "'delimeter'; did you mean delimiter?"),
         (
