@@ -598,7 +598,7 @@ def test_misspelt_formats_and_compressions(tmp_path: Path) -> None:
     expect(ConfigError, parquet, "got 'ztsd'; did you mean 'zstd'?")
     path = tmp_path / "a.xlsx"
     path.write_bytes(b"PK")
-    expect(ConfigError, partial(open_source, path, types={}), "one of parquet, arrow, csv, jsonl")
+    expect(ConfigError, partial(open_source, path, types={}), "one of parquet, csv, jsonl, arrow")
 
 
 def test_headers_without_columns_of_the_table(tmp_path: Path) -> None:

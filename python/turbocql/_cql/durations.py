@@ -25,6 +25,10 @@ _ISO_DIGITS = re.compile(
 _FORMS = (_UNITS, _ISO_DESIGNATORS, _ISO_WEEKS, _ISO_DIGITS)
 """Each has a group for years, months, weeks, days, hours, minutes, seconds, milliseconds,
 microseconds and nanoseconds."""
+_EXPECTED = (
+    "expected a duration such as 1mo2d3ns, or in ISO 8601, such as P1Y2M3DT4H5M6S, with months and"
+    " days of 32 bits and nanoseconds of 64 bits"
+)
 _NANOSECONDS = (3_600_000_000_000, 60_000_000_000, 1_000_000_000, 1_000_000, 1000, 1)
 
 
@@ -39,10 +43,7 @@ def read_duration(text: str) -> Duration:
     unsigned = text.removeprefix("-")
     match = next((found for form in _FORMS if (found := form.fullmatch(unsigned))), None)
     if match is None:
-        raise ValueError(
-            "expected a duration such as 1y2mo3w4d5h6m7s8ms9us10ns, or in ISO 8601, such as"
-            " P1Y2M3DT4H5M6S"
-        )
+        raise ValueError(_EXPECTED)
     years, months, weeks, days, *clock_parts = (int(part or 0) for part in match.groups())
     nanoseconds = sum(part * unit for part, unit in zip(clock_parts, _NANOSECONDS, strict=True))
     sign = -1 if text.startswith("-") else 1
@@ -50,4 +51,4 @@ def read_duration(text: str) -> Duration:
     try:
         return Duration(*(sign * part for part in parts))
     except OverflowError as error:
-        raise ValueError(f"out of the range of duration: {error}") from None
+        raise ValueError(f"{_EXPECTED}: {error}") from None
