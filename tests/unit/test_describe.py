@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turbocql.cli._complete import completions
-from turbocql.cli._describe import described, group_list, keyspace_list
+from turbocql.cli._describe import described, described_in_any_case, group_list, keyspace_list
 from turbocql.cli._ends import CommandExit
 from turbocql.schema import Function, Index, Keyspace, Schema, Table, TableColumn, View
 
@@ -80,6 +80,15 @@ def test_letters_outside_quotes_are_folded_where_that_is_the_rule() -> None:
     for name, folds in (("APP.ITEMS", False), ('"APP".items', True)):
         with pytest.raises(CommandExit, match="no keyspace 'APP'; near: app"):
             described(SCHEMA, name, None, folds=folds)
+
+
+def test_a_name_that_does_not_exist_is_tried_in_lower_case() -> None:
+    exact = described_in_any_case(SCHEMA, "app.items", None)
+    assert described_in_any_case(SCHEMA, "APP.Items", None) == exact
+    with pytest.raises(CommandExit, match="Nothing"):
+        described_in_any_case(SCHEMA, "app.Nothing", None)
+    with pytest.raises(CommandExit, match="Items"):
+        described_in_any_case(SCHEMA, 'app."Items"', None)
 
 
 def test_a_name_in_many_keyspaces() -> None:

@@ -25,17 +25,17 @@ def describe(name: str | None, **connection: Any) -> None:
     turbocql describe app.items
     turbocql describe 'app."ItemsByKind"'
 
-    NAME is a keyspace, or a table, view, index, type, function or aggregate of one. Letter case
-    matters.
+    NAME is a keyspace, or a table, view, index, type, function or aggregate of one. If there is
+    none with this letter case, letters outside quotes are made lower-case, as in CQL.
     """  # noqa: D301
-    from ._describe import described, keyspace_list
+    from ._describe import described_in_any_case, keyspace_list
 
     with opened(**connection) as session:
         schema = session.schema()
         if name is None:
             print(keyspace_list(schema))
         else:
-            print(described(schema, name, session.keyspace))
+            print(described_in_any_case(schema, name, session.keyspace))
 
 
 NODE_COLUMNS = ["address", "datacenter", "rack", "state", "tokens", "shards", "host id"]

@@ -12,8 +12,8 @@ from .._cql.names import qualified, quoted
 from ._ends import FAILED, USAGE, CommandExit, counted, escaped, folded
 
 __all__ = [
-    *("GROUPS", "KIND_OF_GROUP", "KIND_WORDS", "described", "group_list", "group_names"),
-    *("keyspace_list", "schema_cql"),
+    *("GROUPS", "KIND_OF_GROUP", "KIND_WORDS", "described", "described_in_any_case"),
+    *("group_list", "group_names", "keyspace_list", "schema_cql"),
 ]
 
 GROUPS = ("TABLES", "TYPES", "FUNCTIONS", "AGGREGATES", "INDEXES", "VIEWS")
@@ -69,6 +69,20 @@ def described(
     statements = [text for texts in definitions.values() for text in texts]
     # The statements of a table include those of its indexes.
     return "\n\n".join(dict.fromkeys(statements))
+
+
+def described_in_any_case(schema: Any, name: str, keyspace: str | None) -> str:
+    """The same as `described`. A name that does not exist is tried in lower case, as in CQL.
+
+    Raises: `CommandExit` if there is no such element.
+    """
+    try:
+        return described(schema, name, keyspace)
+    except CommandExit as error:
+        try:
+            return described(schema, name, keyspace, folds=True)
+        except CommandExit:
+            raise error from None
 
 
 def _keyspace(schema: Any, name: str) -> Any:
