@@ -65,13 +65,18 @@ def entries() -> dict[str, list[str]]:
 
 
 def normalised(message: str) -> str:
-    """Returns a message in one line, with placeholders for nodes, durations and ids."""
+    """Returns a message in one line, with placeholders for nodes, durations and ids.
+
+    The nodes that do not answer are left out: whether silence is noticed is a matter of time.
+    test_silent_nodes.py tests them.
+    """
     nodes: dict[str, str] = {}
 
     def node(match: re.Match[str]) -> str:
         return nodes.setdefault(match[0], f"node {len(nodes) + 1}")
 
     line = re.sub(r"\b\d+(?:\.\d+){3}:\d+\b", node, " ".join(message.split()))
+    line = re.sub(r"; not answering: [^;]*", "", line)
     line = re.sub(r"\b\d+(?:\.\d+)?(?:ns|µs|ms|s)\b", "a duration", line)
     return re.sub(r"\b[0-9a-f]{32}\b", "an id", line)
 
