@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 from tests.support.faces import Face
 
-from turbocql import PagingTokens, errors
+from turbocql import PagingTokens, Session, errors
 
 TOKENS = PagingTokens(b"16 random bytes or more")
 SELECT = "SELECT ck FROM paged WHERE pk = ?"
 
 
-@pytest.fixture(scope="session")
-def cassandra_schema() -> str:
-    return "CREATE TABLE paged (pk int, ck int, PRIMARY KEY (pk, ck))"
+@pytest.fixture(autouse=True)
+def paged(cassandra_session: Session) -> None:
+    """Creates the table, because the keyspace of the run may have another module's schema."""
+    table = "paged (pk int, ck int, PRIMARY KEY (pk, ck))"
+    cassandra_session.execute(f"CREATE TABLE IF NOT EXISTS {table}")
 
 
 @pytest.mark.parametrize("kind", ["text", "prepared", "bound"])

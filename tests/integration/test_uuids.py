@@ -12,9 +12,11 @@ from turbocql import Session, Timestamp
 MOMENT = datetime.datetime(2026, 1, 31, 8, 30, 0, 123_000, tzinfo=datetime.timezone.utc)
 
 
-@pytest.fixture(scope="session")
-def cassandra_schema() -> str:
-    return "CREATE TABLE instants (k int, id timeuuid, PRIMARY KEY (k, id))"
+@pytest.fixture(autouse=True)
+def instants(cassandra_session: Session) -> None:
+    """Creates the table, because the keyspace of the run may have another module's schema."""
+    table = "instants (k int, id timeuuid, PRIMARY KEY (k, id))"
+    cassandra_session.execute(f"CREATE TABLE IF NOT EXISTS {table}")
 
 
 def test_ranges(cassandra_session: Session) -> None:
