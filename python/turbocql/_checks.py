@@ -97,12 +97,12 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
     for close in get_close_matches(letters, by_letters, 1, 0.65):
         return by_letters[close]
-    for known in sorted(by_letters, key=len, reverse=True):
-        is_part = len(known) >= 2 and letters.startswith(known)
-        is_part |= len(known) >= 4 and known in letters
-        is_part |= len(letters) >= 3 and known.startswith(letters)
+    for candidate in sorted(by_letters, key=len, reverse=True):
+        is_part = len(candidate) >= 2 and letters.startswith(candidate)
+        is_part |= len(candidate) >= 4 and candidate in letters
+        is_part |= len(letters) >= 3 and candidate.startswith(letters)
         if is_part:
-            return by_letters[known]
+            return by_letters[candidate]
     return None
 
 

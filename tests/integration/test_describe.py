@@ -153,7 +153,7 @@ def test_a_table_with_its_indexes_and_views(session: Session, describe: Callable
     session.execute(f"DROP TABLE {APP}.items")
     for statement in statements(cql):
         session.execute(statement)
-    views = [one for one in by_server(session, f"TABLE {APP}.items") if one not in before]
+    views = [view for view in by_server(session, f"TABLE {APP}.items") if view not in before]
     assert len(views) == 2
     assert describe("TABLE items", APP) == cql
 
@@ -162,14 +162,14 @@ def test_overloaded_functions(session: Session, describe: Callable[..., str]) ->
     cql = describe("FUNCTION plus", APP)
     assert cql.count("CREATE FUNCTION") == 2
     session.execute(f"DROP FUNCTION {APP}.plus(text)")
-    (text,) = [one for one in statements(cql) if "(s text)" in one]
+    (text,) = [statement for statement in statements(cql) if "(s text)" in statement]
     session.execute(text)
     assert describe("FUNCTION plus", APP) == cql
 
 
 def test_a_name_of_several_kinds(session: Session, describe: Callable[..., str]) -> None:
     cql = describe("same", APP)
-    kinds = [one.split()[1] for one in statements(cql)]
+    kinds = [statement.split()[1] for statement in statements(cql)]
     assert kinds == ["TYPE", "FUNCTION", "AGGREGATE", "TABLE"]
     for kind in ("TYPE", "FUNCTION", "AGGREGATE", "TABLE"):
         (alone,) = statements(describe(f"{kind} same", APP))

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import pytest
 from tests.support.certificates import certificate_for
 from tests.support.faces import Face
+from tests.support.starting import pump
 
 from turbocql import Tls, errors
 from turbocql.testing import Cassandra
@@ -51,17 +52,8 @@ class Router:
         with suppress(OSError), self._context.wrap_socket(raw, server_side=True) as front:
             host, port = self._routes[self.names[-1]].rsplit(":", 1)
             with socket.create_connection((host, int(port))) as back:
-                threading.Thread(target=_pump, args=(front, back), daemon=True).start()
-                _pump(back, front)
-
-
-def _pump(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65536):
-            target.sendall(data)
-    for end in (source, target):
-        with suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
+                threading.Thread(target=pump, args=(front, back), daemon=True).start()
+                pump(back, front)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Literal
 
-__all__ = ["Phase", "Starting"]
+__all__ = ["Phase", "Starting", "pump"]
 
 Phase = Literal["refused", "closed", "reset", "silent", "http"] | tuple[int, str]
 """What happens to a connection. A pair is the code and the message of the error that answers each
@@ -66,11 +66,11 @@ class Starting:
     ) -> None:
         self._end.set()
         self._director.join()
-        for one in [*self._sockets, self._listener]:
-            if one is not None:
+        for opened in [*self._sockets, self._listener]:
+            if opened is not None:
                 with suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
-                one.close()
+                    opened.shutdown(socket.SHUT_RDWR)
+                opened.close()
 
     def _direct(self) -> None:
         for phase in self._phases[1:]:
@@ -135,14 +135,15 @@ class Starting:
         host, _, port = self._node.rpartition(":")
         node = socket.create_connection((host, int(port)))
         self._sockets.append(node)
-        threading.Thread(target=_pump, args=(node, client), daemon=True).start()
-        _pump(client, node)
+        threading.Thread(target=pump, args=(node, client), daemon=True).start()
+        pump(client, node)
 
 
-def _pump(source: socket.socket, target: socket.socket) -> None:
+def pump(source: socket.socket, target: socket.socket) -> None:
+    """Passes on what arrives at one socket to the other, until the end; then shuts both down."""
     with suppress(OSError):
         while data := source.recv(65536):
             target.sendall(data)
-    for one in (source, target):
+    for end in (source, target):
         with suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
+            end.shutdown(socket.SHUT_RDWR)

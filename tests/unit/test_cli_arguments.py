@@ -16,9 +16,9 @@ from turbocql.errors import InvalidQuery, ReadFailure, ReadTimeout, RequestError
 def shown(message: str, command: str = "load", *arguments: str) -> str:
     """Returns what a command with these arguments shows instead of a message."""
     group: Any = _app.root
-    found = group.get_command(click.Context(group), command)
+    command_object = group.get_command(click.Context(group), command)
     positional = {"load": ["f", "t"], "verify": ["f", "t"], "unload": ["t", "p"]}.get(command, [])
-    with found.make_context(command, [*positional, *arguments]) as ctx:
+    with command_object.make_context(command, [*positional, *arguments]) as ctx:
         return with_options(message, options_of(ctx))
 
 

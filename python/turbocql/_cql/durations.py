@@ -41,7 +41,7 @@ def read_duration(text: str) -> Duration:
     Raises: `ValueError` for other text, and for a part out of its range.
     """
     unsigned = text.removeprefix("-")
-    match = next((found for form in _FORMS if (found := form.fullmatch(unsigned))), None)
+    match = next((match for form in _FORMS if (match := form.fullmatch(unsigned))), None)
     if match is None:
         raise ValueError(_EXPECTED)
     years, months, weeks, days, *clock_parts = (int(part or 0) for part in match.groups())

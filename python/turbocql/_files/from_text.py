@@ -46,7 +46,8 @@ __all__ = [
 ]
 
 UNREADABLE = (ValueError, TypeError, OverflowError, NotImplementedError)
-"""The exceptions of this module's functions for a value that is not of the type."""
+"""The exceptions of this module's functions for a value that is not of the type. pyarrow raises
+`NotImplementedError` for a conversion that it lacks."""
 
 INTEGERS = {
     **{"tinyint": "int8", "smallint": "int16", "int": "int32"},

@@ -71,14 +71,14 @@ pub(crate) async fn reach(
     tls: Option<&Arc<TlsClient>>,
     addresses: &Addresses,
 ) -> Result<(), String> {
-    let found = lookup_host(contact_point).await.map_err(|error| error.to_string())?;
-    let mut found: Vec<SocketAddr> = found.collect();
-    found.dedup();
-    *addresses.lock() = found.iter().map(|at| (*at, None)).collect();
+    let resolved = lookup_host(contact_point).await.map_err(|error| error.to_string())?;
+    let mut resolved: Vec<SocketAddr> = resolved.collect();
+    resolved.dedup();
+    *addresses.lock() = resolved.iter().map(|at| (*at, None)).collect();
     if let (Some(tls), Some((host, _))) = (tls, contact_point.rsplit_once(':')) {
-        tls.note_addresses(host, &found);
+        tls.note_addresses(host, &resolved);
     }
-    let probes = found.into_iter().map(|at| async move { (at, probe(at, tls, true).await) });
+    let probes = resolved.into_iter().map(|at| async move { (at, probe(at, tls, true).await) });
     let mut probes: FuturesUnordered<_> = probes.collect();
     while let Some((at, answer)) = probes.next().await {
         match answer {
