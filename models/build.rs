@@ -22,6 +22,7 @@ fn main() {
         ("lanes", "crates/engine/src/io/lanes.rs"),
         ("queue", "crates/engine/src/io/queue.rs"),
         ("op", "src/op/mod.rs"),
+        ("execution", "src/op/execution.rs"),
         ("bridge", "src/op/bridge.rs"),
     ] {
         let path = root.join(path);

@@ -1,8 +1,8 @@
 //! Tests turbocql's own sources under loom: no interleaving of threads loses a request, a
 //! completion, a permit or a wake.
 //!
-//! `build.rs` copies `queue.rs`, `lanes.rs` and `gate.rs` of the engine, and `OpState`, `LoopQueue`
-//! and `Notifier` of the native core, with loom's types in place of std's. The other modules stand
+//! `build.rs` copies `queue.rs`, `lanes.rs` and `gate.rs` of the engine, and `OpState`, `Execution`,
+//! `LoopQueue` and `Notifier` of the native core, with loom's types in place of std's. The other modules stand
 //! in for what those sources use. `executor` stands in for tokio's runtime, and `primitives` for
 //! parts of `tokio::sync` and `futures`. `time` stands in for the clock, and `stand_ins` for the
 //! session and for Python.
@@ -129,12 +129,27 @@ mod queue {
 mod op {
     source!("op");
 
-    pub use crate::stand_ins::{awaiting, ready};
+    pub use crate::stand_ins::{awaiting, greenlets, ready};
     pub mod bridge;
+    pub mod execution {
+        source!("execution");
+    }
 
     /// Calls `Op.wait`.
     pub fn wait(op: &Arc<OpState>) -> PyResult<Py<PyAny>> {
         Op(op.clone()).wait(Python::attached())
+    }
+
+    /// Waits as a greenlet does: its hub watches an eventfd, and runs it when the eventfd is
+    /// readable.
+    pub fn wait_in_hub(op: &Arc<OpState>) -> PyResult<Py<PyAny>> {
+        while !op.advance(Python::attached()) {
+            let eventfd = Arc::<crate::io::OwnedFd>::default();
+            if op.wake_greenlet(Sleeper::of(&eventfd)) {
+                eventfd.select();
+            }
+        }
+        op.outcome()
     }
 }
 

@@ -265,6 +265,44 @@ pub const MUTANTS: &[Mutant] = &[
         message: DEADLOCK,
     },
     Mutant {
+        name: "a waiting greenlet is woken",
+        source: "op",
+        changes: &[(
+            "        let sleeper = inner.sleeper.take();
+        drop(inner);
+        drop(permit);",
+            "        let sleeper = if LEFT_OUT { None } else { inner.sleeper.take() };
+             drop(inner);
+             drop(permit);",
+        )],
+        model: "op::a_greenlet_waits",
+        message: DEADLOCK,
+    },
+    Mutant {
+        name: "a greenlet waits only while nothing has arrived",
+        source: "op",
+        changes: &[(
+            "        let is_running = matches!(inner.phase, Phase::Running);",
+            "        let is_running = LEFT_OUT || matches!(inner.phase, Phase::Running);",
+        )],
+        model: "op::a_greenlet_waits",
+        message: DEADLOCK,
+    },
+    Mutant {
+        name: "an abandoned operation wakes its greenlet",
+        source: "op",
+        changes: &[(
+            "        let sleeper = inner.sleeper.take();
+        drop(inner);
+        drop((awaiting, permit));",
+            "        let sleeper = if LEFT_OUT { None } else { inner.sleeper.take() };
+             drop(inner);
+             drop((awaiting, permit));",
+        )],
+        model: "op::a_greenlet_waits_for_an_abandoned_operation",
+        message: DEADLOCK,
+    },
+    Mutant {
         name: "a thread waits only while nothing has arrived",
         source: "op",
         changes: &[(

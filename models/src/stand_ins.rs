@@ -226,6 +226,36 @@ pub mod awaiting {
     }
 }
 
+pub mod greenlets {
+    //! Stands in for the hub of gevent, which watches an eventfd for its greenlets.
+
+    use super::io::{self, OwnedFd};
+    use super::python::{PyResult, Python};
+    use crate::op::OpState;
+    use crate::sync::Arc;
+
+    pub struct Sleeper(Arc<OwnedFd>);
+
+    impl Sleeper {
+        pub fn of(eventfd: &Arc<OwnedFd>) -> Sleeper {
+            Sleeper(Arc::clone(eventfd))
+        }
+
+        pub fn wake(self) {
+            io::write(&self.0, &1u64.to_ne_bytes()).unwrap();
+        }
+    }
+
+    /// `Op.wait` blocks a thread here. Greenlets wait by `wait_in_hub`.
+    pub fn may_run() -> bool {
+        false
+    }
+
+    pub fn wait(_: Python<'_>, _: &Arc<OpState>) -> PyResult<bool> {
+        Ok(false)
+    }
+}
+
 pub mod ready {
     //! Stands in for the batch of tasks that are woken in one round of an event loop.
 

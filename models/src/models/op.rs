@@ -6,8 +6,10 @@ use loom::thread;
 use super::Event;
 use crate::gate::Gate;
 use crate::interleaved;
+use crate::op::awaiting::OpAwait;
 use crate::op::bridge::{Asking, LoopQueue, counts_change};
-use crate::op::{Arrival, Execution, Next, OpState, Origin, Row, Step, awaiting::OpAwait, wait};
+use crate::op::execution::{Execution, Origin, Row};
+use crate::op::{Arrival, Next, OpState, Step, wait, wait_in_hub};
 use crate::stand_ins::python::{Py, PyAny, PyErr, PyResult, Python};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
@@ -92,6 +94,34 @@ fn a_thread_waits_for_two_completions() {
         assert!(wait(&op).is_ok());
         io.join().unwrap();
         assert_eq!(last.handled(), 1);
+    });
+}
+
+#[test]
+fn a_greenlet_waits() {
+    interleaved(|| {
+        let (op, last, gate) = operation();
+        let io = answer(&op);
+        assert!(wait_in_hub(&op).is_ok());
+        io.join().unwrap();
+        assert_eq!(last.handled(), 1);
+        assert_eq!(gate.admitted(), (0, 0), "the permit is not given up");
+    });
+}
+
+/// Another thread abandons the operation while a greenlet waits for it.
+#[test]
+fn a_greenlet_waits_for_an_abandoned_operation() {
+    interleaved(|| {
+        let (op, last, gate) = operation();
+        let other = thread::spawn({
+            let op = op.clone();
+            move || op.abandon()
+        });
+        assert!(wait_in_hub(&op).is_err());
+        other.join().unwrap();
+        assert_eq!(last.handled(), 0);
+        assert_eq!(gate.admitted(), (0, 0), "the permit is not given up");
     });
 }
 
