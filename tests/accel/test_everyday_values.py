@@ -264,17 +264,21 @@ class Hiding(str):
         return (lambda *_: b"zz") if name == "encode" else super().__getattribute__(name)
 
 
-def test_attributes_of_an_instance_win() -> None:
+def test_attributes_of_an_instance_win_as_in_the_driver() -> None:
     dressed = Dressed("text")
     dressed.encode = lambda *_: b"zz"  # type: ignore[method-assign]
     odd = uuid.UUID(int=5)
     key = Key(int=6)
     object.__setattr__(key, "int", np.int64(5))
+    # `bytes` is a property, so the driver does not look into the dict.
+    hidden = Key(int=7)
+    hidden.__dict__["bytes"] = bytes(16)
     amount = Amount("1.5")
     amount.as_tuple = lambda: (0, (7,), 0)  # type: ignore[method-assign,assignment,return-value]
     cases = [
         (listed(UTF8Type), [dressed, Hiding("text")]),
         (listed(UUIDType), [odd, key]),
+        (listed(UUIDType), [hidden]),
         (listed(DecimalType), [amount]),
     ]
     plain = [told(answer(cls.serialize, value, 4)) for cls, value in cases]

@@ -83,13 +83,19 @@ fn fixed<const N: usize>(bytes: Option<[u8; N]>, out: &mut Vec<u8>) -> bool {
 }
 
 /// The result of a comparison by [`inherits`]: the version of the class, the addresses of the base
-/// class and of the name, and whether the class has the function of the base class.
+/// class and of the names, and whether the class has the attributes of the base class.
 #[derive(Clone, Copy)]
 struct Inherited {
     version: u32,
     base: usize,
-    name: usize,
+    names: &'static [&'static str],
     is_inherited: bool,
+}
+
+impl Inherited {
+    fn is_of(&self, version: u32, base: usize, names: &'static [&'static str]) -> bool {
+        self.version == version && self.base == base && std::ptr::eq(self.names, names)
+    }
 }
 
 /// How many comparisons are kept.
@@ -99,39 +105,57 @@ const SLOTS: usize = 64;
 /// no thread-local, because a library that is loaded later has little room for thread-locals.
 static INHERITED: Mutex<[Option<Inherited>; SLOTS]> = Mutex::new([None; SLOTS]);
 
-/// Whether a class has, under `name`, the function of `base`, so that a call does the same as for
-/// an instance of `base`.
-fn inherits(class: &Bound<'_, PyType>, base: &Bound<'_, PyAny>, name: &'static str) -> bool {
-    let (version, base_address, name_address) =
-        (version::of(class), base.as_ptr() as usize, name.as_ptr() as usize);
-    let slot = (version as usize * 31 + name_address + base_address / 64) % SLOTS;
+/// Whether a class has, under `names` and `__getattribute__`, the attributes of `base`, so that
+/// their use does the same as for an instance of `base`.
+fn inherits(
+    class: &Bound<'_, PyType>,
+    base: &Bound<'_, PyAny>,
+    names: &'static [&'static str],
+) -> bool {
+    let (version, base_address) = (version::of(class), base.as_ptr() as usize);
+    let slot = (version as usize * 31 + names.as_ptr() as usize + base_address / 64) % SLOTS;
     let last = INHERITED.try_lock().ok().and_then(|last| last[slot]);
     if let Some(last) = last
-        && (last.version, last.base, last.name) == (version, base_address, name_address)
+        && last.is_of(version, base_address, names)
         && version != 0
     {
         return last.is_inherited;
     }
-    let (own, inherited) = (python(class.getattr(name)), python(base.getattr(name)));
-    let is_inherited = own.is_some_and(|own| inherited.is_some_and(|other| own.is(&other)));
+    let is_inherited = ["__getattribute__"].iter().chain(names).all(|name| {
+        let (own, inherited) = (python(class.getattr(*name)), python(base.getattr(*name)));
+        own.is_some_and(|own| inherited.is_some_and(|other| own.is(&other)))
+    });
     // A lookup can give a class its version, and can run Python code that changes the class.
     let version = version::of(class);
-    let now = Inherited { version, base: base_address, name: name_address, is_inherited };
+    let now = Inherited { version, base: base_address, names, is_inherited };
     if let Ok(mut last) = INHERITED.try_lock() {
         last[slot] = Some(now);
     }
     is_inherited
 }
 
+/// Whether an object's class inherits the attributes `names` from `base` and looks up attributes
+/// as `base` does. Data descriptors, such as properties, are then used for each instance: a value
+/// in the instance's dict does not hide them.
+fn has_usual_descriptors(
+    object: &Bound<'_, PyAny>,
+    base: &Bound<'_, PyAny>,
+    names: &'static [&'static str],
+) -> bool {
+    let (class, metaclass) = (object.get_type(), object.py().get_type::<PyType>());
+    let own_metaclass = class.get_type();
+    (own_metaclass.is(&metaclass) || inherits(&own_metaclass, &metaclass, &[]))
+        && inherits(&class, base, names)
+}
+
 /// Whether an object's class inherits the functions `names` from `base` and looks up attributes as
 /// `base` does, and the object's dict has none of the names.
-fn has_usual(object: &Bound<'_, PyAny>, base: &Bound<'_, PyAny>, names: &[&'static str]) -> bool {
-    let (py, class) = (object.py(), object.get_type());
-    let metaclass = py.get_type::<PyType>();
-    let is_usual = inherits(&class.get_type(), &metaclass, "__getattribute__")
-        && inherits(&class, base, "__getattribute__")
-        && names.iter().all(|name| inherits(&class, base, name));
-    is_usual && has_none_in_dict(object, names)
+fn has_usual(
+    object: &Bound<'_, PyAny>,
+    base: &Bound<'_, PyAny>,
+    names: &'static [&'static str],
+) -> bool {
+    has_usual_descriptors(object, base, names) && has_none_in_dict(object, names)
 }
 
 /// Whether an object has no dict, or has none of the names in its dict.

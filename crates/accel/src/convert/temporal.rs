@@ -102,7 +102,7 @@ fn offset(datetime: &Bound<'_, PyDateTime>) -> Option<(i64, i64)> {
 
 /// Whether the attributes `names` of a `datetime` are those of the class `datetime` or of pandas'
 /// `Timestamp`, so that the C fields have the value of the `datetime`.
-fn is_usual(datetime: &Bound<'_, PyDateTime>, names: &[&'static str]) -> bool {
+fn is_usual(datetime: &Bound<'_, PyDateTime>, names: &'static [&'static str]) -> bool {
     let (py, class) = (datetime.py(), datetime.get_type());
     let base = py.get_type::<PyDateTime>();
     if class.is(&base) {

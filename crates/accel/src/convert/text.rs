@@ -9,7 +9,7 @@ use turbocql_values::plan::HostPlan;
 use turbocql_values::python as classes;
 
 use super::refused::{self, python};
-use super::{has_usual, is_of};
+use super::{has_usual, has_usual_descriptors, is_of};
 use crate::ffi::operators::has_buffer;
 
 /// Appends an instance of a subclass of `str`.
@@ -60,10 +60,11 @@ pub fn blob(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
 pub fn uuid(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     let py = object.py();
     let Some(uuid_class) = python(classes::uuid(py)) else { return false };
-    if !has_usual(object, uuid_class, &["bytes", "int"]) {
+    // `bytes` is a property and `int` a slot. The property computes the bytes of the number in the
+    // slot.
+    if !has_usual_descriptors(object, uuid_class, &["bytes", "int"]) {
         return false;
     }
-    // The property `bytes` computes the bytes of this number.
     let number = python(object.getattr(pyo3::intern!(py, "int")));
     let number = number.filter(|number| number.is_exact_instance_of::<PyInt>());
     let number = number.and_then(|number| python(number.extract::<u128>()));
