@@ -111,7 +111,7 @@ class Keyed(util.OrderedMapSerializedKey):  # type: ignore[misc]
 
 
 def changes() -> dict[str, Callable[[], contextlib.AbstractContextManager[None]]]:
-    """Returns, by name, functions whose context managers change how the driver decodes."""
+    """Functions, by name. Each returns a context manager that changes how the driver decodes."""
 
     def read(byts: bytes, protocol_version: int) -> Any:
         return "read", byts.hex(), protocol_version

@@ -214,6 +214,12 @@ def test_parameters_of_another_type_are_refused(cql_type: str, text: str) -> Non
         values_of(statement, pairs_of([f"v={text}"]), {})
 
 
+def test_a_timestamp_beyond_datetime_says_its_precision() -> None:
+    statement: Any = Statement(v="timestamp")
+    with pytest.raises(click.UsageError, match=r"--param v=.*in whole milliseconds"):
+        values_of(statement, pairs_of(["v=300000-01-01T00:00:00.0001Z"]), {})
+
+
 def test_parameters_are_those_of_the_statement() -> None:
     statement: Any = Statement(a="int", b="text")
     assert values_of(statement, pairs_of(["b", "a=1"]), {}) == {"a": 1, "b": None}

@@ -1,4 +1,4 @@
-"""The codec's cases with scylla-driver, or cassandra-driver, as they come from PyPI.
+"""Runs the cases of the codec benchmark with scylla-driver or cassandra-driver, as PyPI has it.
 
 Reads the Java class name of each type from standard input, and prints a line of JSON for each case.
 """

@@ -94,7 +94,7 @@ def milliseconds_of(text: str) -> int:
         raise ValueError(f"{expected}: {error}") from error
     milliseconds, remainder = divmod(nanoseconds, 1_000_000)
     if remainder:
-        raise ValueError("a time finer than a millisecond, beside one beyond 64 bits of its unit")
+        raise ValueError("expected a timestamp in whole milliseconds")
     if not -(2**63) <= milliseconds < 2**63:
         raise ValueError("expected a timestamp from the year -292275054 to +292278993")
     return milliseconds
@@ -131,7 +131,9 @@ def duration_of(text: str) -> dict[str, int]:
 
 
 def duration_parts_of(cell: Any) -> Any:
-    """The months, days and nanoseconds of a duration in JSON: a text or an object; `None` for null.
+    """The months, days and nanoseconds of a duration, which JSON has as a text or as an object.
+
+    Returns `None` for null.
 
     Raises: `ValueError` for any other value.
     """
