@@ -1,4 +1,8 @@
-"""Encodes and decodes with either driver. An error of the driver becomes a `Refusal`."""
+"""Encodes and decodes with either driver.
+
+Any error of the reference driver, and an `EncodeError` or `DecodeError` of turbocql, becomes a
+`Refusal`.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ STUB = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf-8"))
 CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
 FUNCTIONS = {node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef)}
 
-# Every class has these members, or stubs write them differently.
+# The members that are not compared. Every class has them, or stubs declare them in another form.
 _COMMON = {"__doc__", "__module__", "__new__", "__repr__", "__str__", "__slotnames__"}
 
 # A native class with `__eq__` also has these methods. They return NotImplemented.

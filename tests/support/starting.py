@@ -1,4 +1,4 @@
-"""A port that behaves as that of a database which starts, and then passes connections to a node."""
+"""A port like that of a database that is starting. Later it passes connections to a real node."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Literal
 __all__ = ["Phase", "Starting", "pump"]
 
 Phase = Literal["refused", "closed", "reset", "silent", "http"] | tuple[int, str]
-"""What happens to a connection. A pair is the code and the message of the error that answers each
-STARTUP; with the code 0x0100, each AUTH_RESPONSE."""
+"""What happens to a connection. A pair is the code and the message of an error, which answers each
+STARTUP. The code 0x0100 answers each AUTH_RESPONSE instead, after an AUTHENTICATE."""
 
 _SUPPORTED, _ERROR, _AUTHENTICATE = 0x06, 0x00, 0x03
 _OPTIONS, _STARTUP, _AUTH_RESPONSE = 0x05, 0x01, 0x0F
@@ -23,8 +23,10 @@ _HEADER = struct.Struct(">BBhBI")
 
 
 class Starting:
-    """Listens during the `with` block. Each phase lasts `phase_s` seconds; after the last one,
-    connections are passed to the contact point `node`, or the last phase continues.
+    """Listens during the `with` block. Each phase lasts `phase_s` seconds.
+
+    After the last phase, connections are passed to the contact point `node`. Without a `node`, the
+    last phase continues.
     """
 
     def __init__(
@@ -36,7 +38,8 @@ class Starting:
         host: str | None = None,
     ) -> None:
         self._phases, self._node, self._phase_s = list(phases), node, phase_s
-        # A session takes the port of its contact point for that of the node, so both have one host.
+        # A session connects to each node at the port of its contact point. This port must be on the
+        # node's host, so that the session comes here for the node too.
         self._host = host or ("127.0.0.1" if node is None else node.rpartition(":")[0])
         with socket.create_server((self._host, 0)) as free:
             self._port = free.getsockname()[1]

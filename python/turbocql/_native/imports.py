@@ -60,8 +60,8 @@ IMPORTS = {
     "wake_remaining": "turbocql._native.wake:wake_remaining",
     "wake_tasks": "turbocql._native.wake:wake_tasks",
 }
-"""The module and attribute of each object. A key is the name of the object's function in a crate's
-`python.rs`."""
+"""The module and attribute of each object. Each key is also the name of the Rust function that
+returns the object, in the `python.rs` of a crate."""
 
 
 def load(name: str) -> Any:

@@ -3,7 +3,7 @@
     PYTHONPATH=python .venv-columns/bin/python tests/columns/programs/ending.py POINT CONSUMER
 
 The libraries read ahead in threads of their own. pyarrow joins its threads after the interpreter
-has ended, so a call into turbocql from such a thread must return.
+has ended. If a call into turbocql did not return in such a thread, the program would never end.
 """
 
 from __future__ import annotations

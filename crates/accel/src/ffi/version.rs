@@ -19,7 +19,8 @@ pub fn of(class: &Bound<'_, PyType>) -> u32 {
 }
 
 fn number(class: &Bound<'_, PyType>) -> u32 {
-    // SAFETY: `class` is alive and the GIL is held, both by its `Bound`; so the field can be read.
+    // SAFETY: the `Bound` keeps `class` alive and shows that the GIL is held, so the field can be
+    // read.
     // Tests: accel/test_bodies.py (versions_replaced_again_and_again), unit/test_quick_paths.py
     // (versions).
     unsafe { (*class.as_ptr().cast::<ffi::PyTypeObject>()).tp_version_tag }
