@@ -271,6 +271,10 @@ def test_children_of_a_fork_go_on() -> None:
         accel.uninstall()
 
 
+# An interrupt in a callback of importlib's locks is reported, not raised.
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in.*_get_module_lock:pytest.PytestUnraisableExceptionWarning"
+)
 def test_interrupts_leave_nothing_half_done() -> None:
     before = vars(CassandraType.__class__).keys() | set()
 

@@ -126,7 +126,12 @@ fn listed<'py>(element: &HostPlan, object: &Bound<'py, PyAny>) -> Option<Bound<'
 /// float32 or float64.
 fn is_pandas_of_numbers(object: &Bound<'_, PyAny>) -> bool {
     let (py, class) = (object.py(), object.get_type());
-    let is_of_pandas = python(class.module()).is_some_and(|module| module == "pandas")
+    // The module is `pandas` since pandas 3, and `pandas.core.series` and the like before.
+    let is_of_package = python(class.module()).is_some_and(|module| {
+        let module = module.to_str().unwrap_or_default();
+        module == "pandas" || module.starts_with("pandas.core.")
+    });
+    let is_of_pandas = is_of_package
         && python(class.name()).is_some_and(|name| {
             ["Series", "Index", "RangeIndex"].iter().any(|known| name == *known)
         });
