@@ -22,6 +22,7 @@ __all__ = [
     "check_keyspace",
     "check_seconds",
     "check_settings",
+    "class_name",
     "did_you_mean",
     "holds_url",
     "nearest",
@@ -52,6 +53,16 @@ _SYNONYMS = {
 """Names that other drivers and tools have for settings, in the form of `_letters`."""
 _MAX_SHOWN_LENGTH = 100
 """Errors show no text of more characters than this. Private keys have more."""
+_MAX_NAMES_AFTER_HINT = 10
+"""An error that has the nearest name lists no more names than this. The native core has the same
+limit."""
+
+
+def class_name(value: object) -> str:
+    """The name of an object's class, with its module unless the class is a built-in."""
+    cls = type(value)
+    is_builtin = cls.__module__ == "builtins"
+    return cls.__qualname__ if is_builtin else f"{cls.__module__}.{cls.__qualname__}"
 
 
 def holds_url(text: str) -> bool:
@@ -129,10 +140,13 @@ def with_nearest(
 ) -> str:
     """The message for an unknown name: the problem, the nearest of `names`, and the list of them.
 
-    `lead` begins the list, and `show` formats a name.
+    `lead` begins the list, and `show` formats a name. A long list is left out if one of the names
+    is near.
     """
     name_list = list(names)
     hint = did_you_mean(name, name_list, show)
+    if hint and len(name_list) > _MAX_NAMES_AFTER_HINT:
+        return f"{problem}{hint}"
     beginning = f"{problem}{hint} {lead[0].upper()}{lead[1:]}" if hint else f"{problem}; {lead}"
     return f"{beginning} {', '.join(map(show, name_list)) or 'none'}"
 

@@ -152,7 +152,7 @@ WRONG_URLS = [
     ("cql://ann:1234/hunter2-x", "the keyspace must be 1 to 48"),
     (
         "cql://ann:hunter2@db1?timeouts=5",
-        "parameter 1 of the query is unknown; did you mean timeout_s? Known are",
+        "parameter 1 of the query is unknown; did you mean timeout_s?",
     ),
     ("cql://ann:hunter2@db1?port=1&=5", "the name of parameter 2 is empty"),
     ("cql://ann:hunter2@db1?timeout_s", "timeout_s must be given as timeout_s=value"),
@@ -190,9 +190,10 @@ def test_a_url_that_cannot_be(url: str, said: str) -> None:
 
 def test_unknown_names_are_answered_with_the_known_ones() -> None:
     said = refused(lambda: Config.from_url("cql://db1?time=1"))
-    assert "did you mean timeout_s?" in said
+    assert said.endswith("did you mean timeout_s?")
+    said = refused(lambda: Config.from_url("cql://db1?colour=1"))
     texts = Config.__dataclass_fields__.keys() - NOT_TEXT
-    assert said.partition("Known are ")[2].split(", ") == [
+    assert said.partition("known are ")[2].split(", ") == [
         name for name in Config.__dataclass_fields__ if name in texts
     ]
 
@@ -359,7 +360,7 @@ def test_another_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("TIMEOUT", "5", "TURBOCQL_TIMEOUT; did you mean TURBOCQL_TIMEOUT_S? Known are TURBOCQL_U"),
+        ("TIMEOUT", "5", "TURBOCQL_TIMEOUT; did you mean TURBOCQL_TIMEOUT_S?"),
         ("timeout_s", "5", "unknown environment variable TURBOCQL_timeout_s"),
         ("HUNTER", "hunter2", "unknown environment variable TURBOCQL_HUNTER"),
         ("TIMEOUT_S", "", "TURBOCQL_TIMEOUT_S is empty"),
@@ -454,7 +455,7 @@ def test_a_file(write: Callable[[str], Path]) -> None:
         ("", "has no profile 'default'; there are none"),
         ("[production]\n[test]", "has no profile 'default'; there are production, test"),
         ("port = 1\n[default]", "port stands outside of any table"),
-        ("[default]\ntimeout = 1", "'default': unknown setting timeout; did you mean timeout_s? K"),
+        ("[default]\ntimeout = 1", "'default': unknown setting timeout; did you mean timeout_s?"),
         ("[default]\nport = true", "profile 'default': port must be an int, got True"),
         ("[default]\nport = 1.0", "port must be an int, got 1.0"),
         ("[default]\nport = 2020-01-01", "port must be an int, got date (not shown)"),

@@ -61,6 +61,9 @@ def test_the_message_has_the_nearest_name_before_the_list() -> None:
     assert with_nearest("no 'y'", "y", ["abc", "x"]) == "no 'y'; it has abc, x"
     assert with_nearest("no 'y'", "y", [], "known are") == "no 'y'; known are none"
     assert with_nearest("no 5", 5, ["x"], show=repr) == "no 5; it has 'x'"
+    many = ["abc", *map(str, range(10))]
+    assert with_nearest("no 'ab'", "ab", many) == "no 'ab'; did you mean abc?"
+    assert with_nearest("no 'y'", "y", many) == f"no 'y'; it has {', '.join(many)}"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +88,7 @@ def test_the_message_has_the_nearest_name_before_the_list() -> None:
         (lambda: call(dataclasses.replace, Config(), time_out=1), "did you mean timeout_s?"),
         (
             lambda: call(turbocql.connect, pagesize=1),
-            "did you mean page_size? The settings are contact_",
+            "unknown setting 'pagesize'; did you mean page_size?",
         ),
         (
             lambda: call(turbocql.aio.connect, pagesize=1),

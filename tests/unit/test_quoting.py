@@ -135,7 +135,7 @@ def test_values_of_a_type(value: object, cql_type: Any, expected: str) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (object(), r"builtins\.object has no CQL literal"),
+        (object(), "class object has no CQL literal"),
         (Secret("hunter2"), "Secret has no CQL literal"),
         (UNSET, "UnsetType has no CQL literal"),
         (1j, "complex has no CQL literal"),
@@ -150,7 +150,7 @@ def test_values_of_a_type(value: object, cql_type: Any, expected: str) -> None:
         ([10**5000], "so many digits"),
         (np.ma.masked_array([1, 2], [True, False]), "masked array"),
         (np.datetime64("NaT"), "datetime64 has no CQL literal"),
-        ([{"a": object()}], r"builtins\.object has no CQL literal"),
+        ([{"a": object()}], "class object has no CQL literal"),
     ],
 )
 def test_values_without_a_literal(value: object, message: str) -> None:

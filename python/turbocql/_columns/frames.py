@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _core
+from .._checks import class_name
 from ..errors import ConfigError, EncodeError
 from .arrays import Arrow, Objects, refused
-from .no_columns import class_name
 
 __all__ = [
     "IsWanted",

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["class_name", "no_column", "no_columns", "rows_instead"]
+from .._checks import class_name
+
+__all__ = ["no_column", "no_columns", "rows_instead"]
 
 _EXAMPLE = 'columns, such as {"id": [1, 2]}'
 _FOR_ROWS = "rows are for execute_many(statement, rows)"
 _FIELDS = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "__pydantic_fields__")
 """Attributes of the classes whose objects are values of a row."""
-
-
-def class_name(data: Any) -> str:
-    """The qualified name of an object's class."""
-    return f"{type(data).__module__}.{type(data).__qualname__}"
 
 
 def rows_instead(row: Any) -> TypeError:

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from .. import _core
+from .._checks import class_name
 from ..errors import EncodeError
 from .arrays import MAX_PIECE_BYTES, Arrow, Numbers, Objects, numpy, refused
 from .frames import (
@@ -23,7 +24,7 @@ from .frames import (
     with_index,
     without_unwanted,
 )
-from .no_columns import class_name, no_column, no_columns, rows_instead
+from .no_columns import no_column, no_columns, rows_instead
 
 __all__ = ["Columns", "columns_of", "first_missing", "refused"]
 

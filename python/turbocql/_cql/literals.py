@@ -15,6 +15,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from .._checks import class_name
 from .._native.row_classes import field_names
 from ..errors import EncodeError
 from ..types import Date, Duration, Time, Timestamp
@@ -154,9 +155,7 @@ def scalar(value: Any, cql_type: CqlType | None = None) -> str:
                 " value, or write its `ipv4_mapped`"
             )
         return text(value.compressed)
-    raise EncodeError(
-        f"a value of class {type(value).__module__}.{type(value).__qualname__} has no CQL literal"
-    )
+    raise EncodeError(f"a value of class {class_name(value)} has no CQL literal")
 
 
 def _integer(value: Any) -> str:
