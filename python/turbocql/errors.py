@@ -35,6 +35,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from .bulk import BulkReport
@@ -355,6 +356,9 @@ _STATEMENT = "; statement: "
 _CONNECTING = "connecting"
 """The first word of the engine's messages about a session that is being opened."""
 
+_SESSIONS: WeakSet[Any] = WeakSet()
+"""The sessions of the process. They know names of columns, for advice in messages."""
+
 _CODEC_KIND = {"encode": EncodeError, "range": RangeError, "decode": DecodeError}
 
 
@@ -390,6 +394,15 @@ def _insert_before_statement(message: str, added: Sequence[str]) -> str:
     return "; ".join([text, *added]) + mark + statement
 
 
+def _sessions() -> list[Any]:
+    """The sessions of the process."""
+    try:
+        return list(_SESSIONS)
+    except RuntimeError:
+        # Another thread is opening a session.
+        return []
+
+
 def from_engine(
     kind: str,
     message: str,
@@ -423,7 +436,7 @@ def from_engine(
     from ._hints import hints
 
     text, _, statement = message.partition(_STATEMENT)
-    added += hints(cls.__name__, text, statement)
+    added += hints(cls.__name__, text, statement, coordinator, _sessions())
     error = cls(_insert_before_statement(message, added))
     if isinstance(error, ServerError):
         error.code = -1 if code is None else code

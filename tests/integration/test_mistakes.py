@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -123,6 +124,50 @@ async def test_no_keyspace(twin: Face, points: list[str]) -> None:
     async with twin.connect(points) as session:
         with pytest.raises(errors.InvalidQuery, match="pass keyspace= to connect"):
             await session.execute("SELECT * FROM items")
+
+
+async def test_names_of_statements(twin: Face, points: list[str], shop: str) -> None:
+    async with twin.connect(points, keyspace=shop) as session:
+        await session.execute("UPDATE orders SET at = ? WHERE id = ?", (0, 1))
+        with pytest.raises(errors.InvalidQuery, match=r"name idd in .*did you mean id\?"):
+            await session.execute("SELECT idd FROM orders")
+        with pytest.raises(errors.InvalidQuery, match=r"nmae(?!.*did you mean)"):
+            await session.execute("SELECT nmae FROM items")
+        with pytest.raises(errors.InvalidQuery, match=r"did you mean orders\?"):
+            await session.execute("SELECT * FROM oders")
+        await session.call("schema")
+        with pytest.raises(errors.InvalidQuery, match=r"name nmae in .*did you mean name\?"):
+            await session.execute("SELECT nmae FROM items")
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("INSERT INTO items (id, name) VALUES (1, pen)", "a text is in single quotes: 'pen'"),
+        (
+            "INSERT INTO items (id, name) VALUES (1, 'it's')",
+            "a quote within a text is written twice",
+        ),
+        ("INSERT INTO orders (id, at) VALUES (1, 2020-12-31)", "a date is in single quotes"),
+        ("SELECT * FROM items WHERE id = 1 OR id = 2", "CQL has no OR"),
+        ("SELECT * FROM items LIMIT 10 OFFSET 5", "CQL has no OFFSET"),
+        ("INSERT INTO items VALUES (1, 'pen')", "name the columns"),
+        ("CREATE TABLE x (order int PRIMARY KEY)", "order is a reserved word"),
+        ("CREATE TABLE x (id int PRIMARY KEY) WITH ttl = 60", "did you mean default_time_to_live"),
+        ("CREATE TABLE x (id int PRIMARY KEY, l list<list<int>>)", "list<frozen<list<int>>>$"),
+        ("SELECT * FROM items WHERE name = 'pen'", "no filtering is needed for"),
+        ("UPDATE items SET id = 2 WHERE id = 1", "the key of a row does not change"),
+        ("INSERT INTO items (id, name) VALUES (1, 5)", "write the value in single quotes"),
+        ("INSERT INTO orders (id, at) VALUES (1, '31.12.20')", "write it as '2020-12-31 23:59"),
+    ],
+)
+async def test_statements(
+    twin: Face, points: list[str], shop: str, statement: str, message: str
+) -> None:
+    async with twin.connect(points, keyspace=shop) as session:
+        with pytest.raises(errors.ServerError) as caught:
+            await session.execute(statement)
+    assert re.search(message, str(caught.value).partition("; statement: ")[0])
 
 
 async def test_tables_that_do_not_exist(twin: Face, points: list[str], shop: str) -> None:

@@ -14,7 +14,7 @@ from turbocql._columns.pieces import columns_of
 from turbocql._transfer.load import rows_or_columns
 
 SYNTAX, INVALID, READ_TIMEOUT, READ_FAILURE = 0x2000, 0x2200, 0x1200, 0x1300
-ALREADY_EXISTS = 0x2400
+INVALID_SCHEMA, ALREADY_EXISTS = 0x2300, 0x2400
 PASS_VALUES = "pass the values of the bind markers: session.execute(text, (value, ...))"
 NO_MARKERS = " takes no bind markers: write values into the text with turbocql.quote_literal"
 NO_NAMES = "a bind marker stands for a value only: write names into the text with turbocql.quote_id"
@@ -67,6 +67,192 @@ def hint(code: int, message: str, statement: str) -> str:
         (INVALID, "Unknown type ks.place", "CREATE TABLE t (k place)", ""),
         (INVALID, "Keyspace 'Shop' does not exist", 'USE "Shop"', "letter case matters"),
         (INVALID, "Keyspace 'shop' does not exist", 'USE "shop"', ""),
+        (
+            SYNTAX,
+            "no",
+            "INSERT INTO t (k, v) VALUES (…, hello)",
+            "a text is in single quotes: 'hello'",
+        ),
+        (
+            SYNTAX,
+            "no",
+            "insert into t (k, v) values (…, hello world)",
+            "a text is in single quotes:",
+        ),
+        (SYNTAX, "at '@'", "INSERT INTO t (v) VALUES (bob@x.com)", "a text is in single quotes:"),
+        (SYNTAX, "no", "INSERT INTO t (v) VALUES ({…: one})", "a text is in single quotes: 'one'"),
+        (SYNTAX, "no", "INSERT INTO t (v) VALUES ([one])", "a text is in single quotes: 'one'"),
+        (SYNTAX, "no", "INSERT INTO t (v) VALUES (…) IF v = x", "a text is in single quotes: 'x'"),
+        (SYNTAX, "no", "INSERT INTO t (v) VALUES (None)", "write null in place of None"),
+        (SYNTAX, "no", "UPDATE t SET v = hello WHERE k = …", "a text is in single quotes: 'hello'"),
+        (SYNTAX, "no", "SELECT * FROM t WHERE v = hello", "a text is in single quotes: 'hello'"),
+        (SYNTAX, "no", "SELECT * FROM t WHERE k IN (a, b)", "a text is in single quotes: 'a'"),
+        (SYNTAX, "no", "INSERT INTO t (k, v) VALUES (?, :v, now(), null, {street: …}", ""),
+        (SYNTAX, "no", "UPDATE t SET c = c + … WHRE k = ? AND b = true AND a = now()", ""),
+        (SYNTAX, "no", "SELECT a, b FROM t WHERE token(a) > ? AND (a, b) > (?, ?) LIMT", ""),
+        (SYNTAX, "input 's' ('it'[s]...)", "INSERT INTO t (v) VALUES (…s…", "a quote within a"),
+        (
+            SYNTAX,
+            "'<EOF>' expecting '''",
+            "INSERT INTO t (v) VALUES (…",
+            "a quote within a text is",
+        ),
+        (
+            SYNTAX,
+            "(1, 2020[-01]...)",
+            "INSERT INTO t (v) VALUES (…)",
+            "a date is in single quotes:",
+        ),
+        (SYNTAX, "(1, 127.0[.]...)", "INSERT INTO t (v) VALUES (…)", "an address is in single"),
+        (
+            SYNTAX,
+            "at input 'OR'",
+            "SELECT * FROM t WHERE k = … OR k = …",
+            "CQL has no OR: write IN",
+        ),
+        (SYNTAX, "no", "SELECT * FROM t JOIN u ON t.k = u.k", "CQL has no JOIN: read one table"),
+        (SYNTAX, "input 'OFFSET'", "SELECT * FROM t OFFSET …", "CQL has no OFFSET: continue"),
+        (SYNTAX, "input 'VALUES'", "INSERT INTO k.t VALUES (…)", "name the columns: INSERT INTO"),
+        (SYNTAX, "input '('", "CREATE TABLE t (v varchar(…))", "a text has no length: write"),
+        (
+            SYNTAX,
+            "input 'NOT'",
+            "CREATE TABLE t (v int NOT NULL)",
+            "a column has a name and a type",
+        ),
+        (
+            SYNTAX,
+            "'v' expecting K_NOT",
+            "INSERT INTO t (k) VALUES (…) IF v = …",
+            "INSERT takes IF NO",
+        ),
+        (
+            SYNTAX,
+            "input 'IF' expecting K_WHERE",
+            "UPDATE t SET v = … IF EXISTS WHERE k = …",
+            "IF c",
+        ),
+        (SYNTAX, "'<EOF>' expecting K_WHERE", "DELETE FROM t", "UPDATE and DELETE need WHERE with"),
+        (
+            SYNTAX,
+            "Unknown property 'ttl'",
+            "CREATE TABLE t (k int) WITH ttl = …",
+            "did you mean def",
+        ),
+        (SYNTAX, "Unknown property 'nothing'", "CREATE TABLE t (k int) WITH nothing = …", ""),
+        (
+            SYNTAX,
+            "input 'order' (([order]...)",
+            "CREATE TABLE t (order int)",
+            "order is a reserved",
+        ),
+        (SYNTAX, "input 'FORM' (SELECT a [FORM]...)", "SELECT a FORM t", ""),
+        (
+            INVALID,
+            "Cannot include a counter statement in a logged batch",
+            "x",
+            "counters go into a",
+        ),
+        (
+            INVALID,
+            "Counter and non-counter mutations cannot exist in the same batch",
+            "x",
+            "counter",
+        ),
+        (INVALID, "Cannot include non-counter statement in a counter batch", "x", "counters go"),
+        (INVALID, "Batch with conditions cannot span multiple tables", "x", "the statements of a"),
+        (
+            INVALID,
+            "ANY ConsistencyLevel is only supported for writes",
+            "x",
+            "reads take ONE, LOCAL",
+        ),
+        (
+            INVALID,
+            "use conditional updates for serializable writes",
+            "x",
+            "SERIAL and LOCAL_SERIAL",
+        ),
+        (
+            INVALID,
+            "ANN ordering by vector requires the column to be indexed",
+            "SELECT * FROM shop.docs ORDER BY emb ANN OF ? LIMIT …",
+            "ANN OF needs a column of vectors with an index: CREATE INDEX ON shop.docs (emb) USING"
+            " 'sai'",
+        ),
+        (
+            INVALID,
+            "ANN ordering by vector requires the column to be indexed using 'vector_index'",
+            "SELECT * FROM docs ORDER BY emb ANN OF ? LIMIT …",
+            "ANN OF needs a column of vectors with an index: CREATE CUSTOM INDEX ON docs (emb)"
+            " USING 'vector_index'",
+        ),
+        (INVALID, "Top-K queries must have a limit specified", "x", "add LIMIT n, with n below"),
+        (INVALID, "as it might involve data filtering", "x", "no filtering is needed for"),
+        (
+            INVALID,
+            'PRIMARY KEY column "c" cannot be restricted as preceding column "b" is not restricted',
+            "x",
+            "add a condition on b, or make a table that has c before b in its key",
+        ),
+        (
+            INVALID,
+            "Some clustering keys are missing: b, c",
+            "x",
+            "the statement is for one row: ad",
+        ),
+        (INVALID, "PRIMARY KEY part k found in SET part", "x", "the key of a row does not change"),
+        (
+            INVALID,
+            "Order by is currently only supported on the clustered columns",
+            "x",
+            "sort the rows in",
+        ),
+        (INVALID, "ORDER BY is only supported when the partition key is restricted", "x", "add a"),
+        (INVALID, "Group by is currently only supported on", "x", "group the rows in the program"),
+        (INVALID, "LIKE restriction is only supported on", "x", "LIKE needs an index of the class"),
+        (INVALID, 'Unsupported "!=" relation: k != 1', "x", "read the rows without this condition"),
+        (INVALID, "Unknown column 'c' referenced in PRIMARY KEY", "x", "define c with its type"),
+        (INVALID, "No PRIMARY KEY specifed for table 't'", "x", "write one key after the columns"),
+        (INVALID, "Unmatched column names/values", "x", "write as many values as columns"),
+        (INVALID, "Invalid null value in condition for column k", "x", "a condition finds no null"),
+        (INVALID, "Invalid user type literal for m of type map<text, int>", "x", "a text is in si"),
+        (
+            INVALID,
+            "Non-frozen collections are not allowed inside collections: map<text, list<int>>",
+            "x",
+            "freeze the inner type: map<text, frozen<list<int>>>",
+        ),
+        (INVALID_SCHEMA, "Missing replication strategy class", "x", "write replication = {'class'"),
+        (
+            INVALID,
+            'Invalid STRING constant (5f) for "u" of type uuid',
+            "x",
+            "write the value witho",
+        ),
+        (
+            INVALID,
+            'Invalid INTEGER constant (5) for "v" of type text',
+            "x",
+            "write the value in si",
+        ),
+        (INVALID, 'Invalid STRING constant (a) for "v" of type text', "x", ""),
+        (
+            INVALID,
+            "Unable to parse a date/time from '31.12.2020'",
+            "x",
+            "write it as '2020-12-31 2",
+        ),
+        (INVALID, "Unable to coerce 'x' to a formatted date (long)", "x", "write it as '2020-12-3"),
+        (INVALID, "Unable to coerce 'x' to a formatted time (long)", "x", "write it as '23:59:00'"),
+        (
+            INVALID,
+            "Cannot provide custom timestamp for conditional updates",
+            "x",
+            "leave out USING",
+        ),
+        (INVALID, "Cannot provide custom TTL for counter updates", "x", "leave out USING TTL: co"),
+        (INVALID, "Cannot use selection function ttl on PRIMARY KEY part k", "x", "the key has no"),
         (ALREADY_EXISTS, "already", "CREATE TABLE t (k int)", "CREATE ... IF NOT EXISTS leaves"),
     ],
 )
@@ -74,6 +260,40 @@ def test_advice_for_a_statement(code: int, message: str, statement: str, advice:
     shown = hint(code, message, statement)
     assert shown.startswith(advice)
     assert bool(shown) == bool(advice)
+
+
+class KnownNames:
+    """A session that knows the names of some columns of the cluster of the node `a:1`."""
+
+    keyspace = "shop"
+
+    def _known_columns(self, coordinator: str) -> list[tuple[str, str, str]]:
+        names = [("shop", "docs", "name"), ("shop", "docs", "id"), ("old", "item", "key")]
+        return names if coordinator == "a:1" else []
+
+
+@pytest.mark.parametrize(
+    ("message", "statement", "advice"),
+    [
+        ("Undefined column name nmae in table shop.docs", "SELECT nmae FROM docs", "name"),
+        ("Undefined column name kye in table shop.docs", "SELECT kye FROM docs", ""),
+        ("Undefined column name kye in table old.item", "SELECT kye FROM old.item", "key"),
+        ("Column nmae was not found in table 'shop.docs'", "ALTER TABLE docs DROP nmae", "name"),
+        ("table dosc does not exist", "SELECT * FROM dosc", "docs"),
+        ("table itme does not exist", "SELECT * FROM itme", ""),
+        ("table itme does not exist", "SELECT * FROM OLD.itme", "item"),
+        ("Table 'old.itme' doesn't exist", "ALTER TABLE old.itme ADD x int", "item"),
+        ("unconfigured table dosc", "SELECT * FROM dosc", "docs"),
+        ("dosc cannot be read", "SELECT * FROM dosc", ""),
+    ],
+)
+def test_advice_for_names(
+    message: str, statement: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errors, "_SESSIONS", [KnownNames()])
+    assert hint(INVALID, message, statement) == (f"did you mean {advice}?" if advice else "")
+    other = errors.from_engine("server", message, INVALID, "b:1", 1, False, {})
+    assert "did you mean" not in str(other)
 
 
 IN_LIST = "SELECT v FROM t WHERE k IN (?)"

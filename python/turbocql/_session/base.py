@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from .._transfer.monitor import Monitor
 from .._transfer.scan import ESTIMATES, Scan, Weights, split_table
 from ..cluster import Metrics, Node, Replica, _metrics, _node
 from ..config import Config
-from ..errors import ConfigError
+from ..errors import _SESSIONS, ConfigError, Error
 from ..policies import Consistency
 from ..schema import Schema
 from ..security import _without_traceback_frames
@@ -35,13 +36,16 @@ else:
 
 __all__ = ["R", "SessionBase", "configure"]
 
+_MAX_STATEMENTS_FOR_NAMES = 200
+"""The most recently used prepared statements that advice in errors takes names from."""
+
 
 class SessionBase(Generic[R]):
     """The members that both kinds of session share. The methods `_start_...` start native
     operations: `Session` blocks until they end, and `AsyncSession` awaits them.
     """
 
-    __slots__ = ("_config", "_core", "_schema")
+    __slots__ = ("__weakref__", "_config", "_core", "_schema")
 
     _reads_on_thread = False
     """Whether columns are read on another thread, so that reading does not block an event loop."""
@@ -51,6 +55,7 @@ class SessionBase(Generic[R]):
         self._config = config
         self._schema: Schema | None = None
         """The schema that was read last. It is replaced as a whole, so it needs no lock."""
+        _SESSIONS.add(self)
 
     @property
     def config(self) -> Config:
@@ -146,6 +151,32 @@ class SessionBase(Generic[R]):
         points = ", ".join(self._config.contact_points)
         state = "closed" if self.closed else "open"
         return f"<{type(self).__module__}.{type(self).__name__} {points} {state}>"
+
+    def _known_columns(self, coordinator: str) -> Iterator[tuple[str, str, str]]:
+        """Yields keyspace, table and name of columns that the session knows without a request, for
+        advice in errors. It knows none if the node `coordinator` is not of its cluster.
+        """
+        try:
+            is_of_cluster = coordinator in map(_address, self.nodes)
+        except Error:
+            return
+        if not is_of_cluster:
+            return
+        if self._schema is not None:
+            for keyspace in self._schema.keyspaces.values():
+                for table in keyspace.tables.values():
+                    yield from ((keyspace.name, table.name, name) for name in table.columns)
+        for prepared in self.prepared[:_MAX_STATEMENTS_FOR_NAMES]:
+            # The names of markers such as `:name` are not those of columns, and neither are
+            # aliases. A name in brackets or parentheses is that of an option or a function.
+            columns = [] if ":" in prepared.text else prepared.markers
+            if re.match(r"\s*SELECT\s+\*", prepared.text, re.IGNORECASE):
+                columns = columns + prepared.result_columns
+            yield from (
+                (column[0], column[1], column[2])
+                for column in columns
+                if re.fullmatch(r"\w+", column[2])
+            )
 
     def _start_many(
         self,
