@@ -33,11 +33,18 @@ pub fn describe_key(key: &Bound<'_, PyAny>) -> String {
     described.strip_prefix("str ").or(described.strip_prefix("int ")).unwrap_or(&described).into()
 }
 
+/// A message that has the nearest name lists no more names than this, as `_checks.py` does.
+const NAMES_AFTER_HINT: usize = 10;
+
 /// The list of `names` for the end of a sentence about an unknown name. The nearest of the names
-/// comes first, as in `; did you mean a? It has: a, b`. `lead` begins the list: `it has:` here.
+/// comes first, as in `; did you mean a? It has: a, b`. `lead` begins the list: `it has:` here. A
+/// long list is left out if one of the names is near.
 pub fn nearest_and_all(unknown: &Bound<'_, PyAny>, names: &[&str], lead: &str) -> String {
     let all = if names.is_empty() { "none".to_owned() } else { cut(&names.join(", "), 1000) };
     let hint = did_you_mean(unknown, names);
+    if !hint.is_empty() && names.len() > NAMES_AFTER_HINT {
+        return hint;
+    }
     if hint.is_empty() {
         return format!("; {lead} {all}");
     }
