@@ -19,7 +19,10 @@ from ._schema.read import Answer, Deadline, Row, SchemaReading
 from ._session.async_tables import AsyncTables
 from ._session.base import R, configure
 from ._session.threads import for_threads, in_thread, sleep
-from ._session.unawaited import Preparing, unawaited_error
+from ._session.unawaited import Preparing, explain_unawaited, unawaited_error
+
+# sync: from ._session.wrong_with import refuse_async_with
+from ._session.wrong_with import ASYNCHRONOUS, refuse_with  # async only
 from ._transfer.load import rows_or_columns
 from ._transfer.stops import with_stop_reason
 from .bulk import BulkReport
@@ -320,6 +323,11 @@ class AsyncSession(AsyncTables[R]):
         await self.close()
 
 
+explain_unawaited(AsyncSession, "session")  # async only
+refuse_with(AsyncSession)  # async only
+# sync: refuse_async_with(Session)
+
+
 async def _open(config: Config) -> AsyncSession[Any]:
     if config.wait_s == 0:
         return await _attempt(config, config.connect_timeout_s)
@@ -368,7 +376,7 @@ class _Connecting(Generic[R]):  # async only
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __enter__(self) -> NoReturn:
-        raise TypeError("turbocql.aio.connect(...) is entered with `async with`, not with `with`")
+        raise TypeError(ASYNCHRONOUS)
 
     def __exit__(self, *_: object) -> None:
         """Exists because a `with` statement looks this method up before it calls `__enter__`."""

@@ -18,6 +18,7 @@ from ._options import CallOptions, ExecuteOptions, StatementOptions
 from ._schema.read import Answer, Deadline, Row, SchemaReading
 from ._session.base import R, configure
 from ._session.tables import Tables
+from ._session.wrong_with import refuse_async_with
 from ._transfer.load import rows_or_columns
 from ._transfer.stops import with_stop_reason
 from .bulk import BulkReport
@@ -290,6 +291,9 @@ class Session(Tables[R]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+refuse_async_with(Session)
 
 
 def _open(config: Config) -> Session[Any]:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
+import re
+import sys
 from collections.abc import AsyncIterable, Coroutine
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 from tests.support.loops import Loop
@@ -31,11 +35,100 @@ async def test_members_of_the_result(loop: Loop, points: list[str]) -> None:
                 if not name.startswith("_"):
                     assert not hasattr(call, name), name
             assert not hasattr(call, "nothing")
+            assert not hasattr(call, "_nothing")
             assert (await call).one().key == "local"
         preparing: Any = session.prepare(SELECT)
         with pytest.raises(AttributeError, match=r"prepared = await session.prepare\(...\)`, and"):
             preparing.bind(())
         assert (await preparing).markers == []
+
+
+@pytest.mark.parametrize(
+    ("call", "variable", "member"),
+    [
+        ("session.execute_many('UPDATE t SET v = ? WHERE k = ?', [])", "report", "succeeded"),
+        ("session.load('t', {})", "report", "failures"),
+        ("session.unload('t', 't.csv')", "report", "rows"),
+        ("session.verify('t', {})", "report", "equal"),
+        ("session.schema()", "schema", "keyspaces"),
+        ("session.splits('t', 2)", "splits", "append"),
+        ("session.await_schema_agreement()", "version", "hex"),
+        ("rows.to_arrow()", "table", "num_rows"),
+        ("rows.to_pandas()", "frame", "columns"),
+        ("rows.to_polars()", "frame", "columns"),
+        ("rows.to_numpy()", "arrays", "keys"),
+        ("rows.trace()", "trace", "events"),
+    ],
+)
+async def test_members_of_results_of_slow_calls(
+    points: list[str], call: str, variable: str, member: str
+) -> None:
+    async with turbocql.aio.connect(points) as session:
+        names = {"session": session, "rows": await session.execute(SELECT)}
+        unawaited: Any = eval(call, names)
+        shown = f"{call.partition('(')[0]}(...)"
+        awaiting = f"{shown} must be awaited first: `{variable} = await {shown}`"
+        with pytest.raises(AttributeError) as caught:
+            getattr(unawaited, member)
+        assert str(caught.value) == f"{awaiting}, and then {variable}.{member}"
+        with pytest.raises(TypeError, match=re.escape(awaiting)):
+            unawaited[0]
+        assert isinstance(unawaited, Coroutine)
+        assert asyncio.iscoroutine(unawaited)
+        assert unawaited.cr_frame is not None
+        unawaited.close()
+        method: Any = eval(call.partition("(")[0], names)
+        for function in (method, method.__func__):
+            assert inspect.iscoroutinefunction(function)
+            assert asyncio.iscoroutinefunction(function)
+        function = inspect.unwrap(method.__func__)
+        assert inspect.signature(method.__func__) == inspect.signature(function)
+        assert inspect.isfunction(function)
+
+
+async def test_slow_calls_are_coroutines(loop: Loop, points: list[str]) -> None:
+    async with turbocql.aio.connect(points) as session:
+        both = await asyncio.gather(session.schema(), session.splits("system_schema.tables", 2))
+        assert ("system" in both[0].keyspaces, len(both[1])) == (True, 2)
+        task = asyncio.create_task(session.schema())
+        assert "AsyncSession.schema" in repr(task)
+        assert await asyncio.wait_for(task, 10) == both[0]
+        rows = await session.execute(SELECT)
+        assert await asyncio.create_task(rows.to_numpy()) == {"key": ["local"]}
+        mock = create_autospec(turbocql.aio.AsyncSession)
+        mock.schema.return_value = "the schema"
+        assert await mock.schema() == "the schema"
+        with pytest.warns(RuntimeWarning, match="AsyncSession.schema' was never awaited"):
+            session.schema()
+
+
+async def test_the_wrong_with(points: list[str]) -> None:
+    with pytest.raises(TypeError, match=r"use .with.") as caught:
+        async with turbocql.connect(points):  # type: ignore[attr-defined]
+            pass
+    async with turbocql.aio.connect(points) as session:
+        with pytest.raises(TypeError, match=r"use .async with."), session:  # type: ignore[attr-defined]
+            pass
+        call: Any = session.execute(SELECT)
+        with pytest.raises(TypeError), call:
+            pass
+        with pytest.raises(TypeError):
+            async with call:
+                pass
+        rows: Any = await call
+        with pytest.raises(TypeError), rows:
+            pass
+        with pytest.raises(TypeError):
+            async with rows:
+                pass
+        for cls in (turbocql.Session, turbocql.AsyncRows, type(call)):
+            assert not hasattr(cls, "__aenter__")
+            assert not issubclass(cls, AbstractAsyncContextManager)
+        assert not hasattr(session, "__enter__")
+        assert not isinstance(session, AbstractContextManager)
+    if sys.version_info < (3, 14):
+        message = "turbocql.connect() is synchronous: use `with`, or turbocql.aio.connect() with"
+        assert str(caught.value).startswith(message)
 
 
 async def test_a_session_that_is_not_open(points: list[str]) -> None:
@@ -45,7 +138,7 @@ async def test_a_session_that_is_not_open(points: list[str]) -> None:
     with pytest.raises(AttributeError, match="'_Connecting' object has no attribute 'nothing'"):
         _ = connecting.nothing
     with (
-        pytest.raises(TypeError, match="is entered with `async with`, not with `with`"),
+        pytest.raises(TypeError, match=r"aio.connect\(\) is asynchronous: use `async with`, or"),
         connecting,
     ):
         pass

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Generator, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
+from functools import update_wrapper
+from types import MethodType
 from typing import Any, NoReturn, TypeVar
 
 from .. import _core
 from ..rows import AsyncRows, AwaitableRows, _rows_of_awaitable
 from ..statements import Prepared
+from .wrong_with import refuse_async_with, refuse_with
 
-__all__ = ["Preparing", "Scanning", "unawaited_error"]
+__all__ = ["Preparing", "Scanning", "explain_unawaited", "unawaited_error"]
 
 T = TypeVar("T")
 
@@ -29,19 +32,21 @@ def not_iterable(call: str) -> TypeError:
 class _Unawaited(Coroutine[Any, Any, T]):
     """A coroutine. Members of its result raise an error, and its own members are the coroutine's.
 
-    A subclass names the call, the variable for its result in errors, and the result's class.
+    A subclass names the object that has the method, the method, and the variable for its result in
+    errors.
     """
 
     __slots__ = ("__weakref__", "_coroutine")
 
+    _owner = "session"
     _call: str
     _variable: str
-    _result_class: type[Any]
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         names: Any = coroutine
         # These names are shown if the coroutine is never awaited.
-        names.__name__, names.__qualname__ = self._call, f"AsyncSession.{self._call}"
+        if self._owner == "session":
+            names.__name__, names.__qualname__ = self._call, f"AsyncSession.{self._call}"
         self._coroutine = coroutine
 
     def __await__(self) -> Generator[Any, Any, T]:
@@ -59,9 +64,13 @@ class _Unawaited(Coroutine[Any, Any, T]):
     def __getattr__(self, name: str) -> Any:
         if name == "_coroutine":  # a copy that has no coroutine
             raise AttributeError(name)
-        if not name.startswith("_") and hasattr(self._result_class, name):
-            raise unawaited_error(f"session.{self._call}(...)", self._variable, name)
-        return getattr(self._coroutine, name)
+        if name.startswith(("_", "cr_", "gi_")):
+            return getattr(self._coroutine, name)
+        raise unawaited_error(f"{self._owner}.{self._call}(...)", self._variable, name)
+
+    def __getitem__(self, position: object) -> NoReturn:
+        call = f"{self._owner}.{self._call}(...)"
+        raise TypeError(f"{call} must be awaited first: `{self._variable} = await {call}`")
 
     def __repr__(self) -> str:
         return repr(self._coroutine)
@@ -72,7 +81,7 @@ class Preparing(_Unawaited[Prepared]):
 
     __slots__ = ()
 
-    _call, _variable, _result_class = "prepare", "prepared", Prepared
+    _call, _variable = "prepare", "prepared"
 
 
 class Scanning(_Unawaited[AsyncRows[T]], AwaitableRows[T]):
@@ -80,13 +89,67 @@ class Scanning(_Unawaited[AsyncRows[T]], AwaitableRows[T]):
 
     __slots__ = ()
 
-    _call, _variable, _result_class = "scan", "rows", AsyncRows
+    _call, _variable = "scan", "rows"
 
     def __aiter__(self) -> AsyncIterator[T]:
         return _rows_of_awaitable(self)
 
     def __iter__(self) -> NoReturn:
         raise not_iterable("session.scan(...)")
+
+
+class _Method:
+    """A coroutine function, as a method whose calls are objects of a subclass of `_Unawaited`.
+
+    It has the attributes by which `inspect`, and so mocks, recognize a coroutine function.
+    """
+
+    def __init__(self, function: Callable[..., Any], call_class: type[_Unawaited[Any]]) -> None:
+        update_wrapper(self, function)
+        attributes: Any = function
+        self.__code__ = attributes.__code__
+        self.__defaults__ = attributes.__defaults__
+        self.__kwdefaults__ = attributes.__kwdefaults__
+        self._function, self._call_class = function, call_class
+
+    def __call__(self, *args: Any, **kwargs: Any) -> _Unawaited[Any]:
+        return self._call_class(self._function(*args, **kwargs))
+
+    def __get__(self, instance: object, owner: type[Any]) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+
+_VARIABLES = {
+    "session": {
+        "await_schema_agreement": "version",
+        "execute_many": "report",
+        "load": "report",
+        "schema": "schema",
+        "splits": "splits",
+        "unload": "report",
+        "verify": "report",
+    },
+    "rows": {
+        "to_arrow": "table",
+        "to_numpy": "arrays",
+        "to_pandas": "frame",
+        "to_polars": "frame",
+        "trace": "trace",
+    },
+}
+"""The methods of sessions and of results whose calls are explained, and a variable for the result.
+Programs call `all` so often that another object for each call would slow them down.
+"""
+
+
+def explain_unawaited(cls: type[Any], owner: str) -> None:
+    """Makes methods of a class of sessions or results return coroutines whose members raise an
+    error that says to await them. `owner` is `session` or `rows`.
+    """
+    for name, variable in _VARIABLES[owner].items():
+        members = {"__slots__": (), "_owner": owner, "_call": name, "_variable": variable}
+        call_class = type(f"_{name}", (_Unawaited,), members)
+        setattr(cls, name, _Method(getattr(cls, name), call_class))
 
 
 class _Member:
@@ -112,3 +175,10 @@ def _add_members(owner: type[Any], names: Iterable[str]) -> None:
 
 AwaitableRows.register(_core.OpAwait)
 _add_members(_core.OpAwait, dir(AsyncRows))
+_NO_WITH = (
+    "session.execute(...) needs no `with`: `rows = await session.execute(...)`, or `async for row"
+    " in session.execute(...)`"
+)
+refuse_with(_core.OpAwait, _NO_WITH)
+refuse_async_with(_core.OpAwait, _NO_WITH)
+explain_unawaited(AsyncRows, "rows")

@@ -1,0 +1,51 @@
+"""Errors for `with` on what needs `async with`, for the reverse, and for results."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from ..rows import _Result
+
+__all__ = ["ASYNCHRONOUS", "refuse_async_with", "refuse_with"]
+
+ASYNCHRONOUS = (
+    "turbocql.aio.connect() is asynchronous: use `async with`, or turbocql.connect() with `with`"
+)
+_SYNCHRONOUS = (
+    "turbocql.connect() is synchronous: use `with`, or turbocql.aio.connect() with `async with`"
+)
+
+
+class WrongWithError(TypeError, AttributeError):
+    """A `TypeError`, as Python raises for such a statement. It is an `AttributeError` too, so that
+    `hasattr` finds no `__enter__` or `__aenter__`.
+    """
+
+
+class _Refusal:
+    """A descriptor for `__enter__` or `__aenter__`, whose lookup raises the error.
+
+    A class needs no `__exit__` for that, with which it would be a context manager for `isinstance`.
+    Python 3.14 looks `__exit__` up first. Its own error then says to use the other `with`.
+    """
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def __get__(self, instance: object, owner: type[Any]) -> NoReturn:
+        raise WrongWithError(self._message)
+
+
+def refuse_with(owner: type[Any], message: str = ASYNCHRONOUS) -> None:
+    """Makes `with` on an object of a class raise a `TypeError` with this message."""
+    owner.__enter__ = _Refusal(message)  # type: ignore[attr-defined]
+
+
+def refuse_async_with(owner: type[Any], message: str = _SYNCHRONOUS) -> None:
+    """Makes `async with` on an object of a class raise a `TypeError` with this message."""
+    owner.__aenter__ = _Refusal(message)  # type: ignore[attr-defined]
+
+
+_RESULT = "a result needs no `with`: there is nothing to close"
+refuse_with(_Result, _RESULT)
+refuse_async_with(_Result, _RESULT)
