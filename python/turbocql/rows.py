@@ -118,7 +118,8 @@ class _Result(_core.Cursor, Generic[T]):
         return None if trace_id is None else UUID(bytes=trace_id)
 
     def one(self) -> T | None:
-        """The first row, or `None` when there is none.
+        """The first row, or `None` when there is none. For a row that must exist, call
+        `one_or_raise`.
 
         A server may answer with pages without rows before the first row, as ScyllaDB does where
         it reads many deleted rows. `execute` fetches pages until one has rows, within its time
