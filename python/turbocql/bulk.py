@@ -248,9 +248,7 @@ def _report(
     reason = (
         "the session was closed" if isinstance(raised, ClosedError) else "reading the rows failed"
     )
-    error = BulkError(
-        f"{reason} after {rows} rows, {succeeded} of which succeeded: "
-        f"{type(raised).__name__}: {raised}"
-    )
+    at = f"after {rows} rows, {succeeded} of which succeeded" if rows else "at the first row"
+    error = BulkError(f"{reason} {at}: {type(raised).__name__}: {raised}")
     error.report = report
     raise error from raised

@@ -21,6 +21,7 @@ Example:
 from __future__ import annotations
 
 import datetime
+import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast, final
 
 from . import errors
 from . import session as _session
-from ._checks import shown
+from ._checks import class_name, shown
 from .config import Config
 from .rows import Rows
 from .statements import Prepared, Query, Values, _are_values, _has_fields
@@ -402,7 +403,7 @@ class Connection:
 
     def _check_open(self) -> None:
         if self._session.closed:
-            raise InterfaceError("the connection is closed")
+            raise InterfaceError("the connection is closed: open another with connect()")
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -415,6 +416,18 @@ class Connection:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class _UnsupportedMethodError(NotSupportedError, AttributeError):
+    """PEP 249 prefers an `AttributeError`, so that `hasattr` shows what a cursor can do."""
+
+
+_UNSUPPORTED_METHODS = {
+    "callproc": "CQL has no stored procedures: SELECT calls functions, as in SELECT f(k) FROM t",
+    "nextset": "a statement of CQL has one result: there is no next set",
+    "scroll": "rows are read forward only: use fetchmany, or keep the rows of fetchall in a list",
+}
+"""The optional methods of PEP 249 that cursors do not have, and the reasons."""
 
 
 class Cursor:
@@ -490,7 +503,7 @@ class Cursor:
         try:
             if parameters is not None or isinstance(operation, Prepared):
                 prepared = self._prepared(operation)
-                _check_parameters(_markers(prepared), () if parameters is None else parameters)
+                _check_parameters(prepared, () if parameters is None else parameters)
                 # A `Query` carries options, so it is passed on instead of its prepared statement.
                 operation = operation if isinstance(operation, Query) else prepared
             rows = session.execute(operation, parameters, rows="tuple")
@@ -519,7 +532,10 @@ class Cursor:
         try:
             prepared = self._prepared(operation)
             if prepared.result_columns:
-                raise ProgrammingError("executemany is for statements without a result")
+                raise ProgrammingError(
+                    "executemany is for statements without a result: call execute for each row of"
+                    f" parameters{_shown(prepared)}"
+                )
             if not isinstance(seq_of_parameters, Iterable):
                 got = type(seq_of_parameters).__name__
                 raise ProgrammingError(f"seq_of_parameters must be an iterable, got {got}")
@@ -553,7 +569,7 @@ class Cursor:
             `OperationalError` when a page cannot be fetched. The next fetch then tries again, and
             no row is lost.
         """
-        rows = self._fetch(1)
+        rows = self._fetch(1, "fetchone")
         return rows[0] if rows else None
 
     def fetchmany(self, size: int | None = None) -> list[Any]:
@@ -566,23 +582,25 @@ class Cursor:
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise ProgrammingError(f"size must be an int of 0 or more, got {shown(size)}")
         # `islice` accepts at most `sys.maxsize`, and no result has more rows.
-        return self._fetch(min(size, sys.maxsize))
+        return self._fetch(min(size, sys.maxsize), "fetchmany")
 
     def fetchall(self) -> list[Any]:
         """All remaining rows of all pages.
 
         Raises: the same errors as `fetchone`.
         """
-        return self._fetch(None)
+        return self._fetch(None, "fetchall")
 
-    def _fetch(self, size: int | None) -> list[Any]:
-        """The next `size` rows, or all remaining ones for `None`."""
+    def _fetch(self, size: int | None, call: str) -> list[Any]:
+        """The next `size` rows, or all remaining ones for `None`. `call` is what errors name."""
         self._check_open()
         pages = self._pages
         if pages is None:
-            executed = self._rows is not None
             raise ProgrammingError(
-                "the statement has no result" if executed else "no statement was executed"
+                f"no statement was executed: call execute before {call}"
+                if self._rows is None
+                else f"the statement has no result: {call} is for statements that return rows, such"
+                " as SELECT"
             )
         unreturned_rows = self._rows_of_failed_fetch
         count = len(unreturned_rows) if size is None else min(size, len(unreturned_rows))
@@ -601,10 +619,19 @@ class Cursor:
         return self
 
     def __next__(self) -> Any:
-        rows = self._fetch(1)
+        rows = self._fetch(1, "an iteration")
         if not rows:
             raise StopIteration
         return rows[0]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in _UNSUPPORTED_METHODS:
+                raise _UnsupportedMethodError(_UNSUPPORTED_METHODS[name])
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
         """Does nothing, because the server reports the types of the parameters."""
@@ -621,7 +648,7 @@ class Cursor:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise InterfaceError("the cursor is closed")
+            raise InterfaceError("the cursor is closed: make another with connection.cursor()")
         self._connection._check_open()
 
     def __enter__(self) -> Self:
@@ -637,12 +664,30 @@ class Cursor:
         self.close()
 
 
-def _markers(prepared: Prepared) -> list[str]:
-    return [name for _, _, name, _ in prepared.markers]
+_LITERALS_OR_NAMES = re.compile(
+    r"(?s)\$\$.*?(?:\$\$|$)|'(?:[^']|'')*(?:'|$)|--[^\n]*|//[^\n]*|/\*.*?(?:\*/|$)|\b\d[\w.]*"
+    r'|("(?:[^"]|"")*")'
+)
+_MAX_SHOWN_STATEMENT = 160
 
 
-def _check_parameters(markers: list[str], parameters: object) -> None:
-    """Raises unless the parameters are of an allowed kind, with a value for each bind marker.
+def _shown(prepared: Prepared) -> str:
+    """The statement for the end of a message, without literals, as in the errors of sessions."""
+    text, *secret = re.split(r"(?i)\bpassword\b", prepared.text, maxsplit=1)
+    masked = _LITERALS_OR_NAMES.sub(lambda match: match[1] or "…", text)
+    line = " ".join(masked.split()) + (" …" if secret else "")
+    cut = line if len(line) <= _MAX_SHOWN_STATEMENT else f"{line[:_MAX_SHOWN_STATEMENT]}…"
+    return f"; statement: {cut}"
+
+
+def _check_parameters(prepared: Prepared, parameters: object) -> None:
+    """Raises unless the parameters are of an allowed kind, with a value for each bind marker."""
+    if problem := _problem([name for _, _, name, _ in prepared.markers], parameters):
+        raise ProgrammingError(f"{problem}{_shown(prepared)}")
+
+
+def _problem(markers: list[str], parameters: object) -> str | None:
+    """What is wrong with parameters for these bind markers; `None` if nothing is.
 
     A session allows missing values. Sequences and mappings must not have further values either.
     Objects and named tuples may have further fields if their values are bound by name.
@@ -653,32 +698,34 @@ def _check_parameters(markers: list[str], parameters: object) -> None:
             unknown = [name for name in parameters if name not in markers]
             if missing or unknown:
                 if not markers:
-                    raise ProgrammingError(f"the statement has no bind markers, got {unknown[0]!r}")
-                problem = (
-                    f"{missing[0]!r} is missing"
-                    if missing
-                    else f"{unknown[0]!r} is not one of them"
+                    return f"the statement has no bind markers (? or :name), got {unknown[0]!r}"
+                problems = [f"{name!r} is missing" for name in missing[:1]]
+                problems += [f"{name!r} is not one of them" for name in unknown[:1]]
+                return (
+                    f"the statement's bind markers are {', '.join(markers)};"
+                    f" {' and '.join(problems)}"
                 )
-                raise ProgrammingError(
-                    f"the statement's bind markers are {', '.join(markers)}; {problem}"
-                )
-            return
+            return None
         if _has_fields(parameters):
             # The session refuses an object that lacks a field.
-            return
+            return None
         if not _are_values(parameters):
-            got = type(parameters).__name__
-            raise ProgrammingError(
-                f"parameters must be a sequence, a mapping or an object with fields, got {got}"
+            hint = ": pass a single value as (value,)" if parameters is not None else ""
+            return (
+                "parameters must be a sequence, a mapping or an object with fields, got"
+                f" {class_name(parameters)}{hint}"
             )
     elif markers and set(markers) <= set(_names(parameters)):
         # The values of a named tuple are bound by name.
-        return
+        return None
     count = len(cast("Sequence[Any]", parameters))
-    if count != len(markers):
-        raise ProgrammingError(
-            f"the statement has {len(markers)} bind markers, got {count} parameters"
-        )
+    if count == len(markers):
+        return None
+    got = f"{count} parameter" + ("" if count == 1 else "s")
+    if not markers:
+        return f"the statement has no bind markers (? or :name), got {got}"
+    expected = f"{len(markers)} bind marker" + ("" if len(markers) == 1 else "s")
+    return f"the statement has {expected}, got {got}: pass one for each marker, in their order"
 
 
 def _names(parameters: object) -> Sequence[str]:
@@ -694,9 +741,10 @@ def _names(parameters: object) -> Sequence[str]:
 
 
 def _checked(prepared: Prepared, rows: Iterable[Values]) -> Iterator[Values]:
-    markers = _markers(prepared)
+    markers = [name for _, _, name, _ in prepared.markers]
     for row in rows:
-        _check_parameters(markers, row)
+        if problem := _problem(markers, row):
+            raise ProgrammingError(f"{problem}{_shown(prepared)}")
         yield row
 
 

@@ -145,8 +145,16 @@ def test_a_cursor_before_it_executes(connection: dbapi.Connection) -> None:
     assert cursor.arraysize == 1
     assert iter(cursor) is cursor
     for fetch in (cursor.fetchone, cursor.fetchmany, cursor.fetchall, cursor.__next__):
-        with pytest.raises(dbapi.ProgrammingError, match="no statement was executed"):
+        with pytest.raises(
+            dbapi.ProgrammingError, match=r"executed: call execute before (fetch|an i)"
+        ):
             fetch()
+    with pytest.raises(dbapi.NotSupportedError, match="no stored procedures"):
+        cursor.callproc("f", (1,))
+    with pytest.raises(dbapi.NotSupportedError, match="one result"):
+        cursor.nextset()
+    with pytest.raises(dbapi.NotSupportedError, match="forward only"):
+        cursor.scroll(1)
 
 
 def test_statements_without_a_result(cursor: dbapi.Cursor, number: int) -> None:

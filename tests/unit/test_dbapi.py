@@ -14,7 +14,7 @@ from array import array
 from collections import OrderedDict, UserList
 from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -281,6 +281,9 @@ def test_binary_takes_buffers_only() -> None:
 
 
 NO_PARAMETERS = "parameters must be a sequence, a mapping or an object with fields"
+SINGLE = "pass a single value as (value,)"
+ONE_EACH = "pass one for each marker, in their order"
+MARKERS = "the statement's bind markers are a, b"
 
 
 @dataclasses.dataclass
@@ -318,39 +321,60 @@ class Struct(msgspec.Struct):
     ],
 )
 def test_parameters_that_are_right(parameters: Any) -> None:
-    dbapi._check_parameters(["a", "b"], parameters)
+    assert dbapi._problem(["a", "b"], parameters) is None
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ((), "the statement has 2 bind markers, got 0 parameters"),
-        ((1,), "the statement has 2 bind markers, got 1 parameters"),
-        (Named()[:1], "the statement has 2 bind markers, got 1 parameters"),
-        ([1, 2, 3], "the statement has 2 bind markers, got 3 parameters"),
-        ({"a": 1}, "the statement's bind markers are a, b; 'b' is missing"),
-        ({"a": 1, "b": 2, "c": 3}, "the statement's bind markers are a, b; 'c' is not one of them"),
-        ("ab", f"{NO_PARAMETERS}, got str"),
-        (b"ab", f"{NO_PARAMETERS}, got bytes"),
-        ({1, 2}, f"{NO_PARAMETERS}, got set"),
-        (iter((1, 2)), f"{NO_PARAMETERS}, got tuple_iterator"),
-        (7, f"{NO_PARAMETERS}, got int"),
+        ((), f"the statement has 2 bind markers, got 0 parameters: {ONE_EACH}"),
+        ((1,), f"the statement has 2 bind markers, got 1 parameter: {ONE_EACH}"),
+        (Named()[:1], f"the statement has 2 bind markers, got 1 parameter: {ONE_EACH}"),
+        ([1, 2, 3], f"the statement has 2 bind markers, got 3 parameters: {ONE_EACH}"),
+        ({"a": 1}, f"{MARKERS}; 'b' is missing"),
+        ({"a": 1, "b": 2, "c": 3}, f"{MARKERS}; 'c' is not one of them"),
+        ({"a": 1, "B": 2}, f"{MARKERS}; 'b' is missing and 'B' is not one of them"),
+        ("ab", f"{NO_PARAMETERS}, got str: {SINGLE}"),
+        (b"ab", f"{NO_PARAMETERS}, got bytes: {SINGLE}"),
+        ({1, 2}, f"{NO_PARAMETERS}, got set: {SINGLE}"),
+        (iter((1, 2)), f"{NO_PARAMETERS}, got tuple_iterator: {SINGLE}"),
+        (7, f"{NO_PARAMETERS}, got int: {SINGLE}"),
         (None, f"{NO_PARAMETERS}, got NoneType"),
     ],
 )
 def test_parameters_that_are_wrong(parameters: Any, message: str) -> None:
-    with pytest.raises(dbapi.ProgrammingError) as caught:
-        dbapi._check_parameters(["a", "b"], parameters)
-    assert str(caught.value) == message
+    assert dbapi._problem(["a", "b"], parameters) == message
 
 
 def test_one_name_at_several_markers() -> None:
-    dbapi._check_parameters(["a", "a"], {"a": 1})
-    dbapi._check_parameters(["a", "a"], (1, 2))
-    with pytest.raises(dbapi.ProgrammingError, match="the statement has no bind markers, got 'a'"):
-        dbapi._check_parameters([], {"a": 1})
-    with pytest.raises(dbapi.ProgrammingError, match="has 0 bind markers, got 3 parameters"):
-        dbapi._check_parameters([], Named())
+    assert dbapi._problem(["a", "a"], {"a": 1}) is None
+    assert dbapi._problem(["a", "a"], (1, 2)) is None
+    no_markers = "the statement has no bind markers (? or :name), got"
+    assert dbapi._problem([], {"a": 1}) == f"{no_markers} 'a'"
+    assert dbapi._problem([], Named()) == f"{no_markers} 3 parameters"
+    assert str(dbapi._problem(["a"], (1, 2))).startswith("the statement has 1 bind marker, got 2 p")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("SELECT v\n FROM t WHERE k = ?", "SELECT v FROM t WHERE k = ?"),
+        (
+            "INSERT INTO t2 (\"a 'b\") VALUES ('it''s', 5, 1.5, $$a$$)",
+            't2 ("a \'b") VALUES (…, …, …, …)',
+        ),
+        ("UPDATE t SET v = 'secret", "UPDATE t SET v = …"),
+        ("SELECT v -- it's\n FROM t /* 'x */ WHERE v = 'a'", "SELECT v … FROM t … WHERE v = …"),
+        ("CREATE ROLE a WITH PASSWORD = secret", "CREATE ROLE a WITH …"),
+        ("x" * 200, "x" * 160 + "…"),
+    ],
+)
+def test_the_statement_of_an_error_has_no_literals(text: str, shown: str) -> None:
+    prepared: Any = SimpleNamespace(text=text, markers=[("ks", "t", "k", "int")])
+    assert dbapi._shown(prepared).startswith("; statement: ")
+    assert dbapi._shown(prepared).endswith(shown)
+    with pytest.raises(dbapi.ProgrammingError, match="; statement: "):
+        dbapi._check_parameters(prepared, ())
 
 
 def test_a_connection_is_around_a_session() -> None:
@@ -394,6 +418,7 @@ def test_it_takes_what_a_session_takes() -> None:
 def test_what_is_optional_and_makes_no_sense_is_not_there() -> None:
     for name in ("callproc", "nextset", "scroll"):
         assert not hasattr(dbapi.Cursor, name)
+        assert not hasattr(dbapi.Cursor.__new__(dbapi.Cursor), name)
 
 
 # The guide
