@@ -328,13 +328,13 @@ def test_failures_have_the_numbers_of_rows(session: Any, point: str) -> None:
 def test_types_are_checked_before_anything_is_sent(session: Any) -> None:
     where = table(session, "a int, b set<int>, c text, d decimal, u uuid, t date")
     for name, array, said in (
-        ("a", pa.array([1], pa.int64()), "expected int, got Arrow's Int64"),
-        ("a", pa.array([1.0]), "got Arrow's Float64"),
-        ("b", pa.array([["x"]]), "int does not take Arrow's Utf8"),
-        ("c", pa.array([b"x"]), "expected text, got Arrow's Binary"),
-        ("a", pa.array(["1"]), "got Arrow's Utf8; cast it to Int32 first, if its values fit"),
-        ("t", pa.array(["2026-11-26"]), "got Arrow's Utf8; cast it to Date32 first, if its"),
-        ("d", pa.array([0.5]), "got Arrow's Float64; cast it to Decimal128 first, if its"),
+        ("a", pa.array([1], pa.int64()), "expected int, got Arrow's int64"),
+        ("a", pa.array([1.0]), "got Arrow's double"),
+        ("b", pa.array([["x"]]), "int does not take Arrow's string"),
+        ("c", pa.array([b"x"]), "expected text, got Arrow's binary"),
+        ("a", pa.array(["1"]), "got Arrow's string; cast it to int32 first, if its values fit"),
+        ("t", pa.array(["2026-11-26"]), "got Arrow's string; cast it to date32[day] first, if its"),
+        ("d", pa.array([0.5]), "got Arrow's double; cast it to decimal128 first, if its"),
         ("u", pa.array([b"x"], pa.binary(1)), "expected uuid"),
     ):
         read: list[int] = []

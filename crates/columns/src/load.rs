@@ -315,7 +315,7 @@ mod tests {
         let error = refused(&CqlType::Int, integers.clone());
         assert_eq!(
             error,
-            "column \"c0\": expected int, got Arrow's Int64; cast it to Int32 first, if its values fit"
+            "column \"c0\": expected int, got Arrow's int64; cast it to int32 first, if its values fit"
         );
         assert!(written(&CqlType::BigInt, integers.clone()).is_ok());
         assert!(written(&CqlType::VarInt, integers.clone()).is_ok());
@@ -333,6 +333,9 @@ mod tests {
         assert!(error.contains("a text that is no finite number"), "{error}");
         let texts: ArrayRef = Arc::new(StringArray::from(vec!["\u{e9}"]));
         assert!(refused(&CqlType::Ascii, texts).contains("other characters"));
+        let bytes: ArrayRef = Arc::new(BinaryArray::from(vec![b"abc".as_slice()]));
+        let error = refused(&CqlType::Uuid, bytes);
+        assert!(error.contains("expected uuid of 16 bytes, got 3 bytes"), "{error}");
     }
 
     #[test]
@@ -348,7 +351,7 @@ mod tests {
             put_text("text", CqlType::Text).is_ok() && put_text("ascii", CqlType::Text).is_ok()
         );
         let error = put_text("decimal", CqlType::Text).unwrap_err().to_string();
-        assert_eq!(error, "column \"c0\": expected text, got Arrow's Utf8 from decimal");
+        assert_eq!(error, "column \"c0\": expected text, got Arrow's string from decimal");
         assert!(put_text("text", CqlType::Decimal).is_err());
         assert!(put_text("decimal", CqlType::VarInt).is_err());
         assert!(put_text("nonsense(", CqlType::Text).is_err());
@@ -431,7 +434,7 @@ mod tests {
         let cell = cells[0].as_ref().unwrap();
         assert_eq!((cell[7], cell[15], &cell[16..]), (1, 2, &[0xff; 4][..]));
         let error = refused(&udt(&["a"]), array);
-        assert!(error.starts_with("column \"c0\": expected ks.u, got Arrow's Struct"), "{error}");
+        assert!(error.starts_with("column \"c0\": expected ks.u, got Arrow's struct<"), "{error}");
     }
 
     #[test]

@@ -205,7 +205,13 @@ impl Source {
 
     fn refused(&self, malformed: Malformed) -> Box<CodecError> {
         let cql_type = &self.cql_type;
-        let error = CodecError::new(cql_type, format!("expected {cql_type}, got {malformed}"));
+        let reason = match malformed {
+            Malformed::Length(bytes, got) => {
+                format!("expected {cql_type} of {bytes} bytes, got {got} bytes")
+            }
+            _ => format!("expected {cql_type}, got {malformed}"),
+        };
+        let error = CodecError::new(cql_type, reason);
         if matches!(malformed, Malformed::Range(_)) { error.beyond_range() } else { error }
     }
 
@@ -262,8 +268,7 @@ impl Source {
                 let bytes = bytes.get(row);
                 let value = match is_text {
                     true => parse::uuid(bytes)?,
-                    false => <[u8; 16]>::try_from(bytes)
-                        .map_err(|_| Malformed::Invalid("bytes of another length than 16"))?,
+                    false => uuid::decode(bytes)?,
                 };
                 match is_time {
                     true => timeuuid::encode(&value, out)?,

@@ -1,6 +1,6 @@
 //! The error for an array that does not fit its CQL type. It says to which Arrow type to cast.
 
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, FieldRef};
 use turbocql_codec::{CodecError, CqlType};
 
 use crate::schema::{CQL_TYPE, Profile, data_type};
@@ -44,15 +44,15 @@ impl Unfit {
 /// The conversion that makes an array fit, as the end of a message. It is empty for nested types.
 fn advice(from: &DataType, cql_type: &CqlType) -> String {
     let (name, to) = if *cql_type == CqlType::Decimal {
-        ("Decimal128".to_owned(), Kind::Number)
+        ("decimal128".to_owned(), Kind::Number)
     } else if *cql_type == CqlType::VarInt {
-        ("Int64".to_owned(), Kind::Number)
+        ("int64".to_owned(), Kind::Number)
     } else {
         let target = data_type(cql_type, Profile::LOSSLESS);
         if target.is_nested() {
             return String::new();
         }
-        (target.to_string(), kind(&target))
+        (printed(&target), kind(&target))
     };
     if is_castable(kind(from), to) {
         return format!("; cast it to {name} first, if its values fit");
@@ -112,7 +112,48 @@ fn kind(data_type: &DataType) -> Kind {
 }
 
 fn described(data_type: &DataType) -> String {
-    cut(format!("Arrow's {data_type}"))
+    cut(format!("Arrow's {}", printed(data_type)))
+}
+
+/// An Arrow type as pyarrow prints it.
+fn printed(data_type: &DataType) -> String {
+    let name = match data_type {
+        DataType::Boolean => "bool",
+        DataType::Float16 => "halffloat",
+        DataType::Float32 => "float",
+        DataType::Float64 => "double",
+        DataType::Utf8 => "string",
+        DataType::LargeUtf8 => "large_string",
+        DataType::Utf8View => "string_view",
+        DataType::LargeBinary => "large_binary",
+        DataType::BinaryView => "binary_view",
+        DataType::FixedSizeBinary(width) => return format!("fixed_size_binary[{width}]"),
+        DataType::Date32 => "date32[day]",
+        DataType::Date64 => "date64[ms]",
+        DataType::Timestamp(unit, None) => return format!("timestamp[{unit}]"),
+        DataType::Timestamp(unit, Some(zone)) => return format!("timestamp[{unit}, tz={zone}]"),
+        DataType::Time32(unit) => return format!("time32[{unit}]"),
+        DataType::Time64(unit) => return format!("time64[{unit}]"),
+        DataType::Duration(unit) => return format!("duration[{unit}]"),
+        DataType::List(item) => return format!("list<{}>", printed(item.data_type())),
+        DataType::LargeList(item) => return format!("large_list<{}>", printed(item.data_type())),
+        DataType::FixedSizeList(item, length) => {
+            return format!("fixed_size_list<{}>[{length}]", printed(item.data_type()));
+        }
+        DataType::Struct(fields) => {
+            let field = |field: &FieldRef| {
+                let nulls = if field.is_nullable() { "" } else { " not null" };
+                format!("{}: {}{nulls}", field.name(), printed(field.data_type()))
+            };
+            return format!("struct<{}>", fields.iter().map(field).collect::<Vec<_>>().join(", "));
+        }
+        DataType::Dictionary(keys, values) => {
+            return format!("dictionary<values={}, indices={}>", printed(values), printed(keys));
+        }
+        // The other names differ in letter case only.
+        _ => return data_type.to_string().to_lowercase(),
+    };
+    name.to_owned()
 }
 
 fn cut(text: String) -> String {
@@ -137,20 +178,20 @@ mod tests {
         let dictionary =
             DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8View));
         for (cql_type, from, expected) in [
-            (CqlType::Date, texts.clone(), "Arrow's Utf8; cast it to Date32 first, if its"),
-            (CqlType::Date, dictionary, "Utf8View); cast it to Date32 first, if its values fit"),
-            (CqlType::Int, texts.clone(), "cast it to Int32 first, if its values fit"),
-            (CqlType::Boolean, texts.clone(), "cast it to Boolean first, if its values fit"),
-            (CqlType::Blob, texts.clone(), "cast it to Binary first, if its values fit"),
-            (CqlType::Time, texts.clone(), "cast it to Time64(ns) first, if its values fit"),
-            (CqlType::Timestamp, DataType::Int64, "cast it to Timestamp(ms, \"UTC\") first, if"),
-            (CqlType::Text, DataType::Int64, "cast it to Utf8 first, if its values fit"),
-            (CqlType::Text, DataType::Binary, "cast it to Utf8 first, if its values fit"),
-            (CqlType::Int, DataType::Boolean, "cast it to Int32 first, if its values fit"),
-            (CqlType::Decimal, DataType::Float64, "cast it to Decimal128 first, if its values fit"),
-            (CqlType::Int, DataType::Float64, "cast it to Int32 first, if its values fit"),
-            (CqlType::Uuid, DataType::Int64, "convert it to FixedSizeBinary(16) first"),
-            (CqlType::Duration, texts, "expected duration, got Arrow's Utf8"),
+            (CqlType::Date, texts.clone(), "Arrow's string; cast it to date32[day] first"),
+            (CqlType::Date, dictionary, "<values=string_view, indices=int32>; cast it to date32"),
+            (CqlType::Int, texts.clone(), "cast it to int32 first, if its values fit"),
+            (CqlType::Boolean, texts.clone(), "cast it to bool first, if its values fit"),
+            (CqlType::Blob, texts.clone(), "cast it to binary first, if its values fit"),
+            (CqlType::Time, texts.clone(), "cast it to time64[ns] first, if its values fit"),
+            (CqlType::Timestamp, DataType::Int64, "cast it to timestamp[ms, tz=UTC] first, if"),
+            (CqlType::Text, DataType::Int64, "cast it to string first, if its values fit"),
+            (CqlType::Text, DataType::Binary, "cast it to string first, if its values fit"),
+            (CqlType::Int, DataType::Boolean, "cast it to int32 first, if its values fit"),
+            (CqlType::Decimal, DataType::Float64, "cast it to decimal128 first, if its values fit"),
+            (CqlType::Int, DataType::Float64, "cast it to int32 first, if its values fit"),
+            (CqlType::Uuid, DataType::Int64, "convert it to fixed_size_binary[16] first"),
+            (CqlType::Duration, texts, "expected duration, got Arrow's string"),
         ] {
             let message = error(&cql_type, from);
             assert!(message.contains(expected), "{message}");
