@@ -303,6 +303,7 @@ impl RowPlan {
         }
         let reason = match markers {
             0 => format!("the statement has no bind markers (? or :name), got {got} values"),
+            1 => format!("the statement has 1 bind marker, got {got} values"),
             _ => format!("the statement has {markers} bind markers, got {got} values"),
         };
         Err(Failure::refused("row", reason))
