@@ -188,6 +188,15 @@ _ORIGINS = {
 accelerated program uses none of these names, and a program that only decodes values needs no
 session."""
 
+_INSTEAD = {
+    "AsyncSession": "turbocql.aio.connect(...)",
+    "BatchStatement": "turbocql.Batch",
+    "Cluster": "turbocql.connect(...), which opens a session",
+    "ConsistencyLevel": "turbocql.Consistency",
+    "SimpleStatement": "turbocql.Query",
+}
+"""What to use in place of the names that other drivers have."""
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> _Any:
@@ -199,7 +208,8 @@ if not TYPE_CHECKING:
             # The import binds the name here too.
             return _importlib.import_module(f".{name}", __name__)
         # With the name and the object, Python suggests the nearest attribute.
-        message = f"module {__name__!r} has no attribute {name!r}"
+        advice = f": use {_INSTEAD[name]}" if name in _INSTEAD else ""
+        message = f"module {__name__!r} has no attribute {name!r}{advice}"
         raise AttributeError(message, name=name, obj=_sys.modules[__name__])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import Enum
 from functools import wraps
@@ -16,6 +16,7 @@ from .errors import ConfigError
 __all__ = [
     "ReadOnly",
     "address",
+    "advise",
     "check_choice",
     "check_flag",
     "check_int",
@@ -37,15 +38,22 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 _SYNONYMS = {
+    "csvoptions": "csv",
     "dc": "datacenter",
+    "delimiter": "csv",
+    "encoding": "csv",
     "encryption": "tls",
     "fetchsize": "page_size",
     "filter": "where",
+    "header": "csv",
     "host": "contact_points",
     "hosts": "contact_points",
     "localdc": "datacenter",
     "nodes": "contact_points",
+    "quote": "csv",
     "rowfactory": "rows",
+    "sep": "csv",
+    "separator": "csv",
     "ssl": "tls",
     "sslcontext": "tls",
     "ssloptions": "tls",
@@ -149,6 +157,40 @@ def with_nearest(
         return f"{problem}{hint}"
     beginning = f"{problem}{hint} {lead[0].upper()}{lead[1:]}" if hint else f"{problem}; {lead}"
     return f"{beginning} {', '.join(map(show, name_list)) or 'none'}"
+
+
+class _Absent:
+    """A descriptor for a name that other libraries have: the error says what to use instead. A
+    `__getattr__` would slow down all attributes.
+    """
+
+    def __init__(self, name: str, advice: str, error_class: type[AttributeError]) -> None:
+        self._name, self._advice, self._error_class = name, advice, error_class
+
+    def __get__(self, instance: object, owner: type[Any]) -> NoReturn:
+        problem = f"{owner.__name__!r} object has no attribute {self._name!r}"
+        raise self._error_class(f"{problem}: {self._advice}")
+
+    def __set__(self, instance: object, value: object) -> NoReturn:
+        self.__get__(instance, type(instance))
+
+
+def advise(
+    cls: type[Any],
+    advice_by_name: Mapping[str, str],
+    error_class: type[AttributeError] = AttributeError,
+) -> None:
+    """Adds advice to the errors for attributes that objects of a class do not have.
+
+    For these names, `hasattr` is false, and `dir` of an object does not list them.
+    """
+    for name, advice in advice_by_name.items():
+        setattr(cls, name, _Absent(name, advice, error_class))
+
+    def names(self: Any) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in advice_by_name]
+
+    cls.__dir__ = names  # type: ignore[method-assign]
 
 
 def check_settings(cls: type[T]) -> type[T]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Protocol
 
-__all__ = ["hints", "list_hint"]
+__all__ = ["hints", "value_hint"]
 
 
 class _Session(Protocol):
@@ -212,6 +212,13 @@ _WORD_IN_VALUES = re.compile(r"(?:[(,\[{]|[\w…]\s*:)" + _VALUE_END)
 """A word in the place of a value in `VALUES`, which may be in a collection."""
 _WORD_IN_CONDITION = re.compile(r"(?:[=<>]|\bIN\s*\(|\bCONTAINS(?:\s+KEY)?\b)" + _VALUE_END, re.I)
 """A word in the place of a value in `WHERE`, `SET` and `IF`."""
+_FOR_VALUES = (
+    (r"got pandas\..*\b(?:NaT|NA)Type|got float nan$", "pass None for a missing value"),
+    ("expected timeuuid.* whose version is not 1", "turbocql.uuid_from_time(datetime) makes one"),
+    (r"expected timestamp \(.*got float", "of seconds, pass int(seconds * 1000)"),
+    (r"expected decimal \(.*got float", "pass Decimal(str(value))"),
+)
+"""Advice for values that do not fit, by a pattern of the message without the statement."""
 _UNKNOWN_COLUMN = re.compile(
     r"[Cc]olumn (?:name )?(\w+) (?:was not found )?in table '?(\w+)\.(\w+)"
 )
@@ -246,16 +253,32 @@ def hints(
     return [] if hint is None else [hint]
 
 
-def list_hint(message: str) -> str | None:
-    """Advice for an `EncodeError` about the values of `IN`; `None` for other errors.
+def value_hint(message: str) -> str | None:
+    """Advice for an `EncodeError` about the number of values, and about the values of `IN`; `None`
+    for other errors.
 
     `message` ends with the statement.
     """
     text, _, statement = message.partition("; statement: ")
+    return _list_hint(text, statement) or _hint_for_value(text, statement)
+
+
+def _hint_for_value(text: str, statement: str) -> str | None:
+    if re.search(r"the statement has \d+ bind markers?, got \d+ values?$", text):
+        if re.search(r"token\(.*\) > \? AND token\(.*\) <= \?", statement):
+            return "two markers and their values are those of the scan: where= has the others"
+        return "pass one value for each, in their order, or {name: value}"
+    for pattern, advice in _FOR_VALUES:
+        if re.search(pattern, text):
+            return advice
+    return None
+
+
+def _list_hint(text: str, statement: str) -> str | None:
     if re.search(r"\bIN *\( *[?:]", statement, re.IGNORECASE):
         is_list = re.search("expected (?!list|set|frozen).*, got (list|tuple|set|range)", text)
         return "to bind a list, write IN ? without parentheses" if is_list else None
-    is_of_in = text.startswith('column "in(') or "bind markers, got" in text
+    is_of_in = text.startswith('column "in(') or re.search("bind markers?, got", text)
     if is_of_in and re.search(r"\bIN *[?:]", statement, re.IGNORECASE):
         return "IN ? takes one value, which is a list: ([1, 2],)"
     return None

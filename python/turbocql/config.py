@@ -18,6 +18,7 @@ from ._checks import (
     check_keyspace,
     check_seconds,
     check_settings,
+    class_name,
     shown,
 )
 from ._config.points import with_ports
@@ -196,7 +197,8 @@ class Config:
         points = self.contact_points
         points = (points,) if isinstance(points, str) else points
         if not isinstance(points, Sequence) or not points:
-            raise ConfigError("contact_points must be a host or a sequence of hosts")
+            got = "none" if isinstance(points, Sequence) else class_name(points)
+            raise ConfigError(f"contact_points must be a host or a sequence of hosts, got {got}")
         check_int("port", self.port, 1, 65_535)
         object.__setattr__(self, "contact_points", with_ports(points, self.port))
         if self.keyspace is not None:
@@ -552,7 +554,8 @@ def _text_fault(setting: object) -> str | None:
     if text is None:
         return None
     if not isinstance(text, str) or not text:
-        return "must be a non-empty str"
+        got = "an empty one" if isinstance(text, str) else class_name(text)
+        return f"must be a non-empty str, got {got}"
     if any("\ud800" <= character <= "\udfff" for character in text):
         return "has characters that UTF-8 cannot encode"
     return "must be at most 65,535 bytes of UTF-8" if len(text.encode()) > 65_535 else None

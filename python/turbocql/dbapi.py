@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast, final
 
 from . import errors
 from . import session as _session
-from ._checks import class_name, shown
+from ._checks import advise, class_name, shown
 from .config import Config
 from .rows import Rows
 from .statements import Prepared, Query, Values, _are_values, _has_fields
@@ -418,16 +418,18 @@ class Connection:
         self.close()
 
 
+advise(
+    Connection,
+    {
+        "execute": "use connection.cursor().execute(operation, parameters)",
+        "executemany": "use connection.cursor().executemany(operation, seq_of_parameters)",
+        "executescript": "execute one statement at a time with a cursor",
+    },
+)
+
+
 class _UnsupportedMethodError(NotSupportedError, AttributeError):
     """PEP 249 prefers an `AttributeError`, so that `hasattr` shows what a cursor can do."""
-
-
-_UNSUPPORTED_METHODS = {
-    "callproc": "CQL has no stored procedures: SELECT calls functions, as in SELECT f(k) FROM t",
-    "nextset": "a statement of CQL has one result: there is no next set",
-    "scroll": "rows are read forward only: use fetchmany, or keep the rows of fetchall in a list",
-}
-"""The optional methods of PEP 249 that cursors do not have, and the reasons."""
 
 
 class Cursor:
@@ -624,15 +626,6 @@ class Cursor:
             raise StopIteration
         return rows[0]
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            if name in _UNSUPPORTED_METHODS:
-                raise _UnsupportedMethodError(_UNSUPPORTED_METHODS[name])
-            raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
-            )
-
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
         """Does nothing, because the server reports the types of the parameters."""
         self._check_open()
@@ -663,6 +656,16 @@ class Cursor:
     ) -> None:
         self.close()
 
+
+advise(
+    Cursor,
+    {
+        "callproc": "CQL has no stored procedures; SELECT f(k) FROM t calls a function",
+        "nextset": "a statement of CQL has one result: there is no next set",
+        "scroll": "rows are read forward only: use fetchmany, or keep those of fetchall in a list",
+    },
+    _UnsupportedMethodError,
+)
 
 _LITERALS_OR_NAMES = re.compile(
     r"(?s)\$\$.*?(?:\$\$|$)|'(?:[^']|'')*(?:'|$)|--[^\n]*|//[^\n]*|/\*.*?(?:\*/|$)|\b\d[\w.]*"

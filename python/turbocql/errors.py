@@ -33,6 +33,7 @@ All these exceptions can be pickled.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
@@ -364,11 +365,11 @@ _CODEC_KIND = {"encode": EncodeError, "range": RangeError, "decode": DecodeError
 
 def from_codec(kind: str, message: str, path: str, cql_type: str) -> CodecError:
     """Makes the exception for a value and a type that do not match. The native core calls this."""
-    if "IN" in message.upper().split():
-        from ._hints import list_hint
+    with suppress(OSError):  # There may be no file descriptor to read the module.
+        from ._hints import value_hint
 
-        hint = list_hint(message)
-        message = message if hint is None else _insert_before_statement(message, [hint])
+        if hint := value_hint(message):
+            message = _insert_before_statement(message, [hint])
     error: CodecError = _CODEC_KIND[kind](message)
     error.path = path
     error.cql_type = cql_type

@@ -8,6 +8,7 @@ from typing import Any, Generic, NoReturn, TypeVar, cast
 from uuid import UUID
 
 from . import _core
+from ._checks import advise
 from ._columns.consumers import (
     Arrays,
     Frame,
@@ -193,6 +194,22 @@ class _Result(_core.Cursor, Generic[T]):
         """Appends the current page. `page` is a list with this page, undecoded."""
         for raw in page:
             accumulator.add(raw, self._tuples)
+
+
+advise(
+    _Result,
+    {
+        "column_names": "use rows.columns",
+        "column_types": "use rows.columns",
+        "current_rows": "use rows.page()",
+        "fetch_next_page": "an iteration fetches the pages; rows.pages() has them as lists",
+        "fetchall": "use rows.all()",
+        "fetchone": "use rows.one(), or iterate",
+        "first": "use rows.one()",
+        "has_more_pages": "rows.paging_state is None at the last page",
+        "was_applied": "use rows.applied",
+    },
+)
 
 
 class _SyncResult(_Result[T]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, cast, get_args
 
-from ._checks import did_you_mean
+from ._checks import advise, did_you_mean
 from ._core import Bound, Prepared, Query, check_batch_options
 from .errors import ConfigError
 
@@ -130,6 +130,16 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"<Batch {self._kind} of {len(self)}>"
+
+
+advise(
+    Batch,
+    {
+        "add_all": "call batch.add(statement, values) for each statement",
+        "append": "use batch.add(statement, values)",
+        "execute": "use session.execute(batch)",
+    },
+)
 
 
 def _are_values(values: object) -> bool:

@@ -279,6 +279,8 @@ def test_several_files(tmp_path: Path) -> None:
 def test_names_of_files(tmp_path: Path) -> None:
     expect(ConfigError, lambda: open_source(tmp_path / "none*.csv", types={}), "none*.csv")
     expect(FileNotFoundError, lambda: open_source(tmp_path / "none.csv", types={}), "none.csv")
+    url = "s3://bucket/none.csv"
+    expect(ConfigError, lambda: open_source(url, types={}), "this machine only, got a URL: pass a")
     (tmp_path / "x.csv").touch()
     expect(ConfigError, lambda: open_source(tmp_path / "x.csv", types={}), "x.csv", "empty")
     (tmp_path / "x.txt").write_text("n\n1\n")

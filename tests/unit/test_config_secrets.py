@@ -28,7 +28,7 @@ def test_a_url_among_contact_points_is_not_shown(points: Any) -> None:
     [
         ("ann:hunter2", "contact point 1: the port must be a number"),
         (["db1", "ann:hunter2"], "contact point 2: the port must be a number"),
-        ("[hunter2]:1", "contact point 1: expected an IPv6 address"),
+        ("[hunter2]:1", "contact point 1: expected an IPv6 address, or host:port with one colon"),
         ("ann:hunter2:1", "contact point 1: expected an IPv6 address"),
         ("ann/x:hunter2", "contact point 1: expected a host name"),
         ([["cql://ann:hunter2@db1"]], "contact point 1 must be a str like 'host:9042', got list"),
@@ -49,6 +49,10 @@ def test_a_port_that_is_no_number_is_not_shown(points: Any, said: str) -> None:
     [
         ({"keyspace": "cql://ann:hunter2@db1"}, "keyspace must be 1 to 48"),
         ({"keyspace": ["hunter2"]}, "keyspace must be a non-empty str"),
+        ({"contact_points": []}, "contact_points must be a host or a sequence of hosts, got none"),
+        ({"contact_points": 5}, "contact_points must be a host or a sequence of hosts, got int"),
+        ({"user": "ann", "password": ["hunter2"]}, "password must be a non-empty str, got list"),
+        ({"user": "", "password": "hunter2"}, "user must be a non-empty str, got an empty one"),
         ({"local_address": "hunter2@db1"}, "got str (not shown)"),
         ({"local_address": ["hunter2"]}, "got list (not shown)"),
         ({"addresses": {"10.0.0.1": "cql://ann:hunter2@db1"}}, "got str (not shown)"),

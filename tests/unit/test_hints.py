@@ -311,7 +311,35 @@ IN_MARKER = "SELECT v FROM t WHERE k in ?"
         ('column "k": expected int (int), got str "a"', IN_LIST, ""),
         ('column "in(k)": expected list<int> (a list), got int 1', IN_MARKER, "; IN ? takes one"),
         ("the statement has 1 bind markers, got 2 values", IN_MARKER, "; IN ? takes one value, wh"),
-        ("the statement has 1 bind markers, got 2 values", "SELECT v FROM t WHERE k = ?", ""),
+        ("the statement has 1 bind marker, got 2 values", IN_MARKER, "; IN ? takes one value, wh"),
+        (
+            "the statement has 1 bind marker, got 2 values",
+            "DELETE k = ?",
+            "; pass one value for ea",
+        ),
+        ("the statement has 2 bind markers, got 3 values", "INSERT ?, ?", "; pass one value for e"),
+        (
+            "the statement has 2 bind markers, got 3 values",
+            "SELECT k FROM t WHERE token(k) > ? AND token(k) <= ? AND v = … ALLOW FILTERING",
+            "; two markers and their values are those of the scan: where= has the others",
+        ),
+        ('column "k": expected smallint (int), got float nan', "INSERT ?", "; pass None for a mi"),
+        (
+            'column "k": expected int, got pandas.api.typing.NaTType that cannot',
+            "INSERT ?",
+            "; pas",
+        ),
+        (
+            'column "k": expected timeuuid, got uuid.UUID: a UUID whose version is not 1',
+            "INSERT ?",
+            "; turbocql.uuid_from_time(datetime) makes one",
+        ),
+        (
+            'column "k": expected timestamp (datetime), got float 1.5',
+            "INSERT ?",
+            "; of seconds, pa",
+        ),
+        ('column "k": expected decimal (int), got float 1.5', "INSERT ?", "; pass Decimal(str(val"),
         ('column "in": expected int, got list of length 1', "INSERT INTO t (in) VALUES (?)", ""),
     ],
 )

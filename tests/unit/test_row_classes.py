@@ -130,6 +130,24 @@ def test_other_callables_get_keyword_arguments() -> None:
     assert row_maker(Own, ("id", "name"))((1, "a")).pair == (1, "a")
 
 
+def test_a_callable_that_takes_other_arguments() -> None:
+    message = (
+        r"row= is called with the values by name, as in .*<lambda>\(id=..., name=...\): missing"
+        r" a required argument: 'row'; take them as \*\*values, or pass a dataclass"
+    )
+    with pytest.raises(TypeError, match=message) as caught:
+        row_maker(lambda row: row[0], ("id", "name"))((1, "a"))
+    assert isinstance(caught.value.__cause__, TypeError)
+
+    def fails(**row: Any) -> None:
+        raise TypeError("its own")
+
+    with pytest.raises(TypeError, match=r"^its own$"):
+        row_maker(fails, ("id",))((1,))
+    with pytest.raises(TypeError, match=r"int\(\)"):
+        row_maker(int, ("id",))((1,))
+
+
 def test_constructors_in_another_order_get_names() -> None:
     @dataclasses.dataclass(init=False)
     class Turned:

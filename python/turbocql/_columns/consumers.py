@@ -38,7 +38,10 @@ def gatherer(
     """
     types = LOSSLESS if types is None else types
     if not isinstance(types, ColumnTypes):
-        raise TypeError(f"types must be a ColumnTypes, got {type(types).__name__}")
+        raise TypeError(
+            f"types must be a ColumnTypes, got {type(types).__name__}: pass"
+            ' for example turbocql.columns.ColumnTypes(uuid="text")'
+        )
     max_rows = 2**31 - 1
     if rows_per_batch is not None and (
         type(rows_per_batch) is not int or not 1 <= rows_per_batch <= max_rows

@@ -59,4 +59,4 @@ def _ipv6(label: str, address: str) -> str:
     with suppress(ValueError):
         return str(IPv6Address(address))
     # Not raised in an `except` block, where the error's `__context__` would show the text.
-    raise ConfigError(f"{label}: expected an IPv6 address")
+    raise ConfigError(f"{label}: expected an IPv6 address, or host:port with one colon")

@@ -76,6 +76,11 @@ def _find_files(source: str | os.PathLike[str], format: str | None) -> list[Path
     if path.is_dir():
         return _in_directory(path, format)
     if path.exists() or not glob.has_magic(text):
+        if "://" in text:
+            raise ConfigError(
+                "files are read from this machine only, got a URL: pass a dataset of"
+                " pyarrow.dataset, or download the file"
+            )
         if not path.exists():
             raise FileNotFoundError(2, "No such file", text)
         return [path]

@@ -68,7 +68,8 @@ def _make_maker(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeR
     if unknown_names:
         raise TypeError(
             f"{_display_name(row_class)} has no field {unknown_names[0]!r} for the column or field"
-            f" of that name; its fields are {', '.join(fields_by_name) or 'none'}"
+            f" of that name; its fields are {', '.join(fields_by_name) or 'none'}: add the field,"
+            " or leave the column out of the SELECT"
         )
     missing_names = [field.name for field in fields if field.required and field.name not in names]
     if missing_names:
@@ -238,8 +239,37 @@ def _by_position(row_class: Callable[..., Any], order: list[int]) -> _MakeRow:
 
 
 def _by_keyword(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeRow:
-    # An exception raised by the user's converter or constructor passes through unchanged.
-    return lambda row: row_class(**dict(zip(names, row, strict=True)))
+    def make_row(row: tuple[Any, ...]) -> Any:
+        values = dict(zip(names, row, strict=True))
+        try:
+            return row_class(**values)
+        except TypeError as error:
+            fault = _argument_fault(row_class, names)
+            if fault is None:
+                # An exception of the user's converter or constructor passes through unchanged.
+                raise
+            call = f"{_display_name(row_class)}({', '.join(f'{name}=...' for name in names[:4])})"
+            raise TypeError(
+                f"row= is called with the values by name, as in {call}: {fault}; take them as"
+                " **values, or pass a dataclass"
+            ) from error
+
+    return make_row
+
+
+def _argument_fault(row_class: Callable[..., Any], names: tuple[str, ...]) -> str | None:
+    """Why a callable cannot take keyword arguments of these names; `None` if it can."""
+    import inspect
+
+    try:
+        signature = inspect.signature(row_class)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(**dict.fromkeys(names))
+    except TypeError as error:
+        return str(error)
+    return None
 
 
 def _display_name(row_class: Any) -> str:

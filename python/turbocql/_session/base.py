@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
 from .. import _core
-from .._checks import check_int, check_seconds, with_nearest
+from .._checks import advise, check_int, check_seconds, with_nearest
 from .._columns.pieces import Columns
 from .._native import preload  # noqa: F401
 from .._options import ExecuteOptions, StatementOptions
@@ -50,7 +50,11 @@ class SessionBase(Generic[R]):
     _reads_on_thread = False
     """Whether columns are read on another thread, so that reading does not block an event loop."""
 
-    def __init__(self, core: _core.Session, config: Config) -> None:
+    def __init__(self, core: _core.Session, config: Config | None = None) -> None:
+        if config is None:
+            raise TypeError(
+                "sessions are opened by turbocql.connect(...) or turbocql.aio.connect(...)"
+            )
         self._core = core
         self._config = config
         self._schema: Schema | None = None
@@ -285,6 +289,23 @@ class SessionBase(Generic[R]):
         # These queries wait even with `when_full="raise"`, because the program did not send them
         # itself.
         return _core.execute(self._core, query, None, options, waits=True)
+
+
+advise(
+    SessionBase,
+    {
+        "cursor": "turbocql.dbapi.connect(...) has cursors",
+        "default_consistency_level": "pass consistency= to connect",
+        "default_fetch_size": "pass page_size= to connect",
+        "default_timeout": "pass timeout_s= to connect",
+        "execute_async": "turbocql.aio.connect(...) has asynchronous sessions",
+        "execute_concurrent": "use session.execute_many(statement, rows)",
+        "query": "use session.execute(statement, values)",
+        "row_factory": 'pass rows="dict" to connect, or row= to execute',
+        "set_keyspace": "use session.use_keyspace(name)",
+        "shutdown": "use session.close()",
+    },
+)
 
 
 def _address(node: Node) -> str:

@@ -83,8 +83,8 @@ class Cassandra:
         timeout_s: float = 180.0,
         scylla: Shards | Sequence[Shards | None] | None = None,
     ) -> None:
-        if not 1 <= nodes <= _MAX_NODES:
-            raise ValueError(f"nodes: expected 1 to {_MAX_NODES}, got {nodes}")
+        if not isinstance(nodes, int) or not 1 <= nodes <= _MAX_NODES:
+            raise ValueError(f"nodes: expected an int from 1 to {_MAX_NODES}, got {nodes!r}")
         if require_client_certificate and not tls:
             raise ValueError("require_client_certificate=True needs tls=True")
         if isinstance(jvm_options, str):
