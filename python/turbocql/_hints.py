@@ -43,7 +43,7 @@ _FOR_INVALID = (
     (
         r"\b[Cc]ounter.* batch",
         'counters go into a batch of their own, turbocql.Batch("counter"), and other statements'
-        " into another batch; this is about one of the batch, the first of which is shown",
+        " into another batch; the statement shown is the first of the batch",
     ),
     (
         "Batch with conditions cannot span",
@@ -94,7 +94,10 @@ _FOR_INVALID = (
         "LIKE restriction is only supported",
         "LIKE needs an index of the class SASI: compare whole values, or search in the program",
     ),
-    ('Unsupported "!=" relation', "read the rows without this condition, and leave them out"),
+    (
+        'Unsupported "!=" relation',
+        "read the rows without this condition, and compare in the program",
+    ),
     (
         "Unknown column '(.+)' referenced in PRIMARY KEY",
         r"define \1 with its type among the columns",
@@ -207,7 +210,7 @@ _PROPERTIES = {
 """The property of a table for names that users try."""
 _CONSTANTS = frozenset(["null", "true", "false", "nan", "infinity", *_TYPES])
 """Words that may stand in the place of a value. A type may be part of a cast."""
-_VALUE_END = r"\s*\b([A-Za-z_]\w*)(?=\s*(?:[,)\]}@;]|$)|\s+\w)"
+_VALUE_END = r"\s*\b([A-Za-z_]\w*(?:@[\w.-]+)?)(?=\s*(?:[,)\]};]|$)|\s+\w)"
 _WORD_IN_VALUES = re.compile(r"(?:[(,\[{]|[\w…]\s*:)" + _VALUE_END)
 """A word in the place of a value in `VALUES`, which may be in a collection."""
 _WORD_IN_CONDITION = re.compile(r"(?:[=<>]|\bIN\s*\(|\bCONTAINS(?:\s+KEY)?\b)" + _VALUE_END, re.I)
@@ -215,8 +218,9 @@ _WORD_IN_CONDITION = re.compile(r"(?:[=<>]|\bIN\s*\(|\bCONTAINS(?:\s+KEY)?\b)" +
 _FOR_VALUES = (
     (r"got pandas\..*\b(?:NaT|NA)Type|got float nan$", "pass None for a missing value"),
     ("expected timeuuid.* whose version is not 1", "turbocql.uuid_from_time(datetime) makes one"),
-    (r"expected timestamp \(.*got float", "of seconds, pass int(seconds * 1000)"),
+    (r"expected timestamp \(.*got float", "for seconds, pass int(seconds * 1000)"),
     (r"expected decimal \(.*got float", "pass Decimal(str(value))"),
+    (r"expected time \(.*got datetime\.datetime", "of a datetime, pass its .time()"),
 )
 """Advice for values that do not fit, by a pattern of the message without the statement."""
 _UNKNOWN_COLUMN = re.compile(
@@ -335,6 +339,9 @@ def _hint_for_vector_index(message: str, statement: str) -> str:
     pattern = r'\bFROM\s+([\w."]+).*\bORDER\s+BY\s+([\w"]+)\s+ANN\b'
     match = re.search(pattern, statement, re.IGNORECASE | re.DOTALL)
     table, column = match.groups() if match else ("table", "column")
+    if "to be indexed" not in message:
+        # The column has another type, or an index of another kind.
+        column = "column"
     # ScyllaDB's message names the class of its index.
     custom, index = ("CUSTOM ", "vector_index") if "vector_index" in message else ("", "sai")
     return (

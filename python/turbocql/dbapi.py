@@ -428,7 +428,7 @@ advise(
 )
 
 
-class _UnsupportedMethodError(NotSupportedError, AttributeError):
+class UnsupportedMethodError(NotSupportedError, AttributeError):
     """PEP 249 prefers an `AttributeError`, so that `hasattr` shows what a cursor can do."""
 
 
@@ -664,7 +664,7 @@ advise(
         "nextset": "a statement of CQL has one result: there is no next set",
         "scroll": "rows are read forward only: use fetchmany, or keep those of fetchall in a list",
     },
-    _UnsupportedMethodError,
+    UnsupportedMethodError,
 )
 
 _LITERALS_OR_NAMES = re.compile(
@@ -747,7 +747,8 @@ def _checked(prepared: Prepared, rows: Iterable[Values]) -> Iterator[Values]:
     markers = [name for _, _, name, _ in prepared.markers]
     for row in rows:
         if problem := _problem(markers, row):
-            raise ProgrammingError(f"{problem}{_shown(prepared)}")
+            advice = "; each item of seq_of_parameters is the parameters of a row, as in [(1, 'a')]"
+            raise ProgrammingError(f"{problem}{advice}{_shown(prepared)}")
         yield row
 
 

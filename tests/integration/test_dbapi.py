@@ -300,6 +300,8 @@ def test_many_that_fail(cursor: dbapi.Cursor, number: int) -> None:
             cursor.executemany(insert, [(number, 6, "a"), wrong, (number, 8, "b")])  # type: ignore[list-item]
         assert isinstance(caught.value, errors.BulkError)
         assert (caught.value.report.rows, caught.value.report.succeeded) == (1, 1)
+    with pytest.raises(dbapi.ProgrammingError, match=r"first row: .*a row, as in .*; statement: I"):
+        cursor.executemany(insert, (number, 6, "a"))  # type: ignore[arg-type]
     with pytest.raises(dbapi.ProgrammingError, match="must be an iterable, got int"):
         cursor.executemany(insert, 7)  # type: ignore[arg-type]
     with pytest.raises(dbapi.ProgrammingError, match="without a result"):

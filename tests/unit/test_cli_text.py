@@ -311,7 +311,8 @@ def test_an_unknown_command(name: str, message: str) -> None:
 def test_an_unknown_parameter() -> None:
     prepared: Any = types.SimpleNamespace(markers=[("k", "t", "key", "int")])
     with pytest.raises(
-        click.UsageError, match=r"no parameter 'kye'; did you mean key\? It has key"
+        click.UsageError,
+        match=r"no parameter 'kye'; did you mean key\? It has key: --param key=VALUE",
     ):
         values_of(prepared, {"kye": "1"}, {})
 

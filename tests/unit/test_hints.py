@@ -79,7 +79,12 @@ def hint(code: int, message: str, statement: str) -> str:
             "insert into t (k, v) values (…, hello world)",
             "a text is in single quotes:",
         ),
-        (SYNTAX, "at '@'", "INSERT INTO t (v) VALUES (bob@x.com)", "a text is in single quotes:"),
+        (
+            SYNTAX,
+            "'@'",
+            "INSERT INTO t (v) VALUES (b@x.eu)",
+            "a text is in single quotes: 'b@x.eu'",
+        ),
         (SYNTAX, "no", "INSERT INTO t (v) VALUES ({…: one})", "a text is in single quotes: 'one'"),
         (SYNTAX, "no", "INSERT INTO t (v) VALUES ([one])", "a text is in single quotes: 'one'"),
         (SYNTAX, "no", "INSERT INTO t (v) VALUES (…) IF v = x", "a text is in single quotes: 'x'"),
@@ -186,6 +191,12 @@ def hint(code: int, message: str, statement: str) -> str:
             "SELECT * FROM docs ORDER BY emb ANN OF ? LIMIT …",
             "ANN OF needs a column of vectors with an index: CREATE CUSTOM INDEX ON docs (emb)"
             " USING 'vector_index'",
+        ),
+        (
+            INVALID,
+            "ANN ordering is only supported on float vector indexes",
+            "SELECT * FROM docs ORDER BY id ANN OF ? LIMIT …",
+            "ANN OF needs a column of vectors with an index: CREATE INDEX ON docs (column) USING",
         ),
         (INVALID, "Top-K queries must have a limit specified", "x", "add LIMIT n, with n below"),
         (INVALID, "as it might involve data filtering", "x", "no filtering is needed for"),
@@ -337,7 +348,12 @@ IN_MARKER = "SELECT v FROM t WHERE k in ?"
         (
             'column "k": expected timestamp (datetime), got float 1.5',
             "INSERT ?",
-            "; of seconds, pa",
+            "; for seconds, p",
+        ),
+        (
+            'column "k": expected time (int), got datetime.datetime',
+            "INSERT ?",
+            "; of a datetime, pa",
         ),
         ('column "k": expected decimal (int), got float 1.5', "INSERT ?", "; pass Decimal(str(val"),
         ('column "in": expected int, got list of length 1', "INSERT INTO t (in) VALUES (?)", ""),

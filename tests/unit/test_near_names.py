@@ -101,6 +101,14 @@ def test_the_message_has_the_nearest_name_before_the_list() -> None:
             "no option 'concurency'; did you mean conc",
         ),
         (
+            lambda: call(Load, "k.t", None, {"delimiter": ";"}, shows_values=True),
+            "load has no option 'delimiter': pass csv={'delimiter': ...}",
+        ),
+        (
+            lambda: call(Verification, "k.t", None, {"header": False}, shows_values=True),
+            "verify has no option 'header': pass csv={'header': ...}",
+        ),
+        (
             lambda: call(Scan, "k.t", None, {"filter": "x"}),
             "scan has no option 'filter'; did you mean whe",
         ),

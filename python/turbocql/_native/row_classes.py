@@ -69,7 +69,7 @@ def _make_maker(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeR
         raise TypeError(
             f"{_display_name(row_class)} has no field {unknown_names[0]!r} for the column or field"
             f" of that name; its fields are {', '.join(fields_by_name) or 'none'}: add the field,"
-            " or leave the column out of the SELECT"
+            " or select without it"
         )
     missing_names = [field.name for field in fields if field.required and field.name not in names]
     if missing_names:

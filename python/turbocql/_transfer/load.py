@@ -11,7 +11,7 @@ from .._checks import check_choice, check_flag, check_seconds, with_nearest
 from .._columns.frames import check_collected
 from .._columns.pieces import Columns, columns_of, first_missing, refused
 from .._cql.names import parse_table_name, qualified, quoted
-from .._files.reader import Selection
+from .._files.reader import CsvOptions, Selection
 from .._options import LoadOptions, StatementOptions
 from ..bulk import BulkFailure, BulkReport
 from ..errors import ConfigError, EncodeError
@@ -90,6 +90,8 @@ class Load:
         if unknown_names:
             name = sorted(unknown_names)[0]
             problem = f"load has no option {name!r}"
+            if name in CsvOptions.__dataclass_fields__:
+                raise TypeError(f"{problem}: pass csv={{{name!r}: ...}}")
             raise TypeError(with_nearest(problem, name, LoadOptions.__annotations__))
         self.keyspace_and_table = parse_table_name(table, keyspace)
         self.concurrency: int = settings["concurrency"]

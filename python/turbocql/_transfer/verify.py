@@ -13,6 +13,7 @@ from .. import _core
 from .._checks import shown, with_nearest
 from .._columns.pieces import Columns
 from .._cql.names import qualified, quoted
+from .._files.reader import CsvOptions
 from .._options import VerifyOptions
 from ..bulk import BulkFailure, Difference, VerifyReport
 from ..errors import ConfigError
@@ -52,6 +53,8 @@ class Verification:
         if unknown_names:
             name = sorted(unknown_names)[0]
             problem = f"verify has no option {name!r}"
+            if name in CsvOptions.__dataclass_fields__:
+                raise TypeError(f"{problem}: pass csv={{{name!r}: ...}}")
             raise TypeError(with_nearest(problem, name, VerifyOptions.__annotations__))
         if sample is not None and not (isinstance(sample, (int, float)) and 0 < sample <= 1):
             raise ConfigError(f"sample must be a share above 0 and up to 1, got {shown(sample)}")

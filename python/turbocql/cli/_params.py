@@ -169,7 +169,9 @@ def values_of(
     for name in params_by_name:
         if name not in markers:
             problem = f"the statement has no parameter {name!r}"
-            raise click.UsageError(with_nearest(problem, name, markers))
+            names = with_nearest(problem, name, markers)
+            advice = f": --param {next(iter(markers))}=VALUE" if markers else ""
+            raise click.UsageError(f"{names}{advice}")
     values_by_name: dict[str, Any] = {}
     for name, cql_type in markers.items():
         if name not in params_by_name:
