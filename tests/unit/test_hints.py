@@ -14,7 +14,8 @@ from turbocql._columns.pieces import columns_of
 from turbocql._transfer.load import rows_or_columns
 
 SYNTAX, INVALID, READ_TIMEOUT, READ_FAILURE = 0x2000, 0x2200, 0x1200, 0x1300
-INVALID_SCHEMA, ALREADY_EXISTS = 0x2300, 0x2400
+INVALID_SCHEMA, ALREADY_EXISTS, UNAUTHORIZED = 0x2300, 0x2400, 0x2100
+NO_WAY = "no viable alternative at input"
 PASS_VALUES = "pass the values of the bind markers: session.execute(text, (value, ...))"
 NO_MARKERS = " takes no bind markers: write values into the text with turbocql.quote_literal"
 NO_NAMES = "a bind marker stands for a value only: write names into the text with turbocql.quote_id"
@@ -118,7 +119,114 @@ def hint(code: int, message: str, statement: str) -> str:
         (SYNTAX, "no", "SELECT * FROM t JOIN u ON t.k = u.k", "CQL has no JOIN: read one table"),
         (SYNTAX, "input 'OFFSET'", "SELECT * FROM t OFFSET …", "CQL has no OFFSET: continue"),
         (SYNTAX, "input 'VALUES'", "INSERT INTO k.t VALUES (…)", "name the columns: INSERT INTO"),
-        (SYNTAX, "input '('", "CREATE TABLE t (v varchar(…))", "a text has no length: write"),
+        (
+            SYNTAX,
+            "input '('",
+            "CREATE TABLE t (v varchar(…))",
+            "a type has no length or precision:",
+        ),
+        (
+            SYNTAX,
+            "input '('",
+            "ALTER TABLE t ADD v decimal(…, …)",
+            "a type has no length or precisio",
+        ),
+        (SYNTAX, "input '('", "SELECT intdiv((…) FROM t", ""),
+        (
+            SYNTAX,
+            "no",
+            "CREATE TABLE t (v vector<float>)",
+            "write the number of elements too: vect",
+        ),
+        (
+            SYNTAX,
+            "mismatched input 'c' expecting '(' (...ORDER BY [c]...)",
+            "CREATE TABLE t (k int, c int, PRIMARY KEY (k, c)) WITH CLUSTERING ORDER BY c DESC",
+            "write CLUSTERING ORDER BY (column DESC)",
+        ),
+        (SYNTAX, "input 'TRANSACTION'", "BEGIN TRANSACTION", "CQL has no transactions: a Batch is"),
+        (SYNTAX, "input 'SHOW'", "SHOW TABLES", "write DESCRIBE TABLES, or read session.schema()"),
+        (
+            SYNTAX,
+            "'<EOF>' expecting K_FROM",
+            "SELECT now()",
+            "SELECT needs FROM: FROM system.local",
+        ),
+        (SYNTAX, "input 'AS'", "SELECT * FROM t AS x", "tables have no aliases: leave AS out"),
+        (
+            SYNTAX,
+            "no",
+            "SELECT COUNT(DISTINCT v) FROM t",
+            "CQL has no count(DISTINCT ...): count in",
+        ),
+        (
+            SYNTAX,
+            "input 'NULL'",
+            "SELECT * FROM t WHERE v IS NULL",
+            "a condition finds no nulls: l",
+        ),
+        (
+            SYNTAX,
+            "input 'BETWEEN'",
+            "SELECT * FROM t WHERE k BETWEEN … AND …",
+            "this server has no",
+        ),
+        (
+            SYNTAX,
+            "input 'REPLACE'",
+            "REPLACE INTO t (k) VALUES (…)",
+            "write INSERT, which replaces",
+        ),
+        (
+            SYNTAX,
+            "input ',' expecting EOF",
+            "INSERT INTO t (k) VALUES (…), (…)",
+            "an INSERT is for",
+        ),
+        (
+            SYNTAX,
+            "input 'ON'",
+            "INSERT INTO t (k) VALUES (…) ON CONFLICT DO NOTHING",
+            "INSERT repla",
+        ),
+        (
+            UNAUTHORIZED,
+            "You have to be logged in",
+            "GRANT SELECT ON t TO bob",
+            "pass user= and pass",
+        ),
+        (
+            INVALID,
+            'Clustering column "c" cannot be restricted (preceding column "b" is',
+            "x",
+            "only",
+        ),
+        (
+            INVALID,
+            "Collection column 'tags' (set<text>) cannot be restricted by a '=' relation",
+            "x",
+            "write tags CONTAINS ?",
+        ),
+        (
+            INVALID,
+            "Invalid operation (at.s = 'a') for frozen UDT column at",
+            "x",
+            "a frozen value is",
+        ),
+        (
+            INVALID,
+            "Invalid non-frozen collection type list<int> for PRIMARY KEY column 'k'",
+            "x",
+            "write frozen<list<int>>",
+        ),
+        (
+            INVALID_SCHEMA,
+            "Unrecognized strategy option {DC9} passed to",
+            "x",
+            "name datacenters of",
+        ),
+        (INVALID_SCHEMA, "Unable to find replication strategy class 'x'", "x", "write replication"),
+        (INVALID, 'Invalid INTEGER constant (5) for "l" of type list<int>', "x", "write a list as"),
         (
             SYNTAX,
             "input 'NOT'",
@@ -147,11 +255,11 @@ def hint(code: int, message: str, statement: str) -> str:
         (SYNTAX, "Unknown property 'nothing'", "CREATE TABLE t (k int) WITH nothing = …", ""),
         (
             SYNTAX,
-            "input 'order' (([order]...)",
+            f"{NO_WAY} 'order' (([order]...)",
             "CREATE TABLE t (order int)",
             "order is a reserved",
         ),
-        (SYNTAX, "input 'FORM' (SELECT a [FORM]...)", "SELECT a FORM t", ""),
+        (SYNTAX, f"{NO_WAY} 'FORM' (SELECT a [FORM]...)", "SELECT a FORM t", ""),
         (
             INVALID,
             "Cannot include a counter statement in a logged batch",

@@ -93,6 +93,14 @@ def test_the_message_has_the_nearest_name_before_the_list() -> None:
             "unknown setting 'pagesize'; did you mean page_size?",
         ),
         (
+            lambda: call(turbocql.connect, local_dc="a"),
+            "'local_dc'; did you mean balancing=turbocql.Balancing(datacenter=...)?",
+        ),
+        (
+            lambda: call(turbocql.connect, certificate="a.pem"),
+            "'certificate'; did you mean tls=turbocql.Tls(certificate=...)?",
+        ),
+        (
             lambda: call(turbocql.aio.connect, pagesize=1),
             "unknown setting 'pagesize'; did you mean page_",
         ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
 from .. import _core
-from .._checks import advise, check_int, check_seconds, with_nearest
+from .._checks import advise, check_int, check_seconds, nearest, with_nearest
 from .._columns.pieces import Columns
 from .._native import preload  # noqa: F401
 from .._options import ExecuteOptions, StatementOptions
@@ -20,9 +20,9 @@ from .._transfer.scan import ESTIMATES, Scan, Weights, split_table
 from ..cluster import Metrics, Node, Replica, _metrics, _node
 from ..config import Config
 from ..errors import _SESSIONS, ConfigError, Error
-from ..policies import Consistency
+from ..policies import Balancing, Consistency
 from ..schema import Schema
-from ..security import _without_traceback_frames
+from ..security import Tls, _without_traceback_frames
 from ..statements import Bound, Prepared, Query, Values
 from ..tables import Split
 
@@ -334,5 +334,10 @@ def configure(contact_points: Any, config: Config | None, settings: dict[str, An
     unknown = settings.keys() - Config.__dataclass_fields__.keys()
     if unknown:
         name, names = sorted(unknown)[0], Config.__dataclass_fields__
+        for setting, cls in (("balancing", Balancing), ("tls", Tls)):
+            inner = nearest(name, cls.__dataclass_fields__)
+            if inner is not None and nearest(name, names) is None:
+                hint = f"{setting}=turbocql.{cls.__name__}({inner}=...)"
+                raise TypeError(f"unknown setting {name!r}; did you mean {hint}?")
         raise TypeError(with_nearest(f"unknown setting {name!r}", name, names, "the settings are"))
     return Config.from_url(contact_points, **settings) if is_url else Config(**settings)
