@@ -170,7 +170,7 @@ fn missing(marker: &Marker) -> Box<CodecError> {
 mod tests {
     use arrow_array::types::{Float16Type, TimestampMicrosecondType};
     use arrow_array::{
-        Array, DictionaryArray, FixedSizeListArray, Int32Array, Int64Array, ListArray,
+        Array, BinaryArray, DictionaryArray, FixedSizeListArray, Int32Array, Int64Array, ListArray,
         PrimitiveArray, RecordBatch, StringArray, StructArray,
     };
     use arrow_schema::{DataType, Field, Fields};
