@@ -257,6 +257,10 @@ PROPERTIES = {
 }
 """The property of a table for names that users try."""
 FOR_VALUES = (
+    (
+        '^the data has no column "',
+        "rename a column of the data, or leave the column out of the statement",
+    ),
     (r"got pandas\..*\b(?:NaT|NA)Type|got float nan$", "pass None for a missing value"),
     ("expected timeuuid.* whose version is not 1", "turbocql.uuid_from_time(datetime) makes one"),
     (r"expected timestamp \(.*got float", "for seconds, pass int(seconds * 1000)"),

@@ -67,6 +67,8 @@ def hints(
         hint = _hint_for_name(message, statement, coordinator, sessions)
     if hint is None and error_class == "ConnectionLost" and "the body of a frame has" in message:
         hint = "read smaller pages (page_size), or set max_frame_bytes higher"
+    if hint is None and error_class == "ConfigError" and "BadEncoding" in message:
+        hint = "a certificate in the file is damaged: export it again"
     if hint is None:
         hint = BY_CLASS.get(error_class)
     return [] if hint is None else [hint]

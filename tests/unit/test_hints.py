@@ -381,6 +381,12 @@ def test_advice_for_a_statement(code: int, message: str, statement: str, advice:
     assert bool(shown) == bool(advice)
 
 
+def test_advice_for_a_damaged_certificate() -> None:
+    message = "tls: ca: invalid peer certificate: BadEncoding"
+    error = errors.from_engine("config", message, None, None, None, False, {})
+    assert str(error) == f"{message}; a certificate in the file is damaged: export it again"
+
+
 class KnownNames:
     """A session that knows the names of some columns of the cluster of the node `a:1`."""
 
@@ -442,6 +448,7 @@ IN_MARKER = "SELECT v FROM t WHERE k in ?"
             "SELECT k FROM t WHERE token(k) > ? AND token(k) <= ? AND v = … ALLOW FILTERING",
             "; two markers and their values are those of the scan: where= has the others",
         ),
+        ('the data has no column "v"', "INSERT ?", "; rename a column of the data, or leave the"),
         ('column "k": expected smallint (int), got float nan', "INSERT ?", "; pass None for a mi"),
         (
             'column "k": expected int, got pandas.api.typing.NaTType that cannot',

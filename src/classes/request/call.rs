@@ -224,7 +224,9 @@ impl Execute {
         session.check_profile(py, &options)?;
         if statement.is_instance(python::batch(py)?)? {
             if self.values.is_some() {
-                return Err(PyTypeError::new_err("a batch has its values already: pass them to Batch.add"));
+                return Err(PyTypeError::new_err(
+                    "a batch has its values already: pass them to Batch.add",
+                ));
             }
             return execute_batch(session, py, statement, How { options, rows, began }, op);
         }
