@@ -190,7 +190,7 @@ def advise(
     def names(self: Any) -> list[str]:
         return [name for name in object.__dir__(self) if name not in advice_by_name]
 
-    cls.__dir__ = names  # type: ignore[method-assign]
+    cls.__dir__ = names  # type: ignore[assignment]
 
 
 def check_settings(cls: type[T]) -> type[T]:

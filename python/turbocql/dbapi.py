@@ -428,7 +428,7 @@ advise(
 )
 
 
-class UnsupportedMethodError(NotSupportedError, AttributeError):
+class _UnsupportedMethodError(NotSupportedError, AttributeError):
     """PEP 249 prefers an `AttributeError`, so that `hasattr` shows what a cursor can do."""
 
 
@@ -664,7 +664,7 @@ advise(
         "nextset": "a statement of CQL has one result: there is no next set",
         "scroll": "rows are read forward only: use fetchmany, or keep those of fetchall in a list",
     },
-    UnsupportedMethodError,
+    _UnsupportedMethodError,
 )
 
 _LITERALS_OR_NAMES = re.compile(

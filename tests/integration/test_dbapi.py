@@ -149,12 +149,13 @@ def test_a_cursor_before_it_executes(connection: dbapi.Connection) -> None:
             dbapi.ProgrammingError, match=r"executed: call execute before (fetch|an i)"
         ):
             fetch()
-    with pytest.raises(dbapi.NotSupportedError, match="no stored procedures"):
-        cursor.callproc("f", (1,))
-    with pytest.raises(dbapi.NotSupportedError, match="one result"):
-        cursor.nextset()
-    with pytest.raises(dbapi.NotSupportedError, match="forward only"):
-        cursor.scroll(1)
+    for name, reason in (
+        ("callproc", "no stored procedures"),
+        ("nextset", "one result"),
+        ("scroll", "forward only"),
+    ):
+        with pytest.raises(dbapi.NotSupportedError, match=reason):
+            getattr(cursor, name)
 
 
 def test_statements_without_a_result(cursor: dbapi.Cursor, number: int) -> None:

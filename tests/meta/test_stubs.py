@@ -11,6 +11,7 @@ from tests.meta.sources import PACKAGE
 
 from turbocql import _core
 from turbocql._session.unawaited import _Member
+from turbocql._session.wrong_with import _Refusal
 
 STUB = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf-8"))
 CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
@@ -93,7 +94,8 @@ def test_classes(name: str) -> None:
     cls, stubbed = getattr(_core, name), members(CLASSES[name])
     assert inspect.isclass(cls)
     # `_session.unawaited` adds members to `OpAwait`.
-    real = {name: member for name, member in vars(cls).items() if not isinstance(member, _Member)}
+    added = (_Member, _Refusal)
+    real = {name: member for name, member in vars(cls).items() if not isinstance(member, added)}
     if "__init__" in stubbed:
         assert real_parameters(cls) == without_self(parameters(stubbed.pop("__init__")))
     elif "__new__" in real:

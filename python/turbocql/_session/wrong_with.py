@@ -38,12 +38,12 @@ class _Refusal:
 
 def refuse_with(owner: type[Any], message: str = ASYNCHRONOUS) -> None:
     """Makes `with` on an object of a class raise a `TypeError` with this message."""
-    owner.__enter__ = _Refusal(message)  # type: ignore[attr-defined]
+    owner.__enter__ = _Refusal(message)
 
 
 def refuse_async_with(owner: type[Any], message: str = _SYNCHRONOUS) -> None:
     """Makes `async with` on an object of a class raise a `TypeError` with this message."""
-    owner.__aenter__ = _Refusal(message)  # type: ignore[attr-defined]
+    owner.__aenter__ = _Refusal(message)
 
 
 _RESULT = "a result needs no `with`: there is nothing to close"
