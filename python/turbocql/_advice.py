@@ -13,7 +13,6 @@ __all__ = [
 ]
 
 BY_CLASS = {
-    "Unauthorized": "pass user= and password= to connect, of a role that has the permission",
     "Overloaded": "send fewer requests at a time",
     "RateLimited": "send fewer requests to one partition",
     "SessionFull": 'send fewer requests at a time, or set max_in_flight or when_full="wait"',

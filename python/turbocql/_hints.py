@@ -127,6 +127,8 @@ def _hint_for_statement(error_class: str, message: str, statement: str) -> str |
         )
     if error_class in ("InvalidQuery", "InvalidSchema"):
         return _hint_for_invalid(message, statement)
+    if error_class == "Unauthorized" and "have to be logged in" in message:
+        return "pass user= and password= to connect"
     if error_class == "AlreadyExists":
         return "CREATE ... IF NOT EXISTS leaves it as it is"
     if error_class in ("ReadFailure", "ReadTimeout") and not re.search(
@@ -223,6 +225,9 @@ def _hint_for_name(
             qualified = re.search(rf"(\w+)\.{name}\b", statement)
             keyspace = table[1] or (qualified[1].lower() if qualified else session.keyspace)
             names = {known for known_keyspace, known, _ in columns if known_keyspace == keyspace}
+        if name in names:
+            # The column or table was dropped, and its name is still known.
+            return None
         for near in get_close_matches(name, names, 1, 0.65):
             return f"did you mean {near}?"
     return None

@@ -193,8 +193,9 @@ def hint(code: int, message: str, statement: str) -> str:
             UNAUTHORIZED,
             "You have to be logged in",
             "GRANT SELECT ON t TO bob",
-            "pass user= and pass",
+            "pass user= and password= to connect",
         ),
+        (UNAUTHORIZED, "User bob has no MODIFY permission", "INSERT INTO t (k) VALUES (…)", ""),
         (
             INVALID,
             'Clustering column "c" cannot be restricted (preceding column "b" is',
@@ -410,6 +411,8 @@ class KnownNames:
         ("Table 'old.itme' doesn't exist", "ALTER TABLE old.itme ADD x int", "item"),
         ("unconfigured table dosc", "SELECT * FROM dosc", "docs"),
         ("dosc cannot be read", "SELECT * FROM dosc", ""),
+        ("Undefined column name name in table shop.docs", "SELECT name FROM docs", ""),
+        ("table docs does not exist", "SELECT name FROM docs", ""),
     ],
 )
 def test_advice_for_names(
