@@ -63,6 +63,9 @@ def hints(
     literals masked. `coordinator` is the node that was asked. `sessions` know names of columns.
     """
     hint = _hint_for_statement(error_class, message, statement)
+    if coordinator is None and (asked := re.search(r"; asked ([^\s;]+)", message)):
+        # The engine names the node of a failed PREPARE in its message only.
+        coordinator = asked[1]
     if hint is None and error_class in _REFUSED and coordinator is not None:
         hint = _hint_for_name(message, statement, coordinator, sessions)
     if hint is None and error_class == "ConnectionLost" and "the body of a frame has" in message:

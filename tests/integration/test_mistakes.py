@@ -131,6 +131,10 @@ async def test_names_of_statements(twin: Face, points: list[str], shop: str) -> 
         await session.execute("UPDATE orders SET at = ? WHERE id = ?", (0, 1))
         with pytest.raises(errors.InvalidQuery, match=r"name idd in .*did you mean id\?"):
             await session.execute("SELECT idd FROM orders")
+        with pytest.raises(
+            errors.InvalidQuery, match=r"preparing.*name idd in .*did you mean id\?"
+        ):
+            await session.prepare("SELECT at FROM orders WHERE idd = ?")
         with pytest.raises(errors.InvalidQuery, match=r"nmae(?!.*did you mean)"):
             await session.execute("SELECT nmae FROM items")
         with pytest.raises(errors.InvalidQuery, match=r"did you mean orders\?"):
