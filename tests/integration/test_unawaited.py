@@ -92,7 +92,7 @@ async def test_slow_calls_are_coroutines(loop: Loop, points: list[str]) -> None:
         assert ("system" in both[0].keyspaces, len(both[1])) == (True, 2)
         task = asyncio.create_task(session.schema())
         assert "AsyncSession.schema" in repr(task)
-        assert await asyncio.wait_for(task, 10) == both[0]
+        assert "system" in (await asyncio.wait_for(task, 10)).keyspaces
         rows = await session.execute(SELECT)
         assert await asyncio.create_task(rows.to_numpy()) == {"key": ["local"]}
         mock = create_autospec(turbocql.aio.AsyncSession)
