@@ -129,10 +129,17 @@ def _dots(axes: Axes, labels: list[str], figures: dict[str, list[tuple[int, floa
 
 
 def overview_chart(compared: list[Compared], folder: Path | None) -> list[str]:
-    """Draws the ratio of each rival to turbocql with its spread, a line per case."""
+    """Draws the ratio of each rival to turbocql with its spread, a line per case.
+
+    The second chart shows the same and is for narrow windows.
+    """
     if not compared:
         return []
-    return [_drawn(partial(_overview, compared), folder, "overview", overview_text(compared))]
+    words = overview_text(compared)
+    return [
+        _drawn(partial(_overview, compared), folder, "overview", words),
+        _drawn(partial(_overview, compared, is_narrow=True), folder, "overview-narrow", words),
+    ]
 
 
 def overview_text(compared: list[Compared]) -> str:
@@ -143,9 +150,10 @@ def overview_text(compared: list[Compared]) -> str:
     )
 
 
-def _overview(compared: list[Compared]) -> Figure:
+def _overview(compared: list[Compared], *, is_narrow: bool = False) -> Figure:
     background = plt.rcParams["axes.facecolor"]
-    figure, axes = plt.subplots(figsize=(8, 0.9 + 0.26 * len(compared)))
+    size = (3.6, 0.9 + 0.36 * len(compared)) if is_narrow else (8, 0.9 + 0.26 * len(compared))
+    figure, axes = plt.subplots(figsize=size)
     for rival in dict.fromkeys(rival for case in compared for rival in case.rivals):
         color, marker = _style(rival)
         axes.plot([], [], marker, color=color, label=rival, markersize=5)
@@ -170,13 +178,26 @@ def _overview(compared: list[Compared]) -> Figure:
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(_tick))
     axes.minorticks_off()
-    axes.set_yticks(range(len(compared)), [case.label for case in compared])
+    if is_narrow:
+        # The labels are above their lines, because beside them they would take half of the width.
+        axes.set_yticks([])
+        axes.set_ylim(-0.9, len(compared) - 0.5)
+        for at, case in enumerate(compared):
+            place = axes.get_yaxis_transform()
+            axes.text(0.01, at - 0.3, case.label, va="bottom", fontsize=7.5, transform=place)
+    else:
+        axes.set_yticks(range(len(compared)), [case.label for case in compared])
     axes.invert_yaxis()
     axes.grid(True, which="major", color=_color("#dddddd"), linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=5, frameon=False)
-    axes.text(1.01, 1.02, "best rival", transform=axes.transAxes)
-    axes.set_xlabel("processor time divided by turbocql's, logarithmic; red line: turbocql")
+    columns, middle, head = (2, 0.5, "best\nrival") if is_narrow else (5, 0.4, "best rival")
+    axes.legend(loc="lower center", bbox_to_anchor=(middle, 1.0), ncols=columns, frameon=False)
+    axes.text(1.01, 1.01 if is_narrow else 1.02, head, transform=axes.transAxes)
+    axes.set_xlabel(
+        "processor time divided by turbocql's,\nlogarithmic; red line: turbocql"
+        if is_narrow
+        else "processor time divided by turbocql's, logarithmic; red line: turbocql"
+    )
     return figure
 
 

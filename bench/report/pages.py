@@ -67,7 +67,7 @@ def keep(built: Path = BUILT, docs: Path = DOCS) -> None:
     page = docs / "benchmarks.md"
     parts = {IN_GIT: read(built)[IN_GIT]}
     page.write_text(filled(page.read_text(encoding="utf-8"), parts), encoding="utf-8")
-    for chart in (built / CHARTS).glob("overview*.svg"):
+    for chart in (built / CHARTS / f"overview{theme}.svg" for theme in ("", "-dark")):
         (docs / CHARTS / chart.name).write_bytes(chart.read_bytes())
 
 

@@ -20,7 +20,7 @@ CHARTS = "benchmarks"
 """The folder of the charts, beside the pages."""
 
 _PART = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end of measured -->)", re.DOTALL)
-_CHART = re.compile(r"^(!\[[^\]]*\]\(benchmarks/[\w-]+)(\.svg)\)$", re.MULTILINE)
+_CHART = re.compile(r"^(!\[([^\]]*)\]\((benchmarks/([\w-]+)))(\.svg)\)$", re.MULTILINE)
 
 
 def names(page: str) -> list[str]:
@@ -45,6 +45,22 @@ def read(folder: Path = BUILT) -> dict[str, str]:
     return {path.stem: path.read_text(encoding="utf-8") for path in paths}
 
 
-def themed(page: str) -> str:
-    """Returns the page with a light and a dark version of each chart; the site shows one."""
-    return _CHART.sub(r"\1\2#only-light)\n\1-dark\2#only-dark)", page)
+def themed(page: str, root: str = "") -> str:
+    """Returns the page with a light and a dark version of each chart; the site shows one.
+
+    The overview has two more versions for narrow windows. `root` is the way from the page's address
+    to that of the site.
+    """
+
+    def put(chart: re.Match[str]) -> str:
+        image, words, path, name, _ = chart.groups()
+        if name != "overview":
+            return f"{image}.svg#only-light)\n{image}-dark.svg#only-dark)"
+        pictures = [
+            f'<picture><source media="(max-width: 600px)" srcset="{root}{path}-narrow{dark}.svg">'
+            f'<img alt="{words}" src="{root}{path}{dark}.svg#only-{theme}"></picture>'
+            for theme, dark in (("light", ""), ("dark", "-dark"))
+        ]
+        return "\n".join(["<p>", *pictures, "</p>"])
+
+    return _CHART.sub(put, page)

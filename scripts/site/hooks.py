@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.report import parts
 from mkdocs.structure.files import File, Files
+from mkdocs.utils import get_relative_url
 
 ROOT = Path(__file__).resolve().parents[2]
 # The site is built in strict mode, so a warning of this logger is an error.
@@ -41,7 +42,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     for name in parts.names(markdown):
         if name not in measured:
             LOG.warning("%s: no figures of %s: python -m bench report", page.file.src_uri, name)
-    return parts.themed(parts.filled(markdown, measured))
+    if page.is_homepage:
+        # The cards need the space of both columns.
+        page.meta["hide"] = ["navigation", "toc"]
+    root = get_relative_url(".", page.url)
+    return parts.themed(parts.filled(markdown, measured), f"{root}/")
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:

@@ -172,8 +172,22 @@ def test_the_page_shows_each_chart_for_light_and_for_dark(built: Path) -> None:
     shown = re.findall(rf"\({parts.CHARTS}/([\w-]+)\.svg#only-(light|dark)\)", page)
     light = [name for name, theme in shown if theme == "light"]
     assert [name for name, theme in shown if theme == "dark"] == [f"{name}-dark" for name in light]
-    assert len(set(light)) == len(light) == 11
-    assert {path.stem for path in (built / parts.CHARTS).iterdir()} == {"overview", "overview-dark"}
+    assert len(set(light)) == len(light) == 10
+    drawn = {path.stem for path in (built / parts.CHARTS).iterdir()}
+    assert drawn == {
+        f"overview{width}{theme}" for width in ("", "-narrow") for theme in ("", "-dark")
+    }
+
+
+def test_the_overview_has_a_version_for_each_width_and_theme() -> None:
+    page = parts.themed("![In words](benchmarks/overview.svg)\n", "../")
+    assert re.findall(r' alt="([^"]*)"', page) == ["In words"] * 2
+    assert re.findall(r'src(?:set)?="\.\./benchmarks/([^"]+)"', page) == [
+        "overview-narrow.svg",
+        "overview.svg#only-light",
+        "overview-narrow-dark.svg",
+        "overview-dark.svg#only-dark",
+    ]
 
 
 def test_targets_are_printed_and_on_no_page(built: Path) -> None:
