@@ -13,7 +13,7 @@ from bench.harness.spread import Spread
 from bench.report import charts, model, pages, parts
 from bench.report.markdown import escaped
 from bench.report.tables import growth, requests
-from bench.report.tables.accelerator import accelerator_section
+from bench.report.tables.accelerator import accelerator_section, codec_rows
 from bench.report.tables.codec import codec_section
 from bench.report.tables.headline import headline, overview
 from bench.report.tables.losses import losses_section
@@ -188,6 +188,24 @@ def test_the_overview_has_a_version_for_each_width_and_theme() -> None:
         "overview-narrow-dark.svg",
         "overview-dark.svg#only-dark",
     ]
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", DOCS / "index.md"], ids=lambda path: path.name
+)
+def test_pages_state_the_accelerators_gain_as_the_samples_do(page: Path) -> None:
+    samples = model.Samples(KEPT).accelerator
+    gains = []
+    for case in ("bind: 10 mixed, sequence", "page: 5000x10 to named"):
+        (row,) = (
+            row for row in codec_rows(samples) if (row.name, row.driver) == (case, model.STOCK)
+        )
+        gains.append(f"{row.ratio:.1f}")
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    assert (
+        f"binds a row of ten columns {gains[0]} times as fast and decodes a page of 5,000 rows"
+        f" {gains[1]} times as fast"
+    ) in text
 
 
 def test_targets_are_printed_and_on_no_page(built: Path) -> None:

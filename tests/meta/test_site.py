@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from scripts.site import front
 from tests.meta.sources import ROOT, python_modules
 
 import turbocql
@@ -29,7 +30,12 @@ def api_page(module: str) -> Path:
 
 def without_fences(page: Path) -> str:
     """Returns a page without its blocks of code."""
-    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return without_fences_of(page.read_text(encoding="utf-8"))
+
+
+def without_fences_of(text: str) -> str:
+    """Returns Markdown without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
 
 
 def without_code(page: Path) -> str:
@@ -76,6 +82,8 @@ def test_links_work_where_the_sources_are_read(page: Path) -> None:
     text = without_code(page)
     pictures = re.findall(r'\b(?:src|srcset)="([^"]+)"', text)
     for target in [*re.findall(r"\]\(([^)\s]+)\)", text), *pictures]:
+        # The repository's own addresses are those of its files.
+        target = re.sub(rf"^{re.escape(front.REPOSITORY)}/(?:blob|raw)/main/", f"{ROOT}/", target)
         if re.match(r"https?://", target):
             continue
         place, _, anchor = target.partition("#")
@@ -119,3 +127,36 @@ def test_the_tests_that_pages_name_exist() -> None:
                 assert f"def {name}(" in sources, (page.name, name)
                 found += 1
     assert found > 10
+
+
+def test_pages_say_how_to_install_turbocql_today() -> None:
+    begun = []
+    for page in front.PAGES:
+        text = page.read_text(encoding="utf-8")
+        is_readme = page.name == "README.md"
+        assert front.written(text, is_readme=is_readme) == text, "python scripts/site/front.py"
+        begun += [page.name] if "<!-- install -->\n\n```\npip install " in text else []
+    assert begun == ["README.md", "index.md", "quickstart.md"]
+
+
+def test_a_release_changes_the_install_line_and_the_links_of_the_readme() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    released = front.written(text, is_readme=True, released=True)
+    assert "\npip install turbocql\n" in released
+    assert "\npip install .\n" not in released
+    line = "`pip install '.[cli]'`"
+    assert front.written(line, is_readme=False, released=True) == "`pip install 'turbocql[cli]'`"
+    links = re.findall(r"\]\(([^)]+)\)", without_fences_of(released))
+    assert f"{front.REPOSITORY}/blob/main/docs/columns.md" in links
+    assert all(link.startswith("https://") for link in links)
+    assert front.written(released, is_readme=True, released=False) == front.written(
+        text, is_readme=True, released=False
+    )
+
+
+def test_the_readme_is_read_in_a_minute() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 100
+    program, *_ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(program.splitlines()) == 12
+    assert max(map(len, program.splitlines())) <= 88

@@ -13,7 +13,7 @@ from bench.suites.codec.cases import EXTENSIONS
 from bench.suites.codec.everyday import CASES as EVERYDAY_CASES
 from bench.suites.requests.cases import ACCELERATED, PYTHON
 
-__all__ = ["OWN", "Row", "accelerator_section", "tables"]
+__all__ = ["OWN", "Row", "accelerator_section", "codec_rows", "tables"]
 
 OWN = {f"value: {name}" for name in ("int", "bigint", "double", "text", "blob", "boolean", "uuid")}
 """Cases that the accelerator leaves to the driver, so that their differences are noise."""
@@ -45,7 +45,8 @@ class Row:
         return self.plain_us / self.accelerated_us if self.accelerated_us > 0 else float("inf")
 
 
-def _codec_rows(samples: Iterable[Sample]) -> list[Row]:
+def codec_rows(samples: Iterable[Sample]) -> list[Row]:
+    """Returns the medians of each case of the codec and each driver."""
     rounds: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for sample in samples:
         if sample.get("plain_ns") is not None:
@@ -123,7 +124,7 @@ def _above(rounds: dict[tuple[str, str], list[float]]) -> list[Row]:
 
 def tables(samples: list[Sample]) -> dict[str, list[Row]]:
     """Returns the tables that have rows, by their titles."""
-    codec = _codec_rows(samples)
+    codec = codec_rows(samples)
     every = {
         "The codec, us of processor time per call": [
             row for row in codec if row.name not in EXTENSIONS and row.name not in EVERYDAY_CASES

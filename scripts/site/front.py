@@ -1,0 +1,75 @@
+"""Writes how to install turbocql, and the addresses of the README's links, into the pages.
+
+`RELEASED` decides both. Before the first release, turbocql is installed from a checkout, and the
+README's links are relative. After it, PyPI shows the README too, so its links need the repository's
+address. The README's picture has the address at all times. Run this program after a change of
+`RELEASED`, `INSTALL` or the repository's address in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+__all__ = ["PAGES", "RELEASED", "REPOSITORY", "written"]
+
+RELEASED = False
+"""Whether PyPI has a release of turbocql."""
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+"""The pages that may say how to install turbocql or one of its extras."""
+
+INSTALL = {
+    True: """\
+```
+pip install turbocql
+```
+
+turbocql needs Linux and CPython 3.10 or newer, and no other Python package. NumPy, pyarrow, pandas
+and polars are used where you pass or ask for their objects: `pip install 'turbocql[numpy]'`.
+""",
+    False: """\
+```
+pip install .
+```
+
+Run it in a checkout: there is no release yet. It needs Linux, CPython 3.10 or newer, Rust 1.89 or
+newer and a C compiler; compiling takes about ten minutes of CPU. turbocql needs no other Python
+package. NumPy, pyarrow, pandas and polars are used where you pass or ask for their objects:
+`pip install '.[numpy]'`.
+""",
+}
+"""The text between the comments `install` and `end of install`, after and before a release."""
+
+_REPOSITORY = re.search(
+    r'^\[project\.urls\]\n(?:.*\n)*?Repository = "([^"]+)"',
+    (ROOT / "pyproject.toml").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+assert _REPOSITORY is not None
+REPOSITORY = _REPOSITORY[1]
+"""The address of the repository, from pyproject.toml."""
+
+_INSTALL = re.compile(r"(<!-- install -->\n).*?(<!-- end of install -->)", re.DOTALL)
+_EXTRA = re.compile(r"pip install '?(?:turbocql|\.)(\[\w+\])'?")
+_LINK = re.compile(r"\]\((?:https://[^)\s]*/blob/main/)?(?!https?:|#)([^)\s]+)\)")
+_PICTURE = re.compile(r'\b(src|srcset)="(?:https://[^"]*/raw/main/)?(docs/[^"]+)"')
+
+
+def written(text: str, *, is_readme: bool, released: bool = RELEASED) -> str:
+    """Returns a page with the lines of `INSTALL`; the README also with the addresses of links."""
+    text = _INSTALL.sub(lambda found: f"{found[1]}\n{INSTALL[released]}\n{found[2]}", text)
+    package = "turbocql" if released else "."
+    text = _EXTRA.sub(lambda found: f"pip install '{package}{found[1]}'", text)
+    if is_readme:
+        base = f"{REPOSITORY}/blob/main/" if released else ""
+        text = _LINK.sub(lambda found: f"]({base}{found[1]})", text)
+        text = _PICTURE.sub(lambda found: f'{found[1]}="{REPOSITORY}/raw/main/{found[2]}"', text)
+    return text
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        page.write_text(written(text, is_readme=page.name == "README.md"), encoding="utf-8")
