@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .collect import Diagnosis, NodeDiagnosis, QuickPath, SessionDiagnosis
 
-__all__ = ["page"]
+__all__ = ["page", "quick_path_summary"]
 
 
 def page(diagnosis: Diagnosis) -> str:
@@ -27,7 +27,7 @@ def _about(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     return [
         ("turbocql", f"{diagnosis.turbocql} in {diagnosis.folder}"),
         ("native core", core),
-        ("quick paths", _quick_path_summary(diagnosis.quick_paths)),
+        ("quick paths", quick_path_summary(diagnosis.quick_paths)),
         ("engine", diagnosis.engine or "unknown"),
         ("engine edits", edits),
         ("TLS", diagnosis.tls_backend or "none"),
@@ -41,7 +41,8 @@ def _about(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     ]
 
 
-def _quick_path_summary(paths: tuple[QuickPath, ...]) -> str:
+def quick_path_summary(paths: tuple[QuickPath, ...]) -> str:
+    """Says which quick paths are off and why."""
     names_by_reason: dict[str, list[str]] = {}
     for path in paths:
         if not path.on:

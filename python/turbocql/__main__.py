@@ -1,0 +1,56 @@
+"""Says what turbocql is and what to try: `python -m turbocql`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from ._diagnosis.text import quick_path_summary
+from .diagnose import Diagnosis, diagnosis
+
+__all__ = ["main"]
+
+_TRY = """\
+Try:
+  python -m turbocql.testing         start a real Cassandra; needs Java 17 and Maven
+  python -m turbocql.cli --help      query, load and unload tables, or open a shell
+  python -m turbocql.accel FILE.py   run a program of cassandra-driver or scylla-driver faster\
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the text and returns the exit status: 2 for an unknown argument.
+
+    `arguments` does not contain the name of the program. By default, it is `sys.argv[1:]`.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    about = diagnosis()
+    if list(arguments) in (["--version"], ["-V"]):
+        print(f"turbocql {about.turbocql}")
+        return 0
+    if arguments and list(arguments) not in (["--help"], ["-h"]):
+        unknown = " ".join(arguments)
+        print(
+            f"python -m turbocql takes no {unknown!r}: the command line is `turbocql`, or"
+            " `python -m turbocql.cli`",
+            file=sys.stderr,
+        )
+        return 2
+    print(_text(about))
+    return 0
+
+
+def _text(about: Diagnosis) -> str:
+    edits = f"{len(about.engine_edits)} edits" if about.engine_edits else "without edits"
+    return (
+        f"turbocql {about.turbocql}, a CQL driver for Apache Cassandra and ScyllaDB\n\n"
+        f"native core   {about.core_profile} build, for {about.python}\n"
+        f"quick paths   {quick_path_summary(about.quick_paths)}\n"
+        f"engine        {about.engine}, {edits}\n"
+        f"more          python -m turbocql.diagnose\n\n"
+        f"{_TRY}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
