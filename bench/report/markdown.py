@@ -8,7 +8,7 @@ from textwrap import fill
 
 from bench.harness.samples import Sample
 
-__all__ = ["about", "escaped", "filled", "table"]
+__all__ = ["about", "escaped", "filled", "folded", "table"]
 
 _FIGURE = re.compile(r"-|-?[0-9.,]+")
 
@@ -33,6 +33,18 @@ def filled(text: str) -> list[str]:
             lines.append(fill(words, 100, initial_indent=begin, subsequent_indent=next_line))
         lines.append("")
     return lines
+
+
+def folded(summary: str, lines: Iterable[str]) -> list[str]:
+    """Returns lines of Markdown in a block that opens on a click.
+
+    Python-Markdown reads the lines as Markdown because of the attribute; code hosts always do.
+    """
+    text = list(lines)
+    if text and not text[-1]:
+        text.pop()
+    head = ['<details markdown="1">', f'<summary markdown="span">{summary}</summary>', ""]
+    return [*head, *text, "", "</details>", ""]
 
 
 def table(head: list[str], rows: Iterable[Iterable[str]]) -> list[str]:

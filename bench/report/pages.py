@@ -10,7 +10,7 @@ from typing import Any
 from bench.harness.environments import KEPT, ROOT
 from bench.harness.samples import Sample
 from bench.report import charts
-from bench.report.markdown import escaped, table
+from bench.report.markdown import escaped, folded, table
 from bench.report.model import Samples, codec_cases, end_to_end, growth, interpreters
 from bench.report.parts import BUILT, CHARTS, DOCS, filled, names, read
 from bench.report.tables import codec, requests
@@ -96,12 +96,14 @@ def _compared(measured: Samples, folder: Path | None) -> dict[str, list[str]]:
         for name in interpreted
     }
     charts.overview_chart(overview(*both[interpreted[0]]), folder)
-    caption = fill(" ".join(_CAPTION.split()).replace("INTERPRETER", interpreted[0]), 100)
+    taken = _dates(measured.compared)
+    words = _CAPTION.replace("INTERPRETER", interpreted[0]).replace("DAYS", taken)
+    caption = fill(" ".join(words.split()), 100)
     lost: list[str] = []
     tables: list[str] = []
     for at, name in enumerate(interpreted):
-        lost += [f"Under {name}:", ""] if len(interpreted) > 1 else []
-        lost += _lost(measured, name)
+        mine = _lost(measured, name)
+        lost += folded(f"Under {name}", mine) if at else [f"Under {name}:", "", *mine]
         tables += _tables(measured, name, folder, f"-{at + 1}" if at else "")
     return {
         IN_GIT: [caption, "", *headline(both)],
@@ -112,10 +114,10 @@ def _compared(measured: Samples, folder: Path | None) -> dict[str, list[str]]:
 
 
 _CAPTION = """\
-Each dot is a rival's processor time divided by turbocql's, under INTERPRETER. Right of the red
-line, turbocql needs less time. The number at the right is for the best rival. The bars are the
-spread of the rounds. A hollow dot marks a client that sends or returns vectors as bytes, without
-encoding or decoding them. The next section defines *workers*, *tasks*, *sync* and *bulk*.
+Each dot is a rival's processor time divided by turbocql's, under INTERPRETER, taken from DAYS.
+Right of the red line, turbocql needs less time. The number at the right is for the best rival. The
+bars are the spread of the rounds. A hollow dot marks a client that sends or returns vectors as
+bytes, without encoding or decoding them. The [terms](#all-figures) are below.
 """
 
 
@@ -183,27 +185,26 @@ def _lost(measured: Samples, interpreter: str) -> list[str]:
 
 
 def _tables(measured: Samples, interpreter: str, folder: Path | None, suffix: str) -> list[str]:
-    """Returns all tables and charts of one interpreter."""
+    """Returns all tables and charts of one interpreter, in blocks that fold away."""
     lines = []
+    section: list[str]
     cases = codec_cases(measured.codec, interpreter)
     if cases:
-        lines += [f"## The codec, {interpreter}", ""]
-        lines += _shown(charts.codec_charts(cases, folder, suffix))
-        lines += codec.codec_section(cases)
+        section = _shown(charts.codec_charts(cases, folder, suffix))
+        lines += folded(f"The codec, {interpreter}", [*section, *codec.codec_section(cases)])
     points = end_to_end(measured.end_to_end, interpreter)
     if points:
-        lines += [f"## Requests to a server, {interpreter}", ""]
-        lines += _shown(charts.end_to_end_chart(requests.usual(points), folder, suffix))
-        lines += requests.end_to_end_section(points)
-        lines += requests.without_figure(measured.end_to_end)
-        lines += _shown(charts.in_flight_chart(points, folder, suffix))
+        section = _shown(charts.end_to_end_chart(requests.usual(points), folder, suffix))
+        section += requests.end_to_end_section(points)
+        section += requests.without_figure(measured.end_to_end)
+        section += _shown(charts.in_flight_chart(points, folder, suffix))
+        lines += folded(f"Requests to a server, {interpreter}", section)
     series = growth(measured.growth, interpreter)
     if series:
-        lines += [f"## Growth, {interpreter}", ""]
-        lines += _shown(charts.growth_chart(series, folder, suffix))
-        lines += growths.growth_section(series)
+        section = _shown(charts.growth_chart(series, folder, suffix))
+        lines += folded(f"Growth, {interpreter}", [*section, *growths.growth_section(series)])
     if cases:
-        lines += [f"## Floors, {interpreter}", "", *codec.codec_floors(cases)]
+        lines += folded(f"Floors, {interpreter}", codec.codec_floors(cases))
     return lines
 
 

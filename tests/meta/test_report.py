@@ -55,13 +55,13 @@ def test_headline_names_the_best_rival_and_says_what_is_within_the_spread() -> N
         MACHINE: (model.codec_cases(codec, MACHINE), model.end_to_end(sent, MACHINE)),
         "another": ([], []),
     }
-    _, _, embedding, request, _ = headline(measured)
+    _, _, embedding, request, _, others, _ = headline(measured)
     assert "**40.0 (15.0 to 100)**" in embedding
     assert "cassandra-driver: 80.0 (60.0 to 100)" in embedding
     assert "**1.30 (0.917 to 1.87), within the spread**" in request
     assert "acsylla: 13.0 (11.0 to 15.0)" in request
     assert "100 in flight" in request
-    assert request.endswith("| not measured |")
+    assert others == "The same ratios under another: not measured; not measured."
     assert headline({MACHINE: ([], [])}) == []
     (codec_row, request_row) = overview(*measured[MACHINE])
     assert set(codec_row.rivals) == {"scylla-driver", "cassandra-driver"}
@@ -139,10 +139,27 @@ def test_the_page_begins_with_its_picture_and_three_figures() -> None:
     assert beginning.startswith("# Benchmarks\n\n![")
     assert len([line for line in beginning.splitlines() if "| **" in line]) == 3
     assert rest.startswith("How the figures were measured\n")
+    day = r"\d{4}-\d\d-\d\d"
+    assert re.search(rf" taken from {day} to {day}\. ", " ".join(beginning.split()))
+
+
+def test_the_page_shows_a_minute_and_folds_the_rest(built: Path) -> None:
+    method = PAGE.split("## How the figures were measured\n")[1].split("\n## ")[0]
+    assert len(re.findall(r"\.(?= [A-Z`]|\n*$)", " ".join(method.split()))) == 5
+    page = (built / "benchmarks.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.*)", page, re.MULTILINE) == [
+        "How the figures were measured",
+        "Where turbocql loses",
+        "All figures",
+    ]
+    assert not re.search(r"^### ", page, re.MULTILINE)
+    shown = re.sub(r"<details.*?</details>", "", page.split("## All figures")[1], flags=re.DOTALL)
+    assert "|" not in shown
+    assert "!" not in shown.replace("<!--", "")
 
 
 def test_the_page_gives_its_headline_as_the_samples_do(built: Path) -> None:
-    assert "\n".join(headline(_measured())) in PAGE
+    assert "\n".join(headline(_measured())).strip() in PAGE
     assert parts.filled(PAGE, {pages.IN_GIT: parts.read(built)[pages.IN_GIT]}) == PAGE
 
 

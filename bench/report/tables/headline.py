@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from textwrap import fill
 
 from bench.report.markdown import table
 from bench.report.model import FLOOR, OURS, RIVALS, CodecCase, Compared, Endpoint
@@ -11,13 +12,9 @@ from bench.report.tables.requests import usual
 __all__ = ["headline", "overview"]
 
 _FIGURES = {
-    "value: vector<float, 1536>, list": (
-        "Encode an embedding: `vector<float, 1536>` from a list of floats"
-    ),
-    "page: 5000x10 to named": "Decode a page: 5,000 rows of 10 columns to named tuples",
-    "select_text, workers": (
-        "Client CPU of a request: `SELECT` of one row by key, coroutines, FLIGHT"
-    ),
+    "value: vector<float, 1536>, list": "Encode an embedding of 1,536 floats from a list",
+    "page: 5000x10 to named": "Decode a page of 5,000 rows of 10 columns to named tuples",
+    "select_text, workers": "`SELECT` one row by key, coroutines, FLIGHT",
 }
 
 _PICTURE = {
@@ -51,7 +48,7 @@ def overview(cases: Iterable[CodecCase], points: list[Endpoint]) -> list[Compare
 def headline(
     by_interpreter: Mapping[str, tuple[list[CodecCase], list[Endpoint]]],
 ) -> list[str]:
-    """Returns a table of three figures under the first interpreter, with the others' ratios."""
+    """Returns a table of three figures under the first interpreter, then the others' ratios."""
     rows_of = {name: _compared(_FIGURES, *of) for name, of in by_interpreter.items()}
     if not any(rows_of.values()):
         return []
@@ -62,12 +59,15 @@ def headline(
             f"**{_ratio(compared)}**",
             str(compared.ours),
             f"{compared.best}: {compared.rivals[compared.best]}",
-            *[_ratio(rows_of[another].get(name)) for another in others],
         ]
-        for name, compared in rows_of[first].items()
+        for compared in rows_of[first].values()
     ]
-    head = [first, "best rival / turbocql", f"{OURS}, us", "best rival in the same run, us"]
-    return table([*head, *(f"ratio under {another}" for another in others)], rows)
+    lines = table(["", "best rival / turbocql", f"{OURS}, us", "best rival, us"], rows)
+    for another in others:
+        ratios = [_ratio(rows_of[another].get(name)) for name in rows_of[first]]
+        text = f"The same ratios under {another}: {'; '.join(ratios)}."
+        lines += [fill(text, 100), ""]
+    return lines
 
 
 def _ratio(compared: Compared | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.report.markdown import table
+from bench.report.markdown import folded, table
 from bench.report.model import OURS, Loss
 
 __all__ = ["losses_section"]
@@ -21,18 +21,10 @@ def losses_section(losses: Sequence[Loss], failures: Sequence[str]) -> list[str]
     lines = outside or ["Nothing outside the spread.", ""]
     inside = [loss for loss in losses if loss.within]
     if inside:
-        lines += [
-            # Python-Markdown parses the content only with this attribute; code hosts always parse
-            # it.
-            '<details markdown="1">',
-            f'<summary markdown="span">Within the spread: {len(inside)}</summary>',
-            "",
-            "The rival's median is better, but the ranges overlap.",
-            "",
-            *_table(inside),
-            "</details>",
-            "",
-        ]
+        lines += folded(
+            f"Within the spread: {len(inside)}",
+            ["The rival's median is better, but the ranges overlap.", "", *_table(inside)],
+        )
     return lines
 
 

@@ -59,7 +59,7 @@ def end_to_end_section(endpoints: list[Endpoint]) -> list[str]:
     lines = []
     for scenario in dict.fromkeys(point.scenario for point in points):
         mine = [point for point in points if point.scenario == scenario]
-        lines += [f"### {SCENARIOS.get(scenario, scenario)}", ""]
+        lines += [f"#### {SCENARIOS.get(scenario, scenario)}", ""]
         rows = []
         for point in mine:
             shape = COUNTERPARTS.get(point.shape, point.shape)
