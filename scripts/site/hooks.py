@@ -7,13 +7,18 @@ import re
 from pathlib import Path
 from typing import Any
 
+import griffe
 from bench.report import parts
 from mkdocs.structure.files import File, Files
 from mkdocs.utils import get_relative_url
+from scripts.site import machines
 
 ROOT = Path(__file__).resolve().parents[2]
 # The site is built in strict mode, so a warning of this logger is an error.
 LOG = logging.getLogger("mkdocs.hooks.turbocql")
+
+_PAGES: dict[str, str] = {}
+"""The Markdown of each page of this build, with its figures, by the page's path."""
 
 _ELSEWHERE = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\ssrc=[\"']?(?:https?:)?//[^\s>]*"
@@ -42,15 +47,37 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     for name in parts.names(markdown):
         if name not in measured:
             LOG.warning("%s: no figures of %s: python -m bench report", page.file.src_uri, name)
+    _PAGES[page.file.src_uri] = parts.filled(markdown, measured)
     if page.is_homepage:
         # The cards need the space of both columns.
         page.meta["hide"] = ["navigation", "toc"]
     root = get_relative_url(".", page.url)
-    return parts.themed(parts.filled(markdown, measured), f"{root}/")
+    return parts.themed(_PAGES[page.file.src_uri], f"{root}/")
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
     """Warns about each script, image or style sheet that a page loads from another site."""
     for found in _ELSEWHERE.findall(output):
         LOG.warning("%s loads something from elsewhere: %s", page.file.src_uri, found)
-    return output
+    return machines.alternate(output, get_relative_url(page.file.src_uri, page.url))
+
+
+def on_post_build(config: Any) -> None:
+    """Writes llms.txt, and each page as Markdown."""
+    package = griffe.load(
+        "turbocql",
+        search_paths=[str(ROOT / "python")],
+        extensions=griffe.load_extensions(str(ROOT / "scripts" / "site" / "docstrings.py")),
+        allow_inspection=False,
+        resolve_aliases=True,
+    )
+    names = machines.modules(_PAGES.values())
+    texts = {name: machines.api(package.modules_collection[name]) for name in names}
+    site = Path(config.site_dir)
+    pages = {path: machines.plain(markdown, texts) for path, markdown in _PAGES.items()}
+    for path, markdown in pages.items():
+        page = site / path
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(markdown, encoding="utf-8")
+    text = machines.llms(config.site_name, pages, config.nav)
+    (site / "llms.txt").write_text(text, encoding="utf-8")

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from scripts.site import front
+from scripts.site import front, machines
 from tests.meta.sources import ROOT, python_modules
 
 import turbocql
@@ -160,3 +160,41 @@ def test_the_readme_is_read_in_a_minute() -> None:
     program, *_ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(program.splitlines()) == 12
     assert max(map(len, program.splitlines())) <= 88
+
+
+def nav_of(pages: dict[str, str]) -> list[dict[str, list[object]]]:
+    """Returns the pages as a navigation of two groups, one with a group and a title of its own."""
+    first, *rest = pages
+    return [{"Start": [{"Home": first}]}, {"More": [{"Inner": list(rest)}]}]
+
+
+def test_llms_txt_lists_every_page_with_its_first_sentence() -> None:
+    made = {"changelog.md": "CHANGELOG.md", "design/index.md": "DESIGN.md"}
+    pages = {
+        name: (ROOT / made[name] if name in made else DOCS / name).read_text(encoding="utf-8")
+        for name in LISTED
+    }
+    text = machines.llms("turbocql", pages, nav_of(pages))
+    assert text.startswith("# turbocql\n\n> A CQL driver for Python: Apache Cassandra and ScyllaDB")
+    assert re.findall(r"^## (.*)", text, re.MULTILINE) == ["Start", "More"]
+    lines = re.findall(r"^- \[([^\]]+)\]\(([^)]+)\)(?:: (.+))?$", text, re.MULTILINE)
+    assert [path for _, path, _ in lines] == LISTED
+    assert lines[0][0] == "Home"
+    for title, path, about in lines:
+        assert title
+        # The docstrings of modules are not in the sources of their pages.
+        assert bool(about) != path.startswith("api/") or path == "api/turbocql.md", path
+    assert (
+        "- [Batches](batches.md): Use a batch to send several statements as one request.\n" in text
+    )
+
+
+def test_a_page_for_machines_has_the_docstrings_and_no_marks_of_the_site() -> None:
+    page = "# a\n\n<!-- measured: b -->\n\nText.\n\n::: turbocql.a\n    options:\n      c: [d]\n\n"
+    page += "End [`C`][turbocql.C].\n"
+    assert machines.modules([page]) == {"turbocql.a"}
+    text = machines.plain(page, {"turbocql.a": "Docstring, see [d][turbocql.d]."})
+    assert text == "# a\n\nText.\n\nDocstring, see d.\n\nEnd `C`.\n"
+    html = machines.alternate("<head></head><body></head>", "../a.md")
+    link = '<link rel="alternate" type="text/markdown" href="../a.md">'
+    assert html == f"<head>{link}</head><body></head>"

@@ -1,0 +1,120 @@
+"""Makes the pages for programs that read the site: llms.txt, and each page as Markdown.
+
+The Markdown of a page has the page's path in the sources, so that links between pages work:
+`statements.md` at the site's root is the page `statements/`. llms.txt lists all pages. This module
+uses only the standard library; hooks.py passes what MkDocs and griffe have read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+__all__ = ["alternate", "api", "llms", "modules", "plain"]
+
+_MODULE = re.compile(r"^::: (\S+)\n(?: {4}.*\n)*", re.MULTILINE)
+_REFERENCE = re.compile(r"\[(`?[^\]\[]+`?)\]\[(?:turbocql[\w.]*)?\]")
+_COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
+
+
+def modules(pages: Iterable[str]) -> set[str]:
+    """Returns the names of the modules whose docstrings pages show."""
+    return {name for page in pages for name in _MODULE.findall(page)}
+
+
+def plain(markdown: str, texts: Mapping[str, str]) -> str:
+    """Returns a page without comments and references to names, with the text of its modules.
+
+    `texts` has what stands for `::: module`, by the module's name.
+    """
+    text = _MODULE.sub(lambda found: texts[found[1]] + "\n", _COMMENT.sub("", markdown))
+    return _REFERENCE.sub(r"\1", text).strip() + "\n"
+
+
+def llms(name: str, pages: Mapping[str, str], nav: list[Any]) -> str:
+    """Returns the text of llms.txt: a heading for each group of `nav`, a line for each page.
+
+    `pages` has the Markdown of each page, by its path. `nav` is that of mkdocs.yml.
+    """
+    home = pages["index.md"]
+    lines = [f"# {name}", "", f"> {_about(home)}", "", "Each page of this site is Markdown too."]
+    for group in nav:
+        ((title, entries),) = group.items()
+        lines += ["", f"## {title}", ""]
+        for label, path in _entries(entries):
+            shown = label or _heading(pages[path])
+            about = _about(pages[path])
+            lines.append(f"- [{shown}]({path}){f': {about}' if about else ''}")
+    return "\n".join(lines) + "\n"
+
+
+def alternate(html: str, address: str) -> str:
+    """Returns an HTML page whose head links to its Markdown."""
+    link = f'<link rel="alternate" type="text/markdown" href="{address}">'
+    return html.replace("</head>", f"{link}</head>", 1)
+
+
+def api(module: Any) -> str:
+    """Returns the docstrings and signatures of a module's public names. `module` is griffe's."""
+    parts = [_docstring(module)]
+    names = module.exports or [name for name in module.members if not name.startswith("_")]
+    for name in map(str, names):
+        member = module.members.get(name)
+        # The package only repeats the names of its modules.
+        if member is None or (member.is_alias and module.is_package) or member.is_module:
+            continue
+        parts += [f"## {name}", _member(member)]
+        if member.is_class:
+            for inner in _public(member):
+                parts += [f"### {name}.{inner.name}", _member(inner)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _public(of: Any) -> Iterator[Any]:
+    for name, member in of.all_members.items():
+        if not name.startswith("_"):
+            yield member
+
+
+def _member(member: Any) -> str:
+    thing = member.final_target if member.is_alias else member
+    if thing.is_function or thing.is_class:
+        signature = thing.signature()
+        text = f"```\n{signature}\n```" if signature else ""
+    else:
+        text = f"`{thing.name}: {thing.annotation}`" if thing.annotation is not None else ""
+    return "\n\n".join(filter(None, [text, _docstring(thing)]))
+
+
+def _docstring(thing: Any) -> str:
+    return thing.docstring.value.strip() if thing.docstring is not None else ""
+
+
+def _entries(entries: list[Any]) -> Iterator[tuple[str, str]]:
+    """Yields the title and the path of each page of a group; a title may be empty."""
+    for entry in entries:
+        if isinstance(entry, str):
+            yield "", entry
+            continue
+        ((title, inner),) = entry.items()
+        if isinstance(inner, str):
+            yield title, inner
+        else:
+            yield from _entries(inner)
+
+
+def _heading(page: str) -> str:
+    found = re.search(r"^# (.+)$", page, re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+def _about(page: str) -> str:
+    """Returns the first sentence of the page's first paragraph, without its links."""
+    body = re.sub(r"^```.*?^```$", "", page, flags=re.DOTALL | re.MULTILINE)
+    for paragraph in body.split("\n\n"):
+        if re.match(r"[A-Za-z`\[]", paragraph):
+            text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(paragraph.split()))
+            return re.split(r"(?<=\.) (?=[A-Z`])|:$", text)[0]
+    return ""
