@@ -24,20 +24,21 @@ INSTALL = {
     True: """\
 ```
 pip install turbocql
+pip install 'turbocql[numpy]'   # with NumPy
 ```
 
 turbocql needs Linux and CPython 3.10 or newer, and no other Python package. NumPy, pyarrow, pandas
-and polars are used where you pass or ask for their objects: `pip install 'turbocql[numpy]'`.
+and polars are used where you pass or ask for their objects.
 """,
     False: """\
 ```
 pip install .
+pip install '.[numpy]'   # with NumPy
 ```
 
 Run it in a checkout: there is no release yet. It needs Linux, CPython 3.10 or newer, Rust 1.89 or
 newer and a C compiler; compiling takes about ten minutes of CPU. turbocql needs no other Python
-package. NumPy, pyarrow, pandas and polars are used where you pass or ask for their objects:
-`pip install '.[numpy]'`.
+package. NumPy, pyarrow, pandas and polars are used where you pass or ask for their objects.
 """,
 }
 """The text between the comments `install` and `end of install`, after and before a release."""

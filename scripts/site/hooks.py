@@ -48,8 +48,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         if name not in measured:
             LOG.warning("%s: no figures of %s: python -m bench report", page.file.src_uri, name)
     _PAGES[page.file.src_uri] = parts.filled(markdown, measured)
-    if page.is_homepage:
-        # The cards need the space of both columns.
+    if page.file.src_uri == "index.md":
+        # The programs and the cards need the space of both columns.
         page.meta["hide"] = ["navigation", "toc"]
     root = get_relative_url(".", page.url)
     return parts.themed(_PAGES[page.file.src_uri], f"{root}/")
