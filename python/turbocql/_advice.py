@@ -47,8 +47,8 @@ FOR_INVALID = (
     ),
     (
         "conditional updates for serializable writes",
-        "SERIAL and LOCAL_SERIAL are for reads, and for statements with IF as serial_consistency;"
-        " writes take a level such as LOCAL_QUORUM",
+        "consistency= takes SERIAL and LOCAL_SERIAL for reads only, and serial_consistency= for"
+        " statements with IF; other writes take a level such as LOCAL_QUORUM",
     ),
     ("Top-K queries must have a limit", "add LIMIT n, with n below page_size"),
     (

@@ -88,9 +88,12 @@ def value_hint(message: str) -> str | None:
 
 
 def _hint_for_value(text: str, statement: str) -> str | None:
-    if re.search(r"the statement has \d+ bind markers?, got \d+ values?$", text):
+    counts = re.search(r"the statement has (\d+) bind markers?, got (\d+) values?$", text)
+    if counts is not None:
         if re.search(r"token\(.*\) > \? AND token\(.*\) <= \?", statement):
-            return "two markers and their values are those of the scan: where= has the others"
+            # Two markers and their values are those of the scan.
+            markers, values = (int(count) - 2 for count in counts.groups())
+            return f"where= has {markers} of the markers, and values= {values} of the values"
         return "pass one value for each, in their order, or {name: value}"
     for pattern, advice in FOR_VALUES:
         if re.search(pattern, text):

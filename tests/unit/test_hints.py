@@ -285,7 +285,7 @@ def hint(code: int, message: str, statement: str) -> str:
             INVALID,
             "use conditional updates for serializable writes",
             "x",
-            "SERIAL and LOCAL_SERIAL",
+            "consistency= takes SERIAL",
         ),
         (
             INVALID,
@@ -449,7 +449,7 @@ IN_MARKER = "SELECT v FROM t WHERE k in ?"
         (
             "the statement has 2 bind markers, got 3 values",
             "SELECT k FROM t WHERE token(k) > ? AND token(k) <= ? AND v = … ALLOW FILTERING",
-            "; two markers and their values are those of the scan: where= has the others",
+            "; where= has 0 of the markers, and values= 1 of the values",
         ),
         ('the data has no column "v"', "INSERT ?", "; rename a column of the data, or leave the"),
         ('column "k": expected smallint (int), got float nan', "INSERT ?", "; pass None for a mi"),

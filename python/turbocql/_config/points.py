@@ -59,4 +59,7 @@ def _ipv6(label: str, address: str) -> str:
     with suppress(ValueError):
         return str(IPv6Address(address))
     # Not raised in an `except` block, where the error's `__context__` would show the text.
-    raise ConfigError(f"{label}: expected an IPv6 address, or host:port with one colon")
+    colons = f"a text with {address.count(':')} of them, which is not shown"
+    raise ConfigError(
+        f"{label}: expected an IPv6 address, or host:port with one colon, got {colons}"
+    )
