@@ -150,9 +150,17 @@ if not _core.ENGINE_EDITS:
 
 
 def accelerate(*, without: _Iterable[str] = ()) -> None:
-    """Makes cassandra-driver and scylla-driver use turbocql's codec: see `turbocql.accel`.
+    """Makes cassandra-driver and scylla-driver use turbocql's codec, in the whole process.
 
-    `without` names parts of the accelerator to leave out.
+    Call it before or after the driver is imported. `turbocql.accel.status()` says what is native
+    and what is left to the driver, and `turbocql.accel.uninstall()` puts the driver's functions
+    back.
+
+    `without` names parts of the accelerator to leave out, none by default: `types`, `marshal`,
+    `bind`, `routing_key`, `bodies`, `rows`, `named_rows`, `segments`, `timers`,
+    `simple_statements`, `cqlengine`, `serializers`.
+
+    Raises: ValueError, for an unknown part; TypeError, if `without` is a str or not iterable.
     """
     # Imported only on request: most programs do not use it.
     _importlib.import_module(".accel", __name__).accelerate(without=without)

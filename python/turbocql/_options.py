@@ -1,12 +1,19 @@
-"""The types of a call's options. The native core reads the options: `src/options.rs`."""
+"""The types of a call's options, and their meanings for `help()`.
+
+The native core reads the options of a request: `src/options.rs`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from .bulk import Progress
     from .config import RowsAs
@@ -138,3 +145,138 @@ class UnloadOptions(TypedDict, total=False):
     page_size: int | None
     profile: str | None
     progress: Callable[[Progress], object] | bool | None
+
+
+_REQUEST = {
+    "consistency": 'how many replicas must answer, as "ONE"; the session\'s by default',
+    "timeout_s": "seconds until it times out, `math.inf` for never; the session's by default",
+    "profile": "the name of an execution profile of the session",
+}
+_STATEMENT = {
+    "serial_consistency": '"SERIAL" or "LOCAL_SERIAL", for conditions; the session\'s by default',
+    **_REQUEST,
+    "page_size": "rows per page of the result; the session's by default",
+    "timestamp": "the write time, in microseconds since 1970",
+    "idempotent": "whether the statement may be sent twice",
+    "tracing": "whether the server records how it executes the request",
+}
+_ROWS = {
+    "rows": 'the form of rows: "named", "tuple" or "dict"; the session\'s by default',
+    "row": "a callable that makes an object of each row: a dataclass, for example",
+}
+_FILES = {
+    "rename": "the names of columns of the table, by the names in the data",
+    "columns": "the columns of the table that are used; all of the data by default",
+    "nulls": 'whether a null leaves its column as it is ("unset") or deletes its value ("null")',
+    "truncate_time": "whether a part of a time below the column's precision is dropped",
+    "format": '"parquet", "csv", "jsonl" or "arrow"; by default from the suffix of the file',
+    "csv": "a dict of the options of CSV files",
+    "limit": "the number of rows of files that are read",
+}
+_READING = {
+    "columns": "the columns that are read; all by default",
+    "where": "a condition in CQL, by which the server filters",
+    "values": "the values of the bind markers of `where`",
+    "split": "a part of the table, from `splits`",
+    "concurrency": "token ranges at a time; by default two for each node, from 4 to 32",
+    "retry_for_s": "seconds to ask again for a page that cannot be read",
+    "page_size": "rows per page, at most",
+}
+
+MEANINGS: Mapping[str, Mapping[str, str]] = {
+    "execute": {
+        **_STATEMENT,
+        "paging_state": "continues a result: `Rows.paging_state` of an earlier page",
+        **_ROWS,
+    },
+    "load": {
+        **_REQUEST,
+        **_FILES,
+        "ttl": "seconds until the values expire, or the name of a column of the data",
+        "timestamp": "the write time in microseconds since 1970, or the name of a column",
+        "concurrency": "requests in flight, at most",
+        "adaptive": "whether the number of requests in flight follows the cluster",
+        "rate_limit": 'rows per second, or bytes per second as in "20 MB"',
+        "retry_for_s": "seconds to send a row again after an error that may pass",
+        "batches": 'whether rows of one partition share a batch; "auto" measures both ways',
+        "batch_bytes": "bytes of the values of a batch, at most",
+        "max_failures": "rows that may fail before the load ends",
+        "max_errors": "in place of `max_failures`: rows, or a share of the rows below 1",
+        "raise_failures": "whether a `BulkError` is raised if a row failed",
+        "dry_run": "whether all rows are read and converted, and none is sent",
+        "rejects": "the file that rows that failed are written to",
+        "checkpoint": "the file that records which rows of files are written",
+        "resume": 'the checkpoint to go on with; "auto": that of `checkpoint`, if it exists',
+        "progress": "a callable that gets a `Progress` now and then; `True` shows a bar",
+        "idempotent": "whether an INSERT may be sent twice",
+    },
+    "scan": {**_REQUEST, **_READING, **_ROWS},
+    "unload": {
+        **_REQUEST,
+        **_READING,
+        "format": _FILES["format"],
+        "compression": "the compression of the files, if the format supports it",
+        "files": "the number of files",
+        "limit": "the number of rows, at most",
+        "overwrite": "whether existing files are replaced",
+        "progress": "a callable that gets a `Progress` now and then; `True` shows a bar",
+    },
+    "verify": {
+        **_REQUEST,
+        **_FILES,
+        "sample": "the share of the rows that are looked up; all by default",
+        "seed": "determines which rows are in the sample",
+        "progress": "a callable that gets the number of rows read so far",
+        "concurrency": "requests in flight, at most",
+        "retry_for_s": "seconds to send a request again after an error that may pass",
+    },
+}
+"""What each option means, in a line, by the method that takes it."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def spelled_out(
+    options: Iterable[str], meanings: Mapping[str, str], defaults: Mapping[str, object]
+) -> Callable[[F], F]:
+    """Returns a decorator that names the options of a function with `**options` for `help()`.
+
+    The options with their defaults take the place of `**options` in the signature, and the
+    docstring lists their meanings. The function itself stays as it is. An option without a default
+    is `None` by default.
+    """
+
+    def spell_out(function: F) -> F:
+        signature = inspect.signature(function)
+        *parameters, _ = signature.parameters.values()
+        named = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name))
+            for name in options
+        ]
+        function.__signature__ = signature.replace(parameters=parameters + named)  # type: ignore[attr-defined]
+        with_meanings(function, {name: meanings[name] for name in options}, defaults)
+        return function
+
+    return spell_out
+
+
+def with_meanings(
+    documented: Any, meanings: Mapping[str, str], defaults: Mapping[str, object]
+) -> None:
+    """Appends a list of options to the docstring of a function or a class.
+
+    Does nothing if there is no docstring, as under `python -OO`.
+    """
+    if documented.__doc__ is not None:
+        lines = [
+            f"- `{name}={_shown(defaults.get(name))}`: {meaning}"
+            for name, meaning in meanings.items()
+        ]
+        text = inspect.cleandoc(documented.__doc__)
+        documented.__doc__ = "\n".join([text, "", "Options, with their defaults:", "", *lines])
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, Enum):
+        return repr(default.value)
+    return f"{type(default).__name__}()" if is_dataclass(default) else repr(default)

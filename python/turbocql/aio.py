@@ -13,8 +13,9 @@ from uuid import UUID
 
 from . import _core
 from ._checks import check_keyspace
+from ._config.meanings import SETTINGS
 from ._diagnosis.collect import TIMEOUT_S, Diagnosis, steps
-from ._options import CallOptions, ExecuteOptions, StatementOptions
+from ._options import MEANINGS, CallOptions, ExecuteOptions, StatementOptions, spelled_out
 from ._schema.read import Answer, Deadline, Row, SchemaReading
 from ._session.async_tables import AsyncTables
 from ._session.base import R, configure
@@ -26,7 +27,7 @@ from ._session.wrong_with import ASYNCHRONOUS, refuse_with  # async only
 from ._transfer.load import rows_or_columns
 from ._transfer.stops import with_stop_reason
 from .bulk import BulkReport
-from .config import Config, RowsAs
+from .config import _DEFAULTS, Config, RowsAs, Settings
 from .errors import ConnectError, DecodeError, Error, InvalidQuery, RequestError, _no_session
 from .policies import Consistency, ConsistencyName
 from .rows import AsyncRows, AwaitableRows
@@ -36,7 +37,7 @@ from .statements import Batch, Prepared, Query, Statement, Values
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from .config import Settings, _SettingsBesideRows
+    from .config import _SettingsBesideRows
 
 __all__ = ["AsyncSession", "connect"]
 __all__ += ["diagnose", "diagnosis"]  # async only
@@ -107,6 +108,7 @@ class AsyncSession(AsyncTables[R]):
         **options: Unpack[CallOptions],
     ) -> AwaitableRows[Any]: ...
 
+    @spelled_out(ExecuteOptions.__annotations__, MEANINGS["execute"], {})
     def execute(
         self,
         statement: Statement | Batch,
@@ -416,6 +418,7 @@ def connect(
     config: Config | None = None,
     **settings: Unpack[Settings],
 ) -> _Connecting[Any]: ...
+@spelled_out(Settings.__annotations__, SETTINGS, _DEFAULTS)
 def connect(
     contact_points: str | Sequence[str] | None = None,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -21,7 +21,9 @@ from ._checks import (
     class_name,
     shown,
 )
+from ._config.meanings import SETTINGS
 from ._config.points import with_ports
+from ._options import with_meanings
 from .errors import ConfigError
 from .policies import (
     _SERIAL,
@@ -483,6 +485,14 @@ class Config:
             "naive_timestamps": self.timestamps == "naive",
             "numpy_vectors": self.vectors == "numpy",
         }
+
+
+_DEFAULTS: Mapping[str, object] = {
+    each.name: each.default if each.default_factory is MISSING else each.default_factory()
+    for each in fields(Config)
+}
+"""The defaults of the settings, for `help()`."""
+with_meanings(Config, SETTINGS, _DEFAULTS)
 
 
 class _SettingsBesideRows(TypedDict, total=False):

@@ -32,7 +32,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast, final
 from . import errors
 from . import session as _session
 from ._checks import advise, class_name, shown
-from .config import Config
+from ._config.meanings import SETTINGS
+from ._options import spelled_out
+from .config import _DEFAULTS, Config, Settings
 from .rows import Rows
 from .statements import Prepared, Query, Values, _are_values, _has_fields
 
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer, Self, Unpack
 
-    from .config import Settings
 
 __all__ = [
     "BINARY",
@@ -752,6 +753,7 @@ def _checked(prepared: Prepared, rows: Iterable[Values]) -> Iterator[Values]:
         yield row
 
 
+@spelled_out(Settings.__annotations__, SETTINGS, _DEFAULTS)
 def connect(
     contact_points: str | Sequence[str] | None = None,
     *,

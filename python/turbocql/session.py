@@ -14,7 +14,8 @@ from uuid import UUID
 
 from . import _core
 from ._checks import check_keyspace
-from ._options import CallOptions, ExecuteOptions, StatementOptions
+from ._config.meanings import SETTINGS
+from ._options import MEANINGS, CallOptions, ExecuteOptions, StatementOptions, spelled_out
 from ._schema.read import Answer, Deadline, Row, SchemaReading
 from ._session.base import R, configure
 from ._session.tables import Tables
@@ -22,7 +23,7 @@ from ._session.wrong_with import refuse_async_with
 from ._transfer.load import rows_or_columns
 from ._transfer.stops import with_stop_reason
 from .bulk import BulkReport
-from .config import Config, RowsAs
+from .config import _DEFAULTS, Config, RowsAs, Settings
 from .errors import ConnectError, DecodeError, InvalidQuery, RequestError, _no_session
 from .policies import Consistency, ConsistencyName
 from .rows import Rows
@@ -32,7 +33,7 @@ from .statements import Batch, Prepared, Query, Statement, Values
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from .config import Settings, _SettingsBesideRows
+    from .config import _SettingsBesideRows
 
 __all__ = ["Session", "connect"]
 
@@ -101,6 +102,7 @@ class Session(Tables[R]):
         **options: Unpack[CallOptions],
     ) -> Rows[Any]: ...
 
+    @spelled_out(ExecuteOptions.__annotations__, MEANINGS["execute"], {})
     def execute(
         self,
         statement: Statement | Batch,
@@ -343,6 +345,7 @@ def connect(
     config: Config | None = None,
     **settings: Unpack[Settings],
 ) -> Session[Any]: ...
+@spelled_out(Settings.__annotations__, SETTINGS, _DEFAULTS)
 def connect(
     contact_points: str | Sequence[str] | None = None,
     *,

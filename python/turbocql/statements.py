@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, c
 
 from ._checks import advise, did_you_mean
 from ._core import Bound, Prepared, Query, check_batch_options
+from ._options import MEANINGS, BatchOptions, spelled_out
 from .errors import ConfigError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    from ._options import BatchOptions
 
 __all__ = ["Batch", "BatchKind", "Bound", "Prepared", "Query", "Statement", "Values"]
 
@@ -63,6 +62,7 @@ class Batch:
 
     __slots__ = ("_entries", "_kind", "_options")
 
+    @spelled_out(BatchOptions.__annotations__, MEANINGS["execute"], {})
     def __init__(
         self,
         kind: BatchKind | Literal["LOGGED", "UNLOGGED", "COUNTER"] = "logged",

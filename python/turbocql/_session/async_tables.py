@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from .._checks import check_int
 from .._cql.names import parse_table_name
 from .._options import (
+    MEANINGS,
     ExecuteOptions,
     LoadOptions,
     ScanCallOptions,
     ScanOptions,
     UnloadOptions,
     VerifyOptions,
+    spelled_out,
 )
 from .._transfer.load import QUERY, UDTS, Load
+from .._transfer.load_options import DEFAULTS as LOAD_DEFAULTS
+from .._transfer.scan import DEFAULTS as SCAN_DEFAULTS
 from .._transfer.scan import (
     KEYSPACES,
     PARTITIONER,
@@ -29,7 +33,9 @@ from .._transfer.scan import (
     query_options,
 )
 from .._transfer.target import INDEXES, NOW
+from .._transfer.unload import DEFAULTS as UNLOAD_DEFAULTS
 from .._transfer.unload import Unload
+from .._transfer.verify import DEFAULTS as VERIFY_DEFAULTS
 from .._transfer.verify import Verification
 from ..bulk import BulkReport, UnloadReport, VerifyReport
 from ..errors import InvalidQuery, RequestError
@@ -58,6 +64,7 @@ class AsyncTables(SessionBase[R]):
 
     _reads_on_thread = True  # async only
 
+    @spelled_out(LoadOptions.__annotations__, MEANINGS["load"], LOAD_DEFAULTS)
     async def load(self, table: str, data: Any, /, **options: Unpack[LoadOptions]) -> BulkReport:
         """Writes columns to the rows of a table: Arrow data, a DataFrame, arrays, or files.
 
@@ -251,6 +258,7 @@ class AsyncTables(SessionBase[R]):
         **options: Unpack[ScanCallOptions],
     ) -> AwaitableRows[Any]: ...
 
+    @spelled_out(ScanOptions.__annotations__, MEANINGS["scan"], SCAN_DEFAULTS)
     def scan(
         self, table: str | None = None, /, **options: Unpack[ScanOptions]
     ) -> AwaitableRows[Any]:
@@ -289,6 +297,9 @@ class AsyncTables(SessionBase[R]):
         rows: AsyncRows[Any] = await self._start_scan(scan)
         return rows
 
+    @spelled_out(
+        UnloadOptions.__annotations__, MEANINGS["unload"], {**SCAN_DEFAULTS, **UNLOAD_DEFAULTS}
+    )
     async def unload(
         self, table: str, path: str | os.PathLike[str], /, **options: Unpack[UnloadOptions]
     ) -> UnloadReport:
@@ -320,6 +331,7 @@ class AsyncTables(SessionBase[R]):
             await in_thread(unload.abandon)
             raise
 
+    @spelled_out(VerifyOptions.__annotations__, MEANINGS["verify"], VERIFY_DEFAULTS)
     async def verify(
         self, table: str, data: Any, /, **options: Unpack[VerifyOptions]
     ) -> VerifyReport:

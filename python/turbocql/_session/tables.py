@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from .._checks import check_int
 from .._cql.names import parse_table_name
 from .._options import (
+    MEANINGS,
     ExecuteOptions,
     LoadOptions,
     ScanCallOptions,
     ScanOptions,
     UnloadOptions,
     VerifyOptions,
+    spelled_out,
 )
 from .._transfer.load import QUERY, UDTS, Load
+from .._transfer.load_options import DEFAULTS as LOAD_DEFAULTS
+from .._transfer.scan import DEFAULTS as SCAN_DEFAULTS
 from .._transfer.scan import (
     KEYSPACES,
     PARTITIONER,
@@ -30,7 +34,9 @@ from .._transfer.scan import (
     query_options,
 )
 from .._transfer.target import INDEXES, NOW
+from .._transfer.unload import DEFAULTS as UNLOAD_DEFAULTS
 from .._transfer.unload import Unload
+from .._transfer.verify import DEFAULTS as VERIFY_DEFAULTS
 from .._transfer.verify import Verification
 from ..bulk import BulkReport, UnloadReport, VerifyReport
 from ..errors import InvalidQuery, RequestError
@@ -55,6 +61,7 @@ class Tables(SessionBase[R]):
 
     __slots__ = ()
 
+    @spelled_out(LoadOptions.__annotations__, MEANINGS["load"], LOAD_DEFAULTS)
     def load(self, table: str, data: Any, /, **options: Unpack[LoadOptions]) -> BulkReport:
         """Writes columns to the rows of a table: Arrow data, a DataFrame, arrays, or files.
 
@@ -245,6 +252,7 @@ class Tables(SessionBase[R]):
         **options: Unpack[ScanCallOptions],
     ) -> Rows[Any]: ...
 
+    @spelled_out(ScanOptions.__annotations__, MEANINGS["scan"], SCAN_DEFAULTS)
     def scan(self, table: str | None = None, /, **options: Unpack[ScanOptions]) -> Rows[Any]:
         """Reads a whole table, or a part of it, by token ranges, several at a time.
 
@@ -280,6 +288,9 @@ class Tables(SessionBase[R]):
         rows: Rows[Any] = self._start_scan(scan).wait()
         return rows
 
+    @spelled_out(
+        UnloadOptions.__annotations__, MEANINGS["unload"], {**SCAN_DEFAULTS, **UNLOAD_DEFAULTS}
+    )
     def unload(
         self, table: str, path: str | os.PathLike[str], /, **options: Unpack[UnloadOptions]
     ) -> UnloadReport:
@@ -311,6 +322,7 @@ class Tables(SessionBase[R]):
             unload.abandon()
             raise
 
+    @spelled_out(VerifyOptions.__annotations__, MEANINGS["verify"], VERIFY_DEFAULTS)
     def verify(self, table: str, data: Any, /, **options: Unpack[VerifyOptions]) -> VerifyReport:
         """Compares a table with data: each row of the data with the row of its key.
 

@@ -16,6 +16,7 @@ from ..errors import ConfigError
 from ..tables import Split
 
 __all__ = [
+    "DEFAULTS",
     "ESTIMATES",
     "KEYSPACES",
     "PARTITIONER",
@@ -46,10 +47,11 @@ ESTIMATES = (
 )
 _MAX_RANGES = 4096
 _MAX_TABLES_SHOWN = 20
-_DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, Any] = {
     **{"columns": None, "where": None, "values": (), "split": None, "concurrency": None},
     "retry_for_s": 60.0,
 }
+"""The options of a scan that are not passed, if they are not `None`."""
 
 Owners = Callable[[int], tuple[str, ...]]
 """The addresses of the replicas of a token."""
@@ -116,7 +118,7 @@ class Scan:
     """A scan. `__init__` checks its options, `match` writes its statement."""
 
     def __init__(self, table: str | None, keyspace: str | None, options: ScanOptions) -> None:
-        settings = {**_DEFAULTS, **options}
+        settings = {**DEFAULTS, **options}
         unknown_names = settings.keys() - ScanOptions.__annotations__.keys()
         if unknown_names:
             name = sorted(unknown_names)[0]

@@ -15,12 +15,13 @@ from ..columns import Batch
 from .monitor import progress_callback
 from .scan import Scan, TableColumns
 
-__all__ = ["Unload"]
+__all__ = ["DEFAULTS", "Unload"]
 
-_DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, Any] = {
     **{"format": None, "compression": None, "files": 1, "overwrite": False, "progress": None},
     "limit": None,
 }
+"""The options of an unload that are not passed; the others are those of a scan."""
 _REPORT_INTERVAL_S = 0.5
 
 
@@ -39,8 +40,8 @@ class Unload:
             name = sorted(unknown_names)[0]
             problem = f"unload has no option {name!r}"
             raise TypeError(with_nearest(problem, name, UnloadOptions.__annotations__))
-        settings: dict[str, Any] = {**_DEFAULTS, **options}
-        own_options = {name: settings.pop(name) for name in _DEFAULTS}
+        settings: dict[str, Any] = {**DEFAULTS, **options}
+        own_options = {name: settings.pop(name) for name in DEFAULTS}
         scan_options: Any = settings
         self.scan = Scan(table, keyspace, scan_options)
         check_choice("format", own_options["format"], (None, "parquet", "csv", "jsonl", "arrow"))

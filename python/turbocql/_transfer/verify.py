@@ -18,9 +18,13 @@ from .._options import VerifyOptions
 from ..bulk import BulkFailure, Difference, VerifyReport
 from ..errors import ConfigError
 from .load import Load
+from .load_options import DEFAULTS as LOAD_DEFAULTS
 from .stops import MAX_FAILURES
 
-__all__ = ["Verification"]
+__all__ = ["DEFAULTS", "Verification"]
+
+DEFAULTS: dict[str, Any] = {**LOAD_DEFAULTS, "sample": None, "seed": 0}
+"""The options of a comparison that are not passed."""
 
 _MAX_LISTED_DIFFERENCES = 1000
 """A report lists at most 1,000 differences, 1,000 duplicates and 1,000 failures. Further ones are
@@ -45,7 +49,8 @@ class Verification:
     ) -> None:
         """`shows_values` says whether errors may quote values."""
         settings: dict[str, Any] = dict(options)
-        sample, seed = settings.pop("sample", None), settings.pop("seed", 0)
+        sample = settings.pop("sample", DEFAULTS["sample"])
+        seed = settings.pop("seed", DEFAULTS["seed"])
         self._progress: Callable[[int], object] | None = settings.pop("progress", None)
         if self._progress is not None and not callable(self._progress):
             raise TypeError(f"progress must be a callable, got {shown(self._progress)}")
@@ -60,8 +65,8 @@ class Verification:
             raise ConfigError(f"sample must be a share above 0 and up to 1, got {shown(sample)}")
         # Rows that cannot be encoded are counted, and never end the comparison.
         settings["max_failures"] = MAX_FAILURES
-        load_options: Any = settings
-        self.load = Load(table, keyspace, load_options, shows_values=shows_values)
+        checked: Any = settings
+        self.load = Load(table, keyspace, checked, shows_values=shows_values)
         self._share, self._random = sample, random.Random(seed)
         self._duplicates = _Duplicates()
         self.rows = self.checked = self._missing = self._different = 0
