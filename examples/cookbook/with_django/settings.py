@@ -1,0 +1,15 @@
+"""The settings of a Django project: the ORM has its database, and turbocql its cluster."""
+
+import os
+
+import turbocql
+
+SECRET_KEY = os.environ["DJANGO_SECRET_KEY"]
+ROOT_URLCONF = "urls"
+INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes"]
+ALLOWED_HOSTS = ["*"]
+USE_TZ = True
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": os.environ["ORM_FILE"]}}
+
+# Checked when Django starts, from TURBOCQL_CONTACT_POINTS and so on. Nothing connects here.
+CASSANDRA = turbocql.Config.from_env(application_name="shop")

@@ -1,0 +1,17 @@
+"""Gunicorn imports the application once, forks the workers, and each opens its own session."""
+
+from typing import Any
+
+import shop
+
+wsgi_app = "shop:application"
+workers = 2
+preload_app = True
+
+
+def post_fork(server: Any, worker: Any) -> None:
+    shop.open_session()
+
+
+def worker_exit(server: Any, worker: Any) -> None:
+    shop.close_session()

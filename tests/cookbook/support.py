@@ -1,0 +1,89 @@
+"""What the tests of the recipes share: paths, and processes that serve."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+__all__ = [
+    "EXAMPLES",
+    "ROOT",
+    "Program",
+    "RunningServer",
+    "Server",
+    "answers",
+    "is_shown_on",
+    "until",
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples" / "cookbook"
+
+
+class RunningServer:
+    """A process that serves, and what it logs."""
+
+    def __init__(self, line: list[str], folder: Path, env: dict[str, str], log: Path) -> None:
+        self._log = log
+        with log.open("w") as output:
+            self.process = subprocess.Popen(
+                line, cwd=folder, env=env, stdout=output, stderr=subprocess.STDOUT
+            )
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def wait_for(self, is_true: Callable[[], object], timeout_s: float = 120) -> None:
+        """Waits until a condition holds, as long as the process lives."""
+        end = time.monotonic() + timeout_s
+        while not is_true():
+            assert self.process.poll() is None, self.log()
+            assert time.monotonic() < end, self.log()
+            time.sleep(0.02)
+
+    def terminate(self, timeout_s: float = 60) -> int:
+        """Sends SIGTERM, and returns the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout_s)
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+def answers(url: str) -> bool:
+    """Whether an HTTP server answers."""
+    try:
+        httpx.get(url, timeout=5, trust_env=False)
+    except httpx.TransportError:
+        return False
+    return True
+
+
+Program = Callable[..., str]
+"""Runs a program with these arguments, and returns its output."""
+Server = Callable[..., RunningServer]
+"""Starts `python -m` with these arguments in a folder of the examples."""
+
+
+def until(is_true: Callable[[], object], timeout_s: float = 120) -> bool:
+    """Waits until a condition holds, and returns whether it does."""
+    end = time.monotonic() + timeout_s
+    while not is_true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def is_shown_on(page: str, printed: str) -> bool:
+    """Whether a page of the cookbook shows an output."""
+    text = (ROOT / "docs" / "cookbook" / page).read_text(encoding="utf-8")
+    printed = "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
+    return f"```text\n{printed}```\n" in text

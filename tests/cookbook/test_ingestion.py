@@ -1,0 +1,72 @@
+"""The recipe for ingestion that can be repeated."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import turbocql
+
+from .support import EXAMPLES, Program, until
+
+
+def test_ingestion_goes_on_after_a_kill(
+    environment: dict[str, str], program: Program, session: turbocql.Session, tmp_path: Path
+) -> None:
+    events = tmp_path / "events.jsonl"
+    with events.open("w") as file:
+        for number in range(6000):
+            event = {"source": "shop", "number": number, "kind": "sold", "amount": number * 3}
+            file.write(json.dumps(event) + "\n")
+    checkpoint = tmp_path / "events.checkpoint"
+    killed = subprocess.Popen(
+        [sys.executable, str(EXAMPLES / "ingest.py"), str(events), "--rows-per-second", "2000"],
+        env=environment,
+        cwd=tmp_path,
+    )
+    try:
+        assert until(lambda: acknowledged(checkpoint) > 0)
+        assert killed.poll() is None
+    finally:
+        killed.kill()
+        killed.wait()
+    before = written(session)
+    assert 0 < before < 6000
+    printed = program("ingest.py", events)
+    first, second = printed.splitlines()
+    assert second == "6000 rows compared, equal"
+    earlier, now = (int(word) for word in first.split() if word.isdigit())
+    assert earlier + now == 6000
+    assert earlier > 0
+    assert written(session) == 6000
+
+    # A row that was updated later keeps the update when the file is ingested again from the start.
+    key = session.execute("SELECT id FROM events LIMIT 1").scalar()
+    session.execute("UPDATE events SET kind = 'returned' WHERE id = ?", (key,))
+    checkpoint.unlink()
+    ran = subprocess.run(
+        [sys.executable, str(EXAMPLES / "ingest.py"), str(events)],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 1
+    assert ran.stdout == "0 rows before, 6000 now\n6000 rows compared, different\n"
+    kind = session.execute("SELECT kind FROM events WHERE id = ?", (key,)).scalar()
+    assert kind == "returned"
+    assert written(session) == 6000
+
+
+def acknowledged(checkpoint: Path) -> int:
+    """Returns how many rows a checkpoint says were acknowledged."""
+    if not checkpoint.exists():
+        return 0
+    ranges = json.loads(checkpoint.read_bytes())["acknowledged"]
+    return sum(end - start for start, end in ranges)
+
+
+def written(session: turbocql.Session) -> int:
+    return int(session.execute("SELECT count(*) FROM events").scalar() or 0)
