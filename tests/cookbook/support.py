@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -32,7 +33,12 @@ class RunningServer:
         self._log = log
         with log.open("w") as output:
             self.process = subprocess.Popen(
-                line, cwd=folder, env=env, stdout=output, stderr=subprocess.STDOUT
+                line,
+                cwd=folder,
+                env=env,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
 
     def log(self) -> str:
@@ -52,8 +58,9 @@ class RunningServer:
         return self.process.wait(timeout_s)
 
     def kill(self) -> None:
+        """Kills the process and its workers, if it lives."""
         if self.process.poll() is None:
-            self.process.kill()
+            os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
 
