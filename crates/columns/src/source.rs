@@ -205,11 +205,10 @@ impl Source {
 
     fn refused(&self, malformed: Malformed) -> Box<CodecError> {
         let cql_type = &self.cql_type;
-        let reason = match malformed {
-            Malformed::Length(bytes, got) => {
-                format!("expected {cql_type} of {bytes} bytes, got {got} bytes")
-            }
-            _ => format!("expected {cql_type}, got {malformed}"),
+        let reason = if let Malformed::Length(bytes, got) = malformed {
+            format!("expected {cql_type} of {bytes} bytes, got {got} bytes")
+        } else {
+            format!("expected {cql_type}, got {malformed}")
         };
         let error = CodecError::new(cql_type, reason);
         if matches!(malformed, Malformed::Range(_)) { error.beyond_range() } else { error }

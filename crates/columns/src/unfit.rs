@@ -150,8 +150,28 @@ fn printed(data_type: &DataType) -> String {
         DataType::Dictionary(keys, values) => {
             return format!("dictionary<values={}, indices={}>", printed(values), printed(keys));
         }
-        // The other names differ in letter case only.
-        _ => return data_type.to_string().to_lowercase(),
+        // These names differ in letter case only.
+        DataType::Null
+        | DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::Int64
+        | DataType::UInt8
+        | DataType::UInt16
+        | DataType::UInt32
+        | DataType::UInt64
+        | DataType::Interval(_)
+        | DataType::Binary
+        | DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => return data_type.to_string().to_lowercase(),
+        // The names of fields keep their letter case.
+        DataType::ListView(_)
+        | DataType::LargeListView(_)
+        | DataType::Union(..)
+        | DataType::Map(..)
+        | DataType::RunEndEncoded(..) => return data_type.to_string(),
     };
     name.to_owned()
 }
