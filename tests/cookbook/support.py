@@ -19,7 +19,6 @@ __all__ = [
     "Server",
     "answers",
     "is_shown_on",
-    "until",
 ]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,16 +76,6 @@ Program = Callable[..., str]
 """Runs a program with these arguments, and returns its output."""
 Server = Callable[..., RunningServer]
 """Starts `python -m` with these arguments in a folder of the examples."""
-
-
-def until(is_true: Callable[[], object], timeout_s: float = 120) -> bool:
-    """Waits until a condition holds, and returns whether it does."""
-    end = time.monotonic() + timeout_s
-    while not is_true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def is_shown_on(page: str, printed: str) -> bool:

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.nodes import eventually
+
 import turbocql
 
-from .support import EXAMPLES, Program, until
+from .support import EXAMPLES, Program
 
 
 def test_ingestion_goes_on_after_a_kill(
@@ -27,7 +29,7 @@ def test_ingestion_goes_on_after_a_kill(
         cwd=tmp_path,
     )
     try:
-        assert until(lambda: acknowledged(checkpoint) > 0)
+        assert eventually(lambda: acknowledged(checkpoint) > 0, timeout_s=120)
         assert killed.poll() is None
     finally:
         killed.kill()

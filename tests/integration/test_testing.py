@@ -9,11 +9,11 @@ import ssl
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.nodes import eventually
 
 from turbocql.testing import Cassandra, CassandraError, MissingPrerequisite, Node
 from turbocql.testing.addresses import Claim
@@ -35,15 +35,6 @@ def exists(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
-
-
-def eventually(holds: Callable[[], bool], timeout_s: float = 10.0) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def processes_of(folder: Path) -> list[int]:
