@@ -260,6 +260,22 @@ FOR_VALUES = (
         '^the data has no column "',
         "rename a column of the data, or leave the column out of the statement",
     ),
+    (
+        r"expected (?:tinyint|smallint|int|bigint), got Arrow's (?:float|double);",
+        'in pandas, astype("Int32") or astype("Int64") keeps missing values',
+    ),
+    (
+        r"expected date, got Arrow's (?:large_)?string(?:_view)?;",
+        "in pandas, pandas.to_datetime(column) reads texts",
+    ),
+    (
+        "expected decimal, got Arrow's (?:float|double);",
+        "or pass Decimal(str(value)) for each value",
+    ),
+    (
+        "float does not take Arrow's double;",
+        'of a NumPy array, array.astype("float32")',
+    ),
     (r"got pandas\..*\b(?:NaT|NA)Type|got float nan$", "pass None for a missing value"),
     ("expected timeuuid.* whose version is not 1", "turbocql.uuid_from_time(datetime) makes one"),
     (r"expected timestamp \(.*got float", "for seconds, pass int(seconds * 1000)"),

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turbocql.cli._app import root
+from turbocql.cli._app import root, run
 from turbocql.cli._complete import completions
 from turbocql.cli._console import is_command
 from turbocql.cli._create import create_table
@@ -300,12 +300,23 @@ def test_a_new_table_has_the_types_of_its_data(cql_type: str, expected: str) -> 
     [
         ("laod", "no command 'laod'; did you mean load?"),
         ("xyz", "no command 'xyz'; there are query, shell, load, "),
+        ("help", "help is an option: turbocql --help"),
     ],
 )
 def test_an_unknown_command(name: str, message: str) -> None:
     with pytest.raises(click.UsageError) as caught:
         root.main([name], "turbocql", standalone_mode=False, obj={"debug": False})
     assert caught.value.format_message().startswith(message)
+
+
+def test_the_help_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 2
+    assert capsys.readouterr().out.startswith("Usage: turbocql [OPTIONS]")
+
+
+def test_names_in_a_url_are_not_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["query", "SELECT 1", "--url", "cql://127.0.0.1?timeout=3"]) == 2
+    assert "is unknown; did you mean timeout_s?" in capsys.readouterr().err
 
 
 def test_an_unknown_parameter() -> None:

@@ -451,6 +451,26 @@ IN_MARKER = "SELECT v FROM t WHERE k in ?"
             "SELECT k FROM t WHERE token(k) > ? AND token(k) <= ? AND v = … ALLOW FILTERING",
             "; where= has 0 of the markers, and values= 1 of the values",
         ),
+        (
+            'column "v": expected int, got Arrow\'s double; cast it to int32 first',
+            "INSERT ?",
+            '; in pandas, astype("Int32") or',
+        ),
+        (
+            'column "v": expected date, got Arrow\'s large_string; cast it to date32[day] first',
+            "INSERT ?",
+            "; in pandas, pandas.to_datetime(column)",
+        ),
+        (
+            'column "v": expected decimal, got Arrow\'s double; cast it to decimal128 first',
+            "INSERT ?",
+            "; or pass Decimal(str(value))",
+        ),
+        (
+            'column "v": float does not take Arrow\'s double; cast it to float first',
+            "INSERT ?",
+            '; of a NumPy array, array.astype("float32")',
+        ),
         ('the data has no column "v"', "INSERT ?", "; rename a column of the data, or leave the"),
         ('column "k": expected smallint (int), got float nan', "INSERT ?", "; pass None for a mi"),
         (

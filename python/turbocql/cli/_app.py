@@ -52,6 +52,8 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
+        if name == "help":
+            raise click.UsageError("help is an option: turbocql --help, turbocql load --help")
         if name not in _COMMANDS and not name.startswith("-"):
             raise click.UsageError(
                 with_nearest(f"no command {name!r}", name, _COMMANDS, "there are")
@@ -66,7 +68,11 @@ class _Commands(click.Group):
             raise OutputClosed from error
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+)
 @click.version_option(__version__, "--version", prog_name="turbocql")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
@@ -78,6 +84,9 @@ def root(ctx: click.Context, debug: bool) -> None:
     some rows failed, 5 tables differ, 130 interrupted.
     """
     ctx.obj["debug"] = debug
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+        ctx.exit(2)
 
 
 def _unwind_on_signals() -> None:

@@ -43,12 +43,14 @@ _MESSAGE = re.compile(
 It also matches other texts in quotes, so that no name is replaced in them."""
 _PHRASES = {
     "csv={'header': False, 'names': [...]}": ("names", "--no-header and --names"),
+    "or as 'table' in a session with a keyspace": ("keyspace", "or as 'table' with --keyspace"),
     "pass keyspace= to connect, or call session.use_keyspace(name)": (
         "keyspace",
         "or pass --keyspace",
     ),
 }
 """Texts with several arguments, each with one of the arguments and with the options."""
+_URL_PARAMETER = re.compile("parameter [0-9]+ of the query is unknown")
 _STATEMENT = "; statement: "
 """What precedes the statement in a message. The statement is shown unchanged."""
 
@@ -107,6 +109,9 @@ def with_options(message: str, options: Options | None = None) -> str:
         option = by_argument[name]
         return option if value in ("", "True", "...") else f"{option} {value}"
 
+    if _URL_PARAMETER.search(message):
+        # The names are those of the URL.
+        return message
     text, mark, statement = message.partition(_STATEMENT)
     for phrase, (argument, with_dashes) in _PHRASES.items():
         if argument in by_argument:

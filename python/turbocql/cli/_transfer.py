@@ -296,11 +296,13 @@ def _create(
     keyspace = parse_table_name(table, session.keyspace)[0]
     types = types_of_data(selection, named, Types(session), keyspace)
     statement = create_table(table, session.keyspace, types, *keys)
-    print(f"{statement};")
     if options["dry_run"]:
+        print(f"{statement};")
         return False
     is_new = not table_exists(session, table)
-    if not is_new:
+    if is_new:
+        print(f"{statement};")
+    else:
         print(f"{table} exists already, and is loaded into as it is", file=sys.stderr)
     session.execute(statement)
     return is_new
