@@ -50,6 +50,11 @@ _MARKER = re.compile(r"\?|(?<=[\s=(,]):[A-Za-z_]")
 """A bind marker in a statement whose literals are masked. The colon of a map is after a key."""
 
 
+_MAX_MESSAGE = 600
+"""The number of characters of a message that are searched. A server quotes values of any length,
+and some patterns take time in proportion to the square of the length or more."""
+
+
 def hints(
     error_class: str,
     message: str,
@@ -62,6 +67,7 @@ def hints(
     `message` is the engine's message without its last part, which is the statement, with its
     literals masked. `coordinator` is the node that was asked. `sessions` know names of columns.
     """
+    message = message[:_MAX_MESSAGE]
     hint = _hint_for_statement(error_class, message, statement)
     if coordinator is None and (asked := re.search(r"; asked ([^\s;]+)", message)):
         # The engine names the node of a failed PREPARE in its message only.
@@ -84,6 +90,8 @@ def value_hint(message: str) -> str | None:
     `message` ends with the statement.
     """
     text, _, statement = message.partition("; statement: ")
+    if len(text) > _MAX_MESSAGE:
+        text = text[: _MAX_MESSAGE // 2] + text[-_MAX_MESSAGE // 2 :]
     return _list_hint(text, statement) or _hint_for_value(text, statement)
 
 

@@ -433,11 +433,11 @@ def from_engine(
             added.append(f"asked {coordinator}{times}")
         if may_have_applied:
             added.append("it may have applied")
-    # Imported here, because most programs raise no such error.
-    from ._hints import hints
+    with suppress(Exception):  # A fault of the advice must not replace the error.
+        from ._hints import hints  # Imported here, because most programs raise no such error.
 
-    text, _, statement = message.partition(_STATEMENT)
-    added += hints(cls.__name__, text, statement, coordinator, _sessions())
+        text, _, statement = message.partition(_STATEMENT)
+        added += hints(cls.__name__, text, statement, coordinator, _sessions())
     error = cls(_insert_before_statement(message, added))
     if isinstance(error, ServerError):
         error.code = -1 if code is None else code

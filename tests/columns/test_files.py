@@ -278,6 +278,7 @@ def test_several_files(tmp_path: Path) -> None:
 
 def test_names_of_files(tmp_path: Path) -> None:
     expect(ConfigError, lambda: open_source(tmp_path / "none*.csv", types={}), "none*.csv")
+    expect(ConfigError, lambda: open_source("", types={}), "a path must not be empty")
     expect(FileNotFoundError, lambda: open_source(tmp_path / "none.csv", types={}), "none.csv")
     url = "s3://bucket/none.csv"
     expect(ConfigError, lambda: open_source(url, types={}), "this machine only, got a URL: pass a")

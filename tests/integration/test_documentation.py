@@ -20,6 +20,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import pytest
+from tests.support.shared_node import PRELUDE, new_keyspaces_dropped
 
 import turbocql
 from turbocql.testing import Cassandra
@@ -82,9 +83,16 @@ MODULES = [
 ]
 
 
+def takes_any_node(program: str) -> bool:
+    """Whether a program does with `Cassandra()` only what another program's node can do, too."""
+    uses = set(re.findall(r"\bcluster\.(\w+)", program))
+    return "Cassandra()" in program and uses <= {"contact_points", "start", "stop"}
+
+
 @pytest.mark.cassandra
 @pytest.mark.parametrize("blocks", PROGRAMS)
-def test_page(blocks: list[str], tmp_path: Path) -> None:
+def test_page(blocks: list[str], cassandra: Cassandra, tmp_path: Path) -> None:
+    """The README's program starts its own node, others use the node of the run."""
     program = f"\nprint({MARK!r})\n".join(blocks)
     if "cluster.start()" in program and "cluster.stop()" not in program:
         # Readers leave it to the program's end. Here, the warnings about it would be errors.
@@ -97,14 +105,18 @@ def test_page(blocks: list[str], tmp_path: Path) -> None:
     if "import polars" in program or "import pyarrow" in program:
         python = str(ROOT / ".venv-columns" / "bin" / "python")
         env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-    ran = subprocess.run(
-        [python, "-W", "error", "-c", program],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=env,
-        timeout=120,
-    )
+    points = list(cassandra.contact_points)
+    if takes_any_node(program) and [blocks] != programs(PAGES[0])[:1]:
+        program = PRELUDE.format(root=str(ROOT), contact_points=points) + program
+    with new_keyspaces_dropped(points):
+        ran = subprocess.run(
+            [python, "-W", "error", "-c", program],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=env,
+            timeout=120,
+        )
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr == ""
     assert all(printed.strip() for printed in ran.stdout.split(MARK))

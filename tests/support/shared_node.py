@@ -1,17 +1,19 @@
 """Stands in for `turbocql.testing.Cassandra()` in programs of the documentation.
 
 To start a node takes longer than what most programs do with it. `PRELUDE`, before a program, makes
-`Cassandra()` a node that runs already. Its `stop()` drops the keyspaces that the program has made.
+`Cassandra()` a node that runs already.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 import turbocql
 import turbocql.testing
 
-__all__ = ["PRELUDE", "use"]
+__all__ = ["PRELUDE", "new_keyspaces_dropped", "use"]
 
 PRELUDE = """\
 import sys
@@ -29,19 +31,14 @@ def use(contact_points: list[str]) -> None:
     class RunningCassandra:
         def __init__(self) -> None:
             self.contact_points = contact_points
-            self._keyspaces: set[str] = set()
 
         def start(self) -> None:
-            with turbocql.connect(contact_points) as session:
-                self._keyspaces = set(session.schema().keyspaces)
+            """Does nothing: the node runs."""
 
         def stop(self) -> None:
-            with turbocql.connect(contact_points, timeout_s=60) as session:
-                for keyspace in set(session.schema().keyspaces) - self._keyspaces:
-                    session.execute(f"DROP KEYSPACE {turbocql.quote_identifier(keyspace)}")
+            """Does nothing: other programs use the node."""
 
         def __enter__(self) -> RunningCassandra:
-            self.start()
             return self
 
         def __exit__(
@@ -53,3 +50,15 @@ def use(contact_points: list[str]) -> None:
             self.stop()
 
     turbocql.testing.Cassandra = RunningCassandra  # type: ignore[misc,assignment]
+
+
+@contextmanager
+def new_keyspaces_dropped(contact_points: list[str]) -> Iterator[None]:
+    """Drops, at the end of the block, the keyspaces that were made in it."""
+    with turbocql.connect(contact_points, timeout_s=60) as session:
+        before = set(session.schema().keyspaces)
+        try:
+            yield
+        finally:
+            for keyspace in set(session.schema().keyspaces) - before:
+                session.execute(f"DROP KEYSPACE {turbocql.quote_identifier(keyspace)}")

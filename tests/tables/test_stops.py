@@ -75,7 +75,7 @@ def test_a_share_of_the_rows(session: turbocql.Session, table: Table, write: Wri
     assert report.stop_reason.startswith("max_errors=0.1 was exceeded, always with the same error")
 
 
-@pytest.mark.parametrize("max_errors", [2500, 0.999])
+@pytest.mark.parametrize("max_errors", [1000, 2500, 0.999])
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_a_first_block_that_fails_as_a_whole(
     session: turbocql.Session, table: Table, tmp_path: Path, max_errors: float, dry_run: bool

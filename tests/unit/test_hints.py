@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from turbocql import errors
+from turbocql import _hints, errors
 from turbocql._columns.pieces import columns_of
 from turbocql._transfer.load import rows_or_columns
 
@@ -578,3 +579,24 @@ def test_a_range_is_a_column() -> None:
     assert columns is not None
     assert (columns.names, columns.rows) == (["id"], 1000)
     assert sum(map(len, columns.pieces)) == 1000
+
+
+def test_advice_reads_the_beginning_of_a_message() -> None:
+    """A server quotes values of any length, for which some patterns would take minutes."""
+    reason = "Invalid x" + " constant for x of type " * 5000 + "counter " * 40_000
+    began = time.monotonic()
+    error = errors.from_engine(
+        "server", f"executing: {reason}; statement: x", 0x2200, None, 1, False, {}
+    )
+    assert isinstance(error, errors.InvalidQuery)
+    errors.from_codec("encode", f"{reason}; statement: x", "", "int")
+    assert time.monotonic() - began < 20
+
+
+def test_a_fault_of_the_advice_does_not_replace_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(_hints, "hints", fails)
+    error = errors.from_engine("server", "executing: x", 0x2200, None, 1, False, {})
+    assert type(error) is errors.InvalidQuery

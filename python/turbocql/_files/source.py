@@ -72,6 +72,8 @@ def _find_files(source: str | os.PathLike[str], format: str | None) -> list[Path
     text = os.fspath(source)
     if not isinstance(text, str):
         raise TypeError(f"a path must be a str or a Path, got {type(text).__name__}")
+    if not text:
+        raise ConfigError("a path must not be empty; '.' is the current directory")
     path = Path(text)
     if path.is_dir():
         return _in_directory(path, format)

@@ -115,7 +115,7 @@ class Files:
 
         A lower limit of failures stops the load as soon.
         """
-        is_limit_high = self._max_failures > FIRST_BLOCK_ROWS
+        is_limit_high = self._max_failures >= FIRST_BLOCK_ROWS
         return self._source is not None and is_limit_high and self._has_failure_limit
 
     @property

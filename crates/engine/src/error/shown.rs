@@ -34,8 +34,9 @@ pub fn shown(text: &str) -> String {
 
 /// Returns a message of the server about a statement, with the statement's literals replaced.
 pub(crate) fn without_literals(message: &str, text: &str) -> String {
-    let behind = secret(text).map_or("", |at| &text[at..]);
-    let mut literals: Vec<&str> = literals(text)
+    let hidden = [secret(text), ambiguous(text, &tokens(text).collect::<Vec<_>>())];
+    let behind = hidden.into_iter().flatten().min().map_or("", |at| &text[at..]);
+    let mut literals: Vec<&str> = tokens(text)
         .map(|literal| &text[literal])
         .chain(behind.split(|c: char| c.is_whitespace() || "=;,'\"".contains(c)))
         .map(|literal| literal.trim_matches(|c| c == '\'' || c == '$'))
@@ -102,10 +103,34 @@ fn secret(text: &str) -> Option<usize> {
     })
 }
 
-/// The ranges of the literals: texts in quotes or dollars, numbers, blobs and UUIDs. Comments count
+/// The ranges of the literals. If a quote in a text may be without its double, as in 'O'Brien', no
+/// one knows where later texts begin and end, so the last range extends to the end.
+fn literals(text: &str) -> Vec<Range<usize>> {
+    let mut literals: Vec<_> = tokens(text).collect();
+    if let Some(start) = ambiguous(text, &literals) {
+        literals.retain(|literal| literal.end <= start);
+        literals.push(start..text.len());
+    }
+    literals
+}
+
+/// The start of the first text in quotes that may not be what was meant: one with a word right
+/// behind its end or, if the last text has no end, the first text.
+fn ambiguous(text: &str, literals: &[Range<usize>]) -> Option<usize> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut texts = literals.iter().filter(|literal| text[literal.start..].starts_with('\''));
+    let is_open = |literal: &Range<usize>| text[literal.clone()].matches('\'').count() % 2 == 1;
+    let first = texts.clone().next()?;
+    if texts.clone().next_back().is_some_and(is_open) {
+        return Some(first.start);
+    }
+    texts.find(|literal| text[literal.end..].starts_with(is_word)).map(|literal| literal.start)
+}
+
+/// The ranges of texts in quotes or dollars, of numbers, blobs and UUIDs. Comments count
 /// as literals, because they may contain anything. A quoted name is not a literal. An unterminated
 /// literal or name extends to the end, and is hidden.
-fn literals(text: &str) -> impl Iterator<Item = Range<usize>> {
+fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
         while at < text.len() {
@@ -201,6 +226,9 @@ mod tests {
             ),
             ("UPDATE t SET a = $$a 'b' c$$ WHERE k = :k1", "UPDATE t SET a = … WHERE k = :k1"),
             ("SELECT é FROM t WHERE ü = 'ö'", "SELECT é FROM t WHERE ü = …"),
+            ("VALUES (1, 'O'Brien', 'secret', 'x')", "VALUES (…, …"),
+            ("WHERE v = 'O'Brien' AND token = 'secret'", "WHERE v = …"),
+            ("VALUES ('a', 'it' s here', 'secret')", "VALUES (…"),
             ("", ""),
         ] {
             assert_eq!(shown(text), expected);
@@ -233,5 +261,9 @@ mod tests {
         let hidden = without_literals(message, text);
         assert_eq!(hidden, "line 1:40 no viable alternative at input 'x' (...= ['…'] … x)");
         assert!(!has_secrets("SELECT passwords FROM t"));
+        let text = "INSERT INTO t (k, p) VALUES ('O'Brien', 'secret')";
+        let message = "line 1:30 mismatched input 'Brien' expecting ')' (...'O'[Brien]', 'secret')";
+        let hidden = without_literals(message, text);
+        assert!(!hidden.contains("Brien") && !hidden.contains("secret"), "{hidden}");
     }
 }
