@@ -10,13 +10,16 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from . import _core
 from ._cql.literals import literal
 from ._native.row_classes import field_names
-from .errors import ConfigError, PagingTokenError
+from .codec import find_deserializer
+from .errors import ConfigError, Error, PagingTokenError
 from .security import Secret, _init_without_frames
 from .types import UNSET
 
@@ -207,7 +210,11 @@ def _bound_to(statement: Any, values: Any, context: str) -> bytes:
     if isinstance(statement, _core.Bound):
         text = statement.prepared.text
         kinds = [b"value" if isinstance(cell, bytes) else b"none" for cell in statement.cells]
-        cells = [cell if isinstance(cell, bytes) else b"" for cell in statement.cells]
+        types = [marker[3] for marker in statement.prepared.markers]
+        cells = [
+            _without_order(cell, cql_type) if isinstance(cell, bytes) else b""
+            for cell, cql_type in zip(statement.cells, types, strict=True)
+        ]
         parts = [part for kind_and_cell in zip(kinds, cells, strict=True) for part in kind_and_cell]
     else:
         text = statement.text if isinstance(statement, _core.Query) else statement
@@ -231,4 +238,25 @@ def _written_values(values: Any) -> str:
 
 
 def _written_value(value: Any) -> str:
-    return "unset" if value is UNSET else literal(value)
+    if value is UNSET:
+        return "unset"
+    if isinstance(value, Mapping):
+        entries = (f"{_written_value(key)}: {_written_value(item)}" for key, item in value.items())
+        return "{" + ", ".join(sorted(entries)) + "}"
+    if isinstance(value, AbstractSet):
+        return "{" + ", ".join(sorted(map(_written_value, value))) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_written_value, value)) + "]"
+    return literal(value)
+
+
+def _without_order(cell: bytes, cql_type: str) -> bytes:
+    """Bytes that are equal for equal sets and maps. Python's sets have an order in each process."""
+    if not re.search(r"\b(?:set|map)<", cql_type):
+        return cell
+    try:
+        value = find_deserializer(cql_type).deserialize(cell)
+    except Error:
+        # The text of a type does not tell the fields of a user-defined type.
+        return cell
+    return _written_value(value).encode("utf-8", "surrogatepass")

@@ -55,6 +55,28 @@ async def test_pages_of_a_web_site(
                 TOKENS.verify(tokens[0], statement, ("one",))
 
 
+async def test_equal_sets_and_maps_are_the_same_values(
+    twin: Face, points: list[str], cassandra_keyspace: str
+) -> None:
+    async with twin.connect(points, keyspace=cassandra_keyspace) as client:
+        await client.execute(
+            "CREATE TABLE IF NOT EXISTS paged_by_sets"
+            " (s frozen<set<text>>, m frozen<map<text, int>>, PRIMARY KEY (s, m))"
+        )
+        text = "SELECT * FROM paged_by_sets WHERE s = ? AND m = ?"
+        for statement in (text, await client.prepare(text)):
+            words = [str(number) for number in range(50)]
+            token = TOKENS.sign(b"state", statement, (set(words), {"a": 1, "b": 2}))
+            values: Any = (set(words), {"b": 2, "a": 1})
+            assert TOKENS.verify(token, statement, values) == b"state"
+            with pytest.raises(errors.PagingTokenError):
+                TOKENS.verify(token, statement, (set(words), {"b": 1, "a": 2}))
+            if statement is not text:
+                # A list is taken for a set, and has an order.
+                values = (words[::-1], {"b": 2, "a": 1})
+                assert TOKENS.verify(token, statement, values) == b"state"
+
+
 async def test_unset_and_null_are_different(
     twin: Face, points: list[str], cassandra_keyspace: str
 ) -> None:
