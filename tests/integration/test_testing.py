@@ -427,7 +427,7 @@ def test_a_claimed_block_is_nobody_elses() -> None:
 
 @pytest.mark.parametrize("nodes", [0, 4])
 def test_one_to_three_nodes(nodes: int) -> None:
-    with pytest.raises(ValueError, match=f"expected 1 to 3, got {nodes}"):
+    with pytest.raises(ValueError, match=f"nodes: expected an int from 1 to 3, got {nodes}"):
         Cassandra(nodes)
 
 
