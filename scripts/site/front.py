@@ -24,7 +24,7 @@ INSTALL = {
     True: """\
 ```
 pip install turbocql
-pip install 'turbocql[numpy,files,cli]'   # with NumPy, pyarrow (DataFrames, files), the command line
+pip install 'turbocql[numpy,files,cli]'   # NumPy, DataFrames, files, command line
 ```
 
 turbocql needs Linux and CPython 3.10 or newer, and no other Python package. NumPy, pyarrow, pandas
@@ -33,7 +33,7 @@ and polars are used where you pass or ask for their objects.
     False: """\
 ```
 pip install .
-pip install '.[numpy,files,cli]'   # with NumPy, pyarrow (DataFrames, files), the command line
+pip install '.[numpy,files,cli]'   # NumPy, DataFrames, files, command line
 ```
 
 Run it in a checkout: there is no release yet. It needs Linux, CPython 3.10 or newer, Rust 1.89 or
