@@ -92,7 +92,7 @@ def stored(cql_type: CqlType, values: list[Any]) -> Any:
         ends = pa.array([*offsets, len(flat)], pa.int32())
         if kind != "map":
             return pa.ListArray.from_arrays(ends, stored(parts[0], flat))
-        columns = [stored(part, [it[at] for it in flat]) for at, part in enumerate(parts)]
+        columns = [stored(part, [row[at] for row in flat]) for at, part in enumerate(parts)]
         return pa.MapArray.from_arrays(ends, *columns)
     if kind == "vector":
         size = cql_type.dimension or 0
@@ -102,13 +102,13 @@ def stored(cql_type: CqlType, values: list[Any]) -> Any:
     if kind in ("tuple", "udt"):
         mask = pa.array([value is None for value in values], pa.bool_())
         columns = [
-            stored(part, [None if it is None else it[at] for it in values])
+            stored(part, [None if value is None else value[at] for value in values])
             for at, part in enumerate(parts)
         ]
         return pa.StructArray.from_arrays(columns, fields=list(of), mask=mask)
     if kind == "duration":
         names = ("months", "days", "nanoseconds")
-        rows = [None if it is None else dict(zip(names, it, strict=True)) for it in values]
+        rows = [None if value is None else dict(zip(names, value, strict=True)) for value in values]
         return pa.array(rows, of)
     if kind in ("uuid", "timeuuid"):
         return pa.ExtensionArray.from_storage(pa.uuid(), pa.array(values, pa.binary(16)))
@@ -154,7 +154,9 @@ def bare(array: Any) -> list[Any]:
         return [flat[ends[n] : ends[n + 1]] if it else None for n, it in enumerate(valid)]
     if is_.is_fixed_size_list(of):
         rest = iter(bare(array.flatten()))
-        return [[next(rest) for _ in range(of.list_size)] if it else None for it in valid]
+        return [
+            [next(rest) for _ in range(of.list_size)] if is_valid else None for is_valid in valid
+        ]
     if is_.is_struct(of):
         rows = zip(*(bare(column) for column in array.flatten()), strict=True)
         return [row if it else None for it, row in zip(valid, rows, strict=True)]
@@ -232,7 +234,9 @@ def test_each_type_goes_there_and_back(tmp_path: Path) -> None:
             got = got.chunk(0) if isinstance(got, pa.ChunkedArray) else got
             assert same(got, expected), (name, cql_type, bare(got), bare(expected))
         if name.endswith((".parquet", ".arrow")):
-            assert [it.metadata for it in found.schema] == [it.metadata for it in batch.schema]
+            assert [field.metadata for field in found.schema] == [
+                field.metadata for field in batch.schema
+            ]
         assert source.position()[0] == source.position()[1] == path.stat().st_size
 
 
@@ -254,8 +258,8 @@ def test_several_files(tmp_path: Path) -> None:
         batch = counted(0, 1000)
         sink = open_sink(f"{place}/", format=kind, schema=batch.schema, max_file_rows=300)
         sink.write(batch)
-        assert not [it for it in os.listdir(place) if it.startswith("part")]
-        assert [it.name[:10] for it in sink.close()] == [f"part-{n:05d}" for n in range(4)]
+        assert not [name for name in os.listdir(place) if name.startswith("part")]
+        assert [path.name[:10] for path in sink.close()] == [f"part-{n:05d}" for n in range(4)]
         whole = {n: n for n in range(1000)}
         suffix = os.listdir(place)[0].partition(".")[2]
         for paths in (place, f"{place}/*.{suffix}", f"{tmp_path}/**/part-*.{suffix}"):
@@ -336,7 +340,7 @@ def test_small_blocks(tmp_path: Path) -> None:
                 readers._BLOCK, readers.MAX_BATCH_ROWS = size, 7
                 found = read(open_source(path, types=COUNTED))
                 assert len(found) > 3
-                got = [it for _, part in found for it in part.column("t").to_pylist()]
+                got = [cell for _, part in found for cell in part.column("t").to_pylist()]
                 assert got == texts, (name, size)
     finally:
         readers._BLOCK, readers.MAX_BATCH_ROWS = block, rows
@@ -351,7 +355,7 @@ def test_small_blocks(tmp_path: Path) -> None:
 def test_text_forms(tmp_path: Path) -> None:
     def column(cql_type: str, *cells: str) -> Any:
         path = tmp_path / "forms.csv"
-        path.write_text("c\n" + "".join(f"{it}\n" for it in cells))
+        path.write_text("c\n" + "".join(f"{cell}\n" for cell in cells))
         return read(open_source(path, types={"c": cql_type}))[0][1].column("c")
 
     utc = pa.timestamp("ms", "UTC")
@@ -441,7 +445,7 @@ def test_lists_of_numbers(tmp_path: Path) -> None:
     assert quick > 1000, quick
     for kind, width in (("float", 32), ("double", 64)):
         bits = [rng.getrandbits(width) for _ in range(30_000)]
-        values = [it for it in map(partial(from_bits, kind), bits) if math.isfinite(it)]
+        values = [number for number in map(partial(from_bits, kind), bits) if math.isfinite(number)]
         values = values[: len(values) // 3 * 3]
         flat = pa.array(values, pa.float32() if kind == "float" else pa.float64())
         array = pa.FixedSizeListArray.from_arrays(flat, 3)
@@ -521,7 +525,7 @@ def test_damaged_files(tmp_path: Path) -> None:
             path.write_bytes(changed)
             try:
                 found = [it.to_pydict() for _, it in opened(path)]
-                found = [it for part in found for it in part.get("n", ())]
+                found = [cell for part in found for cell in part.get("n", ())]
                 text = name
             except (EncodeError, OSError, ConfigError) as error:
                 found, text = whole, str(error)

@@ -231,7 +231,7 @@ def test_finer_times_are_an_error_of_their_row(session: Any) -> None:
         {"k": keys, "d": np.array(["2026-05-05T00:00", "2026-05-05T00:01"], "M8[s]")}
     )
     report = session.load(where, midnights, raise_failures=False)
-    assert [one.row for one in report.failures] == [1]
+    assert [failure.row for failure in report.failures] == [1]
     session.load(where, {"k": keys, "t": np.array(["1969-12-31"] * 2, "M8[D]")})
     assert str(found(session, where, "t")[0][0]) == "1969-12-31 00:00:00+00:00"
     naive = pd.DataFrame({"k": keys, "t": pd.to_datetime(["2026-05-05", None])})
@@ -308,7 +308,9 @@ def test_failures_have_the_numbers_of_rows(session: Any, point: str) -> None:
     data = pa.table({"k": pa.array(range(2000), pa.int32()), "v": lists})
     report = session.load(where, data, raise_failures=False)
     assert report.succeeded == 1200
-    assert [one.row for one in report.failures] == [k for k in range(2000) if k % 5 in (1, 3)]
+    assert [failure.row for failure in report.failures] == [
+        k for k in range(2000) if k % 5 in (1, 3)
+    ]
     assert 'column "v"[1]' in str(report.failures[1].error), report.failures[1].error
     report = session.load(where, data, raise_failures=False, max_failures=9)
     assert (report.stopped, len(report.failures)) == (True, 10)
@@ -316,10 +318,10 @@ def test_failures_have_the_numbers_of_rows(session: Any, point: str) -> None:
     texts = pa.array(["\u20ac", "a"])
     mixed = pa.table({"k": pa.array([1, 2], pa.int32()), "a": texts})
     report = session.load(where, mixed, raise_failures=False)
-    assert [one.row for one in report.failures] == [0]
+    assert [failure.row for failure in report.failures] == [0]
     objects = {"k": [1, "x", 2], "a": ["a", "b", UNSET]}
     report = session.load(where, objects, raise_failures=False)
-    assert [one.row for one in report.failures] == [1]
+    assert [failure.row for failure in report.failures] == [1]
     with turbocql.connect(point, values_in_errors=False) as hiding:
         report = hiding.load(where, {"k": [1], "a": ["\u20ac secret"]}, raise_failures=False)
         assert "secret" not in str(report.failures[0].error)
@@ -488,7 +490,7 @@ def test_producers_that_fail(session: Any) -> None:
         report = error.report
         assert report is not None
         assert (report.rows, report.succeeded) == (20, 18)
-        assert [one.row for one in report.failures] == [9, 19]
+        assert [failure.row for failure in report.failures] == [9, 19]
     else:
         raise AssertionError("no BulkError")
     changing = [{"k": [1], "a": [1]}, {"k": [2]}]
@@ -585,6 +587,6 @@ def test_frames_keep_their_objects(session: Any) -> None:
     double = pd.DataFrame({"k": [1]}, index=pd.Index([1], name="k"))
     assert "two columns" in refused(EncodeError, partial(session.load, where, double))
     session.load(where, {"k": frame.index.to_numpy(), "x": frame["x"], "d": frame["d"]})
-    kept = frame.reset_index()[lambda it: it["x"] > 0.7]
+    kept = frame.reset_index()[lambda rows: rows["x"] > 0.7]
     session.load(where, kept.assign(s=pd.Categorical(["c"])))
     assert found(session, where, "s") == [("a",), (None,), ("c",)]

@@ -93,8 +93,8 @@ def server(environment: dict[str, str], tmp_path: Path) -> Iterator[Server]:
         return running[-1]
 
     yield start
-    for one in running:
-        one.kill()
+    for server in running:
+        server.kill()
 
 
 @pytest.fixture

@@ -27,13 +27,13 @@ MACHINE = "this interpreter"
 
 def _codec(client: str, *us: float) -> list[dict[str, Any]]:
     about = {"case": "value: vector<float, 1536>, list", "client": client, "note": ""}
-    return [{**about, "interpreter": MACHINE, "ns": one * 1000} for one in us]
+    return [{**about, "interpreter": MACHINE, "ns": each_us * 1000} for each_us in us]
 
 
 def _requests(client: str, *us: float, note: str = "") -> list[dict[str, Any]]:
     about = {"scenario": "select_text", "shape": "workers", "client": client, "in_flight": 100}
     about |= {"interpreter": MACHINE, "note": note, "requests": 10, "wall_s": 1.0}
-    return [{**about, "cpu_s": one * 10 / 1e6} for one in us]
+    return [{**about, "cpu_s": each_us * 10 / 1e6} for each_us in us]
 
 
 def test_a_ratio_has_the_spread_of_both() -> None:

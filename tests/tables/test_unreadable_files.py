@@ -97,7 +97,7 @@ CELLS_OF_JSON = {
 }
 
 
-@pytest.mark.parametrize(("column", "text"), CELLS_OF_JSON, ids=lambda it: it[:20])
+@pytest.mark.parametrize(("column", "text"), CELLS_OF_JSON, ids=lambda text: text[:20])
 def test_cells_of_json(write: Write, column: str, text: str) -> None:
     said = refusal(
         write("a.jsonl", f'{{"id": 1}}\n\n{{"id": 2, "{column}": {text}}}\n'), names=["id", column]
@@ -119,7 +119,7 @@ LINES_OF_JSON = {
 }
 
 
-@pytest.mark.parametrize("line", LINES_OF_JSON, ids=lambda it: repr(it)[:20])
+@pytest.mark.parametrize("line", LINES_OF_JSON, ids=lambda text: repr(text)[:20])
 def test_lines_of_json(write: Write, line: str | bytes) -> None:
     content = line if isinstance(line, bytes) else line.encode()
     said = refusal(write("a.jsonl", b'\n{"id": 0}\n' + content + b"\n"))
@@ -162,7 +162,7 @@ CSV = {
 }
 
 
-@pytest.mark.parametrize("content", CSV, ids=lambda it: repr(it)[:20])
+@pytest.mark.parametrize("content", CSV, ids=lambda text: repr(text)[:20])
 def test_lines_of_csv(write: Write, content: str | bytes) -> None:
     assert refusal(write("a.csv", content)).startswith(CSV[content])
 

@@ -118,7 +118,7 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
     assert escaped("a\x1b[31mb\x07\r\n\u202ec") == "a\\x1b[31mb\\x07\\r\\n\\u202ec"
     ((text, count),) = blocks(["\x1b[2Jk"], [("\x1b]0;owned\x07",)], 80)
     assert count == 1
-    assert all(it.isprintable() or it == "\n" for it in text)
+    assert all(char.isprintable() or char == "\n" for char in text)
 
 
 def shown(names: list[str], rows: list[tuple[Any, ...]], width: int) -> str:

@@ -110,8 +110,8 @@ def test_a_password_among_settings_is_shown_nowhere(
         try:
             Config(**{name: value})
         except ConfigError as error:
-            for one in chain(error):
-                assert SECRET not in f"{one!r}{one}{vars(one)}"
+            for link in chain(error):
+                assert SECRET not in f"{link!r}{link}{vars(link)}"
         else:
             # Commas split the text into valid host names, so nothing shows that it was a URL.
             assert name == "contact_points"

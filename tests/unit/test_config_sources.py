@@ -274,8 +274,8 @@ def test_a_password_is_shown_nowhere(before: str, after: str, end: str) -> None:
     try:
         config = Config.from_url(f"cql://ann:{before}{SECRET}{after}{end}")
     except ConfigError as error:
-        for one in chain(error):
-            assert SECRET not in f"{one!r}{one}{vars(one)}"
+        for link in chain(error):
+            assert SECRET not in f"{link!r}{link}{vars(link)}"
     else:
         # If `before` has the only @, the secret is in a host or a keyspace, and may be shown.
         assert "@" in before or SECRET not in repr(config)
@@ -494,7 +494,7 @@ def test_files_that_cannot_be(write: Callable[[str], Path], text: str, said: str
     assert said in message
     # The checks of `Config` itself do not know the file, so their errors do not name it.
     own = ("seconds", "contact_points must be", "keyspace must be 1")
-    assert str(file) in message or any(one in said for one in own)
+    assert str(file) in message or any(beginning in said for beginning in own)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path, write: Callable[[str], Path]) -> None:

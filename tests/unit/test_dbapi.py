@@ -208,20 +208,20 @@ TYPES = {
 
 @pytest.mark.parametrize("name", TYPES)
 def test_type_objects_equal_their_codes_alone(name: str) -> None:
-    one = getattr(dbapi, name)
+    type_object = getattr(dbapi, name)
     for group, codes in TYPES.items():
         for code in codes:
-            assert (one == code) is (group == name), code
-            assert (code == one) is (group == name), code
-            assert (one != code) is (group != name), code
-    assert one == one
-    assert repr(one) == name
+            assert (type_object == code) is (group == name), code
+            assert (code == type_object) is (group == name), code
+            assert (type_object != code) is (group != name), code
+    assert type_object == type_object
+    assert repr(type_object) == name
     others = [getattr(dbapi, other) for other in TYPES if other != name]
-    assert one not in others
-    assert one != None  # noqa: E711
-    assert one != 7
+    assert type_object not in others
+    assert type_object != None  # noqa: E711
+    assert type_object != 7
     with pytest.raises(TypeError, match="unhashable"):
-        hash(one)
+        hash(type_object)
 
 
 def test_every_simple_type_of_the_codec_is_in_a_group() -> None:
