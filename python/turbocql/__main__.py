@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -52,5 +53,19 @@ def _text(about: Diagnosis) -> str:
     )
 
 
+def _run() -> int:
+    """Returns the exit status: that of `main`, or 1 if the output cannot be written."""
+    try:
+        status = main()
+        sys.stdout.flush()
+    except OSError as error:
+        # The interpreter flushes the output once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            print(f"turbocql: {error}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_run())

@@ -66,3 +66,25 @@ def test_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert said.out == ""
     assert "takes no 'query SELECT 1'" in said.err
     assert "`python -m turbocql.cli`" in said.err
+
+
+@pytest.mark.parametrize(("output", "message"), [("/dev/full", "No space left"), ("pipe", "")])
+def test_an_output_that_takes_nothing(output: str, message: str) -> None:
+    if output == "pipe":
+        reader, writer = os.pipe()
+        os.close(reader)
+    else:
+        writer = os.open(output, os.O_WRONLY)
+    ran = subprocess.run(
+        [sys.executable, "-m", "turbocql"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(turbocql.__file__))},
+    )
+    os.close(writer)
+    assert ran.returncode == 1
+    assert message in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert bool(ran.stderr) is bool(message)
