@@ -101,7 +101,10 @@ def _hint_for_value(text: str, statement: str) -> str | None:
         if re.search(r"token\(.*\) > \? AND token\(.*\) <= \?", statement):
             # Two markers and their values are those of the scan.
             markers, values = (int(count) - 2 for count in counts.groups())
-            return f"where= has {markers} of the markers, and values= {values} of the values"
+            return (
+                f"where= has {markers} of these markers, and {values} of these values are those of"
+                " values=: write one ? in where= for each value"
+            )
         return "pass one value for each, in their order, or {name: value}"
     for pattern, advice in FOR_VALUES:
         if re.search(pattern, text):

@@ -450,7 +450,7 @@ IN_MARKER = "SELECT v FROM t WHERE k in ?"
         (
             "the statement has 2 bind markers, got 3 values",
             "SELECT k FROM t WHERE token(k) > ? AND token(k) <= ? AND v = … ALLOW FILTERING",
-            "; where= has 0 of the markers, and values= 1 of the values",
+            "; where= has 0 of these markers, and 1 of these values are those of values=: write",
         ),
         (
             'column "v": expected int, got Arrow\'s double; cast it to int32 first',

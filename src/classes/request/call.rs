@@ -225,7 +225,7 @@ impl Execute {
         if statement.is_instance(python::batch(py)?)? {
             if self.values.is_some() {
                 return Err(PyTypeError::new_err(
-                    "a batch has its values already: pass them to Batch.add",
+                    "values must be left out for a Batch: pass the values of each statement to Batch.add",
                 ));
             }
             return execute_batch(session, py, statement, How { options, rows, began }, op);
