@@ -15,7 +15,7 @@ PROOF := tests/property tests/golden tests/unit \
 SAFE := tests/unit tests/golden tests/property
 
 # Drivers to measure beside ours, each in an environment of its own.
-RIVALS := scylla-driver cassandra-driver acsylla scyllapy
+RIVALS := scylla-driver cassandra-driver acsylla scyllapy scylladb-rs-driver
 AVAILABLE := scylla-driver cassandra-driver acsylla
 # Drivers to compare with, and to accelerate: current and earlier releases.
 CURRENT := scylla-driver cassandra-driver

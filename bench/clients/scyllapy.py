@@ -33,7 +33,7 @@ class Scyllapy(Client):
     """Sends requests from coroutines and tasks, and scans."""
 
     version = version("scyllapy")
-    ready_bytes = True
+    vectors = "bytes"
 
     def __init__(self, job: Job) -> None:
         self._job = job

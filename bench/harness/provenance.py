@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import platform
+import subprocess
 import sys
 import sysconfig
 from datetime import datetime, timezone
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["interpreter", "machine", "provenance", "today"]
+__all__ = ["commit", "interpreter", "machine", "provenance", "today"]
+
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def interpreter() -> str:
@@ -52,7 +56,27 @@ def provenance(client: str, version: str) -> dict[str, Any]:
         "machine": machine(),
         "numpy": numpy,
         "date": today(),
+        "commit": commit(),
     }
+
+
+@lru_cache(maxsize=1)
+def commit() -> str:
+    """Returns the short hash of the checkout's commit, or an empty string outside a checkout.
+
+    The hash ends with `+` if the sources of the measured code differ from the commit.
+    """
+    measured = ("python", "src", "crates", "edits", "Cargo.toml", "Cargo.lock")
+    try:
+        name = _git("rev-parse", "--short=8", "HEAD")
+        return name + ("+" if _git("status", "--porcelain", "--", *measured) else "")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _git(*arguments: str) -> str:
+    run = subprocess.run(["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=True)
+    return run.stdout.strip()
 
 
 def today() -> str:

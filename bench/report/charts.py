@@ -49,6 +49,7 @@ _BRIGHT = {
     "#6a1b9a": "#ce93d8",
     "#2e7d32": "#81c784",
     "#ef6c00": "#ffb74d",
+    "#00838f": "#4dd0e1",
     "#424242": "#bdbdbd",
     "#37474f": "#b0bec5",
     "#dddddd": "#3d414d",
@@ -61,6 +62,7 @@ _STYLES: dict[str, tuple[str, str]] = {
     "cassandra-driver": ("#6a1b9a", "^"),
     "acsylla": ("#2e7d32", "D"),
     "scyllapy": ("#ef6c00", "v"),
+    "scylladb-rs-driver": ("#00838f", "P"),
     "floor": ("#424242", "|"),
 }
 

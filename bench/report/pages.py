@@ -140,14 +140,34 @@ def _about(measured: Samples) -> list[str]:
                 str(sample["machine"]) for sample in mine if sample.get("machine")
             )
             software = ", ".join([*versions, *numpy])
-            rows.append([suite, name, software, "; ".join(machines), _dates(mine), _rounds(mine)])
-    return table(["suite", "interpreter", "versions", "machine", "taken on", "rounds"], rows)
+            rows.append(
+                [
+                    suite,
+                    name,
+                    software,
+                    "; ".join(machines),
+                    _dates(mine),
+                    _commits(mine),
+                    _rounds(mine),
+                ]
+            )
+    head = ["suite", "interpreter", "versions", "machine", "taken on", "commit", "rounds"]
+    return table(head, rows)
 
 
 def _dates(samples: list[Sample]) -> str:
     """Returns the first and the last day of the samples; older samples have no day."""
     days = sorted({str(sample["date"]) for sample in samples if sample.get("date")})
     return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "-"
+
+
+def _commits(samples: list[Sample]) -> str:
+    """Returns the commits of turbocql that the samples were taken at; older samples have none."""
+    dated = sorted((str(s["date"]), str(s["commit"])) for s in samples if s.get("commit"))
+    commits = dict.fromkeys(commit for _, commit in dated)
+    if any(not sample.get("commit") for sample in samples):
+        commits = dict.fromkeys(["earlier ones", *commits])
+    return ", ".join(commits)
 
 
 def _rounds(samples: list[Sample]) -> str:

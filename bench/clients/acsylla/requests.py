@@ -20,7 +20,7 @@ class Acsylla(Client):
     """Sends requests from coroutines and tasks, and scans."""
 
     version = version("acsylla")
-    ready_bytes = True
+    vectors = "bytes"
 
     def __init__(self, job: Job) -> None:
         self._job = job

@@ -20,7 +20,7 @@ from bench.suites.requests.job import Job, Pass
 def main(program: str, job: Job) -> None:
     """Sends the requests. Callgrind counts only while they run, after a warm-up."""
     client = importlib.import_module(program).Cassandra(job)
-    rows = job.rows(0, job.requests, ready_bytes=False)
+    rows = job.rows(0, job.requests)
     client.run(Pass(rows[: job.warm_up]))
     with counting():
         client.run(Pass(rows))

@@ -51,7 +51,7 @@ def run_case(case: Case, calls: int) -> None:
 def run_requests(job: Job) -> None:
     """Sends the requests. Callgrind counts only while they run, after a warm-up."""
     client = connect(job)
-    rows = job.rows(0, job.requests, ready_bytes=False)
+    rows = job.rows(0, job.requests)
     client.run(Pass(rows[:WARM_UP]))
     with counting():
         client.run(Pass(rows))

@@ -19,6 +19,7 @@ __all__ = [
     "PYTHON",
     "RAW",
     "SCENARIOS",
+    "SCYLLADB_RS",
     "Case",
     "accelerated_cases",
     "counterpart",
@@ -52,6 +53,8 @@ FLOOR = "engine"
 RAW = "turbocql-raw"
 """The floors of columns: turbocql's session without decoding or encoding."""
 
+SCYLLADB_RS = "scylladb-rs-driver"
+
 _ACCELERATED = "bench.clients.cassandra.accelerated_requests"
 CLIENTS = {
     "turbocql": (".venv", "bench.clients.turbocql.requests"),
@@ -62,6 +65,7 @@ CLIENTS = {
     "cassandra-driver": (".venv-cassandra-driver", "bench.clients.cassandra.requests"),
     "acsylla": (".venv-acsylla", "bench.clients.acsylla.requests"),
     "scyllapy": (".venv-scyllapy", "bench.clients.scyllapy"),
+    SCYLLADB_RS: (".venv-scylladb-rs-driver", "bench.clients.scylladb_rs"),
     FLOOR: (".venv", "bench.clients.engine"),
     "scylla-driver-accelerated": (".venv-scylla-driver", _ACCELERATED),
     "cassandra-driver-accelerated": (".venv-cassandra-driver", _ACCELERATED),
@@ -78,7 +82,7 @@ IN_BULK = 256
 ACCELERATED = "-accelerated"
 """The suffix of a driver's name when the accelerator is on."""
 
-AWAITED = ("turbocql", "acsylla", "scyllapy")
+AWAITED = ("turbocql", SCYLLADB_RS, "acsylla", "scyllapy")
 PYTHON = ("scylla-driver", "cassandra-driver")
 
 CANNOT = {
@@ -170,7 +174,7 @@ def request_cases() -> list[Case]:
             if scenario.startswith("insert"):
                 shapes["workers"] += (FLOOR,)
             if in_flight == 1:
-                shapes["sync"] = ("turbocql", *PYTHON)
+                shapes["sync"] = ("turbocql", SCYLLADB_RS, *PYTHON)
             cases += [
                 Case(scenario, shape, client, in_flight)
                 for shape, clients in shapes.items()
@@ -179,13 +183,13 @@ def request_cases() -> list[Case]:
     for scenario in ("bulk_text", "bulk_vector"):
         for in_flight in (100, 1000):
             cases += [Case(scenario, "bulk", client, in_flight) for client in ("turbocql", *PYTHON)]
-            # acsylla and scyllapy have no bulk call that is faster, so they use workers.
+            # The others have no bulk call that is faster, so they use workers.
             cases += [Case(scenario, "bulk", client, in_flight) for client in AWAITED[1:]]
             cases.append(Case(scenario, "bulk", FLOOR, in_flight))
     for shape in ("tuples", "named", "dicts"):
         cases += [
             Case("scan", shape, client, 1)
-            for client in ("turbocql", *PYTHON, "acsylla", "scyllapy")
+            for client in ("turbocql", SCYLLADB_RS, *PYTHON, "acsylla", "scyllapy")
         ]
     return cases
 

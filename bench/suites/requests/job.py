@@ -13,14 +13,16 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from bench.harness.provenance import provenance
 from bench.harness.usage import Measured
 from bench.suites.requests import data
 from bench.suites.requests.scenario import Scenario
 
-__all__ = ["WARM_UP_KEYS", "Client", "Job", "Pass", "expect", "main"]
+__all__ = ["WARM_UP_KEYS", "Client", "Job", "Pass", "VectorForm", "expect", "main"]
+
+VectorForm: TypeAlias = Literal["array", "list", "bytes"]
 
 # These are the first keys of the rows that are written for latencies and for warming up. They are
 # above the keys that the runner reads back.
@@ -64,7 +66,7 @@ class Job(Scenario):
             return data.insert(f"{self.kind}_loaded", self.kind)
         return (data.INSERT if self.writes else data.SELECT)[self.kind]
 
-    def rows(self, first: int, count: int, *, ready_bytes: bool) -> list[Any]:
+    def rows(self, first: int, count: int, vectors: VectorForm = "array") -> list[Any]:
         """Returns bind values. The call comes before anything is timed."""
         if not self.writes:
             stored = data.STORED[self.kind]
@@ -74,9 +76,10 @@ class Job(Scenario):
             return [(key, data.text(key, self.salt)) for key in keys]
         if self.kind == "mixed":
             return [data.mixed(key, self.salt) for key in keys]
-        pool: list[Any] = data.vector_bytes() if ready_bytes else data.vectors()
         if self.variant == "list":
-            pool = data.vector_lists()
+            vectors = "list"
+        pools = {"array": data.vectors, "list": data.vector_lists, "bytes": data.vector_bytes}
+        pool: list[Any] = pools[vectors]()
         return [(key, pool[data.number_of(key, self.salt)]) for key in keys]
 
 
@@ -95,8 +98,9 @@ class Client(ABC):
     """A connected driver with a job's statement prepared."""
 
     version: str
-    ready_bytes = False
-    """Whether vectors are passed as encoded bytes, because the driver does not support them."""
+    vectors: VectorForm = "array"
+    """How vectors are passed: as the fastest form that the driver takes. Encoded bytes are for a
+    driver without support for vectors."""
     has_latencies = True
     note: str | None = None
 
@@ -123,7 +127,7 @@ def _take(job: Job, client: Client) -> dict[str, Any]:
     """Runs requests to warm up, then to measure processor time, then to measure latencies."""
 
     def run(first: int, count: int, latencies: list[int] | None = None) -> Measured:
-        rows = job.rows(first, count, ready_bytes=client.ready_bytes)
+        rows = job.rows(first, count, client.vectors)
         seen: list[tuple[Any, Any]] | None = [] if job.check and not job.writes else None
         requests = Pass(rows, latencies, seen)
         with Measured() as measured:

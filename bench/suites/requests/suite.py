@@ -19,7 +19,7 @@ from itertools import count
 from bench.harness import processes
 from bench.harness.environments import OURS, install, python_in
 from bench.harness.processes import Failed
-from bench.harness.provenance import interpreter, today
+from bench.harness.provenance import commit, interpreter, today
 from bench.harness.samples import Sample
 from bench.harness.spread import turns
 from bench.harness.suites import Options, Run, Suite, say
@@ -95,7 +95,14 @@ class Measurement:
 
     def _complete(self, case: Case, sample: Sample) -> Sample:
         nothing = dict.fromkeys(("version", "wall_s", "cpu_s", "p50_us", "p99_us", "note"))
-        return {"suite": self._suite, **asdict(case), **nothing, **sample, "date": today()}
+        return {
+            "suite": self._suite,
+            **asdict(case),
+            **nothing,
+            **sample,
+            "date": today(),
+            "commit": commit(),
+        }
 
 
 def _code(case: Case) -> tuple[str, ...]:
