@@ -24,8 +24,8 @@ from bench.report.tables.whole_tables import whole_tables_about, whole_tables_se
 
 __all__ = ["IN_GIT", "keep", "write"]
 
-IN_GIT = "headline"
-"""The part that is also in git, in `docs/benchmarks.md`. So is the overview chart."""
+IN_GIT = ("headline", "losses")
+"""The parts that are also in git, in `docs/benchmarks.md`. So is the overview chart."""
 
 _CHARTS = {
     "codec-values": "Microseconds per call to encode a value, by client",
@@ -63,9 +63,10 @@ def write(
 
 
 def keep(built: Path = BUILT, docs: Path = DOCS) -> None:
-    """Copies the three figures and the overview chart to the documentation's sources, for git."""
+    """Copies the parts of `IN_GIT` and the overview chart to the documentation's sources."""
     page = docs / "benchmarks.md"
-    parts = {IN_GIT: read(built)[IN_GIT]}
+    written = read(built)
+    parts = {name: written[name] for name in IN_GIT}
     page.write_text(filled(page.read_text(encoding="utf-8"), parts), encoding="utf-8")
     for chart in (built / CHARTS / f"overview{theme}.svg" for theme in ("", "-dark")):
         (docs / CHARTS / chart.name).write_bytes(chart.read_bytes())
@@ -99,16 +100,20 @@ def _compared(measured: Samples, folder: Path | None) -> dict[str, list[str]]:
     taken = _dates(measured.compared)
     words = _CAPTION.replace("INTERPRETER", interpreted[0]).replace("DAYS", taken)
     caption = fill(" ".join(words.split()), 100)
-    lost: list[str] = []
+    first, *others = interpreted
+    outside, within = _lost(measured, first)
+    for name in others:
+        within += folded(
+            f"Under {name}", [line for lines in _lost(measured, name) for line in lines]
+        )
     tables: list[str] = []
     for at, name in enumerate(interpreted):
-        mine = _lost(measured, name)
-        lost += folded(f"Under {name}", mine) if at else [f"Under {name}:", "", *mine]
         tables += _tables(measured, name, folder, f"-{at + 1}" if at else "")
     return {
-        IN_GIT: [caption, "", *headline(both)],
+        "headline": [caption, "", *headline(both)],
         "benchmarks-about": _about(measured),
-        "losses": lost,
+        "losses": [f"Under {first}:", "", *outside],
+        "losses-more": within,
         "benchmarks": tables,
     }
 
@@ -184,8 +189,11 @@ def _rounds(samples: list[Sample]) -> str:
     return str(least) if least == most else f"{least} to {most}"
 
 
-def _lost(measured: Samples, interpreter: str) -> list[str]:
-    """Returns the section of figures in which rivals are better, and of turbocql's failures."""
+def _lost(measured: Samples, interpreter: str) -> tuple[list[str], list[str]]:
+    """Returns two sections of figures in which rivals are better: outside and within the spread.
+
+    The first one also lists turbocql's failures.
+    """
     cases = codec_cases(measured.codec, interpreter)
     points = end_to_end(measured.end_to_end, interpreter)
     losses = [

@@ -1,8 +1,9 @@
 """Puts figures into the documentation's pages. Uses only the standard library.
 
 A part is a piece of Markdown with figures. Its place in a page is between two HTML comments, and
-the first comment names the part. In git, most places only have a text that says what `make docs`
-puts there. The site is built with the parts that `python -m bench report` has written.
+the first comment names the part. In git, most places only have a text that says what the site
+has there, and how to write it. The site is built with the parts that `python -m bench report` has
+written.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +75,9 @@ def test_only_what_is_within_the_spread_folds_away() -> None:
         "a", "CPU, us", Spread.of([5, 6]), "acsylla", Spread.of([3, 4]), "ready bytes"
     )
     within = model.Loss("b", "p50, us", Spread.of([5, 7]), "acsylla", Spread.of([4, 6]))
-    text = "\n".join(losses_section([outside, within], ["c: turbocql failed"]))
-    before, opened, folded = text.partition('<details markdown="1">\n')
-    assert opened
+    sections = losses_section([outside, within], ["c: turbocql failed"])
+    before, folded = ("\n".join(lines) for lines in sections)
+    assert folded.startswith('<details markdown="1">\n')
     assert folded.rstrip().endswith("</details>")
     assert "Within the spread: 1" in folded
     for shown in ("| a |", "- c: turbocql failed"):
@@ -84,7 +86,7 @@ def test_only_what_is_within_the_spread_folds_away() -> None:
     assert "| b |" in folded
     assert "| b |" not in before
     assert "ready bytes" in before
-    assert losses_section([], []) == ["Nothing outside the spread.", ""]
+    assert losses_section([], []) == (["Nothing outside the spread.", ""], [])
     # Tags for Markdown stay; other "<" are escaped.
     assert escaped("<details markdown=1> list<int>") == "<details markdown=1> list&lt;int>"
 
@@ -160,7 +162,7 @@ def test_the_page_shows_a_minute_and_folds_the_rest(built: Path) -> None:
 
 def test_the_page_gives_its_headline_as_the_samples_do(built: Path) -> None:
     assert "\n".join(headline(_measured())).strip() in PAGE
-    assert parts.filled(PAGE, {pages.IN_GIT: parts.read(built)[pages.IN_GIT]}) == PAGE
+    assert parts.filled(PAGE, {name: parts.read(built)[name] for name in pages.IN_GIT}) == PAGE
 
 
 @pytest.mark.parametrize("name", ["overview.svg", "overview-dark.svg"])
@@ -180,7 +182,30 @@ def test_every_place_has_its_figures(built: Path) -> None:
     assert sorted(places) == sorted(parts.read(built))
     for name in texts:
         if parts.names(texts[name]):
-            assert "`make docs` puts" not in (built / name).read_text(encoding="utf-8")
+            assert "In this place" not in (built / name).read_text(encoding="utf-8")
+
+
+def test_a_place_without_figures_names_the_command_and_the_file_that_have_them() -> None:
+    empty = 0
+    for page in DOCS.glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        for name in set(parts.names(text)) - set(pages.IN_GIT):
+            filled = parts.filled(text, {name: "FIGURES"})
+            begin = filled.index("FIGURES")
+            place = " ".join(text[begin:].partition("<!-- end of measured -->")[0].split())
+            assert place.startswith("*In this place the site has "), (page.name, name)
+            assert "`python -m bench.report`" in place, (page.name, name)
+            assert f"`build/measured/{page.name}`" in place, (page.name, name)
+            empty += 1
+    assert empty > 5
+
+
+def test_the_command_of_the_pages_needs_no_native_core() -> None:
+    program = "import sys, bench.report.__main__; print('turbocql' in sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert ran.stdout == "False\n"
 
 
 def test_the_page_shows_each_chart_for_light_and_for_dark(built: Path) -> None:

@@ -10,22 +10,23 @@ from bench.report.model import OURS, Loss
 __all__ = ["losses_section"]
 
 
-def losses_section(losses: Sequence[Loss], failures: Sequence[str]) -> list[str]:
-    """Returns a table of the losses outside the spread, then the cases in which turbocql failed.
+def losses_section(losses: Sequence[Loss], failures: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Returns two sections: the losses outside the spread, and those within it.
 
-    The losses within the spread follow in a block that opens on a click.
+    The first section is a table, and the cases in which turbocql failed. The second one is a block
+    that opens on a click, or empty.
     """
     outside = _table([loss for loss in losses if not loss.within])
     if failures:
         outside += [*(f"- {failure}" for failure in failures), ""]
-    lines = outside or ["Nothing outside the spread.", ""]
     inside = [loss for loss in losses if loss.within]
+    within: list[str] = []
     if inside:
-        lines += folded(
+        within = folded(
             f"Within the spread: {len(inside)}",
             ["The rival's median is better, but the ranges overlap.", "", *_table(inside)],
         )
-    return lines
+    return outside or ["Nothing outside the spread.", ""], within
 
 
 def _table(losses: Sequence[Loss]) -> list[str]:
