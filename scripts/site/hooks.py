@@ -20,6 +20,9 @@ LOG = logging.getLogger("mkdocs.hooks.turbocql")
 _PAGES: dict[str, str] = {}
 """The Markdown of each page of this build, with its figures, by the page's path."""
 
+_EXAMPLES = "examples/cookbook"
+"""The folder of files that the site has too, because pages link them."""
+
 _ELSEWHERE = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\ssrc=[\"']?(?:https?:)?//[^\s>]*"
     r"|<link\b[^>]*\shref=[\"']?(?:https?:)?//[^\s>]*"
@@ -27,7 +30,10 @@ _ELSEWHERE = re.compile(
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds files from outside the folder of pages: CHANGELOG.md, DESIGN.md and the charts."""
+    """Adds files from outside the folder of pages.
+
+    They are CHANGELOG.md, DESIGN.md, the charts and the files of the cookbook.
+    """
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     text = text.replace("](docs/", "](")
     files.append(File.generated(config, "changelog.md", content=text))
@@ -38,6 +44,10 @@ def on_files(files: Files, config: Any) -> Files:
         uri = f"{parts.CHARTS}/{chart.name}"
         if files.get_file_from_path(uri) is None:
             files.append(File.generated(config, uri, abs_src_path=str(chart)))
+    for example in sorted((ROOT / _EXAMPLES).rglob("*.*")):
+        if example.suffix != ".pyc":
+            uri = example.relative_to(ROOT).as_posix()
+            files.append(File.generated(config, uri, abs_src_path=str(example)))
     return files
 
 
@@ -47,6 +57,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     for name in parts.names(markdown):
         if name not in measured:
             LOG.warning("%s: no figures of %s: python -m bench report", page.file.src_uri, name)
+    # Links in the sources lead from docs/cookbook to the repository's files.
+    markdown = markdown.replace(f"](../../{_EXAMPLES}/", f"](../{_EXAMPLES}/")
     _PAGES[page.file.src_uri] = parts.filled(markdown, measured)
     if page.file.src_uri == "index.md":
         # The programs and the cards need the space of both columns.
@@ -74,7 +86,10 @@ def on_post_build(config: Any) -> None:
     names = machines.modules(_PAGES.values())
     texts = {name: machines.api(package.modules_collection[name]) for name in names}
     site = Path(config.site_dir)
-    pages = {path: machines.plain(markdown, texts) for path, markdown in _PAGES.items()}
+    pages = {
+        path: machines.plain(machines.included(markdown, ROOT), texts)
+        for path, markdown in _PAGES.items()
+    }
     for path, markdown in pages.items():
         page = site / path
         page.parent.mkdir(parents=True, exist_ok=True)

@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-__all__ = ["alternate", "api", "llms", "modules", "plain"]
+__all__ = ["alternate", "api", "included", "llms", "modules", "plain"]
 
 _MODULE = re.compile(r"^::: (\S+)\n(?: {4}.*\n)*", re.MULTILINE)
 _REFERENCE = re.compile(r"\[(`?[^\]\[]+`?)\]\[(?:turbocql[\w.]*)?\]")
 _COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
+_INCLUDE = re.compile(r'^--8<-- "(.*)"\n', re.MULTILINE)
 
 
 def modules(pages: Iterable[str]) -> set[str]:
     """Returns the names of the modules whose docstrings pages show."""
     return {name for page in pages for name in _MODULE.findall(page)}
+
+
+def included(markdown: str, root: Path) -> str:
+    """Returns a page with the files that it includes. Their names are relative to `root`."""
+    return _INCLUDE.sub(lambda found: (root / found[1]).read_text(encoding="utf-8"), markdown)
 
 
 def plain(markdown: str, texts: Mapping[str, str]) -> str:

@@ -35,6 +35,8 @@ def test_programs_are_included_and_not_written_twice(page: Path) -> None:
         include = re.fullmatch(r'--8<-- "(.*)"\n', block)
         assert include is not None, block
         assert title == f' title="{include[1]}"'
+        # Readers of the sources see no included file, only its name.
+        assert f"{block}```\n\n[{include[1]}](../../{include[1]})\n" in text
         assert language == LANGUAGES[Path(include[1]).suffix]
         programs += 1
     assert programs == len(included(page))

@@ -189,6 +189,13 @@ def test_llms_txt_lists_every_page_with_its_first_sentence() -> None:
     )
 
 
+def test_a_page_for_machines_has_the_files_that_it_includes(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("print(1)\n", encoding="utf-8")
+    page = '# a\n\n```python title="a.py"\n--8<-- "a.py"\n```\n'
+    text = machines.included(page, tmp_path)
+    assert text == '# a\n\n```python title="a.py"\nprint(1)\n```\n'
+
+
 def test_a_page_for_machines_has_the_docstrings_and_no_marks_of_the_site() -> None:
     page = "# a\n\n<!-- measured: b -->\n\nText.\n\n::: turbocql.a\n    options:\n      c: [d]\n\n"
     page += "End [`C`][turbocql.C].\n"
