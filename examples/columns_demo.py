@@ -25,7 +25,7 @@ PICTURE = Path("build/columns.png")
 
 SCHEMA = [
     """CREATE KEYSPACE demo
-       WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}""",
+       WITH replication = {'class': 'NetworkTopologyStrategy', 'replication_factor': 1}""",
     """CREATE TABLE demo.days (
            symbol text,
            day date,

@@ -31,7 +31,7 @@ PICTURE = Path("digits.png")
 
 SCHEMA = [
     """CREATE KEYSPACE demo
-       WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}""",
+       WITH replication = {'class': 'NetworkTopologyStrategy', 'replication_factor': 1}""",
     """CREATE TABLE demo.digits (
            id int PRIMARY KEY,
            label tinyint,

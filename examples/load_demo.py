@@ -28,7 +28,7 @@ ROWS, DIMENSIONS = 100_000, 128
 
 SCHEMA = [
     """CREATE KEYSPACE demo
-       WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}""",
+       WITH replication = {'class': 'NetworkTopologyStrategy', 'replication_factor': 1}""",
     f"CREATE TABLE demo.documents (id int PRIMARY KEY, emb vector<float, {DIMENSIONS}>)",
 ]
 

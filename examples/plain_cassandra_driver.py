@@ -37,7 +37,7 @@ def main(host: str, port: str) -> None:
     session.execute("DROP KEYSPACE IF EXISTS plain")
     session.execute(
         "CREATE KEYSPACE plain WITH replication ="
-        " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        " {'class': 'NetworkTopologyStrategy', 'replication_factor': 1}"
     )
     session.set_keyspace("plain")
     session.execute(

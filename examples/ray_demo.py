@@ -26,7 +26,7 @@ ROWS, DIMENSIONS, CLUSTERS = 100_000, 64, 6
 PICTURE = Path("build/ray.png")
 SCHEMA = [
     """CREATE KEYSPACE demo
-       WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}""",
+       WITH replication = {'class': 'NetworkTopologyStrategy', 'replication_factor': 1}""",
     f"""CREATE TABLE demo.documents
         (id int PRIMARY KEY, topic int, emb vector<float, {DIMENSIONS}>, place vector<float, 2>)""",
 ]

@@ -32,7 +32,7 @@ def main(point: str) -> None:
     with workers.session(config) as session:
         session.execute(
             "CREATE KEYSPACE IF NOT EXISTS with_dask WITH replication ="
-            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+            " {'class': 'NetworkTopologyStrategy', 'replication_factor': 1}"
         )
         session.execute(
             "CREATE TABLE IF NOT EXISTS with_dask.samples"

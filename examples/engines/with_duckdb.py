@@ -12,7 +12,7 @@ point = sys.argv[1]
 with turbocql.connect(point) as session:
     session.execute(
         "CREATE KEYSPACE IF NOT EXISTS with_duckdb WITH replication ="
-        " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        " {'class': 'NetworkTopologyStrategy', 'replication_factor': 1}"
     )
     session.execute(
         "CREATE TABLE IF NOT EXISTS with_duckdb.orders"

@@ -13,7 +13,7 @@ rows = 20_000
 with turbocql.connect(point) as session:
     session.execute(
         "CREATE KEYSPACE IF NOT EXISTS with_ray WITH replication ="
-        " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        " {'class': 'NetworkTopologyStrategy', 'replication_factor': 1}"
     )
     session.execute(
         "CREATE TABLE IF NOT EXISTS with_ray.texts"
