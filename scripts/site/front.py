@@ -24,21 +24,21 @@ INSTALL = {
     True: """\
 ```
 pip install turbocql
-pip install 'turbocql[numpy,files,cli]'   # NumPy, DataFrames, files, command line
+pip install 'turbocql[numpy,files,cli]' pandas   # NumPy, pandas, files, command line
 ```
 
-turbocql needs Linux and CPython 3.10 or newer, and no other Python package. NumPy, pyarrow, pandas
-and polars are used where you pass or ask for their objects.
+turbocql needs Linux and CPython 3.10 or newer, and no other Python package. To pass or read objects
+of polars or duckdb, add these to the second line.
 """,
     False: """\
 ```
 pip install .
-pip install '.[numpy,files,cli]'   # NumPy, DataFrames, files, command line
+pip install '.[numpy,files,cli]' pandas   # NumPy, pandas, files, command line
 ```
 
 Run it in a checkout: there is no release yet. It needs Linux, CPython 3.10 or newer, Rust 1.89 or
-newer and a C compiler; compiling takes about ten minutes of CPU. turbocql needs no other Python
-package. NumPy, pyarrow, pandas and polars are used where you pass or ask for their objects.
+newer and a C compiler; compiling takes about ten minutes of CPU. No other Python package is needed.
+To pass or read objects of polars or duckdb, add these to the second line.
 """,
 }
 """The text between the comments `install` and `end of install`, after and before a release."""
@@ -53,7 +53,7 @@ REPOSITORY = _REPOSITORY[1]
 """The address of the repository, from pyproject.toml."""
 
 _INSTALL = re.compile(r"(<!-- install -->\n).*?(<!-- end of install -->)", re.DOTALL)
-_EXTRA = re.compile(r"pip install '?(?:turbocql|\.)(\[\w+\])'?")
+_EXTRA = re.compile(r"pip install '?(?:turbocql|\.)(\[[\w,]+\])'?")
 _LINK = re.compile(r"\]\((?:https://[^)\s]*/blob/main/)?(?!https?:|#)([^)\s]+)\)")
 _PICTURE = re.compile(r'\b(src|srcset)="(?:https://[^"]*/raw/main/)?(docs/[^"]+)"')
 

@@ -98,7 +98,7 @@ def test_page(blocks: list[str], cassandra: Cassandra, tmp_path: Path) -> None:
         # Readers leave it to the program's end. Here, the warnings about it would be errors.
         program += "session.close()\ncluster.stop()\n"
     python, env = sys.executable, None
-    if "from cassandra." in program or "from gevent" in program:
+    if re.search(r"^(from|import) cassandra\b", program, re.MULTILINE) or "from gevent" in program:
         # cassandra-driver and gevent are in one environment.
         python = str(DRIVERS["cassandra-driver"])
         env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
