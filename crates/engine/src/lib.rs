@@ -44,6 +44,8 @@ pub use error::{Detail, EngineError, ErrorKind, shown};
 pub use io::lanes::{Sending, Ticket};
 pub use io::queue::{TaskHandle, Wake, wake_soon};
 pub use io::runtime::Runtime;
+#[cfg(feature = "simulation")]
+pub use scylla::{Connecting, SIMULATED_CONNECT, Transport};
 pub use policies::near::Near;
 pub use policies::profile::{Allowed, Balancing, Latency, Profile, Speculation};
 pub use policies::retry::Retry;

@@ -6,5 +6,6 @@ pub mod connect;
 pub mod probe;
 pub mod server_names;
 pub mod tls;
+pub(crate) mod transport;
 pub mod verifier;
 pub mod watch;

@@ -11,12 +11,13 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use scylla::errors::TranslationError;
 use scylla::policies::address_translator::{AddressTranslator, UntranslatedPeer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::lookup_host;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use crate::cluster::config::Config;
 use crate::cluster::server_names::TlsClient;
+use crate::cluster::transport::connect;
 use crate::policies::profile::Allowed;
 
 pub(crate) const NO_ANSWER: &str = "no answer";
@@ -98,7 +99,7 @@ async fn probe(
     tls: Option<&Arc<TlsClient>>,
     may_lack_cql: bool,
 ) -> std::io::Result<()> {
-    let stream = TcpStream::connect(address).await?;
+    let stream = connect(address).await?;
     let Some(tls) = tls else { return ask(stream, "", may_lack_cql).await };
     let (config, name) = tls.at(address);
     let stream = TlsConnector::from(config).connect(name, stream).await;

@@ -75,6 +75,30 @@ impl Runtime {
         Ok(Runtime(Arc::new(Inner { shared, thread, process, draining })))
     }
 
+    /// Makes a runtime without a thread, and the runtime of tokio that drives it. The clock of the
+    /// latter stands still while there is work, and otherwise moves to the next timer. Before work
+    /// goes on, `advanced` is called.
+    #[cfg(feature = "simulation")]
+    pub fn simulated(
+        advanced: impl Fn() + Send + Sync + 'static,
+    ) -> std::io::Result<(tokio::runtime::Runtime, Runtime)> {
+        let shared = Arc::new(Shared::new(false));
+        let (parks, unparks) = (Arc::clone(&shared), Arc::clone(&shared));
+        let driver = Builder::new_current_thread()
+            .on_thread_park(move || parks.before_park())
+            .on_thread_unpark(move || {
+                advanced();
+                unparks.after_unpark();
+            })
+            .enable_time()
+            .start_paused(true)
+            .build()?;
+        driver.spawn(Arc::clone(&shared).live());
+        let (process, draining) = (std::process::id(), watch::Sender::new(false));
+        let inner = Inner { shared, thread: Mutex::new(None), process, draining };
+        Ok((driver, Runtime(Arc::new(inner))))
+    }
+
     /// The state through which other threads submit work to the I/O thread.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0.shared

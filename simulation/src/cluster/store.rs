@@ -1,0 +1,235 @@
+//! Reads, writes and conditional writes by a coordinator.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use super::wire::{error, required};
+use super::{Cluster, State, Written};
+
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The body of an ERROR.
+pub type Failure = Vec<u8>;
+
+/// The replicas of a request, and how many of them must answer.
+struct Replicas {
+    all: Vec<usize>,
+    /// Those that the coordinator knows as up.
+    up: Vec<usize>,
+    required: usize,
+}
+
+impl Cluster {
+    fn replicas(&self, node: usize, key: i64, consistency: u16) -> Result<Replicas, Failure> {
+        let state = self.lock();
+        let all = state.replicas(key);
+        let is_up = |of: &usize| *of == node || state.nodes[*of].is_known_up;
+        let up: Vec<usize> = all.iter().copied().filter(is_up).collect();
+        let required = required(consistency, all.len());
+        if up.len() >= required {
+            return Ok(Replicas { all, up, required });
+        }
+        let mut more = consistency.to_be_bytes().to_vec();
+        more.extend_from_slice(&(required as i32).to_be_bytes());
+        more.extend_from_slice(&(up.len() as i32).to_be_bytes());
+        Err(error(0x1000, "Cannot achieve consistency level", &more))
+    }
+
+    /// Sends a message to a replica and waits for its answer. A message to a killed replica is
+    /// lost.
+    async fn ask<T>(&self, replica: usize, work: impl FnOnce(&mut State) -> T) -> Option<T> {
+        tokio::time::sleep(self.duration(50..800)).await;
+        self.running(replica).await;
+        let answer = {
+            let mut state = self.lock();
+            if !state.nodes[replica].is_alive {
+                return None;
+            }
+            work(&mut state)
+        };
+        tokio::time::sleep(self.duration(50..800)).await;
+        Some(answer)
+    }
+
+    /// Writes a value to the replicas of its key.
+    pub(super) async fn write(
+        &self,
+        node: usize,
+        key: i64,
+        value: i64,
+        time: Option<i64>,
+        consistency: u16,
+    ) -> Result<(), Failure> {
+        let replicas = self.replicas(node, key, consistency)?;
+        let time = time.unwrap_or_else(|| self.next_time());
+        let written = Written { time, value };
+        let (sender, mut answers) = mpsc::unbounded_channel();
+        self.lock().effects.entry(value).or_default().add(time);
+        for &replica in &replicas.all {
+            if !replicas.up.contains(&replica) {
+                self.lock().nodes[replica].hints.push((key, written));
+                continue;
+            }
+            let (cluster, sender) = (self.clone(), sender.clone());
+            tokio::spawn(async move {
+                let answer = cluster.ask(replica, |state| state.apply(replica, key, written));
+                match answer.await {
+                    Some(()) => drop(sender.send(())),
+                    None => cluster.lock().nodes[replica].hints.push((key, written)),
+                }
+            });
+        }
+        drop(sender);
+        let deadline = Instant::now() + WRITE_TIMEOUT;
+        let answered = self.enough(node, &mut answers, replicas.required, deadline).await;
+        match answered {
+            Ok(_) => Ok(()),
+            Err(answered) => Err(timed_out(
+                0x1100,
+                "Operation timed out",
+                consistency,
+                answered,
+                replicas.required,
+                |more| super::wire::put_text(more, "SIMPLE"),
+            )),
+        }
+    }
+
+    /// Waits for so many answers. If they do not come in time, returns the number of those that
+    /// came.
+    async fn enough<T>(
+        &self,
+        node: usize,
+        answers: &mut mpsc::UnboundedReceiver<T>,
+        required: usize,
+        deadline: Instant,
+    ) -> Result<Vec<T>, usize> {
+        let mut arrived = Vec::new();
+        while arrived.len() < required {
+            match timeout_at(deadline, answers.recv()).await {
+                Ok(Some(answer)) => arrived.push(answer),
+                Ok(None) => {
+                    tokio::time::sleep_until(deadline).await;
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        self.running(node).await;
+        if arrived.len() < required { Err(arrived.len()) } else { Ok(arrived) }
+    }
+
+    /// Reads the latest value of a key among its replicas, and repairs those that are behind.
+    pub(super) async fn read(
+        &self,
+        node: usize,
+        key: i64,
+        consistency: u16,
+    ) -> Result<Option<i64>, Failure> {
+        let replicas = self.replicas(node, key, consistency)?;
+        let (sender, mut answers) = mpsc::unbounded_channel();
+        for &replica in &replicas.up {
+            let (cluster, sender) = (self.clone(), sender.clone());
+            tokio::spawn(async move {
+                let read =
+                    cluster.ask(replica, |state| state.nodes[replica].rows.get(&key).copied());
+                if let Some(written) = read.await {
+                    let _ = sender.send((replica, written));
+                }
+            });
+        }
+        drop(sender);
+        let deadline = Instant::now() + READ_TIMEOUT;
+        let required = replicas.required;
+        let late = |answered| {
+            timed_out(0x1200, "Operation timed out", consistency, answered, required, |more| {
+                more.push(0)
+            })
+        };
+        let versions = self.enough(node, &mut answers, required, deadline).await.map_err(late)?;
+        let latest = versions.iter().map(|(_, written)| *written).max().flatten();
+        if let Some(latest) = latest {
+            let behind = versions.iter().filter(|(_, written)| *written != Some(latest));
+            let behind: Vec<usize> = behind.map(|(replica, _)| *replica).collect();
+            let (sender, mut repaired) = mpsc::unbounded_channel();
+            for &replica in &behind {
+                let (cluster, sender) = (self.clone(), sender.clone());
+                tokio::spawn(async move {
+                    let repair = cluster.ask(replica, |state| state.apply(replica, key, latest));
+                    if repair.await.is_some() {
+                        let _ = sender.send(());
+                    }
+                });
+            }
+            drop(sender);
+            let repaired = self.enough(node, &mut repaired, behind.len(), deadline).await;
+            repaired.map_err(|_| late(required - 1))?;
+        }
+        Ok(latest.map(|written| written.value))
+    }
+
+    /// Writes a value if its key has none. Returns whether it was applied, and the value that is
+    /// there otherwise. All such writes have one order, as those that Paxos decides.
+    pub(super) async fn claim(
+        &self,
+        node: usize,
+        key: i64,
+        value: i64,
+    ) -> Result<Option<i64>, Failure> {
+        const SERIAL: u16 = 0x0009;
+        let replicas = self.replicas(node, key, 0x0004)?;
+        let deadline = Instant::now() + WRITE_TIMEOUT;
+        for round in 0..2 {
+            let (sender, mut answers) = mpsc::unbounded_channel();
+            for &replica in &replicas.up {
+                let (cluster, sender) = (self.clone(), sender.clone());
+                tokio::spawn(async move {
+                    if cluster.ask(replica, |_| ()).await.is_some() {
+                        let _ = sender.send(());
+                    }
+                });
+            }
+            drop(sender);
+            let answered = self.enough(node, &mut answers, replicas.required, deadline).await;
+            answered.map_err(|answered| {
+                let put = |more: &mut Vec<u8>| super::wire::put_text(more, "CAS");
+                timed_out(0x1100, "CAS operation timed out", SERIAL, answered, 2, put)
+            })?;
+            if round == 0 {
+                let mut state = self.lock();
+                let winner = *state.claims.entry(key).or_insert(value);
+                if winner != value {
+                    return Ok(Some(winner));
+                }
+                state.effects.entry(value).or_default().add(0);
+            }
+        }
+        Ok(None)
+    }
+
+    /// A write time that no other write has.
+    fn next_time(&self) -> i64 {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let mut state = self.lock();
+        state.last_time = (now.unwrap_or_default().as_micros() as i64).max(state.last_time + 1);
+        state.last_time
+    }
+}
+
+fn timed_out(
+    code: i32,
+    message: &str,
+    consistency: u16,
+    answered: usize,
+    required: usize,
+    put: impl FnOnce(&mut Vec<u8>),
+) -> Failure {
+    let mut more = consistency.to_be_bytes().to_vec();
+    more.extend_from_slice(&(answered as i32).to_be_bytes());
+    more.extend_from_slice(&(required as i32).to_be_bytes());
+    put(&mut more);
+    error(code, message, &more)
+}

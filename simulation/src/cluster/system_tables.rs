@@ -1,0 +1,78 @@
+//! The tables that describe a cluster, as far as the engine reads them.
+
+use super::Cluster;
+use super::wire::{Columns, Row, Type, inet_bytes};
+use crate::cluster::State;
+
+const SCHEMA_VERSION: [u8; 16] = [7; 16];
+
+/// The host id of a node.
+pub fn host_id(node: usize) -> [u8; 16] {
+    let mut id = [0x40; 16];
+    id[15] = node as u8 + 1;
+    id
+}
+
+fn cell(state: &State, node: usize, column: &str) -> (Type, Option<Vec<u8>>) {
+    let text = |text: &str| (Type::Text, Some(text.as_bytes().to_vec()));
+    match column {
+        "host_id" => (Type::Uuid, Some(host_id(node).to_vec())),
+        "schema_version" => (Type::Uuid, Some(SCHEMA_VERSION.to_vec())),
+        "rpc_address" | "peer" => (Type::Inet, Some(inet_bytes(Cluster::ip(node)))),
+        "data_center" => text("datacenter1"),
+        "rack" => text("rack1"),
+        "cluster_name" => text("simulated"),
+        "release_version" => text("5.0.5"),
+        "key" => text("local"),
+        "tokens" => {
+            let tokens = state.nodes[node].tokens.iter().map(|token| token.to_string());
+            (Type::Texts, Some(collection(tokens)))
+        }
+        _ => (Type::Text, None),
+    }
+}
+
+fn collection(items: impl ExactSizeIterator<Item = String>) -> Vec<u8> {
+    let mut bytes = (items.len() as i32).to_be_bytes().to_vec();
+    for item in items {
+        super::wire::put_bytes(&mut bytes, Some(item.as_bytes()));
+    }
+    bytes
+}
+
+fn keyspace_cell(column: &str) -> (Type, Option<Vec<u8>>) {
+    match column {
+        "keyspace_name" => (Type::Text, Some(b"sim".to_vec())),
+        "durable_writes" => (Type::Boolean, Some(vec![1])),
+        "replication" => {
+            let class = "org.apache.cassandra.locator.NetworkTopologyStrategy";
+            let items = ["class", class, "datacenter1", "3"].map(str::to_owned);
+            let mut bytes = 2i32.to_be_bytes().to_vec();
+            bytes.extend_from_slice(&collection(items.into_iter())[4..]);
+            (Type::TextMap, Some(bytes))
+        }
+        _ => (Type::Text, None),
+    }
+}
+
+/// The columns and the rows of a read of `text`, by a node.
+pub fn read(state: &State, node: usize, text: &str) -> (Columns, Vec<Row>) {
+    let lower = text.to_ascii_lowercase();
+    let selected = lower.trim_start_matches("select ").split(" from ").next().unwrap_or("");
+    let names: Vec<&str> = selected.split(',').map(str::trim).collect();
+    let of_nodes = |nodes: Vec<usize>| {
+        let types = names.iter().map(|name| (name.to_string(), cell(state, node, name).0));
+        let rows = nodes.iter().map(|of| names.iter().map(|name| cell(state, *of, name).1));
+        (types.collect(), rows.map(Iterator::collect).collect())
+    };
+    if lower.contains("system.local") {
+        of_nodes(vec![node])
+    } else if lower.contains("system.peers") {
+        of_nodes((0..state.nodes.len()).filter(|peer| *peer != node).collect())
+    } else {
+        let types = names.iter().map(|name| (name.to_string(), keyspace_cell(name).0));
+        let row: Row = names.iter().map(|name| keyspace_cell(name).1).collect();
+        let rows = if lower.contains("system_schema.keyspaces") { vec![row] } else { Vec::new() };
+        (types.collect(), rows)
+    }
+}

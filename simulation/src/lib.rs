@@ -1,0 +1,16 @@
+//! The engine against a simulated cluster, network and clock.
+//!
+//! A run follows from its seed: the cluster, the faults, what the program does, and the time that
+//! each byte takes. The clock moves only when nothing else is to do, so a run of minutes takes a
+//! fraction of a second. See docs/design/simulation.md.
+
+pub mod cluster;
+pub mod faults;
+#[allow(unsafe_code, reason = "the clock, the random numbers and the processes of the system")]
+pub mod ffi;
+pub mod history;
+pub mod network;
+pub mod random;
+pub mod run;
+pub mod trace;
+pub mod workload;

@@ -1,0 +1,139 @@
+//! Runs seeds.
+//!
+//!     simulate FIRST LAST [--jobs N] [--trace]
+//!
+//! Runs the kept seeds, then each seed from FIRST to LAST, each in a process of its own. Prints the seeds whose runs break a
+//! promise, with the end of their story; `--trace` prints every line of every run.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use turbocql_simulation::ffi::{Child, Ended};
+use turbocql_simulation::run::run;
+
+/// The time limit of a run. A run takes a fraction of a second.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Seeds that have found a defect, each with the defect. They are run before the others.
+const KEPT: &[(u64, &str)] = &[];
+
+struct Options {
+    seeds: std::ops::RangeInclusive<u64>,
+    jobs: usize,
+    kept: usize,
+    shows_all: bool,
+}
+
+fn options() -> Option<Options> {
+    let mut numbers = Vec::new();
+    let mut options = Options { seeds: 1..=1, jobs: 2, kept: 40, shows_all: false };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--jobs" => options.jobs = arguments.next()?.parse().ok().filter(|jobs| *jobs > 0)?,
+            "--trace" => (options.kept, options.shows_all) = (usize::MAX, true),
+            number => numbers.push(number.parse().ok()?),
+        }
+    }
+    let [first, last] = numbers[..] else { return None };
+    options.seeds = first..=last;
+    Some(options)
+}
+
+fn report(seed: u64, kept: usize, mut output: impl std::io::Write) {
+    let run = run(seed, kept);
+    let mut text = String::new();
+    for line in &run.trace {
+        text += &format!("| {line}\n");
+    }
+    for violation in &run.violations {
+        text += &format!("! {violation}\n");
+    }
+    text += &format!(
+        "= {} {} {} {:016x}\n",
+        run.elapsed.as_secs_f64(),
+        run.calls,
+        run.failed,
+        run.hash
+    );
+    let _ = output.write_all(text.as_bytes());
+}
+
+#[derive(Default)]
+struct Totals {
+    seeds: u64,
+    bad: u64,
+    simulated_s: f64,
+    calls: u64,
+    failed: u64,
+}
+
+fn judge(seed: u64, ended: Ended, options: &Options, totals: &mut Totals) {
+    totals.seeds += 1;
+    let (text, why) = match ended {
+        Ended::Output(text) => (text, None),
+        Ended::Signal(number, text) => (text, Some(format!("signal {number}"))),
+        Ended::Limit(text) => (text, Some(format!("no end within {LIMIT:?}"))),
+    };
+    let summary = text.lines().find_map(|line| line.strip_prefix("= "));
+    let why = why.or_else(|| summary.is_none().then(|| "it ended early".to_owned()));
+    let is_bad = why.is_some() || text.lines().any(|line| line.starts_with('!'));
+    totals.bad += u64::from(is_bad);
+    if is_bad || options.shows_all {
+        println!("seed {seed}: {}", summary.unwrap_or(""));
+        text.lines().filter(|line| !line.starts_with('=')).for_each(|line| println!("  {line}"));
+        if let Some(why) = why {
+            println!("  ! {why}");
+        }
+    }
+    let mut numbers = summary.unwrap_or("").split(' ').map(|word| word.parse().unwrap_or(0.0));
+    totals.simulated_s += numbers.next().unwrap_or(0.0);
+    totals.calls += numbers.next().unwrap_or(0.0) as u64;
+    totals.failed += numbers.next().unwrap_or(0.0) as u64;
+}
+
+fn main() -> ExitCode {
+    let Some(options) = options() else {
+        eprintln!("usage: simulate FIRST LAST [--jobs N] [--trace]");
+        return ExitCode::from(2);
+    };
+    let began = Instant::now();
+    let mut totals = Totals::default();
+    let kept = KEPT.iter().map(|(seed, _)| *seed);
+    let mut seeds = kept.chain(options.seeds.clone());
+    let mut running: Vec<(u64, Child)> = Vec::new();
+    loop {
+        while running.len() < options.jobs
+            && let Some(seed) = seeds.next()
+        {
+            let child = Child::start(|output| report(seed, options.kept, output));
+            running.push((seed, child.expect("a child process can be made")));
+        }
+        if running.is_empty() {
+            break;
+        }
+        let before = running.len();
+        running.retain_mut(|(seed, child)| match child.poll(LIMIT) {
+            None => true,
+            Some(ended) => {
+                judge(*seed, ended, &options, &mut totals);
+                false
+            }
+        });
+        if running.len() == before {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let took = began.elapsed().as_secs_f64();
+    println!(
+        "{} seeds, {:.1} a second; {:.1} simulated hours; {} calls, {} failed by faults; {} seeds \
+         break a promise",
+        totals.seeds,
+        totals.seeds as f64 / took,
+        totals.simulated_s / 3600.0,
+        totals.calls,
+        totals.failed,
+        totals.bad
+    );
+    if totals.bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,192 @@
+//! A simulated network: addresses that accept connections, and links that faults change.
+//!
+//! A link is all traffic between the client and one host, one way. Bytes of a connection keep their
+//! order. While a link is cut, bytes wait, as TCP sends them again until they arrive.
+
+mod pipe;
+mod stream;
+
+pub use stream::Stream;
+
+use std::collections::BTreeMap;
+use std::io::{Error, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep};
+
+use self::pipe::Pipe;
+use crate::random::Random;
+
+/// The direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    ToHost,
+    ToClient,
+}
+
+pub const BOTH: [Direction; 2] = [Direction::ToHost, Direction::ToClient];
+
+/// What a link does with the bytes that are sent over it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Link {
+    /// Whether no byte arrives.
+    pub is_cut: bool,
+    /// Added to the time that bytes take.
+    pub delay: Duration,
+    /// If set, at most this many bytes arrive at a time, with a pause after them.
+    pub drip: Option<(usize, Duration)>,
+}
+
+#[derive(Clone)]
+pub struct Network(Arc<Inner>);
+
+struct Inner {
+    state: Mutex<State>,
+    /// Notified when a link or a host has changed.
+    changed: Notify,
+}
+
+struct State {
+    random: Random,
+    listeners: BTreeMap<SocketAddr, mpsc::UnboundedSender<Stream>>,
+    links: BTreeMap<(IpAddr, Direction), Link>,
+    connections: BTreeMap<u64, Connection>,
+    next: u64,
+    waiting: Vec<Waker>,
+}
+
+struct Connection {
+    host: IpAddr,
+    pipes: [Arc<Mutex<Pipe>>; 2],
+}
+
+impl Network {
+    pub fn new(random: Random) -> Network {
+        let state = State {
+            random,
+            listeners: BTreeMap::new(),
+            links: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            next: 0,
+            waiting: Vec::new(),
+        };
+        Network(Arc::new(Inner { state: Mutex::new(state), changed: Notify::new() }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Accepts connections to an address, until the receiver is dropped.
+    pub fn listen(&self, at: SocketAddr) -> mpsc::UnboundedReceiver<Stream> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.lock().listeners.insert(at, sender);
+        receiver
+    }
+
+    pub fn link(&self, host: IpAddr, direction: Direction) -> Link {
+        self.lock().links.get(&(host, direction)).copied().unwrap_or_default()
+    }
+
+    /// Changes a link, from now on and for the bytes that are under way.
+    pub fn change(&self, host: IpAddr, direction: Direction, change: impl FnOnce(&mut Link)) {
+        let mut state = self.lock();
+        change(state.links.entry((host, direction)).or_default());
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
+        self.0.changed.notify_waiters();
+    }
+
+    /// The time that bytes take from now on, without the order of their connection.
+    fn travel_time(&self, host: IpAddr, direction: Direction) -> Duration {
+        let mut state = self.lock();
+        let usual = Duration::from_micros(state.random.within(100..1500));
+        usual + state.links.get(&(host, direction)).map_or(Duration::ZERO, |link| link.delay)
+    }
+
+    /// Connects to an address.
+    pub async fn connect(&self, at: SocketAddr) -> std::io::Result<Stream> {
+        for direction in BOTH {
+            loop {
+                let changed = self.0.changed.notified();
+                if !self.link(at.ip(), direction).is_cut {
+                    break;
+                }
+                changed.await;
+            }
+            sleep(self.travel_time(at.ip(), direction)).await;
+        }
+        let mut state = self.lock();
+        let refused = || Error::from(ErrorKind::ConnectionRefused);
+        let listener = state.listeners.get(&at).cloned().ok_or_else(refused)?;
+        let pipes = BOTH.map(|_| Arc::<Mutex<Pipe>>::default());
+        let id = state.next;
+        state.next += 1;
+        state.connections.insert(id, Connection { host: at.ip(), pipes: pipes.clone() });
+        drop(state);
+        let [to_host, to_client] = pipes;
+        let theirs = Stream::new(
+            self.clone(),
+            at.ip(),
+            (Direction::ToHost, Arc::clone(&to_host)),
+            (Direction::ToClient, Arc::clone(&to_client)),
+            None,
+        );
+        let ours = Stream::new(
+            self.clone(),
+            at.ip(),
+            (Direction::ToClient, to_client),
+            (Direction::ToHost, to_host),
+            Some(id),
+        );
+        listener.send(theirs).map_err(|_| refused())?;
+        Ok(ours)
+    }
+
+    /// Resets all connections with a host. If `after` is set, each is reset when this many further
+    /// bytes have arrived at the client, so in the middle of a frame.
+    pub fn reset(&self, host: IpAddr, after: Option<usize>) {
+        let pipes: Vec<_> = self
+            .lock()
+            .connections
+            .values()
+            .filter(|connection| connection.host == host)
+            .map(|connection| connection.pipes.clone())
+            .collect();
+        for pair in pipes {
+            match after {
+                None => pair.iter().for_each(|pipe| pipe::lock(pipe).reset()),
+                Some(bytes) => pipe::lock(&pair[1]).reset_after = Some(bytes),
+            }
+        }
+    }
+
+    /// Ends all listeners of a host. Connections to it are then refused.
+    pub fn refuse(&self, host: IpAddr) {
+        self.lock().listeners.retain(|at, _| at.ip() != host);
+    }
+
+    /// The number of connections that the client has not closed.
+    pub fn open_connections(&self) -> usize {
+        self.lock().connections.len()
+    }
+
+    fn closed(&self, id: u64) {
+        self.lock().connections.remove(&id);
+    }
+
+    fn wake_at_change(&self, waker: Waker) {
+        self.lock().waiting.push(waker);
+    }
+}
+
+/// Bytes that arrive at a time.
+struct Arriving {
+    at: Instant,
+    bytes: bytes::Bytes,
+}

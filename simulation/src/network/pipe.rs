@@ -1,0 +1,46 @@
+//! The bytes of one direction of a connection.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use tokio::time::Instant;
+
+use super::Arriving;
+
+/// The number of bytes that a direction holds before its writer has to wait.
+pub(super) const CAPACITY: usize = 128 << 10;
+
+#[derive(Default)]
+pub(super) struct Pipe {
+    pub(super) arriving: VecDeque<Arriving>,
+    pub(super) held: usize,
+    /// When the last bytes arrive. Later bytes do not overtake them.
+    pub(super) last: Option<Instant>,
+    /// Whether no more bytes follow.
+    pub(super) is_finished: bool,
+    pub(super) is_reset: bool,
+    /// The number of bytes that still arrive before the connection is reset.
+    pub(super) reset_after: Option<usize>,
+    /// Until when the next bytes wait, on a link that drips.
+    pub(super) pause: Option<Instant>,
+    pub(super) reader: Option<Waker>,
+    pub(super) writer: Option<Waker>,
+}
+
+pub(super) fn lock(pipe: &Mutex<Pipe>) -> MutexGuard<'_, Pipe> {
+    pipe.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pipe {
+    pub(super) fn reset(&mut self) {
+        self.is_reset = true;
+        self.arriving.clear();
+        self.held = 0;
+        self.wake();
+    }
+
+    pub(super) fn wake(&mut self) {
+        self.reader.take().into_iter().chain(self.writer.take()).for_each(Waker::wake);
+    }
+}

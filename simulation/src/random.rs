@@ -1,0 +1,43 @@
+//! Random numbers from a seed.
+
+use std::ops::Range;
+
+/// SplitMix64. Each part of a run has a generator of its own, so that a change of one part does not
+/// change the choices of the others.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// A generator for a part of the run.
+    pub fn of_part(seed: u64, part: u64) -> Random {
+        let mut random = Random(seed ^ part.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        Random(random.draw())
+    }
+
+    pub fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number of the range.
+    pub fn within(&mut self, range: Range<u64>) -> u64 {
+        range.start + self.draw() % (range.end - range.start)
+    }
+
+    /// True in this many of 100 cases.
+    pub fn percent(&mut self, percent: u64) -> bool {
+        self.within(0..100) < percent
+    }
+
+    /// One of the items.
+    pub fn choose<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.within(0..items.len() as u64) as usize]
+    }
+}

@@ -1,0 +1,181 @@
+//! One run from its seed.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::Either;
+use tokio::time::{Instant, sleep, timeout};
+use turbocql_engine::{
+    Config, Connecting, Profile, Runtime, SIMULATED_CONNECT, Session, Speculation, Transport,
+};
+
+use crate::cluster::Cluster;
+use crate::faults::{self, FAULTY, Outage};
+use crate::ffi;
+use crate::history::{needless_failures, violations};
+use crate::network::Network;
+use crate::random::Random;
+use crate::trace::Trace;
+use crate::workload::{LIMIT, Program};
+
+/// The parts of a run that have random numbers of their own.
+mod part {
+    pub const NETWORK: u64 = 1;
+    pub const CLUSTER: u64 = 2;
+    pub const FAULTS: u64 = 3;
+    pub const SETTINGS: u64 = 4;
+    pub const PROGRAM: u64 = 5;
+}
+
+/// How long after the last fault calls must succeed again: gossip, the longest interval between two
+/// attempts to connect, and the longest interval between two probes.
+const RECOVERY: Duration = Duration::from_secs(40);
+
+/// The result of a run.
+pub struct Report {
+    pub hash: u64,
+    /// The simulated time.
+    pub elapsed: Duration,
+    pub calls: usize,
+    pub failed: usize,
+    /// A sentence for each broken promise.
+    pub violations: Vec<String>,
+    /// The story's last lines, or all of them.
+    pub trace: Vec<String>,
+}
+
+static NETWORK: OnceLock<Network> = OnceLock::new();
+static BEGAN: OnceLock<Instant> = OnceLock::new();
+
+fn connect(at: std::net::SocketAddr) -> Connecting {
+    let network = NETWORK.get().expect("the network is there before the session").clone();
+    Box::pin(async move {
+        let stream = network.connect(at).await?;
+        Ok(Box::new(stream) as Box<dyn Transport>)
+    })
+}
+
+/// Sets the simulated clock to tokio's, which has moved to the next timer.
+fn advance() {
+    if let Some(began) = BEGAN.get() {
+        ffi::set_elapsed(began.elapsed().as_nanos() as u64);
+    }
+}
+
+/// Runs a seed in this process, which must not run another one.
+pub fn run(seed: u64, kept: usize) -> Report {
+    ffi::simulate(seed);
+    let (driver, runtime) = Runtime::simulated(advance).expect("a runtime can be made");
+    driver.block_on(async {
+        let _ = BEGAN.set(Instant::now());
+        let trace = Trace::new(kept);
+        let network = Network::new(Random::of_part(seed, part::NETWORK));
+        assert!(NETWORK.set(network.clone()).is_ok(), "a process runs one seed");
+        let _ = SIMULATED_CONNECT.set(connect);
+        let mut random = Random::of_part(seed, part::SETTINGS);
+        let nodes = random.within(3..6) as usize;
+        let of_cluster = Random::of_part(seed, part::CLUSTER);
+        let cluster = Cluster::start(nodes, network.clone(), trace.clone(), of_cluster);
+        let config = config(nodes, &mut random);
+        trace.line(|| format!("{nodes} nodes, {:?}", config.profile.speculation));
+        let mut broken = Vec::new();
+        let (mut calls, mut failed) = (0, 0);
+        let of_faults = Random::of_part(seed, part::FAULTS);
+        let faults = faults::cause(cluster.clone(), of_faults, trace.clone());
+        let faults = if random.percent(30) {
+            // The session is opened beside the first fault.
+            let faults = tokio::spawn(faults);
+            sleep(Duration::from_millis(random.within(0..8000))).await;
+            Either::Left(faults.map(|outages| outages.expect("faults do not panic")))
+        } else {
+            Either::Right(faults)
+        };
+        match Session::connect(config).await {
+            Err(error) => broken.push(format!("no session, though a majority is healthy: {error}")),
+            Ok(session) => {
+                let program = Program::new(session.clone(), trace.clone());
+                use_session(seed, &program, faults, &trace, &mut broken).await;
+                let history = program.calls();
+                calls = history.len();
+                failed = history.iter().filter(|call| is_failed(call)).count();
+                broken.extend(violations(&history, &cluster.effects()));
+                let (admitted, bytes) = session.gate().admitted();
+                if (admitted, bytes) != (0, 0) {
+                    broken.push(format!("{admitted} places and {bytes} bytes are not given back"));
+                }
+                drop((program, session));
+                sleep(Duration::from_secs(5)).await;
+                let open = network.open_connections();
+                if open > 0 {
+                    broken.push(format!("{open} connections are open after the session's end"));
+                }
+            }
+        }
+        if runtime.in_flight() > 0 {
+            broken.push(format!("{} tasks never ended", runtime.in_flight()));
+        }
+        Report {
+            hash: trace.hash(),
+            elapsed: BEGAN.get().map(Instant::elapsed).unwrap_or_default(),
+            calls,
+            failed,
+            violations: broken,
+            trace: trace.kept(),
+        }
+    })
+}
+
+fn is_failed(call: &crate::history::Call) -> bool {
+    matches!(call.ended, Some((_, crate::history::Outcome::Failed(_))))
+}
+
+fn config(nodes: usize, random: &mut Random) -> Config {
+    let mut profile = Profile { timeout: Some(LIMIT), ..Profile::default() };
+    if random.percent(40) {
+        let delay = Duration::from_millis(random.within(20..400));
+        profile.speculation = Some(Speculation::Constant { delay, attempts: 2 });
+    }
+    Config {
+        contact_points: (0..nodes).map(|node| Cluster::address(node).to_string()).collect(),
+        profile,
+        client_timestamps: random.percent(50),
+        ..Config::default()
+    }
+}
+
+async fn use_session(
+    seed: u64,
+    program: &Program,
+    faults: impl Future<Output = Vec<Outage>>,
+    trace: &Trace,
+    broken: &mut Vec<String>,
+) {
+    let until = Instant::now() + FAULTY;
+    let workers: Vec<_> = (0..6)
+        .map(|worker| {
+            let random = Random::of_part(seed, part::PROGRAM + worker);
+            tokio::spawn(program.clone().run(random, until))
+        })
+        .collect();
+    let outages = faults.await;
+    for worker in workers {
+        // A worker whose call never ends has stopped for ever.
+        match timeout(Duration::from_secs(60), worker).await {
+            Ok(Ok(())) => {}
+            Ok(Err(panic)) => broken.push(format!("a panic: {panic}")),
+            Err(_) => broken.push("a call did not end within a minute of its deadline".into()),
+        }
+    }
+    broken.extend(needless_failures(&program.calls(), &outages));
+    sleep(RECOVERY).await;
+    trace.line(|| "all faults have ended".into());
+    let mut random = Random::of_part(seed, part::PROGRAM);
+    let mut succeeded = program.read_all().await;
+    for _ in 0..20 {
+        succeeded &= program.call(&mut random).await;
+    }
+    if !succeeded {
+        broken.push(format!("calls fail {RECOVERY:?} after the last fault"));
+    }
+}

@@ -1,0 +1,50 @@
+//! The story of a run: what happened, when and where.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+/// The lines of a run, and a hash over all of them. Two runs that are equal have the same hash.
+#[derive(Clone)]
+pub struct Trace(Arc<Mutex<Lines>>);
+
+struct Lines {
+    began: Instant,
+    hash: u64,
+    /// The last lines, or all of them.
+    kept: std::collections::VecDeque<String>,
+    most: usize,
+}
+
+impl Trace {
+    /// A trace that keeps so many lines.
+    pub fn new(most: usize) -> Trace {
+        let lines = Lines {
+            began: Instant::now(),
+            hash: 0xcbf2_9ce4_8422_2325,
+            kept: std::collections::VecDeque::new(),
+            most,
+        };
+        Trace(Arc::new(Mutex::new(lines)))
+    }
+
+    pub fn line(&self, text: impl FnOnce() -> String) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = format!("{:>9.3} s  {}", lines.began.elapsed().as_secs_f64(), text());
+        for byte in line.bytes() {
+            lines.hash = (lines.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        if lines.kept.len() == lines.most {
+            lines.kept.pop_front();
+        }
+        lines.kept.push_back(line);
+    }
+
+    pub fn hash(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).hash
+    }
+
+    pub fn kept(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).kept.iter().cloned().collect()
+    }
+}
