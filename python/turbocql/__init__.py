@@ -11,7 +11,6 @@ from __future__ import annotations
 import atexit as _atexit
 import importlib as _importlib
 import os as _os
-import sys as _sys
 import warnings as _warnings
 from collections.abc import Iterable as _Iterable
 from typing import TYPE_CHECKING
@@ -196,15 +195,6 @@ _ORIGINS = {
 accelerated program uses none of these names, and a program that only decodes values needs no
 session."""
 
-_INSTEAD = {
-    "AsyncSession": "turbocql.aio.connect(...)",
-    "BatchStatement": "turbocql.Batch",
-    "Cluster": "turbocql.connect(...), which opens a session",
-    "ConsistencyLevel": "turbocql.Consistency",
-    "SimpleStatement": "turbocql.Query",
-}
-"""What to use in place of the names that other drivers have."""
-
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> _Any:
@@ -215,10 +205,7 @@ if not TYPE_CHECKING:
         if name in _SUBMODULES:
             # The import binds the name here too.
             return _importlib.import_module(f".{name}", __name__)
-        # With the name and the object, Python suggests the nearest attribute.
-        advice = f": use {_INSTEAD[name]}" if name in _INSTEAD else ""
-        message = f"module {__name__!r} has no attribute {name!r}{advice}"
-        raise AttributeError(message, name=name, obj=_sys.modules[__name__])
+        raise _importlib.import_module("._elsewhere", __name__).missing_attribute(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -29,6 +29,7 @@ __all__ = [
     "nearest",
     "shown",
     "shown_address",
+    "unknown_setting",
     "with_nearest",
 ]
 
@@ -37,28 +38,6 @@ V = TypeVar("V")
 
 T = TypeVar("T")
 
-_SYNONYMS = {
-    "csvoptions": "csv",
-    "dc": "datacenter",
-    "delimiter": "csv",
-    "encoding": "csv",
-    "encryption": "tls",
-    "fetchsize": "page_size",
-    "filter": "where",
-    "header": "csv",
-    "host": "contact_points",
-    "hosts": "contact_points",
-    "localdc": "datacenter",
-    "nodes": "contact_points",
-    "quote": "csv",
-    "rowfactory": "rows",
-    "sep": "csv",
-    "separator": "csv",
-    "ssl": "tls",
-    "sslcontext": "tls",
-    "ssloptions": "tls",
-}
-"""Names that other drivers and tools have for settings, in the form of `_letters`."""
 _MAX_SHOWN_LENGTH = 100
 """Errors show no text of more characters than this. Private keys have more."""
 _MAX_NAMES_AFTER_HINT = 10
@@ -108,12 +87,14 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
         return None
     if letters in by_letters:
         return by_letters[letters]
-    synonym = _letters(_SYNONYMS.get(letters, ""))
-    if synonym in by_letters:
-        return by_letters[synonym]
     # Imported here, because most programs misspell nothing.
     from difflib import get_close_matches
 
+    from ._elsewhere import SYNONYMS
+
+    synonym = _letters(SYNONYMS.get(letters, ""))
+    if synonym in by_letters:
+        return by_letters[synonym]
     for close in get_close_matches(letters, by_letters, 1, 0.65):
         return by_letters[close]
     for candidate in sorted(by_letters, key=len, reverse=True):
@@ -135,7 +116,10 @@ def did_you_mean(name: object, names: Iterable[str], show: Callable[[str], str] 
 
     The native core calls this function.
     """
-    near = nearest(name, names) if isinstance(name, str) else None
+    candidates = [*names]
+    # `execute` takes values as a parameter, and the core lists only its options.
+    candidates += ["values"] if "paging_state" in candidates else []
+    near = nearest(name, candidates) if isinstance(name, str) else None
     return "" if near is None else f"; did you mean {show(near)}?"
 
 
@@ -187,17 +171,32 @@ def advise(
     for name, advice in advice_by_name.items():
         setattr(cls, name, _Absent(name, advice, error_class))
 
+    names_of_base = cls.__dir__
+
     def names(self: Any) -> list[str]:
-        return [name for name in object.__dir__(self) if name not in advice_by_name]
+        return [name for name in names_of_base(self) if name not in advice_by_name]
 
     cls.__dir__ = names  # type: ignore[assignment]
+
+
+def _settings(cls: type[Any]) -> list[str]:
+    """The names of a dataclass's settings."""
+    return [name for name, field in cls.__dataclass_fields__.items() if field.init]
+
+
+def unknown_setting(cls: type[Any], name: str, problem: str, lead: str = "it has") -> str:
+    """The message for a setting that a dataclass does not have: the problem, and what to use."""
+    from ._elsewhere import setting_advice
+
+    advice = setting_advice(cls.__name__, name)
+    return f"{problem}: {advice}" if advice else with_nearest(problem, name, _settings(cls), lead)
 
 
 def check_settings(cls: type[T]) -> type[T]:
     """Makes a dataclass refuse unknown keyword arguments with an error that names the nearest
     field.
     """
-    names = [name for name, field in cls.__dataclass_fields__.items() if field.init]  # type: ignore[attr-defined]
+    names = _settings(cls)
     init = cls.__init__
 
     @wraps(init)
@@ -205,7 +204,7 @@ def check_settings(cls: type[T]) -> type[T]:
         unknown_names = settings.keys() - set(names)
         if unknown_names:
             name = sorted(unknown_names)[0]
-            raise TypeError(with_nearest(f"{cls.__name__} has no setting {name!r}", name, names))
+            raise TypeError(unknown_setting(cls, name, f"{cls.__name__} has no setting {name!r}"))
         init(self, *args, **settings)
 
     cls.__init__ = checked_init  # type: ignore[method-assign, assignment]

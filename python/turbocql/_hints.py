@@ -232,7 +232,7 @@ def _hint_for_name(
         return None
     from difflib import get_close_matches
 
-    for session in sessions:
+    for session in _copied(sessions):
         columns = session._known_columns(coordinator)
         if column is not None:
             name, *in_table = column.groups()
@@ -248,6 +248,14 @@ def _hint_for_name(
         for near in get_close_matches(name, names, 1, 0.65):
             return f"did you mean {near}?"
     return None
+
+
+def _copied(sessions: Iterable[_Session]) -> list[_Session]:
+    try:
+        return list(sessions)
+    except RuntimeError:
+        # Another thread is opening a session.
+        return []
 
 
 def _hint_for_type(name: str) -> str | None:

@@ -329,6 +329,14 @@ class ClosedError(Error):
     """The session is closed, or belongs to the process that this one was forked from."""
 
 
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        from ._elsewhere import missing_attribute
+
+        raise missing_attribute(__name__, name)
+
+
 _BY_CODE: dict[int, type[ServerError]] = {
     **{0x0000: ServerInternalError, 0x000A: ProtocolViolation, 0x0100: BadCredentials},
     **{0x1000: Unavailable, 0x1001: Overloaded, 0x1002: IsBootstrapping, 0x1003: TruncateError},
@@ -395,15 +403,6 @@ def _insert_before_statement(message: str, added: Sequence[str]) -> str:
     return "; ".join([text, *added]) + mark + statement
 
 
-def _sessions() -> list[Any]:
-    """The sessions of the process."""
-    try:
-        return list(_SESSIONS)
-    except RuntimeError:
-        # Another thread is opening a session.
-        return []
-
-
 def from_engine(
     kind: str,
     message: str,
@@ -437,7 +436,7 @@ def from_engine(
         from ._hints import hints  # Imported here, because most programs raise no such error.
 
         text, _, statement = message.partition(_STATEMENT)
-        added += hints(cls.__name__, text, statement, coordinator, _sessions())
+        added += hints(cls.__name__, text, statement, coordinator, _SESSIONS)
     error = cls(_insert_before_statement(message, added))
     if isinstance(error, ServerError):
         error.code = -1 if code is None else code

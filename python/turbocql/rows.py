@@ -164,7 +164,10 @@ class _Result(_core.Cursor, Generic[T]):
         """The rows of the current page. No page is fetched."""
         return self._decode()
 
-    # There is no `__len__`, because libraries such as pandas call it where it exists.
+    # Without this method, `bool` would look for `__len__`, whose lookup raises an error.
+    def __bool__(self) -> bool:
+        return True
+
     def __getitem__(self, index: object) -> NoReturn:
         raise TypeError(f"a result has no positions: {self._item_hint}")
 
@@ -204,9 +207,14 @@ advise(
         "current_rows": "use rows.page()",
         "fetch_next_page": "an iteration fetches the pages; rows.pages() has them as lists",
         "fetchall": "use rows.all()",
+        "fetchmany": "iterate, or use rows.pages()",
         "fetchone": "use rows.one(), or iterate",
         "first": "use rows.one()",
+        "get_query_trace": "use rows.trace(), after execute(..., tracing=True)",
         "has_more_pages": "rows.paging_state is None at the last page",
+        "next": "use rows.one(), or iterate",
+        "response_future": "use rows.coordinator, rows.warnings and rows.trace()",
+        "rowcount": "use len(rows.all())",
         "was_applied": "use rows.applied",
     },
 )

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 from uuid import UUID
 
+from ._checks import advise
 from ._cql import create as cql
 from ._cql.names import qualified, quoted, split_qualified
 
@@ -342,3 +343,10 @@ class Schema(_Plain):
 
     def __repr__(self) -> str:
         return f"<Schema {self.version} of {', '.join(map(quoted, self.keyspaces))}>"
+
+
+for _cls in (Index, UserType, Function, Aggregate, _Columns, Keyspace):
+    advise(_cls, {"as_cql_query": "use as_cql()", "export_as_string": "use as_cql()"})
+advise(_Columns, {"keyspace_name": "use keyspace"})
+advise(Keyspace, {"replication_strategy": "use replication", "user_types": "use types"})
+advise(Schema, {"export_schema_as_string": "use as_cql() of each of keyspaces.values()"})

@@ -132,11 +132,59 @@ class Batch:
         return f"<Batch {self._kind} of {len(self)}>"
 
 
-advise(
+_NO_OPTIONS = {
+    "consistency_level": "pass consistency= to execute{}",
+    "fetch_size": "pass page_size= to execute{}",
+    "is_idempotent": "pass idempotent=True to execute{}",
+    "retry_policy": "pass retry= to connect",
+    "serial_consistency_level": "pass serial_consistency= to execute{}",
+}
+"""Advice for the options that statements of other drivers have as attributes."""
+
+
+def _advise_statement(cls: type[Any], where: str, advice_by_name: Mapping[str, str]) -> None:
+    """Adds advice for attributes of a statement. `where` says where else an option is passed."""
+    options = {name: advice.format(where) for name, advice in _NO_OPTIONS.items()}
+    advise(cls, {**options, **advice_by_name})
+
+
+_advise_statement(
+    Prepared,
+    ", or to prepared.with_options",
+    {
+        "column_metadata": "use prepared.markers",
+        "execute": "use session.execute(prepared, values)",
+        "query_string": "use prepared.text",
+        "result_metadata": "use prepared.result_columns",
+    },
+)
+_advise_statement(
+    Bound,
+    ", or to bound.with_options",
+    {
+        "bind": "use bound.prepared.bind(values), which returns another Bound",
+        "execute": "use session.execute(bound)",
+        "prepared_statement": "use bound.prepared",
+        "values": "use bound.cells",
+    },
+)
+_advise_statement(
+    Query,
+    ", or to turbocql.Query",
+    {
+        "bind": "use session.execute(query, values)",
+        "execute": "use session.execute(query, values)",
+        "query_string": "use query.text",
+    },
+)
+_advise_statement(
     Batch,
+    ", or to turbocql.Batch",
     {
         "add_all": "call batch.add(statement, values) for each statement",
         "append": "use batch.add(statement, values)",
+        "batch_type": "use batch.kind",
+        "clear": "make a new turbocql.Batch",
         "execute": "use session.execute(batch)",
     },
 )

@@ -37,7 +37,7 @@ LEAVES = {"accel", "cli", "duckdb", "ray", "spark", "testing"}
 """Folders that no other room imports."""
 NAMING_THE_CORE = {"_native", "_columns", "_files", "_transfer", "_session", "_diagnosis", "accel"}
 """The private folders and leaves that import `turbocql._core`. Public modules may import it too."""
-PRIVATE_FILES = {"_advice", "_checks", "_hints", "_options"}
+PRIVATE_FILES = {"_advice", "_checks", "_elsewhere", "_hints", "_options"}
 """The private modules beside the folders: checks of arguments, advice in errors and when it is of
 use, and the types of options."""
 MODULES = python_modules()

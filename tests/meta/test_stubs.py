@@ -10,6 +10,7 @@ import pytest
 from tests.meta.sources import PACKAGE
 
 from turbocql import _core
+from turbocql._checks import _Absent
 from turbocql._session.unawaited import _Member
 from turbocql._session.wrong_with import _Refusal
 
@@ -18,7 +19,7 @@ CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDe
 FUNCTIONS = {node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef)}
 
 # The members that are not compared. Every class has them, or stubs declare them in another form.
-_COMMON = {"__doc__", "__module__", "__new__", "__repr__", "__str__", "__slotnames__"}
+_COMMON = {"__doc__", "__module__", "__new__", "__repr__", "__str__", "__slotnames__", "__dir__"}
 
 # A native class with `__eq__` also has these methods. They return NotImplemented.
 _COMPARISONS = {"__ge__", "__gt__", "__le__", "__lt__"}
@@ -93,8 +94,8 @@ def test_functions(name: str) -> None:
 def test_classes(name: str) -> None:
     cls, stubbed = getattr(_core, name), members(CLASSES[name])
     assert inspect.isclass(cls)
-    # `_session.unawaited` adds members to `OpAwait`.
-    added = (_Member, _Refusal)
+    # `_session.unawaited` adds members to `OpAwait`, and `statements` adds advice to statements.
+    added = (_Absent, _Member, _Refusal)
     real = {name: member for name, member in vars(cls).items() if not isinstance(member, added)}
     if "__init__" in stubbed:
         assert real_parameters(cls) == without_self(parameters(stubbed.pop("__init__")))

@@ -220,35 +220,6 @@ def test_an_unknown_name_of_the_package() -> None:
     assert (caught.value.name, caught.value.obj) == ("conect", turbocql)
 
 
-@pytest.mark.parametrize(
-    ("owner", "name", "advice"),
-    [
-        (turbocql, "Cluster", "use turbocql.connect(...), which opens a session"),
-        (turbocql.Session, "set_keyspace", "use session.use_keyspace(name)"),
-        (turbocql.aio.AsyncSession, "row_factory", 'pass rows="dict" to connect, or row= to exec'),
-        (turbocql.Rows, "was_applied", "use rows.applied"),
-        (turbocql.AsyncRows, "fetchall", "use rows.all()"),
-        (turbocql.Batch, "execute", "use session.execute(batch)"),
-        (turbocql.dbapi.Connection, "execute", "use connection.cursor().execute(operation, para"),
-        (turbocql.dbapi.Cursor, "callproc", "CQL has no stored procedures"),
-    ],
-)
-def test_a_name_of_another_driver(owner: Any, name: str, advice: str) -> None:
-    with pytest.raises(AttributeError, match=f"{name}.: {re.escape(advice)}"):
-        getattr(owner, name)
-    assert not hasattr(owner, name)
-
-
-def test_a_name_of_another_driver_on_an_object() -> None:
-    batch: Any = turbocql.Batch()
-    with pytest.raises(AttributeError, match=r"use batch.add\(statement, values\)"):
-        batch.append("x")
-    with pytest.raises(AttributeError, match=r"'Batch' object has no attribute 'append': use"):
-        batch.append = 5
-    assert "append" not in dir(batch)
-    assert {"add", "kind", "__len__"} <= set(dir(batch))
-
-
 def test_a_session_is_made_by_connect() -> None:
     for session in (turbocql.Session, turbocql.aio.AsyncSession):
         with pytest.raises(TypeError, match=r"opened by turbocql.connect\(...\) or turbocql.aio"):

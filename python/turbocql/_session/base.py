@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
 from .. import _core
-from .._checks import advise, check_int, check_seconds, nearest, with_nearest
+from .._checks import advise, check_int, check_seconds, nearest, unknown_setting
 from .._columns.pieces import Columns
 from .._native import preload  # noqa: F401
 from .._options import ExecuteOptions, StatementOptions
@@ -294,16 +294,31 @@ class SessionBase(Generic[R]):
 advise(
     SessionBase,
     {
+        "add_execution_profile": "pass profiles= to connect",
+        "cluster": "use session.schema(), session.nodes and session.metrics()",
+        "commit": "CQL has no transactions: a Batch is applied as a unit",
+        "count": "use the command turbocql count, or SELECT count(*) for a small table",
         "cursor": "turbocql.dbapi.connect(...) has cursors",
         "default_consistency_level": "pass consistency= to connect",
         "default_fetch_size": "pass page_size= to connect",
+        "default_serial_consistency_level": "pass serial_consistency= to connect",
         "default_timeout": "pass timeout_s= to connect",
         "execute_async": "turbocql.aio.connect(...) has asynchronous sessions",
-        "execute_concurrent": "use session.execute_many(statement, rows)",
+        "execute_concurrent": "for one statement, use session.execute_many(statement, rows); for"
+        " several, concurrent.futures.ThreadPoolExecutor, with a session.execute(...) for each",
+        "execute_concurrent_with_args": "use session.execute_many(statement, rows)",
+        "execution_profile_clone_update": "pass the options to execute, or profiles= to connect",
+        "get_execution_profile": "use session.config.profiles",
+        "hosts": "use session.nodes",
+        "is_shutdown": "use session.closed",
+        "metadata": "use session.schema(), and session.nodes",
         "query": "use session.execute(statement, values)",
+        "refresh_schema_metadata": "use session.schema(refresh=True)",
+        "register_user_type": "use session.register_type(name, cls, keyspace=...)",
         "row_factory": 'pass rows="dict" to connect, or row= to execute',
         "set_keyspace": "use session.use_keyspace(name)",
         "shutdown": "use session.close()",
+        "use_client_timestamp": "pass client_timestamps=True to connect",
     },
 )
 
@@ -334,10 +349,11 @@ def configure(contact_points: Any, config: Config | None, settings: dict[str, An
     unknown = settings.keys() - Config.__dataclass_fields__.keys()
     if unknown:
         name, names = sorted(unknown)[0], Config.__dataclass_fields__
+        problem = f"unknown setting {name!r}"
         for setting, cls in (("balancing", Balancing), ("tls", Tls)):
             inner = nearest(name, cls.__dataclass_fields__)
             if inner is not None and nearest(name, names) is None:
                 hint = f"{setting}=turbocql.{cls.__name__}({inner}=...)"
-                raise TypeError(f"unknown setting {name!r}; did you mean {hint}?")
-        raise TypeError(with_nearest(f"unknown setting {name!r}", name, names, "the settings are"))
+                raise TypeError(f"{problem}; did you mean {hint}?")
+        raise TypeError(unknown_setting(Config, name, problem, "the settings are"))
     return Config.from_url(contact_points, **settings) if is_url else Config(**settings)

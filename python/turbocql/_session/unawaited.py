@@ -8,6 +8,7 @@ from types import MethodType
 from typing import Any, NoReturn, TypeVar
 
 from .. import _core
+from .._checks import advise
 from ..rows import AsyncRows, AwaitableRows, _rows_of_awaitable
 from ..statements import Prepared
 from .wrong_with import refuse_async_with, refuse_with
@@ -142,6 +143,15 @@ Programs call `all` so often that another object for each call would slow them d
 """
 
 
+_ADVICE = {
+    "execute_async": "use await session.execute(...), or asyncio.create_task",
+    "execute_concurrent": "for one statement, use session.execute_many(statement, rows); for"
+    " several, asyncio.gather, with a session.execute(...) for each",
+    "execute_concurrent_async": "use await session.execute_many(statement, rows)",
+}
+"""Advice for attributes that an `AsyncSession` does not have, in place of that for both kinds."""
+
+
 def explain_unawaited(cls: type[Any], owner: str) -> None:
     """Makes methods of a class of sessions or results return coroutines whose members raise an
     error that says to await them. `owner` is `session` or `rows`.
@@ -150,6 +160,8 @@ def explain_unawaited(cls: type[Any], owner: str) -> None:
         members = {"__slots__": (), "_owner": owner, "_call": name, "_variable": variable}
         call_class = type(f"_{name}", (_Unawaited,), members)
         setattr(cls, name, _Method(getattr(cls, name), call_class))
+    if owner == "session":
+        advise(cls, _ADVICE)
 
 
 class _Member:

@@ -1,10 +1,12 @@
-"""Errors for `with` on what needs `async with`, for the reverse, and for results."""
+"""Errors for `with` on what needs `async with` and the reverse, and for `with`, `len` and `next` on
+results.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from ..rows import _Result
+from ..rows import _AsyncResult, _Result, _SyncResult
 
 __all__ = ["ASYNCHRONOUS", "refuse_async_with", "refuse_with"]
 
@@ -16,24 +18,26 @@ _SYNCHRONOUS = (
 )
 
 
-class WrongWithError(TypeError, AttributeError):
-    """A `TypeError`, as Python raises for such a statement. It is an `AttributeError` too, so that
-    `hasattr` finds no `__enter__` or `__aenter__`.
+class RefusedError(TypeError, AttributeError):
+    """A `TypeError`, as Python raises in such cases. It is an `AttributeError` too, so that
+    `hasattr` does not find the special method: libraries such as pandas call `__len__` where it
+    exists.
     """
 
 
 class _Refusal:
-    """A descriptor for `__enter__` or `__aenter__`, whose lookup raises the error.
+    """A descriptor for a special method, whose lookup raises the error.
 
-    A class needs no `__exit__` for that, with which it would be a context manager for `isinstance`.
-    Python 3.14 looks `__exit__` up first. Its own error then says to use the other `with`.
+    For `with`, a class needs no `__exit__`, with which it would be a context manager for
+    `isinstance`. Python 3.14 looks `__exit__` up first. Its own error then says to use the other
+    `with`.
     """
 
     def __init__(self, message: str) -> None:
         self._message = message
 
     def __get__(self, instance: object, owner: type[Any]) -> NoReturn:
-        raise WrongWithError(self._message)
+        raise RefusedError(self._message)
 
 
 def refuse_with(owner: type[Any], message: str = ASYNCHRONOUS) -> None:
@@ -49,3 +53,8 @@ def refuse_async_with(owner: type[Any], message: str = _SYNCHRONOUS) -> None:
 _RESULT = "a result needs no `with`: there is nothing to close"
 refuse_with(_Result, _RESULT)
 refuse_async_with(_Result, _RESULT)
+_NO_LENGTH = "a result has no length, because further pages may follow: use len({}rows.all())"
+_SyncResult.__len__ = _Refusal(_NO_LENGTH.format(""))
+_AsyncResult.__len__ = _Refusal(_NO_LENGTH.format("await "))
+_SyncResult.__next__ = _Refusal("a result is not an iterator: use rows.one(), or next(iter(rows))")
+_AsyncResult.__next__ = _Refusal("a result is not an iterator: use rows.one(), or `async for`")
