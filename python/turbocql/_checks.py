@@ -171,7 +171,7 @@ def advise(
     for name, advice in advice_by_name.items():
         setattr(cls, name, _Absent(name, advice, error_class))
 
-    names_of_base = cls.__dir__
+    names_of_base: Any = cls.__dir__
 
     def names(self: Any) -> list[str]:
         return [name for name in names_of_base(self) if name not in advice_by_name]

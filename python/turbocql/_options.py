@@ -6,14 +6,16 @@ The native core reads the options of a request: `src/options.rs`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
+
+from ._checks import with_nearest
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
 
     from .bulk import Progress
     from .config import RowsAs
@@ -249,6 +251,8 @@ def spelled_out(
     def spell_out(function: F) -> F:
         signature = inspect.signature(function)
         *parameters, _ = signature.parameters.values()
+        # A parameter such as `*more` only serves an error.
+        parameters = [each for each in parameters if each.kind is not each.VAR_POSITIONAL]
         named = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name))
             for name in options
@@ -258,6 +262,49 @@ def spelled_out(
         return function
 
     return spell_out
+
+
+EXECUTE_TAKES = (
+    "execute takes a statement and its values by position: pass options by name, as in timeout_s=5"
+)
+"""The error for further arguments by position."""
+
+
+def checks_names(takes: str) -> Callable[[F], F]:
+    """Returns a decorator for a method. Its unknown options, and too many arguments by position,
+    are errors that say what to pass. `takes` is the message for too many arguments.
+    """
+
+    def decorate(function: F) -> F:
+        _, *parameters = inspect.signature(function).parameters.values()
+        names = [each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY]
+        count = sum(each.kind is not each.KEYWORD_ONLY for each in parameters)
+        method = function.__name__
+
+        def check(args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+            for name in options:
+                if name not in names:
+                    raise TypeError(with_nearest(f"{method} has no option {name!r}", name, names))
+            if len(args) > count:
+                raise TypeError(takes)
+
+        if inspect.iscoroutinefunction(function):
+
+            @wraps(function)
+            async def async_method(self: Any, /, *args: Any, **options: Any) -> Any:
+                check(args, options)
+                return await function(self, *args, **options)
+
+            return cast("F", async_method)
+
+        @wraps(function)
+        def method_with_checks(self: Any, /, *args: Any, **options: Any) -> Any:
+            check(args, options)
+            return function(self, *args, **options)
+
+        return cast("F", method_with_checks)
+
+    return decorate
 
 
 def with_meanings(

@@ -15,7 +15,15 @@ from . import _core
 from ._checks import check_keyspace
 from ._config.meanings import SETTINGS
 from ._diagnosis.collect import TIMEOUT_S, Diagnosis, steps
-from ._options import MEANINGS, CallOptions, ExecuteOptions, StatementOptions, spelled_out
+from ._options import (
+    EXECUTE_TAKES,
+    MEANINGS,
+    CallOptions,
+    ExecuteOptions,
+    StatementOptions,
+    checks_names,
+    spelled_out,
+)
 from ._schema.read import Answer, Deadline, Row, SchemaReading
 from ._session.async_tables import AsyncTables
 from ._session.base import R, configure
@@ -113,6 +121,7 @@ class AsyncSession(AsyncTables[R]):
         self,
         statement: Statement | Batch,
         values: Values | None = None,
+        *more: object,
         **options: Unpack[ExecuteOptions],
     ) -> AwaitableRows[Any]:
         """Sends a statement or a batch and returns its result.
@@ -145,6 +154,8 @@ class AsyncSession(AsyncTables[R]):
             >>> rows.one().v
             'a'
         """
+        if more:
+            raise TypeError(EXECUTE_TAKES)
         # sync: rows: Rows[Any] = _core.execute(self._core, statement, values, options).wait()
         # sync: return rows
         return _core.execute_when_awaited(self._core, statement, values, options)  # async only
@@ -162,6 +173,10 @@ class AsyncSession(AsyncTables[R]):
         prepared: Prepared = await self._core.prepare(statement)
         return prepared
 
+    @checks_names(
+        "execute_many takes a statement and rows by position: pass options by name, as in"
+        " concurrency=100"
+    )
     async def execute_many(
         self,
         statement: str | Query | Prepared,

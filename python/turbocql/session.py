@@ -15,7 +15,15 @@ from uuid import UUID
 from . import _core
 from ._checks import check_keyspace
 from ._config.meanings import SETTINGS
-from ._options import MEANINGS, CallOptions, ExecuteOptions, StatementOptions, spelled_out
+from ._options import (
+    EXECUTE_TAKES,
+    MEANINGS,
+    CallOptions,
+    ExecuteOptions,
+    StatementOptions,
+    checks_names,
+    spelled_out,
+)
 from ._schema.read import Answer, Deadline, Row, SchemaReading
 from ._session.base import R, configure
 from ._session.tables import Tables
@@ -107,6 +115,7 @@ class Session(Tables[R]):
         self,
         statement: Statement | Batch,
         values: Values | None = None,
+        *more: object,
         **options: Unpack[ExecuteOptions],
     ) -> Rows[Any]:
         """Sends a statement or a batch and returns its result.
@@ -139,6 +148,8 @@ class Session(Tables[R]):
             >>> rows.one().v
             'a'
         """
+        if more:
+            raise TypeError(EXECUTE_TAKES)
         rows: Rows[Any] = _core.execute(self._core, statement, values, options).wait()
         return rows
 
@@ -150,6 +161,10 @@ class Session(Tables[R]):
         prepared: Prepared = self._core.prepare(statement).wait()
         return prepared
 
+    @checks_names(
+        "execute_many takes a statement and rows by position: pass options by name, as in"
+        " concurrency=100"
+    )
     def execute_many(
         self,
         statement: str | Query | Prepared,

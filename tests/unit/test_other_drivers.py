@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 import turbocql
 from turbocql import Batch, Bound, Config, ExecutionProfile, Prepared, Query, errors, schema
+from turbocql._checks import did_you_mean
 from turbocql._elsewhere import _FOR_ERRORS, _FOR_PACKAGE
 
 ASYNC = turbocql.aio.AsyncSession
@@ -133,3 +136,63 @@ PROFILE = "ExecutionProfile has no setting "
 def test_a_setting(create: Callable[[], object], message: str) -> None:
     with pytest.raises(TypeError, match=re.escape(message)):
         create()
+
+
+SESSION: Any = object.__new__(turbocql.Session)
+ASYNC_SESSION: Any = object.__new__(ASYNC)
+
+
+@pytest.mark.parametrize("session", [SESSION, ASYNC_SESSION])
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (
+            lambda session: session.execute("x", (1,), 5),
+            "execute takes a statement and its values by position: pass options by name, as in tim",
+        ),
+        (
+            lambda session: session.execute_many("x", [], 5),
+            "execute_many takes a statement and rows by position: pass options by name, as in con",
+        ),
+        (
+            lambda session: session.execute_many("x", [], concurency=5),
+            "execute_many has no option 'concurency'; did you mean concurrency?",
+        ),
+        (
+            lambda session: session.execute_many("x", [], page_size=5),
+            "execute_many has no option 'page_size'; it has columns, concurrency, ",
+        ),
+        (
+            lambda session: session.register_type("app", "address", dict),
+            "register_type takes a name and a class by position: register_type(name, cls, keyspace",
+        ),
+        (
+            lambda session: session.register_type("address", dict, keyspaces="app"),
+            "register_type has no option 'keyspaces'; did you mean keyspace?",
+        ),
+    ],
+)
+def test_arguments_of_a_method(session: Any, run: Callable[[Any], Any], message: str) -> None:
+    async def awaited() -> object:
+        return await run(session)
+
+    with pytest.raises(TypeError, match=re.escape(message)):
+        asyncio.run(awaited())
+
+
+def test_values_under_another_name() -> None:
+    options = ["consistency", "paging_state"]
+    for name in ("parameters", "params", "args"):
+        assert did_you_mean(name, options) == "; did you mean values?"
+    assert did_you_mean("parameters", ["consistency"]) == ""
+
+
+def test_checked_methods_keep_their_signatures() -> None:
+    assert inspect.iscoroutinefunction(ASYNC.execute_many)
+    assert not inspect.iscoroutinefunction(turbocql.Session.execute_many)
+    for cls in (turbocql.Session, ASYNC):
+        assert "concurrency" in inspect.signature(cls.execute_many).parameters
+        assert list(inspect.signature(cls.register_type).parameters)[1:] == [
+            *("name", "made", "keyspace")
+        ]
+        assert "more" not in inspect.signature(cls.execute).parameters

@@ -11,7 +11,7 @@ from .. import _core
 from .._checks import advise, check_int, check_seconds, nearest, unknown_setting
 from .._columns.pieces import Columns
 from .._native import preload  # noqa: F401
-from .._options import ExecuteOptions, StatementOptions
+from .._options import ExecuteOptions, StatementOptions, checks_names
 from .._schema.read import PAGE_SIZE
 from .._transfer.load import Load
 from .._transfer.load_options import Pace
@@ -131,6 +131,9 @@ class SessionBase(Generic[R]):
         """Returns the engine's counters since the session was opened."""
         return _metrics(self._core.metrics())
 
+    @checks_names(
+        "register_type takes a name and a class by position: register_type(name, cls, keyspace=...)"
+    )
     def register_type(
         self, name: str, made: Callable[..., Any] | None, *, keyspace: str | None = None
     ) -> None:

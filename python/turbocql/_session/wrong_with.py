@@ -54,7 +54,13 @@ _RESULT = "a result needs no `with`: there is nothing to close"
 refuse_with(_Result, _RESULT)
 refuse_async_with(_Result, _RESULT)
 _NO_LENGTH = "a result has no length, because further pages may follow: use len({}rows.all())"
-_SyncResult.__len__ = _Refusal(_NO_LENGTH.format(""))
-_AsyncResult.__len__ = _Refusal(_NO_LENGTH.format("await "))
-_SyncResult.__next__ = _Refusal("a result is not an iterator: use rows.one(), or next(iter(rows))")
-_AsyncResult.__next__ = _Refusal("a result is not an iterator: use rows.one(), or `async for`")
+_NO_NEXT = "a result is not an iterator: use rows.one(), or {}"
+
+
+def _refuse_len_and_next(owner: type[Any], await_word: str, iteration: str) -> None:
+    owner.__len__ = _Refusal(_NO_LENGTH.format(await_word))
+    owner.__next__ = _Refusal(_NO_NEXT.format(iteration))
+
+
+_refuse_len_and_next(_SyncResult, "", "next(iter(rows))")
+_refuse_len_and_next(_AsyncResult, "await ", "`async for`")
