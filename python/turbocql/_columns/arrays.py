@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from .. import _core, errors
+from .packages import needed
 
 __all__ = ["MAX_PIECE_BYTES", "Arrow", "Numbers", "Objects", "numpy", "refused"]
 
@@ -24,9 +23,9 @@ def refused(reason: str) -> errors.EncodeError:
     return error
 
 
-def numpy() -> ModuleType:
+def numpy() -> Any:
     """The module NumPy."""
-    return importlib.import_module("numpy")
+    return needed("numpy", "an array")
 
 
 class Arrow:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _core, errors
 from ..columns import Batch, Batches, ColumnTypes
-
-if TYPE_CHECKING:
-    from types import ModuleType
+from .packages import needed
 
 __all__ = [
     "LOSSLESS",
@@ -91,7 +88,7 @@ def consume(batches: Batches, read: Callable[[Any], Any]) -> Any:
 
 def pyarrow_table(batches: Any) -> Any:
     """A `pyarrow.Table` of a stream, or of a list of batches with their schema."""
-    pa: Any = importlib.import_module("pyarrow")
+    pa: Any = needed("pyarrow", "to_arrow()")
 
     if isinstance(batches, Batches):
         return pa.table(batches)
@@ -111,7 +108,7 @@ def for_polars(types: ColumnTypes | None) -> ColumnTypes | None:
 
 def polars_frame(batches: Any) -> Any:
     """A `polars.DataFrame` of a stream, or of a list of batches with their schema."""
-    pl: Any = importlib.import_module("polars")
+    pl: Any = needed("polars", "to_polars()")
 
     if isinstance(batches, Batches):
         return pl.DataFrame(batches)
@@ -139,10 +136,8 @@ def _object_array(values: list[Any]) -> Any:
     return array
 
 
-def _numpy() -> ModuleType:
-    import numpy as np
-
-    return np
+def _numpy() -> Any:
+    return needed("numpy", "to_numpy()")
 
 
 _DTYPES = {
@@ -348,8 +343,8 @@ class Frame:
 
     def to_pandas(self) -> Any:
         """The pages as a `pandas.DataFrame`."""
-        pa: Any = importlib.import_module("pyarrow")
-        pd: Any = importlib.import_module("pandas")
+        pd: Any = needed("pandas", "to_pandas()")
+        pa: Any = needed("pyarrow", "to_pandas()")
         table = pyarrow_table((self._batches, self._gatherer))
         for array in self._objects:
             # The frame's column is replaced by objects below, so Arrow need not convert it.
