@@ -164,10 +164,9 @@ class _Result(_core.Cursor, Generic[T]):
         """The rows of the current page. No page is fetched."""
         return self._decode()
 
-    # Without this method, `bool` would look for `__len__`, whose lookup raises an error.
-    def __bool__(self) -> bool:
-        return True
-
+    # There is no `__len__` and no `__next__`, not even with an error that gives advice: libraries
+    # such as pandas and polars look for them in the class, and take another path for a class that
+    # has them.
     def __getitem__(self, index: object) -> NoReturn:
         raise TypeError(f"a result has no positions: {self._item_hint}")
 
