@@ -170,6 +170,11 @@ FOR_INVALID = (
         "letter case matters: keyspaces that were created without quotes are in lower case",
     ),
     (
+        "Keyspace '?([a-z0-9_]+)'? does(?: not|n't) exist",
+        r"for a single node, create it: CREATE KEYSPACE \1 WITH replication = {'class':"
+        " 'NetworkTopologyStrategy', 'replication_factor': 1}",
+    ),
+    (
         "No keyspace has been specified",
         "write keyspace.table, pass keyspace= to connect, or call session.use_keyspace(name)",
     ),
@@ -255,17 +260,23 @@ PROPERTIES = {
     **{"cache": "caching", "comments": "comment"},
 }
 """The property of a table for names that users try."""
+_PANDAS_INTEGERS = {
+    **{"tinyint": "Int8", "smallint": "Int16", "int": "Int32", "bigint": "Int64"},
+}
 FOR_VALUES = (
     (
         '^the data has no column "',
         "rename a column of the data, or leave the column out of the statement",
     ),
-    (
-        r"expected (?:tinyint|smallint|int|bigint), got Arrow's (?:float|double);",
-        'in pandas, astype("Int32") or astype("Int64") keeps missing values',
+    *(
+        (
+            f"expected {cql_type}, got Arrow's (?:u?int[0-9]+|float|double);",
+            f'in pandas, astype("{pandas_type}"), which keeps missing values',
+        )
+        for cql_type, pandas_type in _PANDAS_INTEGERS.items()
     ),
     (
-        r"expected date, got Arrow's (?:large_)?string(?:_view)?;",
+        r"expected (?:date|timestamp), got Arrow's (?:large_)?string(?:_view)?;",
         "in pandas, pandas.to_datetime(column) reads texts",
     ),
     (

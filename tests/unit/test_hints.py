@@ -68,7 +68,13 @@ def hint(code: int, message: str, statement: str) -> str:
         (INVALID, "Unknown type ks.txet", "CREATE TABLE t (k txet)", "did you mean text?"),
         (INVALID, "Unknown type ks.place", "CREATE TABLE t (k place)", ""),
         (INVALID, "Keyspace 'Shop' does not exist", 'USE "Shop"', "letter case matters"),
-        (INVALID, "Keyspace 'shop' does not exist", 'USE "shop"', ""),
+        (
+            INVALID,
+            "Keyspace 'shop' does not exist",
+            'USE "shop"',
+            "for a single node, create it: CREATE KEYSPACE shop WITH replication = {'class': 'Ne",
+        ),
+        (INVALID, "Keyspace 'shop' doesn't exist", "CREATE TABLE shop.t", "for a single node, cre"),
         (
             SYNTAX,
             "no",
@@ -455,7 +461,27 @@ IN_MARKER = "SELECT v FROM t WHERE k in ?"
         (
             'column "v": expected int, got Arrow\'s double; cast it to int32 first',
             "INSERT ?",
-            '; in pandas, astype("Int32") or',
+            '; in pandas, astype("Int32"), which keeps missing values',
+        ),
+        (
+            'column "v": expected int, got Arrow\'s int64; cast it to int32 first',
+            "INSERT ?",
+            '; in pandas, astype("Int32"), which keeps missing values',
+        ),
+        (
+            'column "v": expected smallint, got Arrow\'s uint64; cast it to int16 first',
+            "INSERT ?",
+            '; in pandas, astype("Int16"), which',
+        ),
+        (
+            'column "v": expected bigint, got Arrow\'s double; cast it to int64 first',
+            "INSERT ?",
+            '; in pandas, astype("Int64"), which',
+        ),
+        (
+            'column "v": expected timestamp, got Arrow\'s large_string; cast it to timestamp[ms',
+            "INSERT ?",
+            "; in pandas, pandas.to_datetime(column)",
         ),
         (
             'column "v": expected date, got Arrow\'s large_string; cast it to date32[day] first',

@@ -120,6 +120,10 @@ def test_the_message_has_the_nearest_name_before_the_list() -> None:
             lambda: call(Scan, "k.t", None, {"filter": "x"}),
             "scan has no option 'filter'; did you mean whe",
         ),
+        (
+            lambda: call(Scan, "k.t", None, {"where": "x > :x", "values": {"x": 30}}),
+            "got dict; pass the values of a dict in the order of the ?",
+        ),
         (lambda: call(Unload, "k.t", None, "a.csv", {"file": 1}), "did you mean files?"),
         (
             lambda: call(Verification, "k.t", None, {"samples": 1}, shows_values=True),
@@ -328,7 +332,14 @@ def test_a_misspelt_column_of_a_scan() -> None:
         (("k", "zzz"), ["t", "people"], ["k"], "no table k.zzz; the keyspace has people, t"),
         (("k", "t"), [], ["k"], "there is no table k.t; the keyspace has no tables"),
         (("shpo", "t"), [], ["shop"], "there is no keyspace shpo; did you mean shop?"),
-        (("x", "t"), [], ["shop"], "there is no table x.t: there is no keyspace x"),
+        (
+            ("x", "t"),
+            [],
+            ["shop"],
+            "there is no table x.t: there is no keyspace x; for a single node, create it: CREATE"
+            " KEYSPACE x WITH replication = {'class': 'NetworkTopologyStrategy',"
+            " 'replication_factor': 1}",
+        ),
         (("k", "q"), [f"n{i:02}" for i in range(30)], ["k"], "n18, n19, ..."),
     ],
 )

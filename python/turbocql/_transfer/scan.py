@@ -69,7 +69,11 @@ def missing_table(
     problem, names = f"there is no table {qualified(*keyspace_and_table)}", sorted(tables)
     if keyspace not in keyspaces:
         hint = did_you_mean(keyspace, keyspaces, quoted)
-        return ConfigError(f"{problem}: there is no keyspace {quoted(keyspace)}{hint}")
+        advice = hint or (
+            f"; for a single node, create it: CREATE KEYSPACE {quoted(keyspace)} WITH replication ="
+            " {'class': 'NetworkTopologyStrategy', 'replication_factor': 1}"
+        )
+        return ConfigError(f"{problem}: there is no keyspace {quoted(keyspace)}{advice}")
     if hint := did_you_mean(table, names, lambda name: qualified(keyspace, name)):
         return ConfigError(f"{problem}{hint}")
     shown_names = [*map(quoted, names[:_MAX_TABLES_SHOWN])]
@@ -153,7 +157,8 @@ class Scan:
             raise ConfigError("where is a condition such as 'kind = ?', without the word WHERE")
         values = settings.pop("values")
         if isinstance(values, (str, bytes, dict)) or not isinstance(values, Iterable):
-            raise TypeError(f"values must be a tuple or a list, got {type(values).__name__}")
+            of = "; pass the values of a dict in the order of the ?" if type(values) is dict else ""
+            raise TypeError(f"values must be a tuple or a list, got {type(values).__name__}{of}")
         self.values = tuple(values)
         if self.values and not self._where:
             raise TypeError("values are those of where, which is not given")
