@@ -5,6 +5,7 @@ These tests need no server.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -103,3 +104,27 @@ def test_lazy_frames_must_be_collected(wrapped: Callable[[Any], Any]) -> None:
     for rows, columns in ((lazy, None), (None, wrapped(lazy))):
         with pytest.raises(TypeError, match=r"frame\.collect\(\)"):
             rows_or_columns(rows, columns, False)
+
+
+@pytest.mark.parametrize(
+    ("names", "advice"),
+    [
+        (
+            [("station", ""), ("temp", "mean")],
+            r"""got ('station', ''): in pandas, frame.columns = ["_".join(filter(None, name))""",
+        ),
+        ([1, 2], "got 1: in pandas, frame.columns = frame.columns.map(str)"),
+    ],
+)
+def test_names_of_a_frame_that_are_not_texts(names: list[Any], advice: str) -> None:
+    frame = pd.DataFrame([[1, 2]], columns=pd.Index(names))
+    with pytest.raises(TypeError, match=re.escape(advice)):
+        columns_of(frame)
+    if isinstance(names[0], tuple):
+        frame.columns = pd.Index(["_".join(filter(None, name)) for name in frame.columns])
+    else:
+        frame.columns = frame.columns.map(str)
+    assert all(isinstance(name, str) for name in frame.columns)
+    columns = columns_of(frame)
+    assert columns is not None
+    assert columns.names in (["station", "temp_mean"], ["1", "2"])

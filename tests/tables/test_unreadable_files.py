@@ -345,3 +345,13 @@ def test_values_that_have_no_type_in_common_fail_alone(write: Write) -> None:
     source = open_source(path, types=TYPES, selection=Selection(write_time="w"))
     list(source.batches(on_unreadable=lambda row, error, raw: refused.append(row)))
     assert refused == [0, 1]
+
+
+@pytest.mark.parametrize("text", ["id,t\n1,a\n", "id,t;" * 100, "1,a\n" * 1_000_000])
+def test_a_text_in_place_of_a_path(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_source(text, types=TYPES)
+    assert str(caught.value) == (
+        f"a str is the path of a file, and there is no file for this one of {len(text):,}"
+        " characters: to load a text, write it to a file first, or pass a DataFrame"
+    )

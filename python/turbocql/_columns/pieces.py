@@ -247,6 +247,14 @@ def _array(name: str, values: Any) -> Any:
     raise no_column(name, values)
 
 
+def _not_a_name(name: object) -> TypeError:
+    """The error for the name of a column of a frame that is not a str."""
+    advice = "frame.columns = frame.columns.map(str)"
+    if isinstance(name, tuple):
+        advice = 'frame.columns = ["_".join(filter(None, name)) for name in frame.columns]'
+    return TypeError(f"the names of columns must be str, got {name!r}: in pandas, {advice}")
+
+
 def _of_pandas(frame: Any, is_wanted: IsWanted) -> Columns:
     """The columns of a frame. Columns of objects are encoded by value, other columns by Arrow."""
     pd: Any = importlib.import_module("pandas")
@@ -256,7 +264,7 @@ def _of_pandas(frame: Any, is_wanted: IsWanted) -> Columns:
     names = list(frame.columns)
     for name in names:
         if not isinstance(name, str):
-            raise TypeError(f"the names of columns must be str, got {name!r}")
+            raise _not_a_name(name)
         if names.count(name) > 1:
             raise refused(f"the data has two columns {name!r}")
     wanted_names = [name for name in names if is_wanted(name)]

@@ -63,6 +63,10 @@ class FileInfo:
         return cls(path, status.st_size, status.st_mtime_ns, digest.hexdigest())
 
 
+_MAX_PATH_LENGTH, _MAX_NAME_LENGTH = 4096, 255
+"""A longer text is the content of a file, in place of its path."""
+
+
 def _find_files(source: str | os.PathLike[str], format: str | None) -> list[Path]:
     """The paths of the files that a path, a pattern or a directory names.
 
@@ -75,6 +79,13 @@ def _find_files(source: str | os.PathLike[str], format: str | None) -> list[Path
     if not text:
         raise ConfigError("a path must not be empty; '.' is the current directory")
     path = Path(text)
+    if not os.path.exists(text) and (
+        len(text) > _MAX_PATH_LENGTH or "\n" in text or len(path.name) > _MAX_NAME_LENGTH
+    ):
+        raise ConfigError(
+            f"a str is the path of a file, and there is no file for this one of {len(text):,}"
+            " characters: to load a text, write it to a file first, or pass a DataFrame"
+        )
     if path.is_dir():
         return _in_directory(path, format)
     if path.exists() or not glob.has_magic(text):
