@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 import types
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -14,15 +16,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turbocql.cli import _connect
 from turbocql.cli._app import root, run
 from turbocql.cli._complete import completions
+from turbocql.cli._connect import connected_by
 from turbocql.cli._console import is_command
-from turbocql.cli._create import create_table
+from turbocql.cli._create import create_table, describe_existing
 from turbocql.cli._ends import escaped
 from turbocql.cli._params import name_of, names_of, pairs_of, values_of
 from turbocql.cli._show import blocks, literal
 from turbocql.cli._split import ends_with_semicolon, statements
 from turbocql.codec import CqlType
+from turbocql.errors import ConnectError
+from turbocql.schema import Table, TableColumn
+from turbocql.testing.__main__ import _how_to_connect
 from turbocql.types import Duration, Time, Timestamp
 
 
@@ -361,3 +368,61 @@ def test_any_name_can_be_written_in_quotes(names: list[str]) -> None:
     assert names_of(",".join(quoted)) == names
     assert [name_of(text) for text in quoted] == names
     assert pairs_of([f"{quoted[0]}=a=b"]) == {names[0]: "a=b"}
+
+
+@pytest.fixture
+def no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting names a server, and no server is there."""
+    for name in [name for name in os.environ if name.startswith("TURBOCQL_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    def refuse(config: object) -> None:
+        raise ConnectError("connecting: no contact point could be reached")
+
+    monkeypatch.setattr(_connect, "connected", refuse)
+
+
+NOT_NAMED = (
+    "no server was named: pass --url HOST:PORT, or set TURBOCQL_URL; the command turbocql testing"
+)
+
+
+@pytest.mark.usefixtures("no_server")
+def test_an_error_for_a_server_that_nothing_named() -> None:
+    with pytest.raises(ConnectError, match=f"could be reached; {NOT_NAMED}"):
+        connected_by()
+
+
+@pytest.mark.usefixtures("no_server")
+def test_an_error_for_a_server_that_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConnectError, match=r"could be reached$"):
+        connected_by(url="127.0.0.1:9042")
+    monkeypatch.setenv("TURBOCQL_CONTACT_POINTS", "127.0.0.1")
+    with pytest.raises(ConnectError, match=r"could be reached$"):
+        connected_by()
+
+
+@pytest.mark.parametrize(
+    ("keys", "end"),
+    [
+        ((["a", "b"], ["c"]), "is loaded into as it is"),
+        ((["a"], ["b", "c"]), "as it is: its key is another, that of --key a,b --clustering c"),
+        ((["a"], []), "as it is: its key is another, that of --key a,b --clustering c"),
+    ],
+)
+def test_the_note_for_a_table_that_exists(keys: tuple[list[str], list[str]], end: str) -> None:
+    a, b, c = (TableColumn(name, "int", "regular") for name in "abc")
+    table = Table("app", "t", None, {"a": a, "b": b, "c": c}, (a, b), (c,), {})
+    note = describe_existing("app.t", table, keys)
+    assert note.startswith("app.t exists already, and is loaded into as it is")
+    assert note.endswith(end)
+
+
+def test_how_to_connect_to_a_cassandra_that_was_started() -> None:
+    cluster: Any = types.SimpleNamespace(
+        **{"contact_points": ["127.0.5.1:9042"], "user": None, "ca_certificate": None, "nodes": []},
+    )
+    lines = _how_to_connect(cluster).splitlines()
+    assert "    turbocql shell --url 127.0.5.1:9042" in lines
+    assert "    export TURBOCQL_URL=cql://127.0.5.1:9042  # for all commands" in lines

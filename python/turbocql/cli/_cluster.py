@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..errors import Error
-from ._connect import config_of, connected, connection_options, opened
+from ._connect import connected_by, connection_options, opened
 from ._ends import NO_CONNECTION, CommandExit
 
 __all__ = ["NODE_COLUMNS", "describe", "diagnose", "node_rows", "nodes"]
@@ -95,7 +95,7 @@ def diagnose(**connection: Any) -> None:
     from ..diagnose import diagnose as print_diagnosis
 
     try:
-        session = connected(config_of(**connection))
+        session = connected_by(**connection)
     except Error as error:
         print_diagnosis()
         sys.stdout.flush()

@@ -15,7 +15,7 @@ import click
 
 from .._config.sources import settings_file
 from ..config import Config
-from ..errors import ConfigError
+from ..errors import ConfigError, ConnectError
 from ..policies import Consistency
 from ..session import Session, connect
 from ._arguments import options_of
@@ -23,7 +23,7 @@ from ._ends import escaped
 
 __all__ = [
     "config_of",
-    "connected",
+    "connected_by",
     "connection_options",
     "opened",
     "prompt_for_password",
@@ -31,6 +31,11 @@ __all__ = [
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_SERVER_VARIABLES = ("TURBOCQL_URL", "TURBOCQL_CONTACT_POINTS")
+_NOT_NAMED = (
+    "no server was named: pass --url HOST:PORT, or set TURBOCQL_URL; the command turbocql testing"
+    " starts a Cassandra to try with"
+)
 _CONSISTENCIES = [str(level.name) for level in Consistency]
 
 
@@ -148,7 +153,7 @@ def config_of(
     path = config or settings_file()
     if profile is not None or config is not None:
         return Config.from_toml(path, profile or "default", **_with_user(overrides, user))
-    if any(name in os.environ for name in ("TURBOCQL_URL", "TURBOCQL_CONTACT_POINTS")):
+    if any(name in os.environ for name in _SERVER_VARIABLES):
         return Config.from_env(**_with_user(overrides, user))
     if path.exists():
         return Config.from_toml(path, **_with_user(overrides, user))
@@ -225,10 +230,28 @@ def connected(config: Config) -> Session:
         logger.setLevel(level)
 
 
+def connected_by(**options: Any) -> Session:
+    """Opens a session by the options of `connection_options`.
+
+    If there is none, and nothing named a server, the error says how to name one.
+    """
+    is_named = (
+        any(options.get(name) is not None for name in ("url", "profile", "config"))
+        or any(name in os.environ for name in _SERVER_VARIABLES)
+        or settings_file().exists()
+    )
+    try:
+        return connected(config_of(**options))
+    except ConnectError as error:
+        if not is_named:
+            error.args = (f"{error}; {_NOT_NAMED}",)
+        raise
+
+
 @contextmanager
 def opened(**options: Any) -> Iterator[Session]:
     """Opens a session by the options of `connection_options`, and closes it after the block."""
-    session = connected(config_of(**options))
+    session = connected_by(**options)
     try:
         yield session
     except (KeyboardInterrupt, SystemExit):

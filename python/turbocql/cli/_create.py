@@ -11,14 +11,16 @@ from .._files.source import Source, open_source
 from .._files.suffixes import format_of
 from ..codec import CqlType
 from ..errors import ConfigError
+from ..schema import Table
 from ._create_arrow import check_field, type_of_fields
 from ._create_text import type_of_texts, type_of_values
 
 __all__ = [
     "FileSelection",
     "create_table",
+    "describe_existing",
     "drop_if_empty",
-    "table_exists",
+    "existing_table",
     "types_of_data",
 ]
 
@@ -156,11 +158,27 @@ def types_of_data(
     }
 
 
-def table_exists(session: Any, table: str) -> bool:
-    """Whether a table exists."""
+def existing_table(session: Any, table: str) -> Table | None:
+    """A table, or `None` if it does not exist."""
     keyspace, name = parse_table_name(table, session.keyspace)
     keyspace_schema = session.schema().keyspaces.get(keyspace)
-    return keyspace_schema is not None and name in keyspace_schema.tables
+    return None if keyspace_schema is None else keyspace_schema.tables.get(name)
+
+
+def describe_existing(table: str, existing: Table, keys: Sequence[Sequence[str]]) -> str:
+    """The note that a table is not created. If its key is not of the columns `keys`, which are the
+    partition key and the clustering columns, the note says which key it has.
+    """
+    existing_keys = [
+        [column.name for column in columns]
+        for columns in (existing.partition_key, existing.clustering_key)
+    ]
+    note = f"{table} exists already, and is loaded into as it is"
+    if existing_keys == [list(names) for names in keys]:
+        return note
+    partition, clustering = (",".join(names) for names in existing_keys)
+    options = f"--key {partition}" + (f" --clustering {clustering}" if clustering else "")
+    return f"{note}: its key is another, that of {options}"
 
 
 def drop_if_empty(session: Any, table: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from ..errors import Error
-from ._connect import config_of, connected, connection_options
+from ._connect import connected_by, connection_options
 from ._ends import USAGE, CommandExit, counted, escaped
 
 __all__ = ["history_file", "shell"]
@@ -32,7 +32,7 @@ def shell(**connection: Any) -> None:
     """An interactive prompt for CQL, with completion and history."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandExit(USAGE, "the shell needs a terminal: use turbocql query")
-    interactive_shell = _Shell(connected(config_of(**connection)))
+    interactive_shell = _Shell(connected_by(**connection))
     try:
         interactive_shell.run()
     finally:

@@ -281,9 +281,9 @@ def _create(
     options: dict[str, Any],
 ) -> bool:
     """Creates the table, and returns whether it is new. A dry run creates no table."""
-    from ._create import FileSelection, create_table, table_exists, types_of_data
+    from . import _create as creation
 
-    selection = FileSelection(
+    selection = creation.FileSelection(
         data,
         options["format"],
         options["csv"],
@@ -294,18 +294,18 @@ def _create(
     )
     named = {name: str(definition) for name, definition in user_types.items()}
     keyspace = parse_table_name(table, session.keyspace)[0]
-    types = types_of_data(selection, named, Types(session), keyspace)
-    statement = create_table(table, session.keyspace, types, *keys)
+    types = creation.types_of_data(selection, named, Types(session), keyspace)
+    statement = creation.create_table(table, session.keyspace, types, *keys)
     if options["dry_run"]:
         print(f"{statement};")
         return False
-    is_new = not table_exists(session, table)
-    if is_new:
+    existing = creation.existing_table(session, table)
+    if existing is None:
         print(f"{statement};")
     else:
-        print(f"{table} exists already, and is loaded into as it is", file=sys.stderr)
+        print(escaped(creation.describe_existing(table, existing, keys)), file=sys.stderr)
     session.execute(statement)
-    return is_new
+    return existing is None
 
 
 def _loaded(report: Any, options: dict[str, Any], took: float) -> int:

@@ -82,6 +82,9 @@ def _how_to_connect(cluster: Cassandra) -> str:
         "    import turbocql",
         f'    session = turbocql.connect("{cluster.contact_points[0]}")',
         "",
+        f"    turbocql shell --url {cluster.contact_points[0]}",
+        f"    export TURBOCQL_URL=cql://{cluster.contact_points[0]}  # for all commands",
+        "",
         "Ctrl-C ends it.",
     ]
     return "\n".join(lines)
