@@ -51,6 +51,9 @@ def refusal(path: Path, **options: Any) -> str:
     return text.removeprefix(f"{path}: ")
 
 
+WITHOUT_POINT = (
+    ': write it without a point, in pandas after astype("Int64"), or make the column a double'
+)
 CELLS_OF_CSV = {
     ("ti", "300"): "a whole number from -128 to 127 for tinyint",
     ("i", "5.0"): "a whole number from -2147483648 to 2147483647 for int",
@@ -78,7 +81,8 @@ CELLS_OF_CSV = {
 def test_cells_of_csv(write: Write, column: str, text: str) -> None:
     said = refusal(write("a.csv", f'id,{column}\n1,\n2,"{text}"\n'))
     assert said.startswith(f'line 3, column "{column}": expected {CELLS_OF_CSV[column, text]}')
-    assert said.endswith(f"; got {text!r}")
+    advice = WITHOUT_POINT if text == "5.0" else ""
+    assert said.endswith(f"; got {text!r}{advice}")
     assert not [word for word in WORDS_OF_LIBRARIES if word in said.partition(" for list")[0]]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 from .._columns.pieces import refused
 from .._core import CqlType
 from ..errors import ConfigError, EncodeError
-from .from_text import library
+from .from_text import INTEGERS, library
 from .reasons import HIDDEN, format_reason, shown, utf_8_reason
 
 __all__ = [
@@ -30,6 +31,9 @@ __all__ = [
     "inner_fields",
 ]
 
+_WITHOUT_POINT = (
+    ': write it without a point, in pandas after astype("Int64"), or make the column a double'
+)
 MAX_BATCH_ROWS = 65_536
 MAX_BATCH_BYTES = 4 << 20
 """The largest size of a batch. A single row may be larger."""
@@ -204,7 +208,9 @@ class Reader(ABC):
         expected = "a write time" if cql_type is None else f"a value of {cql_type}"
         reason = f"expected {expected}, got one that is none ({HIDDEN})"
         if shows_values:
-            reason = f"{error}; got {shown(cell)}"
+            is_integer = cql_type is not None and cql_type.kind in INTEGERS
+            has_point = is_integer and re.fullmatch(r"'?[-+]?[0-9]+\.0*'?", shown(cell)) is not None
+            reason = f"{error}; got {shown(cell)}{_WITHOUT_POINT if has_point else ''}"
         cell_error = self.file_error(f'{location}, column "{name}": {reason}')
         cell_error.__cause__ = error if shows_values else None
         return cell_error
