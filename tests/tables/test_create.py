@@ -285,6 +285,10 @@ def test_a_table_that_was_there_stays(
     done = command("load", write("a.csv", "id,v\n1,x\n"), name, "--create", "--key", "id")
     assert done.code == 4
     assert name.partition(".")[2] in session.schema().keyspace(SPACE).tables
+    assert f"{name} exists already, and is loaded into as it is\n" in done.err
+    done = command("load", write("a.csv", "id,v\n1,2\n"), name, "--create", "--key", "id,v")
+    assert done.code == 0, done.err
+    assert "is loaded into as it is: its key is another, that of --key id\n" in done.err
 
 
 @pytest.mark.usefixtures("types")
