@@ -251,8 +251,6 @@ def spelled_out(
     def spell_out(function: F) -> F:
         signature = inspect.signature(function)
         *parameters, _ = signature.parameters.values()
-        # A parameter such as `*more` only serves an error.
-        parameters = [each for each in parameters if each.kind is not each.VAR_POSITIONAL]
         named = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name))
             for name in options
@@ -262,12 +260,6 @@ def spelled_out(
         return function
 
     return spell_out
-
-
-EXECUTE_TAKES = (
-    "execute takes a statement and its values by position: pass options by name, as in timeout_s=5"
-)
-"""The error for further arguments by position."""
 
 
 def checks_names(takes: str) -> Callable[[F], F]:

@@ -16,7 +16,6 @@ from ._checks import check_keyspace
 from ._config.meanings import SETTINGS
 from ._diagnosis.collect import TIMEOUT_S, Diagnosis, steps
 from ._options import (
-    EXECUTE_TAKES,
     MEANINGS,
     CallOptions,
     ExecuteOptions,
@@ -121,7 +120,6 @@ class AsyncSession(AsyncTables[R]):
         self,
         statement: Statement | Batch,
         values: Values | None = None,
-        *more: object,
         **options: Unpack[ExecuteOptions],
     ) -> AwaitableRows[Any]:
         """Sends a statement or a batch and returns its result.
@@ -154,8 +152,6 @@ class AsyncSession(AsyncTables[R]):
             >>> rows.one().v
             'a'
         """
-        if more:
-            raise TypeError(EXECUTE_TAKES)
         # sync: rows: Rows[Any] = _core.execute(self._core, statement, values, options).wait()
         # sync: return rows
         return _core.execute_when_awaited(self._core, statement, values, options)  # async only

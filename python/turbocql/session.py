@@ -16,7 +16,6 @@ from . import _core
 from ._checks import check_keyspace
 from ._config.meanings import SETTINGS
 from ._options import (
-    EXECUTE_TAKES,
     MEANINGS,
     CallOptions,
     ExecuteOptions,
@@ -115,7 +114,6 @@ class Session(Tables[R]):
         self,
         statement: Statement | Batch,
         values: Values | None = None,
-        *more: object,
         **options: Unpack[ExecuteOptions],
     ) -> Rows[Any]:
         """Sends a statement or a batch and returns its result.
@@ -148,8 +146,6 @@ class Session(Tables[R]):
             >>> rows.one().v
             'a'
         """
-        if more:
-            raise TypeError(EXECUTE_TAKES)
         rows: Rows[Any] = _core.execute(self._core, statement, values, options).wait()
         return rows
 

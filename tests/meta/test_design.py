@@ -14,7 +14,19 @@ from tests.meta.test_layers import FLOORS, LEAVES, ROOMS
 DESIGN = ROOT / "DESIGN.md"
 PAGES = [DESIGN, *sorted((ROOT / "docs" / "design").glob("*.md"))]
 FOLDERS = (
-    *("python", "src", "crates", "tests", "scripts", "models", "simulation", "fuzz", "edits", "docs", "bench"),
+    *(
+        "python",
+        "src",
+        "crates",
+        "tests",
+        "scripts",
+        "models",
+        "simulation",
+        "fuzz",
+        "edits",
+        "docs",
+        "bench",
+    ),
     *("packaging", "examples", "requirements"),
 )
 GENERATED = {"build/crates", "build/measured", ".cargo/config.toml"}

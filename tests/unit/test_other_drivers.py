@@ -147,10 +147,6 @@ ASYNC_SESSION: Any = object.__new__(ASYNC)
     ("run", "message"),
     [
         (
-            lambda session: session.execute("x", (1,), 5),
-            "execute takes a statement and its values by position: pass options by name, as in tim",
-        ),
-        (
             lambda session: session.execute_many("x", [], 5),
             "execute_many takes a statement and rows by position: pass options by name, as in con",
         ),
@@ -195,4 +191,3 @@ def test_checked_methods_keep_their_signatures() -> None:
         assert list(inspect.signature(cls.register_type).parameters)[1:] == [
             *("name", "made", "keyspace")
         ]
-        assert "more" not in inspect.signature(cls.execute).parameters
