@@ -1,6 +1,7 @@
 """scylladb-rs-driver: ScyllaDB's own Python driver over its Rust driver.
 
-Vectors are passed and returned as lists of floats. A row is a dict, or what a row factory makes.
+Vectors are passed and returned as lists of floats. A row is a dict, the fastest form, or what a row
+factory in Python makes.
 """
 
 from __future__ import annotations
@@ -41,8 +42,7 @@ class _Named(RowFactory):  # type: ignore[misc]
         return Scanned(*[column.value for column in column_iterator])
 
 
-_TUPLES = _Tuples()
-_FACTORIES = {"tuples": _TUPLES, "named": _Named(), "dicts": None}
+_FACTORIES = {"tuples": _Tuples(), "named": _Named(), "dicts": None}
 
 
 class _Result:
@@ -52,7 +52,8 @@ class _Result:
         self._result = result
 
     def one(self) -> Any:
-        return _first(self._result)
+        row = _first(self._result)
+        return row and tuple(row.values())
 
 
 def _first(result: Any) -> Any:
@@ -69,6 +70,8 @@ class ScyllaDbRs(Client):
         self._job = job
         if job.shape == "bulk":
             self.note = "by workers"
+        elif not job.writes and job.scenario != "scan":
+            self.note = "rows are dicts"
         self._loop = asyncio.new_event_loop()
         self._loop.run_until_complete(self._open())
 
@@ -84,14 +87,14 @@ class ScyllaDbRs(Client):
         if job.shape == "sync":
 
             def wait(prepared: Any, row: Any) -> _Result:
-                return _Result(execute(prepared, row, factory=_TUPLES).result())
+                return _Result(execute(prepared, row).result())
 
             return blocking.run(wait, self._prepared, requests, reads=not job.writes)
-        call = partial(execute, self._prepared, factory=_TUPLES)
+        call = partial(execute, self._prepared)
         read = None if job.writes else _first
         shape = "workers" if job.shape == "bulk" else job.shape
         return self._loop.run_until_complete(
-            awaiting.run(shape, requests, job.in_flight, call, read, 0)
+            awaiting.run(shape, requests, job.in_flight, call, read, "k")
         )
 
     def scan(self, limit: int | None = None) -> list[Any]:
