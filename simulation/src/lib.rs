@@ -3,6 +3,7 @@
 //! A run follows from its seed: the cluster, the faults, what the program does, and the time that
 //! each byte takes. The clock moves only when nothing else is to do, so a run of minutes takes a
 //! fraction of a second. See docs/design/simulation.md.
+#![deny(unsafe_code)]
 
 pub mod cluster;
 pub mod faults;

@@ -44,14 +44,14 @@ pub use error::{Detail, EngineError, ErrorKind, shown};
 pub use io::lanes::{Sending, Ticket};
 pub use io::queue::{TaskHandle, Wake, wake_soon};
 pub use io::runtime::Runtime;
-#[cfg(feature = "simulation")]
-pub use scylla::{Connecting, SIMULATED_CONNECT, Transport};
 pub use policies::near::Near;
 pub use policies::profile::{Allowed, Balancing, Latency, Profile, Speculation};
 pub use policies::retry::Retry;
 pub use request::gate::{Gate, Permit, QueuePosition};
 pub use results::pager::{PageSource, Pager, first_with_rows};
 pub use results::scan::{Scan, ScanPlan, ScanRange};
+#[cfg(feature = "simulation")]
+pub use scylla::{Connecting, SIMULATED_CONNECT, Transport};
 pub use session::nodes::{Metrics, Node, Trace, TraceEvent};
 pub use session::{Request, Session};
 pub use statement::{BatchEntry, BatchKind, Prepared, RequestOptions};
