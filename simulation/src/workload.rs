@@ -132,14 +132,14 @@ impl Program {
             rows.push_value(&value.to_be_bytes());
         }
         rows.finish_row();
-        let left = LIMIT.saturating_sub(began.elapsed());
-        if left.is_zero() {
+        let remaining = LIMIT.saturating_sub(began.elapsed());
+        if remaining.is_zero() {
             return Err(EngineError::new(
                 turbocql_engine::ErrorKind::Timeout,
                 "preparing took all the time",
             ));
         }
-        let options = RequestOptions { timeout: Some(Some(left)), ..options };
+        let options = RequestOptions { timeout: Some(Some(remaining)), ..options };
         let response = self.execute(&prepared, &rows, &options).await?;
         Ok(outcome(action, key, &response))
     }

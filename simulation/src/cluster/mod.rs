@@ -243,12 +243,12 @@ impl Cluster {
         tokio::spawn(async move {
             sleep(late).await;
             let mut state = cluster.lock();
-            let known = &mut state.nodes[node];
-            if known.epoch != epoch || known.is_known_up == is_up {
+            let status = &mut state.nodes[node];
+            if status.epoch != epoch || status.is_known_up == is_up {
                 return;
             }
-            known.is_known_up = is_up;
-            let hints = if is_up { std::mem::take(&mut known.hints) } else { Vec::new() };
+            status.is_known_up = is_up;
+            let hints = if is_up { std::mem::take(&mut status.hints) } else { Vec::new() };
             for (key, written) in hints {
                 state.apply(node, key, written);
             }

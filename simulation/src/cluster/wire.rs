@@ -35,9 +35,9 @@ pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
     fn take(&mut self, length: usize) -> &'a [u8] {
-        let (taken, rest) = self.0.split_at(length);
+        let (head, rest) = self.0.split_at(length);
         self.0 = rest;
-        taken
+        head
     }
 
     pub fn u8(&mut self) -> u8 {

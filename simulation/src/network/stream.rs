@@ -80,23 +80,23 @@ impl AsyncRead for Stream {
             room = room.min(bytes);
             pipe.pause = Some(Instant::now() + pause);
         }
-        if let Some(left) = pipe.reset_after {
-            room = room.min(left);
+        if let Some(remaining) = pipe.reset_after {
+            room = room.min(remaining);
         }
         while room > 0
             && let Some(first) = pipe.arriving.front_mut()
             && first.at <= Instant::now()
         {
-            let taken = first.bytes.len().min(room);
-            buffer.put_slice(&first.bytes[..taken]);
-            first.bytes.advance(taken);
+            let copied = first.bytes.len().min(room);
+            buffer.put_slice(&first.bytes[..copied]);
+            first.bytes.advance(copied);
             if first.bytes.is_empty() {
                 pipe.arriving.pop_front();
             }
-            room -= taken;
-            pipe.held -= taken;
-            if let Some(left) = &mut pipe.reset_after {
-                *left -= taken;
+            room -= copied;
+            pipe.held -= copied;
+            if let Some(remaining) = &mut pipe.reset_after {
+                *remaining -= copied;
             }
         }
         if let Some(writer) = pipe.writer.take() {
@@ -126,18 +126,18 @@ impl AsyncWrite for Stream {
             pipe.writer = Some(context.waker().clone());
             return Poll::Pending;
         }
-        let taken = bytes.len().min(CAPACITY - pipe.held);
+        let accepted = bytes.len().min(CAPACITY - pipe.held);
         let mut at = Instant::now() + travels;
         if let Some(last) = pipe.last {
             at = at.max(last);
         }
         pipe.last = Some(at);
-        pipe.held += taken;
-        pipe.arriving.push_back(Arriving { at, bytes: Bytes::copy_from_slice(&bytes[..taken]) });
+        pipe.held += accepted;
+        pipe.arriving.push_back(Arriving { at, bytes: Bytes::copy_from_slice(&bytes[..accepted]) });
         if let Some(reader) = pipe.reader.take() {
             reader.wake();
         }
-        Poll::Ready(Ok(taken))
+        Poll::Ready(Ok(accepted))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
