@@ -77,10 +77,6 @@ const NOTICED: Duration = Duration::from_secs(12);
 pub fn needless_failures(calls: &[Call], outages: &[Outage]) -> Vec<String> {
     let mut needless = Vec::new();
     for (number, call) in calls.iter().enumerate() {
-        if matches!(call.action, Action::UseKeyspace | Action::Refresh | Action::Agreement) {
-            // These wait for all nodes, or for the one that describes the cluster.
-            continue;
-        }
         let Some((ended, Outcome::Failed(_))) = &call.ended else { continue };
         let in_outage =
             |outage: &&Outage| call.began > outage.began + NOTICED && *ended < outage.ended;

@@ -219,3 +219,27 @@ def test_a_timeout_names_the_nodes_that_do_not_answer(cassandra_three: Cassandra
                 session.execute(text, values, profile="hung", timeout_s=1)
             silent = f"not answering: 1 of 3 nodes: {hung.contact_point} (silent)"
             assert silent in str(raised.value)
+
+
+def test_what_needs_no_particular_node_goes_around_a_silent_one(
+    cassandra_three: Cassandra, keyspace: str
+) -> None:
+    """`USE`, schema changes, the agreement and the cluster's state, also if the silent node is the
+    one that describes the cluster to the session."""
+    for hung in cassandra_three.nodes:
+        with turbocql.connect(cassandra_three.contact_points, timeout_s=5) as session:
+            session.use_keyspace("system")
+            with paused(hung):
+                assert eventually(lambda: any(node.silent for node in session.nodes), 30)
+                session.refresh_nodes()
+                session.use_keyspace(keyspace)
+                session.execute("INSERT INTO t (k, v) VALUES (1, 'a')", consistency="QUORUM")
+                session.await_schema_agreement(timeout_s=5)
+                table = f"t{hung.address.replace('.', '_')}"
+                session.execute(f"CREATE TABLE {table} (k int PRIMARY KEY)", timeout_s=5)
+                names = session.schema(refresh=True, timeout_s=5).keyspaces[keyspace].tables
+                assert table in names
+            # The connections to the node that was silent use the keyspace too.
+            assert eventually(lambda: not any(node.silent for node in session.nodes), 30)
+            for _ in range(30):
+                session.execute("SELECT v FROM t WHERE k = 1")

@@ -19,6 +19,7 @@ use crate::cluster::probe::{Addresses, Endpoints, NO_ANSWER, reach};
 use crate::cluster::server_names::TlsClient;
 use crate::error::{EngineError, ErrorKind, connecting, unreachable};
 use crate::policies::profile::OnlyThese;
+use crate::policies::silence::Silence;
 
 /// The maximum number of times that an incomplete trace is read.
 const TRACE_ATTEMPTS: NonZeroU32 = NonZeroU32::new(40).unwrap();
@@ -32,6 +33,7 @@ const OTHER_CONTACT_POINTS_WAIT: Duration = Duration::from_millis(50);
 pub(crate) async fn connect(
     config: &Config,
     profile: ExecutionProfileHandle,
+    silence: &Silence,
 ) -> Result<(Session, Arc<Endpoints>), EngineError> {
     config.check()?;
     #[cfg(edited_crates)]
@@ -49,7 +51,7 @@ pub(crate) async fn connect(
         return Err(unreachable(&silent, began.elapsed()));
     }
     let endpoints = Arc::new(Endpoints::new(config, tls.clone(), took));
-    let builder = builder(config, tls.as_ref(), profile)
+    let builder = builder(config, tls.as_ref(), profile, silence)
         .known_nodes(&open)
         .address_translator(Arc::clone(&endpoints) as Arc<dyn AddressTranslator>);
     match timeout_at(deadline, builder.build()).await {
@@ -120,6 +122,7 @@ fn builder(
     config: &Config,
     tls: Option<&Arc<TlsClient>>,
     profile: ExecutionProfileHandle,
+    silence: &Silence,
 ) -> SessionBuilder {
     let mut identity = SelfIdentity::new()
         .with_custom_driver_name("turbocql")
@@ -170,7 +173,10 @@ fn builder(
     #[cfg(edited_crates)]
     {
         builder.config.max_frame_bytes = config.max_frame_bytes;
+        builder.config.silent_nodes = silence.known.clone();
     }
+    #[cfg(not(edited_crates))]
+    let _ = silence;
     if config.client_timestamps {
         builder = builder.timestamp_generator(Arc::new(MonotonicTimestampGenerator::new()));
     }

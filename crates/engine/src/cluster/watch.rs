@@ -120,12 +120,14 @@ impl Watch {
     fn check(self: &Arc<Self>, now: u64, session: &Arc<dyn Watched>) -> bool {
         let cluster = session.engine().get_cluster_state();
         let nodes = cluster.get_nodes_info();
-        let (mut silent, mut waits) = (0, false);
+        let (mut silent, mut waits) = (Vec::new(), false);
         let several = nodes.len() > 1;
         for node in nodes.iter().filter(|node| node.is_enabled()) {
             let state = self.silence.node(node.host_id);
             let is_silent = state.silent.load(Ordering::Relaxed);
-            silent += usize::from(is_silent);
+            if is_silent {
+                silent.push((node.host_id, self.reached_at(node)));
+            }
             if !node.is_connected() {
                 // The balancing policy leaves such a node out by itself, and the node's pool
                 // reconnects.
@@ -144,17 +146,23 @@ impl Watch {
                 tokio::spawn(this.ask(Arc::clone(node), asking, session));
             }
         }
-        self.silence.silent.store(silent, Ordering::Relaxed);
+        self.silence.silent.store(silent.len(), Ordering::Relaxed);
         self.silence.forget(nodes);
-        waits || silent > 0
+        let is_quiet = silent.is_empty() && !waits;
+        #[cfg(edited_crates)]
+        self.silence.known.set(silent);
+        !is_quiet
+    }
+
+    fn reached_at(&self, node: &Node) -> SocketAddr {
+        self.endpoints.reached_at(SocketAddr::new(node.address.ip(), node.address.port()))
     }
 
     /// Probes a node on a separate connection: on the session's connections, the answer would wait
     /// behind their traffic.
     async fn ask(self: Arc<Self>, node: Arc<Node>, asking: Asking, session: Arc<dyn Watched>) {
         let (silence, state) = (&self.silence, &asking.0);
-        let at = SocketAddr::new(node.address.ip(), node.address.port());
-        let at = self.endpoints.reached_at(at);
+        let at = self.reached_at(&node);
         let limit = self.endpoints.patience(at);
         let began = Instant::now();
         let alive = match timeout(limit, self.endpoints.probe(at)).await {

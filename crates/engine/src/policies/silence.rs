@@ -28,6 +28,10 @@ pub(crate) struct Silence {
     pub(crate) probes: AtomicU64,
     /// The number of these requests that have failed.
     pub(crate) failed_probes: AtomicU64,
+    /// The silent nodes, for what the ScyllaDB driver does by itself: `USE` on all connections, the
+    /// agreement on the schema, and the control connection.
+    #[cfg(edited_crates)]
+    pub(crate) known: scylla::cluster::SilentNodes,
 }
 
 /// The state of one node.

@@ -81,7 +81,8 @@ impl Session {
     pub async fn connect(config: Config) -> Result<Session, EngineError> {
         let silence = Arc::<Silence>::default();
         let routes = config.profile.balancing.routes(&silence);
-        let (engine, endpoints) = connect::connect(&config, config.profile.handle(&routes)).await?;
+        let (engine, endpoints) =
+            connect::connect(&config, config.profile.handle(&routes), &silence).await?;
         let session = Session(Arc::new(Inner {
             engine,
             silence: Arc::clone(&silence),
