@@ -400,8 +400,8 @@ class Config:
         `TURBOCQL_URL` is a URL as for `from_url`. Every field that text can express has a variable
         of its own, such as `TURBOCQL_CONTACT_POINTS` (separated by commas), `TURBOCQL_PASSWORD` and
         `TURBOCQL_TIMEOUT_S`. With another `prefix`, the names of all variables begin with it. A
-        field's own variable wins over the URL; `overrides` win over both. A field that is set
-        nowhere has its default.
+        field's own variable wins over the URL; `overrides`, fields as for the constructor, win over
+        both. A field that is set nowhere has its default.
 
         Raises: `ConfigError` for an invalid value, for an empty variable, and for an unknown
             variable that begins with the prefix. `TURBOCQL_CACHE_DIR` is not an error: it is read
@@ -422,7 +422,8 @@ class Config:
         """Reads settings from one table of a TOML file; its keys are the names of fields.
 
         TOML has no null: `"none"` stands for `None`. Paths in the file are used as they are
-        written. `overrides` win over the file. Python 3.10 needs the package tomli for this.
+        written. `overrides`, fields as for the constructor, win over the file. Python 3.10 needs
+        the package tomli for this.
 
         Raises: `ConfigError` for a file that cannot be read, a missing profile, or an invalid
             value.

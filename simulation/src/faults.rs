@@ -1,7 +1,9 @@
 //! The faults of a run: which, when, to which node, how long.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::cluster::Cluster;
@@ -12,11 +14,22 @@ use crate::trace::Trace;
 /// How long faults go on.
 pub const FAULTY: Duration = Duration::from_secs(90);
 
-#[derive(Clone, Copy, Debug)]
-enum Fault {
+/// A connection that sends nothing is closed after this time: the keepalive's interval and timeout.
+const CLOSED_IN_SILENCE: Duration = Duration::from_secs(19);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fault {
     Pause,
+    /// A pause under many requests, some of which the program gives up.
+    PauseUnderLoad(Burst),
     Kill,
     PowerLoss,
+    /// The node starts again at another address.
+    Move,
+    /// Another node starts with the address of a killed one.
+    Replace,
+    /// The node's connections are reset, and its logins are answered with this error.
+    RefuseLogins(i32),
     /// The link is cut in one direction, or in both.
     Cut(&'static [Direction]),
     Reset,
@@ -24,70 +37,183 @@ enum Fault {
     Slow(Duration),
     Drip(usize, Duration),
     ForgetStatements,
+    FillCache,
+    /// A table is dropped and made again with other types.
+    RemakeTable,
     Overload,
 }
 
-/// A time in which one node is out of reach, and the others are healthy.
-#[derive(Clone, Copy, Debug)]
-pub struct Outage {
-    pub began: Instant,
-    pub ended: Instant,
+/// Requests that the program sends to one node at the same time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Burst {
+    pub node: usize,
+    pub requests: usize,
+    pub limit: Duration,
 }
 
-/// Causes faults, one at a time. Returns the outages of nodes.
-pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace) -> Vec<Outage> {
-    let mut outages = Vec::new();
+impl Fault {
+    /// Whether calls succeed beside the fault: the other nodes can do what this one cannot.
+    fn is_survived(self) -> bool {
+        use Fault::*;
+        match self {
+            Pause | PauseUnderLoad(_) | Kill | PowerLoss | Move | Replace => true,
+            RefuseLogins(_) | Cut(_) | ForgetStatements | FillCache | RemakeTable => true,
+            Reset | ResetInFrame(_) | Slow(_) | Drip(..) | Overload => false,
+        }
+    }
+
+    /// How long after its beginning the fault closes connections, if it closes any.
+    fn closes_after(self) -> Option<Duration> {
+        use Fault::*;
+        match self {
+            Kill | PowerLoss | Move | Replace | RefuseLogins(_) | Reset | ResetInFrame(_) => {
+                Some(Duration::ZERO)
+            }
+            Pause | PauseUnderLoad(_) | Cut(_) => Some(CLOSED_IN_SILENCE),
+            Slow(_) | Drip(..) | ForgetStatements | FillCache | RemakeTable | Overload => None,
+        }
+    }
+}
+
+/// A fault that has happened.
+#[derive(Clone, Copy, Debug)]
+pub struct Happened {
+    pub node: usize,
+    pub fault: Fault,
+    pub began: Instant,
+    pub ended: Option<Instant>,
+}
+
+impl Happened {
+    /// Whether the fault may have closed a connection between two times.
+    pub fn may_close(&self, from: Instant, until: Instant) -> bool {
+        let Some(after) = self.fault.closes_after() else { return false };
+        // A reset in the middle of a frame waits for the bytes before it.
+        let late = match self.fault {
+            Fault::ResetInFrame(_) => Duration::from_secs(120),
+            _ => Duration::from_secs(2),
+        };
+        self.began + after <= until && self.ended.is_none_or(|ended| from <= ended + late)
+    }
+
+    pub fn is_survived(&self) -> bool {
+        self.fault.is_survived()
+    }
+
+    /// Whether frames arrive at the node only when the fault has ended.
+    pub fn holds_frames(&self) -> bool {
+        use Fault::*;
+        matches!(self.fault, Pause | PauseUnderLoad(_) | Cut(_) | Slow(_) | Drip(..))
+    }
+}
+
+/// The faults that have happened, and the bursts that the program is to send.
+#[derive(Clone)]
+pub struct Log {
+    faults: Arc<Mutex<Vec<Happened>>>,
+    bursts: mpsc::UnboundedSender<Burst>,
+}
+
+impl Log {
+    pub fn new() -> (Log, mpsc::UnboundedReceiver<Burst>) {
+        let (bursts, receiver) = mpsc::unbounded_channel();
+        (Log { faults: Arc::default(), bursts }, receiver)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Happened>> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn faults(&self) -> Vec<Happened> {
+        self.lock().clone()
+    }
+
+    /// Whether a node has had a fault since a time.
+    pub fn is_faulty(&self, node: usize, since: Instant) -> bool {
+        let has_ended = |fault: &Happened| fault.ended.is_some_and(|ended| ended < since);
+        self.lock().iter().any(|fault| fault.node == node && !has_ended(fault))
+    }
+}
+
+/// Causes faults, one after another. Two such tasks never choose the same node at the same time.
+pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log) {
     let began = Instant::now();
     sleep(Duration::from_millis(random.within(0..4000))).await;
     while began.elapsed() < FAULTY {
         let node = random.within(0..cluster.size() as u64) as usize;
-        let fault = draw(&mut random);
-        let lasts = Duration::from_millis(match random.within(0..3) {
-            0 => random.within(50..2000),
-            1 => random.within(2000..10_000),
-            _ => random.within(10_000..40_000),
+        if log.is_faulty(node, Instant::now()) {
+            sleep(Duration::from_millis(500)).await;
+            continue;
+        }
+        let fault = draw(&mut random, node);
+        let lasts = Duration::from_millis(match (fault, random.within(0..3)) {
+            (Fault::PauseUnderLoad(_), _) => random.within(1500..2500),
+            (_, 0) => random.within(50..2000),
+            (_, 1) => random.within(2000..10_000),
+            (..) => random.within(10_000..40_000),
         });
-        let fault_began = Instant::now();
+        let happened = Happened { node, fault, began: Instant::now(), ended: None };
+        let number = {
+            let mut faults = log.lock();
+            faults.push(happened);
+            faults.len() - 1
+        };
         begin(&cluster, node, fault);
         trace.line(|| format!("FAULT node {}: {fault:?} for {lasts:.1?}", node + 1));
+        if let Fault::PauseUnderLoad(burst) = fault {
+            let _ = log.bursts.send(burst);
+        }
         sleep(lasts).await;
         end(&cluster, node, fault);
-        if matches!(fault, Fault::Pause | Fault::Kill | Fault::PowerLoss | Fault::Cut(_)) {
-            outages.push(Outage { began: fault_began, ended: Instant::now() });
-        }
+        log.lock()[number].ended = Some(Instant::now());
         trace.line(|| format!("FAULT node {}: {fault:?} ends", node + 1));
         sleep(Duration::from_millis(random.within(0..12_000))).await;
     }
-    outages
 }
 
-fn draw(random: &mut Random) -> Fault {
-    match random.within(0..12) {
-        0 | 1 => Fault::Pause,
-        2 => Fault::Kill,
-        3 => Fault::PowerLoss,
-        4 => Fault::Cut(&BOTH),
-        5 => Fault::Cut(&[Direction::ToHost]),
-        6 => Fault::Cut(&[Direction::ToClient]),
-        7 => Fault::Reset,
-        8 => Fault::ResetInFrame(random.within(1..400) as usize),
-        9 if random.percent(50) => Fault::Slow(Duration::from_millis(random.within(20..3000))),
-        9 => {
+fn draw(random: &mut Random, node: usize) -> Fault {
+    match random.within(0..40) {
+        0..7 => Fault::Pause,
+        7 => {
+            // A connection has 32,768 streams.
+            let limit = |seconds| Duration::from_millis(seconds);
+            let (requests, limit) =
+                if random.percent(5) { (33_000, limit(10_000)) } else { (1500, limit(300)) };
+            Fault::PauseUnderLoad(Burst { node, requests, limit })
+        }
+        8..11 => Fault::Kill,
+        11..14 => Fault::PowerLoss,
+        14..16 => Fault::Move,
+        16..18 => Fault::Replace,
+        18..20 => Fault::RefuseLogins(*random.choose(&[0x0100, 0x1001])),
+        20..22 => Fault::Cut(&BOTH),
+        22..24 => Fault::Cut(&[Direction::ToHost]),
+        24..26 => Fault::Cut(&[Direction::ToClient]),
+        26..28 => Fault::Reset,
+        28..30 => Fault::ResetInFrame(random.within(1..400) as usize),
+        30 | 31 => Fault::Slow(Duration::from_millis(random.within(20..3000))),
+        32 | 33 => {
             Fault::Drip(random.within(1..40) as usize, Duration::from_millis(random.within(1..20)))
         }
-        10 => Fault::ForgetStatements,
+        34 => Fault::ForgetStatements,
+        35 => Fault::FillCache,
+        36 | 37 => Fault::RemakeTable,
         _ => Fault::Overload,
     }
 }
 
 fn begin(cluster: &Cluster, node: usize, fault: Fault) {
-    let (network, host) = (cluster.network(), Cluster::ip(node));
+    let (network, host) = (cluster.network(), cluster.ip(node));
     match fault {
-        Fault::Pause => cluster.pause(node, true),
-        Fault::Kill => cluster.kill(node, false),
+        Fault::Pause | Fault::PauseUnderLoad(_) => cluster.pause(node, true),
+        Fault::Kill | Fault::Move | Fault::Replace => cluster.kill(node, false),
         Fault::PowerLoss => {
             BOTH.iter().for_each(|way| network.change(host, *way, |link| link.is_cut = true));
             cluster.kill(node, true);
+        }
+        Fault::RefuseLogins(code) => {
+            cluster.refuse_logins(node, Some(code));
+            network.reset(host, None);
         }
         Fault::Cut(ways) => {
             ways.iter().for_each(|way| network.change(host, *way, |link| link.is_cut = true));
@@ -102,18 +228,24 @@ fn begin(cluster: &Cluster, node: usize, fault: Fault) {
             BOTH.iter().for_each(|way| network.change(host, *way, |link| link.drip = drip));
         }
         Fault::ForgetStatements => cluster.forget_statements(node),
+        Fault::FillCache => cluster.fill_cache(node, true),
+        Fault::RemakeTable => cluster.remake_table(),
         Fault::Overload => cluster.overload(node, true),
     }
 }
 
 fn end(cluster: &Cluster, node: usize, fault: Fault) {
-    let (network, host) = (cluster.network(), Cluster::ip(node));
+    let (network, host) = (cluster.network(), cluster.ip(node));
     match fault {
-        Fault::Pause => cluster.pause(node, false),
+        Fault::Pause | Fault::PauseUnderLoad(_) => cluster.pause(node, false),
         Fault::Kill | Fault::PowerLoss => cluster.restart(node),
+        Fault::Move => cluster.restart_elsewhere(node),
+        Fault::Replace => cluster.replace(node),
+        Fault::RefuseLogins(_) => cluster.refuse_logins(node, None),
+        Fault::FillCache => cluster.fill_cache(node, false),
         Fault::Overload => cluster.overload(node, false),
         Fault::Cut(_) | Fault::Reset | Fault::ResetInFrame(_) => {}
-        Fault::Slow(_) | Fault::Drip(..) | Fault::ForgetStatements => {}
+        Fault::Slow(_) | Fault::Drip(..) | Fault::ForgetStatements | Fault::RemakeTable => {}
     }
     BOTH.iter().for_each(|way| network.change(host, *way, |link| *link = Default::default()));
 }

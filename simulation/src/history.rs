@@ -1,14 +1,17 @@
 //! What the program did and saw, and what must be true of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use turbocql_engine::{EngineError, ErrorKind};
 
-use crate::cluster::Effect;
-use crate::faults::Outage;
+use crate::cluster::{Effect, LAST_KEY};
+use crate::faults::Happened;
+
+/// The number of writes in a batch.
+pub const BATCH: i64 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -16,14 +19,30 @@ pub enum Action {
     Write {
         is_idempotent: bool,
     },
+    /// A batch of writes to [`BATCH`] keys.
+    Batch {
+        is_idempotent: bool,
+    },
+    /// A row of many that are written together.
+    Row,
     Claim,
     Read,
+    /// A read of all rows, in pages.
+    Scan,
+    /// A read that many of its kind accompany, from a node that stops.
+    Burst,
+    /// A write to a table that is now and then made again with other types.
+    Remade,
     /// `USE` on all connections.
     UseKeyspace,
+    /// A read of a table that is in the keyspace in use.
+    Keyspace,
     /// The nodes and the keyspaces are read again.
     Refresh,
     /// The nodes are asked for their schema versions until these agree.
     Agreement,
+    /// Makes a table.
+    Create,
 }
 
 #[derive(Clone, Debug)]
@@ -33,6 +52,18 @@ pub enum Outcome {
     /// Whether the claim was applied, and the value that is there otherwise.
     Claimed(Option<i64>),
     Read(Option<i64>),
+    /// Keys and values.
+    Scanned(Vec<(i64, i64)>),
+    /// The keyspace that answered, and the one that the program has chosen, if no change of it was
+    /// under way.
+    Keyspace {
+        of_answer: Option<usize>,
+        chosen: Option<usize>,
+    },
+    /// The nodes that did not know the table after its creation, though nothing was wrong with them.
+    Created {
+        unaware: Vec<usize>,
+    },
     Failed(Box<EngineError>),
 }
 
@@ -41,12 +72,51 @@ pub enum Outcome {
 pub struct Call {
     pub action: Action,
     pub key: i64,
-    /// The value that is written. No two calls have the same.
+    /// The value that is written, or the first of several. No two calls have the same.
     pub value: i64,
     pub began: Instant,
     pub limit: Duration,
     /// When it ended, and how.
     pub ended: Option<(Instant, Outcome)>,
+}
+
+impl Call {
+    /// The keys and the values that it writes.
+    fn writes(&self) -> impl Iterator<Item = (i64, i64)> + use<> {
+        let count = match self.action {
+            Action::Write { .. } | Action::Row => 1,
+            Action::Batch { .. } => BATCH,
+            _ => 0,
+        };
+        let (key, value) = (self.key, self.value);
+        (0..count).map(move |index| ((key + index) % (LAST_KEY + 1), value + index))
+    }
+
+    /// The values that the servers count.
+    fn effects(&self) -> Vec<i64> {
+        match self.action {
+            Action::Claim | Action::Create => vec![self.value],
+            _ => self.writes().map(|(_, value)| value).collect(),
+        }
+    }
+
+    fn is_repeatable(&self) -> bool {
+        !matches!(
+            self.action,
+            Action::Claim
+                | Action::Create
+                | Action::Write { is_idempotent: false }
+                | Action::Batch { is_idempotent: false }
+        )
+    }
+
+    /// The error with which it ended.
+    fn error(&self) -> Option<&EngineError> {
+        match &self.ended {
+            Some((_, Outcome::Failed(error))) => Some(error),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Debug for Call {
@@ -73,14 +143,17 @@ const LATE: Duration = Duration::from_millis(100);
 const NOTICED: Duration = Duration::from_secs(12);
 
 /// Returns a sentence for each call that failed although the node that is out was known to be, and
-/// the others are healthy.
-pub fn needless_failures(calls: &[Call], outages: &[Outage]) -> Vec<String> {
+/// the others are healthy. No two faults may have happened at the same time.
+pub fn needless_failures(calls: &[Call], faults: &[Happened]) -> Vec<String> {
     let mut needless = Vec::new();
     for (number, call) in calls.iter().enumerate() {
         let Some((ended, Outcome::Failed(_))) = &call.ended else { continue };
-        let in_outage =
-            |outage: &&Outage| call.began > outage.began + NOTICED && *ended < outage.ended;
-        if let Some(outage) = outages.iter().find(in_outage) {
+        let in_outage = |fault: &&Happened| {
+            fault.is_survived()
+                && call.began > fault.began + NOTICED
+                && fault.ended.is_none_or(|end| *ended < end)
+        };
+        if let Some(outage) = faults.iter().find(in_outage) {
             let after = call.began - outage.began;
             needless.push(format!(
                 "call {number}, {call:?}: failed {after:?} into an outage of one node"
@@ -91,13 +164,15 @@ pub fn needless_failures(calls: &[Call], outages: &[Outage]) -> Vec<String> {
 }
 
 /// Returns a sentence for each call that breaks a promise.
-pub fn violations(calls: &[Call], effects: &BTreeMap<i64, Effect>) -> Vec<String> {
+pub fn violations(
+    calls: &[Call],
+    effects: &BTreeMap<i64, Effect>,
+    faults: &[Happened],
+) -> Vec<String> {
     let mut broken = Vec::new();
-    let mut keys: BTreeMap<i64, Vec<&Call>> = BTreeMap::new();
     let mut claims: BTreeMap<i64, Vec<&Call>> = BTreeMap::new();
     for (number, call) in calls.iter().enumerate() {
         let mut report = |what: &str| broken.push(format!("call {number}, {call:?}: {what}"));
-        let effect = effects.get(&call.value).copied().unwrap_or_default();
         let Some((ended, outcome)) = &call.ended else {
             report("never ended");
             continue;
@@ -105,44 +180,61 @@ pub fn violations(calls: &[Call], effects: &BTreeMap<i64, Effect>) -> Vec<String
         if *ended > call.began + call.limit + LATE {
             report("ended after its deadline");
         }
-        let (is_write, is_idempotent) = match call.action {
-            Action::Write { is_idempotent } => (true, is_idempotent),
-            Action::Claim => (true, false),
-            Action::Read | Action::UseKeyspace | Action::Refresh | Action::Agreement => {
-                (false, true)
-            }
-        };
-        if !is_idempotent && effect.requests > 1 {
-            report(&format!("was sent {} times, and is not idempotent", effect.requests));
+        let of = |value: &i64| effects.get(value).map_or(0, |effect| effect.requests);
+        let requests: Vec<u32> = call.effects().iter().map(of).collect();
+        if !call.is_repeatable() && requests.iter().any(|count| *count > 1) {
+            report(&format!("was carried out {requests:?} times, and is not idempotent"));
         }
         match outcome {
             Outcome::Failed(error) => {
-                if is_write && !error.may_have_applied && effect.requests > 0 {
+                if !error.may_have_applied && requests.iter().any(|count| *count > 0) {
                     report("may_have_applied is false, but it was applied");
                 }
-                let usual = matches!(
-                    error.kind,
-                    ErrorKind::Timeout
-                        | ErrorKind::Server
-                        | ErrorKind::Broken
-                        | ErrorKind::Unavailable
-                );
-                if !usual {
-                    report("failed with an error of another kind than faults cause");
-                }
+                check_error(call, error, *ended, faults, &mut report);
             }
-            Outcome::Written if effect.requests == 0 => report("is acknowledged, but not applied"),
-            Outcome::Claimed(None) if effect.requests == 0 => {
+            Outcome::Written if requests.contains(&0) => {
+                report("is acknowledged, but not applied");
+            }
+            Outcome::Claimed(None) if requests == [0] => {
                 report("is said to have won, but the server has another value");
             }
-            Outcome::Done | Outcome::Written | Outcome::Claimed(_) | Outcome::Read(_) => {}
+            Outcome::Keyspace { of_answer, chosen: Some(chosen) }
+                if *of_answer != Some(*chosen) =>
+            {
+                report("was answered in another keyspace than the one in use");
+            }
+            Outcome::Created { unaware } if !unaware.is_empty() => {
+                report("has ended although nodes did not know the table");
+            }
+            _ => {}
         }
-        let by_key = if call.action == Action::Claim { &mut claims } else { &mut keys };
-        by_key.entry(call.key).or_default().push(call);
+        if call.action == Action::Claim {
+            claims.entry(call.key).or_default().push(call);
+        }
     }
     claims.values().for_each(|calls| check_claims(calls, &mut broken));
-    keys.values().for_each(|calls| check_reads(calls, effects, &mut broken));
+    check_reads(calls, effects, &mut broken);
     broken
+}
+
+/// A call fails with the errors that faults cause. It loses its connection only if a fault has
+/// closed connections.
+fn check_error(
+    call: &Call,
+    error: &EngineError,
+    ended: Instant,
+    faults: &[Happened],
+    report: &mut impl FnMut(&str),
+) {
+    match error.kind {
+        ErrorKind::Broken => {
+            if !faults.iter().any(|fault| fault.may_close(call.began, ended)) {
+                report("lost its connection, though no fault has closed one");
+            }
+        }
+        ErrorKind::Timeout | ErrorKind::Server | ErrorKind::Unavailable => {}
+        _ => report("failed with an error of another kind than faults cause"),
+    }
 }
 
 /// A key is claimed once.
@@ -155,26 +247,78 @@ fn check_claims(calls: &[&Call], broken: &mut Vec<String>) {
 }
 
 /// A read returns a value of its key that was written, and none that is older than one whose write
-/// was acknowledged before the read began.
-fn check_reads(calls: &[&Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec<String>) {
-    let writes = || calls.iter().filter(|call| matches!(call.action, Action::Write { .. }));
-    let times = |value: i64| effects.get(&value).map_or((i64::MIN, i64::MIN), |of| of.times);
-    for read in calls {
-        let Some((_, Outcome::Read(value))) = &read.ended else { continue };
-        if let Some(value) = value
-            && !writes().any(|write| write.value == *value)
-        {
-            broken.push(format!("{read:?} returned a value that nobody wrote to its key"));
+/// was acknowledged before the read began. A scan has each key once.
+fn check_reads(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec<String>) {
+    // By key: the values, and when their writes were acknowledged.
+    let mut writes: BTreeMap<i64, Vec<(i64, Option<Instant>)>> = BTreeMap::new();
+    let mut reads: BTreeMap<i64, Vec<(&Call, Option<i64>)>> = BTreeMap::new();
+    for call in calls {
+        let acknowledged = match &call.ended {
+            Some((ended, Outcome::Written)) => Some(*ended),
+            _ => None,
+        };
+        for (key, value) in call.writes() {
+            writes.entry(key).or_default().push((value, acknowledged));
         }
-        let read_time = value.map_or(i64::MIN, |value| times(value).1);
-        for write in writes() {
-            if let Some((ended, Outcome::Written)) = &write.ended
-                && *ended < read.began
-                && times(write.value).0 > read_time
+        match &call.ended {
+            Some((_, Outcome::Read(value))) => {
+                reads.entry(call.key).or_default().push((call, *value));
+            }
+            Some((_, Outcome::Scanned(rows))) => {
+                let keys: BTreeSet<i64> = rows.iter().map(|(key, _)| *key).collect();
+                if keys.len() < rows.len() {
+                    broken.push(format!("{call:?} has a row twice"));
+                }
+                for key in 0..=LAST_KEY {
+                    let row = rows.iter().find(|row| row.0 == key);
+                    reads.entry(key).or_default().push((call, row.map(|row| row.1)));
+                }
+            }
+            _ => {}
+        }
+    }
+    let times = |value: i64| effects.get(&value).map_or((i64::MIN, i64::MIN), |of| of.times);
+    for (key, reads) in reads {
+        let writes = writes.get(&key).map_or(&[][..], Vec::as_slice);
+        for (read, value) in reads {
+            if let Some(value) = value
+                && !writes.iter().any(|write| write.0 == value)
             {
-                broken.push(format!("{read:?} missed the acknowledged {write:?}"));
-                break;
+                broken.push(format!("{read:?} returned a value that nobody wrote to key {key}"));
+            }
+            let read_time = value.map_or(i64::MIN, |value| times(value).1);
+            let missed = writes.iter().find(|(value, acknowledged)| {
+                acknowledged.is_some_and(|at| at < read.began) && times(*value).0 > read_time
+            });
+            if let Some((value, _)) = missed {
+                broken.push(format!("{read:?} missed the acknowledged value {value} of {key}"));
             }
         }
     }
+}
+
+/// Returns the calls of a burst that failed although the node that had stopped went on in time.
+pub fn failed_bursts(calls: &[Call], limit: Duration) -> usize {
+    let bursts = calls.iter().filter(|call| call.action == Action::Burst && call.limit >= limit);
+    bursts.filter(|call| call.error().is_some()).count()
+}
+
+/// Returns a sentence for each value that was written with a type that its table did not have when
+/// the call began.
+///
+/// A node that knows a statement carries it out, whatever types its values were encoded for. So a
+/// request that was under way when the table was made again proves nothing. Neither does a call
+/// after a preparation was under way: a node out of reach carries it out when it is back.
+pub fn misfits(calls: &[Call], misfits: &[(i64, Instant)], faults: &[Happened]) -> Vec<String> {
+    let mut broken = Vec::new();
+    for (value, made) in misfits {
+        let was_out = faults.iter().any(|fault| {
+            fault.holds_frames() && fault.began < *made && fault.ended.is_none_or(|end| end > *made)
+        });
+        let call = calls.iter().find(|call| call.value == *value);
+        if let Some(call) = call.filter(|call| call.began > *made && !was_out) {
+            broken.push(format!("{call:?} was written with a type that the table does not have"));
+        }
+    }
+    broken
 }

@@ -3,17 +3,16 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::Either;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use turbocql_engine::{
     Config, Connecting, Profile, Runtime, SIMULATED_CONNECT, Session, Speculation, Transport,
 };
 
-use crate::cluster::Cluster;
-use crate::faults::{self, FAULTY, Outage};
+use crate::cluster::{Cluster, PASSWORD, USER};
+use crate::faults::{self, FAULTY, Log};
 use crate::ffi;
-use crate::history::{needless_failures, violations};
+use crate::history::{failed_bursts, misfits, needless_failures, violations};
 use crate::network::Network;
 use crate::random::Random;
 use crate::trace::Trace;
@@ -25,7 +24,8 @@ mod part {
     pub const CLUSTER: u64 = 2;
     pub const FAULTS: u64 = 3;
     pub const SETTINGS: u64 = 4;
-    pub const PROGRAM: u64 = 5;
+    pub const OTHER_FAULTS: u64 = 5;
+    pub const PROGRAM: u64 = 6;
 }
 
 /// How long after the last fault calls must succeed again: gossip, the longest interval between two
@@ -77,34 +77,59 @@ pub fn run(seed: u64, kept: usize) -> Report {
         let nodes = random.within(3..6) as usize;
         let of_cluster = Random::of_part(seed, part::CLUSTER);
         let cluster = Cluster::start(nodes, network.clone(), trace.clone(), of_cluster);
-        let config = config(nodes, &mut random);
+        let config = config(&cluster, &mut random);
         trace.line(|| format!("{nodes} nodes, {:?}", config.profile.speculation));
         let mut broken = Vec::new();
         let (mut calls, mut failed) = (0, 0);
-        let of_faults = Random::of_part(seed, part::FAULTS);
-        let faults = faults::cause(cluster.clone(), of_faults, trace.clone());
-        let faults = if random.percent(30) {
-            // The session is opened beside the first fault.
-            let faults = tokio::spawn(faults);
-            sleep(Duration::from_millis(random.within(0..8000))).await;
-            Either::Left(faults.map(|outages| outages.expect("faults do not panic")))
-        } else {
-            Either::Right(faults)
+        let (log, bursts) = Log::new();
+        let cause = |part| {
+            let of_faults = Random::of_part(seed, part);
+            tokio::spawn(faults::cause(cluster.clone(), of_faults, trace.clone(), log.clone()))
         };
+        let mut faults = vec![cause(part::FAULTS)];
+        let happen_together = random.percent(30);
+        if happen_together {
+            faults.push(cause(part::OTHER_FAULTS));
+        } else if random.percent(40) {
+            // The session is opened beside the first fault.
+            sleep(Duration::from_millis(random.within(0..8000))).await;
+        }
         match Session::connect(config).await {
+            // Two faults together may leave no majority.
+            Err(_) if happen_together => {}
             Err(error) => broken.push(format!("no session, though a majority is healthy: {error}")),
             Ok(session) => {
-                let program = Program::new(session.clone(), trace.clone());
+                let program = Program::new(
+                    session.clone(),
+                    runtime.clone(),
+                    cluster.clone(),
+                    log.clone(),
+                    trace.clone(),
+                );
+                let sends_bursts = tokio::spawn(program.clone().send_bursts(bursts));
                 use_session(seed, &program, faults, &trace, &mut broken).await;
                 let history = program.calls();
                 calls = history.len();
                 failed = history.iter().filter(|call| is_failed(call)).count();
-                broken.extend(violations(&history, &cluster.effects()));
+                let faults = log.faults();
+                broken.extend(violations(&history, &cluster.effects(), &faults));
+                if !happen_together {
+                    broken.extend(needless_failures(&history, &faults));
+                    let lost = failed_bursts(&history, Duration::from_secs(10));
+                    if lost > 0 {
+                        broken.push(format!(
+                            "{lost} calls of a burst failed though their node went on"
+                        ));
+                    }
+                }
+                broken.extend(misfits(&history, &cluster.misfits(), &faults));
+                broken.extend(program.broken());
                 let (admitted, bytes) = session.gate().admitted();
                 if (admitted, bytes) != (0, 0) {
                     broken.push(format!("{admitted} places and {bytes} bytes are not given back"));
                 }
-                drop((program, session));
+                sends_bursts.abort();
+                drop((program, session, log));
                 sleep(Duration::from_secs(5)).await;
                 let open = network.open_connections();
                 if open > 0 {
@@ -112,6 +137,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
                 }
             }
         }
+        broken.extend(cluster.defects());
         if runtime.in_flight() > 0 {
             broken.push(format!("{} tasks never ended", runtime.in_flight()));
         }
@@ -130,15 +156,17 @@ fn is_failed(call: &crate::history::Call) -> bool {
     matches!(call.ended, Some((_, crate::history::Outcome::Failed(_))))
 }
 
-fn config(nodes: usize, random: &mut Random) -> Config {
+fn config(cluster: &Cluster, random: &mut Random) -> Config {
     let mut profile = Profile { timeout: Some(LIMIT), ..Profile::default() };
     if random.percent(40) {
         let delay = Duration::from_millis(random.within(20..400));
         profile.speculation = Some(Speculation::Constant { delay, attempts: 2 });
     }
     Config {
-        contact_points: (0..nodes).map(|node| Cluster::address(node).to_string()).collect(),
+        contact_points: (0..cluster.size()).map(|node| cluster.address(node).to_string()).collect(),
         profile,
+        user: cluster.has_logins().then(|| USER.to_owned()),
+        password: cluster.has_logins().then(|| PASSWORD.to_owned()),
         client_timestamps: random.percent(50),
         ..Config::default()
     }
@@ -147,27 +175,27 @@ fn config(nodes: usize, random: &mut Random) -> Config {
 async fn use_session(
     seed: u64,
     program: &Program,
-    faults: impl Future<Output = Vec<Outage>>,
+    faults: Vec<JoinHandle<()>>,
     trace: &Trace,
     broken: &mut Vec<String>,
 ) {
     let until = Instant::now() + FAULTY;
-    let workers: Vec<_> = (0..6)
-        .map(|worker| {
-            let random = Random::of_part(seed, part::PROGRAM + worker);
-            tokio::spawn(program.clone().run(random, until))
-        })
-        .collect();
-    let outages = faults.await;
-    for worker in workers {
+    let mut tasks = vec![tokio::spawn(program.clone().watch_nodes(until))];
+    tasks.extend((0..6).map(|worker| {
+        let random = Random::of_part(seed, part::PROGRAM + worker);
+        tokio::spawn(program.clone().run(random, until))
+    }));
+    for fault in faults {
+        fault.await.expect("faults do not panic");
+    }
+    for task in tasks {
         // A worker whose call never ends has stopped for ever.
-        match timeout(Duration::from_secs(60), worker).await {
+        match timeout(Duration::from_secs(60), task).await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => broken.push(format!("a panic: {panic}")),
             Err(_) => broken.push("a call did not end within a minute of its deadline".into()),
         }
     }
-    broken.extend(needless_failures(&program.calls(), &outages));
     sleep(RECOVERY).await;
     trace.line(|| "all faults have ended".into());
     let mut random = Random::of_part(seed, part::PROGRAM);

@@ -26,6 +26,7 @@ from ..tables import Split
 from ..workers import Environment, Profile, _sendable, session
 
 __all__ = [
+    "SINK_OPTIONS",
     "Reading",
     "Writing",
     "check_columns",
@@ -41,6 +42,8 @@ _REFUSED_OPTIONS = frozenset(
     {"format", "csv", "limit", "dry_run", "rejects", "checkpoint", "resume", "progress"}
     | {"raise_failures"}
 )
+SINK_OPTIONS = tuple(name for name in LoadOptions.__annotations__ if name not in _REFUSED_OPTIONS)
+"""The options of `load` that a sink takes."""
 _QUERY_OPTIONS = ("consistency", "timeout_s", "page_size", "profile")
 _TABLE_ROWS, _TABLE_BYTES = 65_536, 8 << 20
 RANGES = 2
@@ -289,10 +292,9 @@ def writing(
     Raises: `ConfigError` or `TypeError` for invalid arguments. No connection is opened.
     """
     settings = _sendable(config)
-    option_names = [name for name in LoadOptions.__annotations__ if name not in _REFUSED_OPTIONS]
     for name in options:
-        if name not in option_names:
-            raise TypeError(with_nearest(f"a sink has no option {name!r}", name, option_names))
+        if name not in SINK_OPTIONS:
+            raise TypeError(with_nearest(f"a sink has no option {name!r}", name, SINK_OPTIONS))
     load_options = {name: value for name, value in options.items() if value is not None}
     keyspace_and_table = parse_table_name(table, _keyspace(settings, table))
     return Writing(settings, keyspace_and_table, load_options)

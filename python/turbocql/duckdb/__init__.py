@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._engines.parts import needed
+from .._options import MEANINGS, ScanOptions, spelled_out
+from .._transfer.scan import DEFAULTS
 from ..columns import ColumnTypes
 from ..session import Session
 
@@ -15,11 +17,14 @@ if TYPE_CHECKING:
     import duckdb
     from typing_extensions import Unpack
 
-    from .._options import ScanOptions
-
 __all__ = ["scan"]
 
+ROW_OPTIONS = ("rows", "row", "split")
+"""Options of a scan that a relation does not take."""
+_OPTIONS = [name for name in ScanOptions.__annotations__ if name not in ROW_OPTIONS]
 
+
+@spelled_out(_OPTIONS, MEANINGS["scan"], DEFAULTS)
 def scan(
     connection: duckdb.DuckDBPyConnection,
     session: Session,

@@ -17,6 +17,7 @@ from .._transfer.scan import Scan
 from ..columns import ColumnTypes
 from ..errors import ConfigError
 from ..session import Session
+from . import ROW_OPTIONS
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -25,7 +26,6 @@ __all__ = ["TableDataset"]
 
 _BATCH_ROWS = 2048
 """The number of rows in a vector of duckdb."""
-_ROW_OPTIONS = ("rows", "row", "split")
 
 
 class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
@@ -48,7 +48,7 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         # the methods that would read this C++ object.
         if not isinstance(session, Session):
             raise TypeError(f"session must be a Session, got {shown(session)}")
-        for name in _ROW_OPTIONS:
+        for name in ROW_OPTIONS:
             if name in options:
                 raise TypeError(f"a relation has no option {name!r}")
         check_columns(options.get("columns"))

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._checks import with_nearest
-from .._engines.parts import needed
+from .._engines.parts import SINK_OPTIONS, needed
+from .._options import MEANINGS, spelled_out
+from .._transfer.load_options import DEFAULTS
 from ..columns import ColumnTypes
 
 if TYPE_CHECKING:
@@ -88,6 +90,7 @@ def read(
     return ray.data.read_datasource(datasource, **resources)
 
 
+@spelled_out(SINK_OPTIONS, MEANINGS["load"], DEFAULTS)
 def sink(
     table: str,
     *,

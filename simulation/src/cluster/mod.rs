@@ -4,6 +4,7 @@
 //! stopped process. The rows of a node survive both. What a coordinator knows about the other nodes
 //! it learns late, as by gossip.
 
+mod changes;
 mod serve;
 mod statements;
 mod store;
@@ -18,14 +19,16 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use turbocql_codec::token::murmur3;
 
 use crate::network::Network;
 use crate::random::Random;
 use crate::trace::Trace;
 
-pub use self::statements::{CLAIM, READ, WRITE};
+pub use self::statements::{CLAIM, CREATE, KEYSPACE, KEYSPACES, READ, REMADE, SCAN, WRITE};
+pub use self::store::LAST_KEY;
+use self::wire::Type;
 
 pub const PORT: u16 = 9042;
 /// The number of replicas of a row.
@@ -33,6 +36,13 @@ pub const REPLICAS: usize = 3;
 const TOKENS: usize = 8;
 /// How long the other nodes take to notice that a node is down or up.
 const GOSSIP: Duration = Duration::from_secs(8);
+/// The longest time in which a node learns of a schema change.
+const SCHEMA_SPREAD: Duration = Duration::from_secs(2);
+/// More preparations of one text at one node in one second are a defect of the client.
+const MOST_PREPARATIONS: u32 = 200;
+
+pub const USER: &str = "app";
+pub const PASSWORD: &str = "secret";
 
 /// A value with its write time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,8 +75,9 @@ impl Effect {
 pub struct Cluster(Arc<Inner>);
 
 struct Inner {
-    pub(crate) network: Network,
+    network: Network,
     trace: Trace,
+    has_logins: bool,
     state: Mutex<State>,
 }
 
@@ -78,10 +89,28 @@ struct State {
     effects: BTreeMap<i64, Effect>,
     /// The last write time that a coordinator has chosen, in microseconds.
     last_time: i64,
+    /// The last version of the schema, and the version that each created table has made.
+    schema: u64,
+    tables: BTreeMap<i64, u64>,
+    /// The type of the column `v` of the table `remade`, and since when.
+    remade: (Type, Instant),
+    /// Values that were written to this table with its other type, and when it was made.
+    misfits: Vec<(i64, Instant)>,
+    /// The preparations by node, text and second.
+    preparations: BTreeMap<(usize, String, u64), u32>,
+    began: Instant,
+    /// What no client may do.
+    defects: Vec<String>,
 }
 
 struct Node {
+    host_id: u64,
+    ip: IpAddr,
+    /// The host id and the address that clients were told of.
+    announced: (u64, IpAddr),
     tokens: Vec<i64>,
+    /// The version of the schema that the node knows.
+    schema: u64,
     /// Whether the process runs and is not paused.
     runs: watch::Sender<bool>,
     is_alive: bool,
@@ -95,6 +124,10 @@ struct Node {
     /// The texts of the prepared statements, by id.
     prepared: BTreeMap<Vec<u8>, String>,
     is_overloaded: bool,
+    /// Whether no prepared statement is kept, as when the cache is full of others.
+    is_cache_full: bool,
+    /// The code of the error with which logins are answered.
+    refuses_logins: Option<i32>,
     subscribers: Vec<mpsc::UnboundedSender<Vec<u8>>>,
     tasks: JoinSet<()>,
 }
@@ -102,8 +135,14 @@ struct Node {
 impl Cluster {
     /// Starts a cluster of this many nodes.
     pub fn start(nodes: usize, network: Network, trace: Trace, mut random: Random) -> Cluster {
+        let has_logins = random.percent(50);
         let nodes = (0..nodes)
-            .map(|_| Node {
+            .map(|node| (node as u64 + 1, Ipv4Addr::new(10, 0, 0, node as u8 + 1).into()))
+            .map(|(host_id, ip)| Node {
+                host_id,
+                ip,
+                announced: (host_id, ip),
+                schema: 0,
                 tokens: (0..TOKENS).map(|_| random.draw() as i64).collect(),
                 runs: watch::Sender::new(true),
                 is_alive: false,
@@ -113,6 +152,8 @@ impl Cluster {
                 hints: Vec::new(),
                 prepared: BTreeMap::new(),
                 is_overloaded: false,
+                is_cache_full: false,
+                refuses_logins: None,
                 subscribers: Vec::new(),
                 tasks: JoinSet::new(),
             })
@@ -123,8 +164,16 @@ impl Cluster {
             claims: BTreeMap::new(),
             effects: BTreeMap::new(),
             last_time: 0,
+            schema: 0,
+            tables: BTreeMap::new(),
+            remade: (Type::Bigint, Instant::now()),
+            misfits: Vec::new(),
+            preparations: BTreeMap::new(),
+            began: Instant::now(),
+            defects: Vec::new(),
         };
-        let cluster = Cluster(Arc::new(Inner { network, trace, state: Mutex::new(state) }));
+        let state = Mutex::new(state);
+        let cluster = Cluster(Arc::new(Inner { network, trace, has_logins, state }));
         (0..cluster.size()).for_each(|node| cluster.accept(node));
         cluster
     }
@@ -137,13 +186,18 @@ impl Cluster {
         self.lock().nodes.len()
     }
 
-    /// The address of a node.
-    pub fn ip(node: usize) -> IpAddr {
-        Ipv4Addr::new(10, 0, 0, node as u8 + 1).into()
+    /// Whether clients have to log in.
+    pub fn has_logins(&self) -> bool {
+        self.0.has_logins
     }
 
-    pub fn address(node: usize) -> SocketAddr {
-        SocketAddr::new(Cluster::ip(node), PORT)
+    pub fn ip(&self, node: usize) -> IpAddr {
+        self.lock().nodes[node].ip
+    }
+
+    /// The address of a node.
+    pub fn address(&self, node: usize) -> SocketAddr {
+        SocketAddr::new(self.ip(node), PORT)
     }
 
     pub fn network(&self) -> &Network {
@@ -156,7 +210,7 @@ impl Cluster {
     }
 
     fn accept(&self, node: usize) {
-        let mut connections = self.network().listen(Cluster::address(node));
+        let mut connections = self.network().listen(self.address(node));
         let cluster = self.clone();
         self.lock().nodes[node].is_alive = true;
         self.spawn(node, async move {
@@ -191,78 +245,6 @@ impl Cluster {
     fn duration(&self, microseconds: std::ops::Range<u64>) -> Duration {
         Duration::from_micros(self.lock().random.within(microseconds))
     }
-
-    /// Stops a node's process where it is, or lets it go on.
-    pub fn pause(&self, node: usize, is_paused: bool) {
-        self.lock().nodes[node].runs.send_replace(!is_paused);
-        self.gossip(node, !is_paused);
-    }
-
-    /// Ends a node's process. Its connections are reset, unless `in_silence`, as after a loss of
-    /// power.
-    pub fn kill(&self, node: usize, in_silence: bool) {
-        let mut state = self.lock();
-        let killed = &mut state.nodes[node];
-        killed.is_alive = false;
-        killed.prepared.clear();
-        killed.subscribers.clear();
-        let mut tasks = std::mem::take(&mut killed.tasks);
-        drop(state);
-        self.network().refuse(Cluster::ip(node));
-        if !in_silence {
-            self.network().reset(Cluster::ip(node), None);
-        }
-        tasks.abort_all();
-        tokio::spawn(async move { while tasks.join_next().await.is_some() {} });
-        self.gossip(node, false);
-    }
-
-    /// Starts a killed node again.
-    pub fn restart(&self, node: usize) {
-        self.accept(node);
-        self.gossip(node, true);
-    }
-
-    /// Loses all prepared statements of a node, as its cache does when it is full.
-    pub fn forget_statements(&self, node: usize) {
-        self.lock().nodes[node].prepared.clear();
-    }
-
-    pub fn overload(&self, node: usize, is_overloaded: bool) {
-        self.lock().nodes[node].is_overloaded = is_overloaded;
-    }
-
-    /// Tells the other nodes, late, that a node is up or down. They tell their clients.
-    fn gossip(&self, node: usize, is_up: bool) {
-        let mut state = self.lock();
-        state.nodes[node].epoch += 1;
-        let epoch = state.nodes[node].epoch;
-        let late = GOSSIP.mul_f64(state.random.within(30..100) as f64 / 100.0);
-        drop(state);
-        let cluster = self.clone();
-        tokio::spawn(async move {
-            sleep(late).await;
-            let mut state = cluster.lock();
-            let status = &mut state.nodes[node];
-            if status.epoch != epoch || status.is_known_up == is_up {
-                return;
-            }
-            status.is_known_up = is_up;
-            let hints = if is_up { std::mem::take(&mut status.hints) } else { Vec::new() };
-            for (key, written) in hints {
-                state.apply(node, key, written);
-            }
-            let event = serve::status_change(Cluster::address(node), is_up);
-            for (at, other) in state.nodes.iter_mut().enumerate() {
-                if at != node && other.is_alive && *other.runs.borrow() {
-                    other.subscribers.retain(|to| to.send(event.clone()).is_ok());
-                }
-            }
-            drop(state);
-            let verb = if is_up { "up" } else { "down" };
-            cluster.0.trace.line(|| format!("the nodes know that node {} is {verb}", node + 1));
-        });
-    }
 }
 
 impl State {
@@ -284,6 +266,29 @@ impl State {
             }
         }
         replicas
+    }
+
+    /// Counts the preparations of a text.
+    fn note_prepare(&mut self, node: usize, text: &str) {
+        let second = self.began.elapsed().as_secs();
+        let count = self.preparations.entry((node, text.to_owned(), second)).or_default();
+        *count += 1;
+        if *count == MOST_PREPARATIONS {
+            let defect = format!("more than {count} preparations in a second: {text}");
+            self.defects.push(defect);
+        }
+    }
+
+    /// Checks a value of the table `remade`, which is not stored.
+    fn write_remade(&mut self, value: &[u8]) {
+        let text = value.strip_prefix(b"v").map(|digits| std::str::from_utf8(digits).unwrap());
+        if text.is_some() != matches!(self.remade.0, Type::Text) {
+            let number = match text {
+                Some(digits) => digits.parse().unwrap(),
+                None => i64::from_be_bytes(value.try_into().unwrap()),
+            };
+            self.misfits.push((number, self.remade.1));
+        }
     }
 
     fn apply(&mut self, node: usize, key: i64, written: Written) {

@@ -1,22 +1,28 @@
 //! A node's connections: reads requests, answers each when it is done.
 
-use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 use tokio::sync::mpsc;
 
-use super::statements::{Kind, id};
+use super::statements::{KEYSPACES, Kind, id};
 use super::wire::{self, HEADER, Parameters, Reader, Type, frame, opcode, put_text};
-use super::{Cluster, system_tables};
+use super::{Cluster, PASSWORD, USER, system_tables};
 use crate::network::Stream;
 
-/// The frame that tells clients that a node is up or down.
-pub fn status_change(at: SocketAddr, is_up: bool) -> Vec<u8> {
-    let mut body = Vec::new();
-    put_text(&mut body, "STATUS_CHANGE");
-    put_text(&mut body, if is_up { "UP" } else { "DOWN" });
-    wire::put_address(&mut body, at);
-    frame(-1, opcode::EVENT, &body)
+/// The RESULT without content.
+const VOID: [u8; 4] = 1i32.to_be_bytes();
+
+/// A connection of a node.
+#[derive(Clone)]
+struct Connection {
+    cluster: Cluster,
+    node: usize,
+    answers: mpsc::UnboundedSender<Vec<u8>>,
+    /// The index of the keyspace in use, in [`KEYSPACES`].
+    keyspace: Arc<AtomicUsize>,
 }
 
 /// Serves a connection of a node until the client closes it.
@@ -34,6 +40,8 @@ pub async fn serve(cluster: Cluster, node: usize, stream: Stream) {
             }
         }
     };
+    let keyspace = Arc::new(AtomicUsize::new(KEYSPACES.len()));
+    let connection = Connection { cluster: cluster.clone(), node, answers, keyspace };
     let read = async {
         loop {
             let mut header = [0; HEADER];
@@ -47,9 +55,7 @@ pub async fn serve(cluster: Cluster, node: usize, stream: Stream) {
             }
             cluster.running(node).await;
             let stream = i16::from_be_bytes([header[2], header[3]]);
-            let (cluster, answers) = (cluster.clone(), answers.clone());
-            let answer = answer(cluster.clone(), node, stream, header[4], body, answers);
-            cluster.spawn(node, answer);
+            cluster.spawn(node, connection.clone().answer(stream, header[4], body));
         }
     };
     tokio::select! {
@@ -59,29 +65,215 @@ pub async fn serve(cluster: Cluster, node: usize, stream: Stream) {
     }
 }
 
-async fn answer(
-    cluster: Cluster,
-    node: usize,
-    stream: i16,
-    code: u8,
-    body: Vec<u8>,
-    answers: mpsc::UnboundedSender<Vec<u8>>,
-) {
-    cluster.work(node, cluster.duration(20..400)).await;
-    let (opcode, body) = match code {
-        opcode::OPTIONS => (opcode::SUPPORTED, supported()),
-        opcode::STARTUP => (opcode::READY, Vec::new()),
-        opcode::REGISTER => {
-            cluster.lock().nodes[node].subscribers.push(answers.clone());
-            (opcode::READY, Vec::new())
+/// The body of an answer, or that of an ERROR.
+type Answer = Result<Vec<u8>, Vec<u8>>;
+
+impl Connection {
+    async fn answer(self, stream: i16, code: u8, body: Vec<u8>) {
+        let (cluster, node) = (&self.cluster, self.node);
+        cluster.work(node, cluster.duration(20..400)).await;
+        let (opcode, body) = match code {
+            opcode::OPTIONS => (opcode::SUPPORTED, supported()),
+            opcode::STARTUP if cluster.has_logins() => {
+                let mut body = Vec::new();
+                put_text(&mut body, "org.apache.cassandra.auth.PasswordAuthenticator");
+                (opcode::AUTHENTICATE, body)
+            }
+            opcode::STARTUP => (opcode::READY, Vec::new()),
+            opcode::AUTH_RESPONSE => match self.log_in(&body) {
+                Ok(body) => (opcode::AUTH_SUCCESS, body),
+                Err(error) => (opcode::ERROR, error),
+            },
+            opcode::REGISTER => {
+                cluster.lock().nodes[node].subscribers.push(self.answers.clone());
+                (opcode::READY, Vec::new())
+            }
+            _ => match self.request(code, &body).await {
+                Ok(result) => (opcode::RESULT, result),
+                Err(error) => (opcode::ERROR, error),
+            },
+        };
+        cluster.running(node).await;
+        let _ = self.answers.send(frame(stream, opcode, &body));
+    }
+
+    fn log_in(&self, body: &[u8]) -> Answer {
+        let expected = format!("\0{USER}\0{PASSWORD}");
+        let is_right = Reader(body).bytes() == Some(expected.as_bytes());
+        match self.cluster.lock().nodes[self.node].refuses_logins {
+            Some(code) => Err(wire::error(code, "logins are refused for now", &[])),
+            None if is_right => Ok((-1i32).to_be_bytes().to_vec()),
+            None => Err(wire::error(0x0100, "wrong name or password", &[])),
         }
-        _ => match request(&cluster, node, code, &body).await {
-            Ok(result) => (opcode::RESULT, result),
-            Err(error) => (opcode::ERROR, error),
-        },
-    };
-    cluster.running(node).await;
-    let _ = answers.send(frame(stream, opcode, &body));
+    }
+
+    async fn request(&self, code: u8, body: &[u8]) -> Answer {
+        let mut reader = Reader(body);
+        match code {
+            opcode::PREPARE => self.prepare(reader.long_text()),
+            opcode::EXECUTE => {
+                let text = self.prepared(reader.short_bytes())?;
+                self.execute(&text, &reader.parameters()).await
+            }
+            opcode::QUERY => {
+                let text = reader.long_text().to_owned();
+                self.execute(&text, &reader.parameters()).await
+            }
+            opcode::BATCH => self.batch(reader).await,
+            _ => Err(unknown(&format!("opcode {code}"))),
+        }
+    }
+
+    fn prepare(&self, text: &str) -> Answer {
+        let kind = Kind::of(text).ok_or_else(|| unknown(text))?;
+        if kind == Kind::System {
+            refuse_scylla_tables(text)?;
+        }
+        let mut state = self.cluster.lock();
+        state.note_prepare(self.node, text);
+        let node = &mut state.nodes[self.node];
+        if !node.is_cache_full {
+            node.prepared.insert(id(text), text.to_owned());
+        }
+        let markers = kind.markers(state.remade.0);
+        let key: &[u16] = if markers.is_empty() { &[] } else { &[0] };
+        let columns = match kind {
+            Kind::System => system_tables::read(&state, self.node, text).0,
+            _ => kind.columns(),
+        };
+        Ok(wire::prepared(&id(text), kind.table(), &markers, key, &columns))
+    }
+
+    /// The text of a prepared statement.
+    fn prepared(&self, id: &[u8]) -> Result<String, Vec<u8>> {
+        let state = self.cluster.lock();
+        let node = &state.nodes[self.node];
+        node.prepared.get(id).cloned().ok_or_else(|| {
+            let mut more = Vec::new();
+            wire::put_short_bytes(&mut more, id);
+            wire::error(0x2500, "Prepared query not found", &more)
+        })
+    }
+
+    async fn batch(&self, mut reader: Reader<'_>) -> Answer {
+        reader.u8();
+        let count = reader.u16();
+        let mut writes = Vec::new();
+        for _ in 0..count {
+            let text = match reader.u8() {
+                0 => reader.long_text().to_owned(),
+                _ => self.prepared(reader.short_bytes())?,
+            };
+            let values = reader.values();
+            if Kind::of(&text) != Some(Kind::Write) {
+                return Err(unknown(&text));
+            }
+            writes.push((wire::bigint(&values, 0), wire::bigint(&values, 1)));
+        }
+        let parameters = reader.parameters();
+        self.refuse_if_overloaded()?;
+        let (time, consistency) = (parameters.timestamp, parameters.consistency);
+        // A batch that is answered with "unavailable" was not carried out.
+        for (key, _) in &writes {
+            self.cluster.replicas(self.node, *key, consistency)?;
+        }
+        let writes = writes
+            .into_iter()
+            .map(|(key, value)| self.cluster.write(self.node, key, value, time, consistency));
+        join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
+        Ok(VOID.to_vec())
+    }
+
+    fn refuse_if_overloaded(&self) -> Result<(), Vec<u8>> {
+        match self.cluster.lock().nodes[self.node].is_overloaded {
+            true => Err(wire::error(0x1001, "Request has been shed", &[])),
+            false => Ok(()),
+        }
+    }
+
+    async fn execute(&self, text: &str, parameters: &Parameters) -> Answer {
+        let (cluster, node) = (&self.cluster, self.node);
+        let kind = Kind::of(text).ok_or_else(|| unknown(text))?;
+        if kind != Kind::System {
+            self.refuse_if_overloaded()?;
+        }
+        let cell = |value: i64| Some(value.to_be_bytes().to_vec());
+        let consistency = parameters.consistency;
+        let bigint = |index: usize| wire::bigint(&parameters.values, index);
+        match kind {
+            Kind::Write => {
+                let (key, value) = (bigint(0), bigint(1));
+                cluster.write(node, key, value, parameters.timestamp, consistency).await?;
+                Ok(VOID.to_vec())
+            }
+            Kind::Remade => {
+                let value = parameters.values[1].as_deref().unwrap_or_default();
+                cluster.lock().write_remade(value);
+                Ok(VOID.to_vec())
+            }
+            Kind::Read => {
+                let key = bigint(0);
+                let value = cluster.read(node, key, consistency).await?;
+                let row = value.map(|value| vec![cell(key), cell(value)]);
+                let rows: Vec<_> = row.into_iter().collect();
+                Ok(wire::rows(kind.table(), &kind.columns(), &rows, None))
+            }
+            Kind::Scan => {
+                let after = parameters.paging.as_deref().map_or(-1, |state| {
+                    i64::from_be_bytes(state.try_into().expect("a paging state of the model"))
+                });
+                let size = parameters.page_size.unwrap_or(i32::MAX) as usize;
+                let (found, next) = cluster.page(node, after, size, consistency).await?;
+                let rows: Vec<_> =
+                    found.into_iter().map(|(key, value)| vec![cell(key), cell(value)]).collect();
+                let next = next.map(i64::to_be_bytes);
+                let next = next.as_ref().map(<[u8; 8]>::as_slice);
+                Ok(wire::rows(kind.table(), &kind.columns(), &rows, next))
+            }
+            Kind::Claim => {
+                let key = bigint(0);
+                let other = cluster.claim(node, key, bigint(1)).await?;
+                let mut columns = vec![("[applied]".to_owned(), Type::Boolean)];
+                let mut row = vec![Some(vec![u8::from(other.is_none())])];
+                if let Some(other) = other {
+                    columns.extend(kind.markers(Type::Bigint));
+                    row.extend([cell(key), cell(other)]);
+                }
+                Ok(wire::rows(kind.table(), &columns, &[row], None))
+            }
+            Kind::Create(number) => {
+                cluster.change_schema(node, number);
+                let mut body = 5i32.to_be_bytes().to_vec();
+                wire::put_created(&mut body, &format!("t{number}"));
+                Ok(body)
+            }
+            Kind::Keyspace => {
+                let keyspace = self.keyspace.load(Ordering::Relaxed);
+                if keyspace == KEYSPACES.len() {
+                    return Err(wire::error(0x2200, "No keyspace has been specified", &[]));
+                }
+                let row = vec![cell(keyspace as i64)];
+                Ok(wire::rows((KEYSPACES[keyspace], "here"), &kind.columns(), &[row], None))
+            }
+            Kind::Use => {
+                let name = text[4..].trim_matches('"');
+                let index = KEYSPACES.iter().position(|keyspace| *keyspace == name);
+                self.keyspace.store(index.ok_or_else(|| unknown(text))?, Ordering::Relaxed);
+                let mut body = 3i32.to_be_bytes().to_vec();
+                put_text(&mut body, name);
+                Ok(body)
+            }
+            Kind::System => {
+                refuse_scylla_tables(text)?;
+                let (columns, rows) = system_tables::read(&cluster.lock(), node, text);
+                Ok(wire::rows(("system", "local"), &columns, &rows, None))
+            }
+        }
+    }
+}
+
+fn unknown(text: &str) -> Vec<u8> {
+    wire::error(0x2000, &format!("not of the model: {text}"), &[])
 }
 
 fn supported() -> Vec<u8> {
@@ -94,111 +286,10 @@ fn supported() -> Vec<u8> {
     body
 }
 
-async fn request(
-    cluster: &Cluster,
-    node: usize,
-    code: u8,
-    body: &[u8],
-) -> Result<Vec<u8>, Vec<u8>> {
-    let mut reader = Reader(body);
-    let unknown = |text: &str| wire::error(0x2000, &format!("not of the model: {text}"), &[]);
-    match code {
-        opcode::PREPARE => {
-            let text = reader.long_text();
-            let kind = Kind::of(text).ok_or_else(|| unknown(text))?;
-            if kind == Kind::System {
-                refuse_scylla_tables(text)?;
-            }
-            cluster.lock().nodes[node].prepared.insert(id(text), text.to_owned());
-            let markers = kind.markers();
-            let key: &[u16] = if markers.is_empty() { &[] } else { &[0] };
-            let columns = match kind {
-                Kind::System => system_tables::read(&cluster.lock(), node, text).0,
-                _ => kind.columns(),
-            };
-            Ok(wire::prepared(&id(text), kind.table(), &markers, key, &columns))
-        }
-        opcode::EXECUTE => {
-            let of = reader.short_bytes();
-            let (kind, text, is_overloaded) = {
-                let state = cluster.lock();
-                let text = state.nodes[node].prepared.get(of).ok_or_else(|| {
-                    let mut more = Vec::new();
-                    wire::put_short_bytes(&mut more, of);
-                    wire::error(0x2500, "Prepared query not found", &more)
-                })?;
-                (Kind::of(text), text.clone(), state.nodes[node].is_overloaded)
-            };
-            if is_overloaded {
-                return Err(wire::error(0x1001, "Request has been shed", &[]));
-            }
-            let kind = kind.expect("only a text of the model was prepared");
-            if kind == Kind::System {
-                let (columns, rows) = system_tables::read(&cluster.lock(), node, &text);
-                return Ok(wire::rows(("system", "local"), &columns, &rows));
-            }
-            execute(cluster, node, kind, &reader.parameters()).await
-        }
-        opcode::QUERY => {
-            let text = reader.long_text().to_owned();
-            match Kind::of(&text) {
-                Some(Kind::System) => {
-                    refuse_scylla_tables(&text)?;
-                    let (columns, rows) = system_tables::read(&cluster.lock(), node, &text);
-                    Ok(wire::rows(("system", "local"), &columns, &rows))
-                }
-                Some(Kind::Use) => {
-                    let mut body = 3i32.to_be_bytes().to_vec();
-                    put_text(&mut body, text[4..].trim_matches('"'));
-                    Ok(body)
-                }
-                Some(kind) => execute(cluster, node, kind, &reader.parameters()).await,
-                None => Err(unknown(&text)),
-            }
-        }
-        _ => Err(wire::error(0x000a, &format!("opcode {code} is not of the model"), &[])),
-    }
-}
-
 /// The engine looks for tables that only ScyllaDB has.
 fn refuse_scylla_tables(text: &str) -> Result<(), Vec<u8>> {
     match text.contains(".scylla_") {
         true => Err(wire::error(0x2200, "unconfigured table", &[])),
         false => Ok(()),
-    }
-}
-
-async fn execute(
-    cluster: &Cluster,
-    node: usize,
-    kind: Kind,
-    parameters: &Parameters,
-) -> Result<Vec<u8>, Vec<u8>> {
-    let cell = |value: i64| Some(value.to_be_bytes().to_vec());
-    let consistency = parameters.consistency;
-    let key = parameters.bigint(0);
-    match kind {
-        Kind::Write => {
-            let value = parameters.bigint(1);
-            cluster.write(node, key, value, parameters.timestamp, consistency).await?;
-            Ok(1i32.to_be_bytes().to_vec())
-        }
-        Kind::Read => {
-            let value = cluster.read(node, key, consistency).await?;
-            let rows: Vec<_> =
-                value.map(|value| vec![cell(key), cell(value)]).into_iter().collect();
-            Ok(wire::rows(kind.table(), &kind.columns(), &rows))
-        }
-        Kind::Claim => {
-            let other = cluster.claim(node, key, parameters.bigint(1)).await?;
-            let mut columns = vec![("[applied]".to_owned(), Type::Boolean)];
-            let mut row = vec![Some(vec![u8::from(other.is_none())])];
-            if let Some(other) = other {
-                columns.extend(kind.markers());
-                row.extend([cell(key), cell(other)]);
-            }
-            Ok(wire::rows(kind.table(), &columns, &[row]))
-        }
-        Kind::System | Kind::Use => unreachable!("it is answered without replicas"),
     }
 }

@@ -5,12 +5,27 @@ use super::wire::{Columns, Type};
 pub const WRITE: &str = "INSERT INTO sim.kv (k, v) VALUES (?, ?)";
 pub const READ: &str = "SELECT k, v FROM sim.kv WHERE k = ?";
 pub const CLAIM: &str = "INSERT INTO sim.claims (k, v) VALUES (?, ?) IF NOT EXISTS";
+/// Reads all rows.
+pub const SCAN: &str = "SELECT k, v FROM sim.kv";
+/// Writes to a table whose column `v` is now a bigint, now a text.
+pub const REMADE: &str = "INSERT INTO sim.remade (k, v) VALUES (?, ?)";
+/// Reads a table that each keyspace has: `k` is the number of the keyspace in [`KEYSPACES`].
+pub const KEYSPACE: &str = "SELECT k FROM here";
+/// The beginning of a schema change. The name of the table follows.
+pub const CREATE: &str = "CREATE TABLE sim.t";
+
+pub const KEYSPACES: [&str; 2] = ["sim", "other"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Write,
     Read,
     Claim,
+    Scan,
+    Remade,
+    Keyspace,
+    /// Creates a table. The number is that of the call.
+    Create(i64),
     /// A read of one of the server's own tables.
     System,
     Use,
@@ -25,33 +40,43 @@ impl Kind {
             WRITE => Some(Kind::Write),
             READ => Some(Kind::Read),
             CLAIM => Some(Kind::Claim),
+            SCAN => Some(Kind::Scan),
+            REMADE => Some(Kind::Remade),
+            KEYSPACE => Some(Kind::Keyspace),
             _ if text.contains(" FROM system") => Some(Kind::System),
             _ if text.starts_with("USE ") => Some(Kind::Use),
-            _ => None,
+            _ => {
+                let number = text.strip_prefix(CREATE)?.split(' ').next()?;
+                number.parse().ok().map(Kind::Create)
+            }
         }
     }
 
     pub fn table(self) -> (&'static str, &'static str) {
         match self {
             Kind::Claim => ("sim", "claims"),
-            Kind::Write | Kind::Read | Kind::System | Kind::Use => ("sim", "kv"),
+            Kind::Remade => ("sim", "remade"),
+            _ => ("sim", "kv"),
         }
     }
 
-    pub fn markers(self) -> Columns {
+    /// The bind markers. `remade` is the type of the column that changes.
+    pub fn markers(self, remade: Type) -> Columns {
         let bigint = |name: &str| (name.to_owned(), Type::Bigint);
         match self {
             Kind::Write | Kind::Claim => vec![bigint("k"), bigint("v")],
+            Kind::Remade => vec![bigint("k"), ("v".to_owned(), remade)],
             Kind::Read => vec![bigint("k")],
-            Kind::System | Kind::Use => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
     pub fn columns(self) -> Columns {
         let bigint = |name: &str| (name.to_owned(), Type::Bigint);
         match self {
-            Kind::Read => vec![bigint("k"), bigint("v")],
-            Kind::Write | Kind::Claim | Kind::System | Kind::Use => Vec::new(),
+            Kind::Read | Kind::Scan => vec![bigint("k"), bigint("v")],
+            Kind::Keyspace => vec![bigint("k")],
+            _ => Vec::new(),
         }
     }
 }

@@ -11,11 +11,14 @@ use super::{Cluster, State, Written};
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The greatest key.
+pub const LAST_KEY: i64 = 11;
+
 /// The body of an ERROR.
 pub type Failure = Vec<u8>;
 
 /// The replicas of a request, and how many of them must answer.
-struct Replicas {
+pub(super) struct Replicas {
     all: Vec<usize>,
     /// Those that the coordinator knows as up.
     up: Vec<usize>,
@@ -23,7 +26,12 @@ struct Replicas {
 }
 
 impl Cluster {
-    fn replicas(&self, node: usize, key: i64, consistency: u16) -> Result<Replicas, Failure> {
+    pub(super) fn replicas(
+        &self,
+        node: usize,
+        key: i64,
+        consistency: u16,
+    ) -> Result<Replicas, Failure> {
         let state = self.lock();
         let all = state.replicas(key);
         let is_up = |of: &usize| *of == node || state.nodes[*of].is_known_up;
@@ -169,6 +177,26 @@ impl Cluster {
             repaired.map_err(|_| late(required - 1))?;
         }
         Ok(latest.map(|written| written.value))
+    }
+
+    /// Reads rows in the order of their keys: at most `size`, after a key. Returns the key after which
+    /// the next page begins.
+    pub(super) async fn page(
+        &self,
+        node: usize,
+        after: i64,
+        size: usize,
+        consistency: u16,
+    ) -> Result<(Vec<(i64, i64)>, Option<i64>), Failure> {
+        let mut rows = Vec::new();
+        for key in after + 1..=LAST_KEY {
+            if rows.len() == size {
+                return Ok((rows, Some(key - 1)));
+            }
+            let value = self.read(node, key, consistency).await?;
+            rows.extend(value.map(|value| (key, value)));
+        }
+        Ok((rows, None))
     }
 
     /// Writes a value if its key has none. Returns whether it was applied, and the value that is

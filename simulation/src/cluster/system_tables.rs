@@ -1,24 +1,22 @@
 //! The tables that describe a cluster, as far as the engine reads them.
 
-use super::Cluster;
+use super::statements::KEYSPACES;
 use super::wire::{Columns, Row, Type, inet_bytes};
 use crate::cluster::State;
 
-const SCHEMA_VERSION: [u8; 16] = [7; 16];
-
-/// The host id of a node.
-pub fn host_id(node: usize) -> [u8; 16] {
-    let mut id = [0x40; 16];
-    id[15] = node as u8 + 1;
+/// A UUID with this number at its end.
+fn uuid(first: u8, number: u64) -> Vec<u8> {
+    let mut id = vec![first; 8];
+    id.extend_from_slice(&number.to_be_bytes());
     id
 }
 
 fn cell(state: &State, node: usize, column: &str) -> (Type, Option<Vec<u8>>) {
     let text = |text: &str| (Type::Text, Some(text.as_bytes().to_vec()));
     match column {
-        "host_id" => (Type::Uuid, Some(host_id(node).to_vec())),
-        "schema_version" => (Type::Uuid, Some(SCHEMA_VERSION.to_vec())),
-        "rpc_address" | "peer" => (Type::Inet, Some(inet_bytes(Cluster::ip(node)))),
+        "host_id" => (Type::Uuid, Some(uuid(0x40, state.nodes[node].host_id))),
+        "schema_version" => (Type::Uuid, Some(uuid(0x07, state.nodes[node].schema))),
+        "rpc_address" | "peer" => (Type::Inet, Some(inet_bytes(state.nodes[node].ip))),
         "data_center" => text("datacenter1"),
         "rack" => text("rack1"),
         "cluster_name" => text("simulated"),
@@ -40,9 +38,9 @@ fn collection(items: impl ExactSizeIterator<Item = String>) -> Vec<u8> {
     bytes
 }
 
-fn keyspace_cell(column: &str) -> (Type, Option<Vec<u8>>) {
+fn keyspace_cell(keyspace: &str, column: &str) -> (Type, Option<Vec<u8>>) {
     match column {
-        "keyspace_name" => (Type::Text, Some(b"sim".to_vec())),
+        "keyspace_name" => (Type::Text, Some(keyspace.as_bytes().to_vec())),
         "durable_writes" => (Type::Boolean, Some(vec![1])),
         "replication" => {
             let class = "org.apache.cassandra.locator.NetworkTopologyStrategy";
@@ -70,9 +68,10 @@ pub fn read(state: &State, node: usize, text: &str) -> (Columns, Vec<Row>) {
     } else if lower.contains("system.peers") {
         of_nodes((0..state.nodes.len()).filter(|peer| *peer != node).collect())
     } else {
-        let types = names.iter().map(|name| (name.to_string(), keyspace_cell(name).0));
-        let row: Row = names.iter().map(|name| keyspace_cell(name).1).collect();
-        let rows = if lower.contains("system_schema.keyspaces") { vec![row] } else { Vec::new() };
-        (types.collect(), rows)
+        let of = |keyspace| names.iter().map(move |name| keyspace_cell(keyspace, name));
+        let types = names.iter().map(|name| name.to_string()).zip(of("").map(|(of, _)| of));
+        let rows = KEYSPACES.iter().map(|keyspace| of(keyspace).map(|(_, cell)| cell).collect());
+        let has_rows = lower.contains("system_schema.keyspaces");
+        (types.collect(), rows.filter(|_| has_rows).collect())
     }
 }

@@ -10,6 +10,7 @@ pub mod opcode {
     pub const ERROR: u8 = 0x00;
     pub const STARTUP: u8 = 0x01;
     pub const READY: u8 = 0x02;
+    pub const AUTHENTICATE: u8 = 0x03;
     pub const OPTIONS: u8 = 0x05;
     pub const SUPPORTED: u8 = 0x06;
     pub const QUERY: u8 = 0x07;
@@ -18,6 +19,9 @@ pub mod opcode {
     pub const EXECUTE: u8 = 0x0a;
     pub const REGISTER: u8 = 0x0b;
     pub const EVENT: u8 = 0x0c;
+    pub const BATCH: u8 = 0x0d;
+    pub const AUTH_RESPONSE: u8 = 0x0f;
+    pub const AUTH_SUCCESS: u8 = 0x10;
 }
 
 /// The consistencies that the model knows, with the number of replicas of three.
@@ -66,25 +70,36 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.take(length)).unwrap()
     }
 
-    fn bytes(&mut self) -> Option<&'a [u8]> {
+    pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = self.i32();
         (length >= 0).then(|| self.take(length as usize))
     }
 
-    /// The parameters of QUERY and EXECUTE.
+    /// Values, each with its length.
+    pub fn values(&mut self) -> Vec<Option<Vec<u8>>> {
+        let count = self.u16();
+        (0..count).map(|_| self.bytes().map(<[u8]>::to_vec)).collect()
+    }
+
+    /// The parameters of QUERY and EXECUTE, or of BATCH, whose flags tell of no values.
     pub fn parameters(&mut self) -> Parameters {
         let consistency = self.u16();
         let flags = self.u8();
-        let mut parameters = Parameters { consistency, values: Vec::new(), timestamp: None };
+        let mut parameters = Parameters {
+            consistency,
+            values: Vec::new(),
+            page_size: None,
+            paging: None,
+            timestamp: None,
+        };
         if flags & 0x01 != 0 {
-            let count = self.u16();
-            parameters.values = (0..count).map(|_| self.bytes().map(<[u8]>::to_vec)).collect();
+            parameters.values = self.values();
         }
         if flags & 0x04 != 0 {
-            self.i32();
+            parameters.page_size = Some(self.i32());
         }
         if flags & 0x08 != 0 {
-            self.bytes();
+            parameters.paging = self.bytes().map(<[u8]>::to_vec);
         }
         if flags & 0x10 != 0 {
             self.u16();
@@ -100,15 +115,15 @@ impl<'a> Reader<'a> {
 pub struct Parameters {
     pub consistency: u16,
     pub values: Vec<Option<Vec<u8>>>,
+    pub page_size: Option<i32>,
+    pub paging: Option<Vec<u8>>,
     /// The client's write time.
     pub timestamp: Option<i64>,
 }
 
-impl Parameters {
-    /// A bigint among the values.
-    pub fn bigint(&self, index: usize) -> i64 {
-        i64::from_be_bytes(self.values[index].as_deref().unwrap().try_into().unwrap())
-    }
+/// A bigint among values.
+pub fn bigint(values: &[Option<Vec<u8>>], index: usize) -> i64 {
+    i64::from_be_bytes(values[index].as_deref().unwrap().try_into().unwrap())
 }
 
 /// A frame with this body.
@@ -205,21 +220,31 @@ fn put_metadata(
     table: (&str, &str),
     columns: &Columns,
     partition_key: Option<&[u16]>,
+    paging: Option<&[u8]>,
 ) {
     let global = i32::from(!columns.is_empty());
-    out.extend_from_slice(&global.to_be_bytes());
+    let flags = global | i32::from(paging.is_some()) << 1;
+    out.extend_from_slice(&flags.to_be_bytes());
     out.extend_from_slice(&(columns.len() as i32).to_be_bytes());
     if let Some(partition_key) = partition_key {
         out.extend_from_slice(&(partition_key.len() as i32).to_be_bytes());
         partition_key.iter().for_each(|index| out.extend_from_slice(&index.to_be_bytes()));
     }
+    if paging.is_some() {
+        put_bytes(out, paging);
+    }
     put_columns(out, table, columns);
 }
 
-/// The body of a RESULT with rows.
-pub fn rows(table: (&str, &str), columns: &Columns, rows: &[Row]) -> Vec<u8> {
+/// The body of a RESULT with rows. `paging` is there if a page follows.
+pub fn rows(
+    table: (&str, &str),
+    columns: &Columns,
+    rows: &[Row],
+    paging: Option<&[u8]>,
+) -> Vec<u8> {
     let mut body = 2i32.to_be_bytes().to_vec();
-    put_metadata(&mut body, table, columns, None);
+    put_metadata(&mut body, table, columns, None, paging);
     body.extend_from_slice(&(rows.len() as i32).to_be_bytes());
     rows.iter().flatten().for_each(|cell| put_bytes(&mut body, cell.as_deref()));
     body
@@ -235,9 +260,31 @@ pub fn prepared(
 ) -> Vec<u8> {
     let mut body = 4i32.to_be_bytes().to_vec();
     put_short_bytes(&mut body, id);
-    put_metadata(&mut body, table, markers, Some(partition_key));
-    put_metadata(&mut body, table, columns, None);
+    put_metadata(&mut body, table, markers, Some(partition_key), None);
+    put_metadata(&mut body, table, columns, None, None);
     body
+}
+
+/// What follows the kind in the RESULT of a created table, and in its event.
+pub fn put_created(out: &mut Vec<u8>, table: &str) {
+    ["CREATED", "TABLE", "sim", table].iter().for_each(|text| put_text(out, text));
+}
+
+/// The body of an EVENT about a node.
+pub fn node_event(name: &str, change: &str, at: SocketAddr) -> Vec<u8> {
+    let mut body = Vec::new();
+    put_text(&mut body, name);
+    put_text(&mut body, change);
+    put_address(&mut body, at);
+    frame(-1, opcode::EVENT, &body)
+}
+
+/// The body of an EVENT about a created table.
+pub fn schema_event(table: &str) -> Vec<u8> {
+    let mut body = Vec::new();
+    put_text(&mut body, "SCHEMA_CHANGE");
+    put_created(&mut body, table);
+    frame(-1, opcode::EVENT, &body)
 }
 
 /// The body of an ERROR.

@@ -146,7 +146,9 @@ impl Prepared {
     }
 
     /// Returns the same statement with these options. The options of a call take precedence.
-    #[pyo3(signature = (**options))]
+    #[pyo3(signature = (**options), text_signature = "($self, /, *, consistency=None, \
+        serial_consistency=None, timeout_s=None, timestamp=None, idempotent=None, tracing=None, \
+        profile=None, page_size=None)")]
     fn with_options(&self, options: Option<&Bound<'_, PyDict>>) -> PyResult<Prepared> {
         let options = under(options::parse(options, OptionScope::Statement)?, &self.options);
         let (engine, plan) = (self.engine.clone(), self.plan.clone());
@@ -250,7 +252,9 @@ impl Bound_ {
     }
 
     /// Returns the same bound statement with these options. The options of a call take precedence.
-    #[pyo3(signature = (**options))]
+    #[pyo3(signature = (**options), text_signature = "($self, /, *, consistency=None, \
+        serial_consistency=None, timeout_s=None, timestamp=None, idempotent=None, tracing=None, \
+        profile=None, page_size=None)")]
     fn with_options(
         &self,
         py: Python<'_>,

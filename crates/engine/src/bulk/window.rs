@@ -178,14 +178,14 @@ where
     async fn occupy(self: Arc<Self>, mut rows: RequestRows) {
         loop {
             let retry_rows = rows.for_retry();
-            let result = self.send_patiently(rows).await;
+            let result = self.send_patiently(rows, false).await;
             match result {
                 // A single row of the batch may be the cause.
                 Err(error)
                     if retry_rows.len() > 1
                         && (!error.may_pass() || self.is_repeatable && error.may_be_of_row()) =>
                 {
-                    self.send_one_by_one(&retry_rows).await;
+                    self.send_one_by_one(&retry_rows, error.may_have_applied).await;
                 }
                 result => self.note(&retry_rows, result),
             }
@@ -200,22 +200,41 @@ where
         self.occupied.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Sends each row of a batch in a request of its own, a few at a time, with retries.
-    async fn send_one_by_one(&self, rows: &RequestRows) {
+    /// Sends each row of a batch in a request of its own, a few at a time, with retries. `applied`
+    /// says whether the batch may have been applied.
+    async fn send_one_by_one(&self, rows: &RequestRows, applied: bool) {
         let rows_one_by_one = futures::stream::iter(rows.one_by_one());
         let send = |row: RequestRows| async move {
             if self.outcome().stopped {
                 return;
             }
             let retry_rows = row.for_retry();
-            let result = self.send_patiently(row).await;
+            let result = self.send_patiently(row, applied).await;
             self.note(&retry_rows, result);
         };
         rows_one_by_one.for_each_concurrent(ONE_BY_ONE_IN_FLIGHT, send).await;
     }
 
     /// Sends a request, and sends it again after errors that may pass, until `patience` is over.
-    async fn send_patiently(&self, mut rows: RequestRows) -> Result<Option<Response>, EngineError> {
+    /// `applied` says whether the rows may have been applied before. The error then says so too,
+    /// and also if an attempt before the last may have been applied.
+    async fn send_patiently(
+        &self,
+        rows: RequestRows,
+        mut applied: bool,
+    ) -> Result<Option<Response>, EngineError> {
+        let mut result = self.send_until_answered(rows, &mut applied).await;
+        if let Err(error) = &mut result {
+            error.may_have_applied |= applied;
+        }
+        result
+    }
+
+    async fn send_until_answered(
+        &self,
+        mut rows: RequestRows,
+        applied: &mut bool,
+    ) -> Result<Option<Response>, EngineError> {
         let (mut since, mut pause, mut tries) = (None, PAUSES.0, 0);
         let mut retry_guard = RetryGuard { progress: self.progress.as_deref(), rows: 0 };
         let mut suspect: Option<Arc<Suspect>> = None;
@@ -254,6 +273,7 @@ where
             {
                 return Err(error);
             }
+            *applied |= error.may_have_applied;
             let may_repeat = self.is_repeatable || !error.may_have_applied;
             if self.patience.is_zero() || !error.may_pass() || !may_repeat {
                 return Err(error);
@@ -368,7 +388,11 @@ impl<S> Window<S> {
     /// closed.
     async fn nap(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
-        while let Some(remaining) = until.checked_duration_since(Instant::now()) {
+        loop {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
+                return true;
+            }
             let is_stopped = self.progress.as_ref().is_some_and(|progress| progress.is_stopped());
             let drains = self.draining.as_ref().is_some_and(|draining| *draining.borrow());
             if is_stopped || drains || self.outcome().stopped {
@@ -376,7 +400,6 @@ impl<S> Window<S> {
             }
             tokio::time::sleep(remaining.min(NAP)).await;
         }
-        true
     }
 
     /// Measures an answer: adapts the limit, and compares batches with single rows.

@@ -97,7 +97,7 @@ impl RetryPolicy for CarefulRetry {
 struct CarefulSession {
     effect: Effect,
     policy: Box<dyn RetrySession>,
-    /// The number of times that the server did not know the statement just after preparing it.
+    /// The number of times that a server did not know the statement just after preparing it.
     forgotten: usize,
 }
 
@@ -106,13 +106,21 @@ struct CarefulSession {
 /// Preparing the statement again helps, mostly at the first attempt.
 const MAX_FORGOTTEN: usize = 20;
 
+/// After this many such answers in succession, another node is asked: the cache of this one may
+/// stay full.
+const FORGETS: usize = 5;
+
 impl RetrySession for CarefulSession {
     fn decide_should_retry(&mut self, request: RequestInfo) -> RetryDecision {
         if let RequestAttemptError::DbError(DbError::Unprepared { .. }, _) = request.error
             && self.forgotten < MAX_FORGOTTEN
         {
             self.forgotten += 1;
-            return RetryDecision::RetrySameTarget(None);
+            return if self.forgotten.is_multiple_of(FORGETS) {
+                RetryDecision::RetryNextTarget(None)
+            } else {
+                RetryDecision::RetrySameTarget(None)
+            };
         }
         if !request.is_idempotent && attempt_may_have_applied(request.error, self.effect) {
             return RetryDecision::DontRetry;

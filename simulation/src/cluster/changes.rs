@@ -1,0 +1,199 @@
+//! What happens to nodes: pauses, kills, moves, schema changes; and what other nodes learn of it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::statements::REMADE;
+use super::wire::{self, Type};
+use super::{Cluster, GOSSIP, PORT, SCHEMA_SPREAD};
+
+impl Cluster {
+    /// Stops a node's process where it is, or lets it go on.
+    pub fn pause(&self, node: usize, is_paused: bool) {
+        self.lock().nodes[node].runs.send_replace(!is_paused);
+        self.gossip(node, !is_paused);
+    }
+
+    /// Ends a node's process. Its connections are reset, unless `in_silence`, as after a loss of
+    /// power.
+    pub fn kill(&self, node: usize, in_silence: bool) {
+        let mut state = self.lock();
+        let killed = &mut state.nodes[node];
+        killed.is_alive = false;
+        killed.prepared.clear();
+        killed.subscribers.clear();
+        let mut tasks = std::mem::take(&mut killed.tasks);
+        drop(state);
+        self.network().refuse(self.ip(node));
+        if !in_silence {
+            self.network().reset(self.ip(node), None);
+        }
+        tasks.abort_all();
+        tokio::spawn(async move { while tasks.join_next().await.is_some() {} });
+        self.gossip(node, false);
+    }
+
+    /// Starts a killed node again.
+    pub fn restart(&self, node: usize) {
+        let schema = self.lock().schema;
+        self.learn_schema(node, schema);
+        self.accept(node);
+        self.gossip(node, true);
+    }
+
+    /// Starts a killed node again, at another address.
+    pub fn restart_elsewhere(&self, node: usize) {
+        let mut state = self.lock();
+        let IpAddr::V4(ip) = state.nodes[node].ip else { unreachable!("all addresses are IPv4") };
+        let [a, b, network, host] = ip.octets();
+        state.nodes[node].ip = Ipv4Addr::new(a, b, network + 1, host).into();
+        drop(state);
+        self.restart(node);
+    }
+
+    /// Starts another node in place of a killed one: with its address and its tokens, and with the
+    /// rows that the other nodes have.
+    pub fn replace(&self, node: usize) {
+        let mut state = self.lock();
+        let others = state.nodes.iter().enumerate().filter(|(other, _)| *other != node);
+        let rows: Vec<_> = others.flat_map(|(_, other)| other.rows.clone()).collect();
+        state.nodes[node].host_id += 100;
+        state.nodes[node].rows.clear();
+        for (key, written) in rows {
+            if state.replicas(key).contains(&node) {
+                state.apply(node, key, written);
+            }
+        }
+        drop(state);
+        self.restart(node);
+    }
+
+    /// Makes a table. The other nodes learn of it later.
+    pub(super) fn change_schema(&self, node: usize, table: i64) {
+        let mut state = self.lock();
+        state.effects.entry(table).or_default().add(0);
+        state.schema += 1;
+        let version = state.schema;
+        state.tables.insert(table, version);
+        drop(state);
+        for other in 0..self.size() {
+            let late = match other == node {
+                true => Duration::ZERO,
+                false => self.duration(10_000..SCHEMA_SPREAD.as_micros() as u64),
+            };
+            let cluster = self.clone();
+            tokio::spawn(async move {
+                cluster.work(other, late).await;
+                // A killed node learns it when it starts.
+                if cluster.lock().nodes[other].is_alive {
+                    cluster.learn_schema(other, version);
+                }
+            });
+        }
+        self.learn_schema(node, version);
+    }
+
+    pub(super) fn learn_schema(&self, node: usize, version: u64) {
+        let mut state = self.lock();
+        if state.nodes[node].schema < version {
+            state.nodes[node].schema = version;
+            let event = wire::schema_event("t");
+            state.nodes[node].subscribers.retain(|to| to.send(event.clone()).is_ok());
+        }
+    }
+
+    /// The nodes that do not know a table.
+    pub fn unaware_of(&self, table: i64) -> Vec<usize> {
+        let state = self.lock();
+        let version = state.tables.get(&table).copied().unwrap_or(u64::MAX);
+        let nodes = state.nodes.iter().enumerate();
+        nodes.filter(|(_, node)| node.schema < version).map(|(node, _)| node).collect()
+    }
+
+    /// Makes a table again, with the other type. The servers forget the statements about it.
+    pub fn remake_table(&self) {
+        let mut state = self.lock();
+        let other = match state.remade.0 {
+            Type::Bigint => Type::Text,
+            _ => Type::Bigint,
+        };
+        state.remade = (other, Instant::now());
+        for node in &mut state.nodes {
+            node.prepared.retain(|_, text| !text.starts_with(REMADE));
+        }
+    }
+
+    /// What the client did that no client may do.
+    pub fn defects(&self) -> Vec<String> {
+        self.lock().defects.clone()
+    }
+
+    /// The values that were written to the table `remade` with its other type, and when the table
+    /// was made.
+    pub fn misfits(&self) -> Vec<(i64, Instant)> {
+        self.lock().misfits.clone()
+    }
+
+    /// Loses all prepared statements of a node, as its cache does when it is full.
+    pub fn forget_statements(&self, node: usize) {
+        self.lock().nodes[node].prepared.clear();
+    }
+
+    pub fn overload(&self, node: usize, is_overloaded: bool) {
+        self.lock().nodes[node].is_overloaded = is_overloaded;
+    }
+
+    /// Keeps no prepared statement from now on, or keeps them again.
+    pub fn fill_cache(&self, node: usize, is_full: bool) {
+        let mut state = self.lock();
+        state.nodes[node].is_cache_full = is_full;
+        state.nodes[node].prepared.clear();
+    }
+
+    /// Answers logins with this error, or no longer.
+    pub fn refuse_logins(&self, node: usize, code: Option<i32>) {
+        self.lock().nodes[node].refuses_logins = code;
+    }
+
+    /// Tells the other nodes, late, that a node is up or down. They tell their clients.
+    pub(super) fn gossip(&self, node: usize, is_up: bool) {
+        let mut state = self.lock();
+        state.nodes[node].epoch += 1;
+        let epoch = state.nodes[node].epoch;
+        let late = GOSSIP.mul_f64(state.random.within(30..100) as f64 / 100.0);
+        drop(state);
+        let cluster = self.clone();
+        tokio::spawn(async move {
+            sleep(late).await;
+            let mut state = cluster.lock();
+            let status = &mut state.nodes[node];
+            if status.epoch != epoch || status.is_known_up == is_up {
+                return;
+            }
+            status.is_known_up = is_up;
+            let at = SocketAddr::new(status.ip, PORT);
+            let mut events =
+                vec![wire::node_event("STATUS_CHANGE", if is_up { "UP" } else { "DOWN" }, at)];
+            if is_up && (status.host_id, status.ip) != status.announced {
+                events.insert(0, wire::node_event("TOPOLOGY_CHANGE", "NEW_NODE", at));
+                status.announced = (status.host_id, status.ip);
+            }
+            let hints = if is_up { std::mem::take(&mut status.hints) } else { Vec::new() };
+            for (key, written) in hints {
+                state.apply(node, key, written);
+            }
+            for (at, other) in state.nodes.iter_mut().enumerate() {
+                if at != node && other.is_alive && *other.runs.borrow() {
+                    for event in &events {
+                        other.subscribers.retain(|to| to.send(event.clone()).is_ok());
+                    }
+                }
+            }
+            drop(state);
+            let verb = if is_up { "up" } else { "down" };
+            cluster.0.trace.line(|| format!("the nodes know that node {} is {verb}", node + 1));
+        });
+    }
+}

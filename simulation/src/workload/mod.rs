@@ -1,0 +1,223 @@
+//! The program that uses the session: workers that make calls, and a watcher of the nodes.
+
+mod requests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+use turbocql_engine::{EngineError, Prepared, Runtime, Session};
+
+use crate::cluster::{Cluster, LAST_KEY, READ};
+use crate::faults::{Burst, Fault, Log};
+use crate::history::{Action, BATCH, Call, Outcome};
+use crate::random::Random;
+use crate::trace::Trace;
+
+/// The time limit of a request.
+pub const LIMIT: Duration = Duration::from_secs(4);
+
+/// The number of rows of a bulk.
+const ROWS: i64 = 16;
+/// How long a bulk sends rows again.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long after the start of a killed node the session is connected to it: the greatest pause
+/// between two of the first tries, with its jitter, and the time that a connection takes.
+const RECONNECTED: Duration = Duration::from_millis(2500);
+/// After a longer outage, the pauses are longer.
+const SOON_TRIED: Duration = Duration::from_secs(20);
+
+#[derive(Clone)]
+pub struct Program(Arc<Inner>);
+
+struct Inner {
+    session: Session,
+    runtime: Runtime,
+    cluster: Cluster,
+    log: Log,
+    trace: Trace,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    calls: Vec<Call>,
+    /// The next value.
+    value: i64,
+    prepared: HashMap<String, Arc<Prepared>>,
+    keyspace: Keyspace,
+    /// Whether a table is being made. The nodes may never agree while others are made.
+    is_creating: bool,
+    broken: Vec<String>,
+}
+
+/// The keyspace that the program has chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Keyspace {
+    /// The index, or `None` before the first `USE`, during each, and after one that failed.
+    chosen: Option<usize>,
+    /// Changes with each `USE`.
+    number: u64,
+    is_changing: bool,
+}
+
+impl Program {
+    pub fn new(
+        session: Session,
+        runtime: Runtime,
+        cluster: Cluster,
+        log: Log,
+        trace: Trace,
+    ) -> Program {
+        let state = Mutex::default();
+        Program(Arc::new(Inner { session, runtime, cluster, log, trace, state }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn calls(&self) -> Vec<Call> {
+        self.lock().calls.clone()
+    }
+
+    /// What was wrong with the nodes, as the session shows them.
+    pub fn broken(&self) -> Vec<String> {
+        self.lock().broken.clone()
+    }
+
+    /// Makes calls, one after another, until `until`.
+    pub async fn run(self, mut random: Random, until: Instant) {
+        while Instant::now() < until {
+            sleep(Duration::from_millis(random.within(0..400))).await;
+            self.call(&mut random).await;
+        }
+    }
+
+    /// Sends bursts, each to its node, until the sender is dropped.
+    pub async fn send_bursts(self, mut bursts: mpsc::UnboundedReceiver<Burst>) {
+        while let Some(burst) = bursts.recv().await {
+            // The node has stopped, and some of its last answers are under way.
+            sleep(Duration::from_millis(20)).await;
+            for _ in 0..burst.requests {
+                let program = self.clone();
+                tokio::spawn(async move { program.burst(burst).await });
+            }
+        }
+    }
+
+    /// Checks that killed nodes are connected again soon after they start.
+    pub async fn watch_nodes(self, until: Instant) {
+        let mut checked = 0;
+        while Instant::now() < until {
+            sleep(Duration::from_millis(100)).await;
+            let faults = self.0.log.faults();
+            let Some(fault) = faults.get(checked) else { continue };
+            let Some(ended) = fault.ended else { continue };
+            if ended.elapsed() < RECONNECTED {
+                continue;
+            }
+            checked += 1;
+            let newer = &faults[checked..];
+            let is_alone = !newer.iter().any(|other| other.node == fault.node);
+            if fault.fault == Fault::Kill && ended - fault.began < SOON_TRIED && is_alone {
+                let at = self.0.cluster.address(fault.node);
+                let nodes = self.0.session.nodes();
+                if nodes.iter().any(|node| node.address == at && !node.connected) {
+                    let late = ended.elapsed();
+                    let text = format!("{at} is not connected {late:.1?} after it started again");
+                    self.0.trace.line(|| text.clone());
+                    self.lock().broken.push(text);
+                }
+            }
+        }
+    }
+
+    /// Makes one call of any kind. Returns whether it succeeded.
+    pub async fn call(&self, random: &mut Random) -> bool {
+        let is_changing = self.lock().keyspace.is_changing;
+        let action = match random.within(0..100) {
+            0 if !is_changing => Action::UseKeyspace,
+            1 => Action::Refresh,
+            2 => Action::Agreement,
+            3 if !self.lock().is_creating => Action::Create,
+            4..7 if self.lock().keyspace.chosen.is_some() => Action::Keyspace,
+            7..10 => Action::Scan,
+            10 => Action::Row,
+            11..15 => Action::Batch { is_idempotent: true },
+            15..17 => Action::Batch { is_idempotent: false },
+            17..20 => Action::Remade,
+            number => match number % 10 {
+                0..3 => Action::Write { is_idempotent: true },
+                3..5 => Action::Write { is_idempotent: false },
+                5..9 => Action::Read,
+                _ => Action::Claim,
+            },
+        };
+        let key = random.within(0..LAST_KEY as u64 + 1) as i64;
+        // A new text has to be prepared by the call itself.
+        let variant = if random.percent(2) { random.draw() } else { random.within(0..3) };
+        self.make(action, key, variant).await
+    }
+
+    /// Reads all keys. Returns whether all reads succeeded.
+    pub async fn read_all(&self) -> bool {
+        let mut all = true;
+        for key in 0..=LAST_KEY {
+            all &= self.make(Action::Read, key, 0).await;
+        }
+        all
+    }
+
+    fn begin(&self, action: Action, key: i64, limit: Duration) -> (usize, i64) {
+        let mut state = self.lock();
+        let value = state.value;
+        state.value += if matches!(action, Action::Batch { .. }) { BATCH } else { 1 };
+        let began = Instant::now();
+        state.calls.push(Call { action, key, value, began, limit, ended: None });
+        (state.calls.len() - 1, value)
+    }
+
+    /// Notes how a call has ended. Returns whether it succeeded.
+    fn end(&self, number: usize, outcome: Result<Outcome, EngineError>) -> bool {
+        let outcome = outcome.unwrap_or_else(|error| Outcome::Failed(Box::new(error)));
+        let succeeded = !matches!(outcome, Outcome::Failed(_));
+        let mut state = self.lock();
+        let call = &mut state.calls[number];
+        self.0.trace.line(|| {
+            let shown = match &outcome {
+                Outcome::Failed(error) => {
+                    format!("failed, may have applied: {}: {error}", error.may_have_applied)
+                }
+                other => format!("{other:?}"),
+            };
+            let Call { action, key, value, .. } = call;
+            format!("call {number}: {action:?} key {key} value {value}: {shown}")
+        });
+        call.ended = Some((Instant::now(), outcome));
+        succeeded
+    }
+
+    async fn make(&self, action: Action, key: i64, variant: u64) -> bool {
+        if action == Action::Row {
+            return self.write_rows(key, variant).await;
+        }
+        let limit = match action {
+            // Each page has the limit of a request.
+            Action::Scan => LIMIT * 4,
+            _ => LIMIT,
+        };
+        let (number, value) = self.begin(action, key, limit);
+        let outcome = self.request(action, key, value, variant).await;
+        self.end(number, outcome)
+    }
+
+    async fn burst(&self, burst: Burst) {
+        let (number, _) = self.begin(Action::Burst, 0, burst.limit);
+        let outcome = self.read_from(burst.node, burst.limit, READ).await;
+        self.end(number, outcome);
+    }
+}

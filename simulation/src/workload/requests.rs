@@ -1,0 +1,333 @@
+//! The requests of the program's calls.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use turbocql_codec::{CqlType, RowBuffer};
+use turbocql_engine::{
+    BatchEntry, BatchKind, Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, ErrorKind, Near,
+    Pace, PageSource, Pager, Prepared, RequestOptions, Response, RowNumbers, WrittenTable,
+};
+
+use super::{Keyspace, LIMIT, PATIENCE, Program, ROWS};
+use crate::cluster::{CLAIM, CREATE, KEYSPACE, KEYSPACES, LAST_KEY, READ, REMADE, SCAN, WRITE};
+use crate::history::{Action, BATCH, Outcome};
+
+/// The number of rows of a page.
+const PAGE: i32 = 5;
+
+/// The number of rows that are in flight at the same time.
+const CONCURRENCY: usize = 4;
+
+/// How long after a fault a node may not know a new table.
+const RECOVERED: Duration = Duration::from_secs(20);
+
+impl Program {
+    pub(super) async fn request(
+        &self,
+        action: Action,
+        key: i64,
+        value: i64,
+        variant: u64,
+    ) -> Result<Outcome, EngineError> {
+        let session = &self.0.session;
+        let of_variant = |text: &str| format!("{text} /* {variant:x} */");
+        match action {
+            Action::Refresh => session.refresh().await.map(|()| Outcome::Done),
+            Action::Agreement => session.agreement(Some(LIMIT)).await.map(|_| Outcome::Done),
+            Action::UseKeyspace => self.use_keyspace(variant as usize % KEYSPACES.len()).await,
+            Action::Keyspace => self.read_keyspace().await,
+            Action::Create => self.create(value).await,
+            Action::Scan => self.scan(&of_variant(SCAN)).await,
+            Action::Remade => self.write_remade(key, value).await,
+            Action::Batch { is_idempotent } => {
+                self.batch(key, value, is_idempotent, &of_variant(WRITE)).await
+            }
+            Action::Write { is_idempotent } => {
+                let row = row(&[key, value]);
+                let options = options(is_idempotent.then_some(true));
+                self.execute(&of_variant(WRITE), &row, options).await.map(|_| Outcome::Written)
+            }
+            Action::Read | Action::Burst => {
+                let response = self.execute(&of_variant(READ), &row(&[key]), options(None)).await?;
+                Ok(Outcome::Read(value_of(&response, key)))
+            }
+            Action::Claim => {
+                let row = row(&[key, value]);
+                let response = self.execute(&of_variant(CLAIM), &row, options(None)).await?;
+                let cells = cells(&response);
+                if cells[0].as_deref() == Some(&[1]) {
+                    return Ok(Outcome::Claimed(None));
+                }
+                assert_eq!(bigint(&cells, 1), key, "the response is that of another claim");
+                Ok(Outcome::Claimed(Some(bigint(&cells, 2))))
+            }
+            Action::Row => unreachable!("rows are written together"),
+        }
+    }
+
+    /// Returns the prepared statement that the program has kept, or prepares the text.
+    async fn prepare(
+        &self,
+        text: &str,
+        options: &RequestOptions,
+        began: std::time::Instant,
+    ) -> Result<Arc<Prepared>, EngineError> {
+        let kept = self.lock().prepared.get(text).filter(|kept| !kept.is_stale()).cloned();
+        if let Some(kept) = kept {
+            return Ok(kept);
+        }
+        let prepared = self.0.session.prepare(text, options, began).await?;
+        self.lock().prepared.insert(text.to_owned(), Arc::clone(&prepared));
+        Ok(prepared)
+    }
+
+    /// Prepares and executes a text within [`LIMIT`], or within that of the options.
+    async fn execute(
+        &self,
+        text: &str,
+        row: &RowBuffer,
+        options: RequestOptions,
+    ) -> Result<Response, EngineError> {
+        let began = std::time::Instant::now();
+        let prepared = self.prepare(text, &options, began).await?;
+        let options = remaining(options, began)?;
+        self.0.session.execute(&prepared, row, &options, None).await
+    }
+
+    async fn use_keyspace(&self, index: usize) -> Result<Outcome, EngineError> {
+        let number = {
+            let mut state = self.lock();
+            let number = state.keyspace.number + 1;
+            state.keyspace = Keyspace { chosen: None, number, is_changing: true };
+            number
+        };
+        let used = self.0.session.use_keyspace(KEYSPACES[index], true).await;
+        let chosen = used.is_ok().then_some(index);
+        self.lock().keyspace = Keyspace { chosen, number, is_changing: false };
+        used.map(|()| Outcome::Done)
+    }
+
+    async fn read_keyspace(&self) -> Result<Outcome, EngineError> {
+        let before = self.lock().keyspace;
+        let answer = self.0.session.query(KEYSPACE, &options(None), None, None).await;
+        let chosen = before.chosen.filter(|_| self.lock().keyspace == before);
+        match answer {
+            Ok(response) => {
+                let of_answer = Some(bigint(&cells(&response), 0) as usize);
+                Ok(Outcome::Keyspace { of_answer, chosen })
+            }
+            Err(error) if error.message.contains("No keyspace") => {
+                Ok(Outcome::Keyspace { of_answer: None, chosen })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn create(&self, number: i64) -> Result<Outcome, EngineError> {
+        let text = format!("{CREATE}{number} (k bigint PRIMARY KEY)");
+        self.lock().is_creating = true;
+        let created = self.0.session.query(&text, &options(None), None, None).await;
+        self.lock().is_creating = false;
+        created?;
+        let unaware = self.0.cluster.unaware_of(number);
+        let since = tokio::time::Instant::now() - RECOVERED;
+        let is_healthy = |node: &usize| !self.0.log.is_faulty(*node, since);
+        Ok(Outcome::Created { unaware: unaware.into_iter().filter(is_healthy).collect() })
+    }
+
+    async fn scan(&self, text: &str) -> Result<Outcome, EngineError> {
+        let began = std::time::Instant::now();
+        let options = RequestOptions { page_size: Some(PAGE), ..options(None) };
+        let prepared = self.prepare(text, &options, began).await?;
+        let (session, row) = (&self.0.session, Arc::new(row(&[])));
+        let first = session.execute(&prepared, &row, &options, None).await?;
+        let mut found = Vec::new();
+        let mut add = |response: &Response| {
+            let cells = cells(response);
+            found.extend(
+                (0..cells.len() / 2)
+                    .map(|index| (bigint(&cells, 2 * index), bigint(&cells, 2 * index + 1))),
+            );
+        };
+        add(&first);
+        let source = PageSource::Prepared(prepared, row);
+        let pager =
+            Pager::start(&self.0.runtime, session.clone(), source, options, first.next.clone());
+        while let Some(page) = pager.next().await? {
+            add(&page);
+        }
+        Ok(Outcome::Scanned(found))
+    }
+
+    /// Writes to the table that is now and then made again, with the type that the statement has. A
+    /// statement that has lost its meaning is prepared once more, as a session of Python does.
+    async fn write_remade(&self, key: i64, value: i64) -> Result<Outcome, EngineError> {
+        let began = std::time::Instant::now();
+        let whole = options(Some(true));
+        loop {
+            let prepared = self.prepare(REMADE, &whole, began).await?;
+            let mut row = RowBuffer::new();
+            row.push_value(&key.to_be_bytes());
+            // Both have eight bytes.
+            match prepared.markers()[1].cql_type {
+                CqlType::BigInt => row.push_value(&value.to_be_bytes()),
+                _ => row.push_value(format!("v{value:07}").as_bytes()),
+            }
+            row.finish_row();
+            let options = remaining(whole.clone(), began)?;
+            match self.0.session.execute(&prepared, &row, &options, None).await {
+                Err(_) if prepared.is_stale() => {}
+                answer => return answer.map(|_| Outcome::Done),
+            }
+        }
+    }
+
+    async fn batch(
+        &self,
+        key: i64,
+        value: i64,
+        is_idempotent: bool,
+        text: &str,
+    ) -> Result<Outcome, EngineError> {
+        let began = std::time::Instant::now();
+        let options = options(is_idempotent.then_some(true));
+        let prepared = self.prepare(text, &options, began).await?;
+        let mut rows = RowBuffer::new();
+        for index in 0..BATCH {
+            push_row(&mut rows, &[(key + index) % (LAST_KEY + 1), value + index]);
+        }
+        let kind = if value % 2 == 0 { BatchKind::Logged } else { BatchKind::Unlogged };
+        let entries = vec![BatchEntry::Prepared(prepared); BATCH as usize];
+        let options = remaining(options, began)?;
+        self.0.session.batch(kind, entries, rows, &options, None).await.map(|_| Outcome::Written)
+    }
+
+    /// Reads a key from one node.
+    pub(super) async fn read_from(
+        &self,
+        node: usize,
+        limit: Duration,
+        text: &str,
+    ) -> Result<Outcome, EngineError> {
+        let at = self.0.cluster.address(node);
+        let nodes = self.0.session.nodes();
+        let host_id = nodes.iter().find(|node| node.address == at).map(|node| node.host_id);
+        let near = host_id.map(Near::Node);
+        let options = RequestOptions { near, timeout: Some(Some(limit)), ..options(None) };
+        let response = self.execute(text, &row(&[0]), options).await?;
+        Ok(Outcome::Read(value_of(&response, 0)))
+    }
+
+    /// Writes rows together. Each is a call of the history. Returns whether all succeeded.
+    pub(super) async fn write_rows(&self, key: i64, variant: u64) -> bool {
+        // Each row waits for those before it.
+        let limit = (LIMIT * 2 + PATIENCE) * (ROWS as u32 / CONCURRENCY as u32);
+        let mut rows = RowBuffer::new();
+        let mut numbers = Vec::new();
+        for index in 0..ROWS {
+            let key = (key + index) % (LAST_KEY + 1);
+            let (number, value) = self.begin(Action::Row, key, limit);
+            push_row(&mut rows, &[key, value]);
+            numbers.push(number);
+        }
+        let text = format!("{WRITE} /* {variant:x} */");
+        let options = options(Some(true));
+        let prepared = match self.prepare(&text, &options, std::time::Instant::now()).await {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                numbers.iter().for_each(|number| _ = self.end(*number, Err(error.clone())));
+                return false;
+            }
+        };
+        let plan = BulkPlan {
+            prepared,
+            options,
+            concurrency: CONCURRENCY,
+            max_failures: usize::MAX,
+            failures: Arc::default(),
+            keep_results: false,
+            pace: Pace { adaptive: true, ..Pace::default() },
+            batches: None,
+            patience: PATIENCE,
+            progress: None,
+            table: WrittenTable { key: vec![0], ..WrittenTable::default() },
+        };
+        let (completed, outcome) = oneshot::channel();
+        let events = Box::new(Events(completed));
+        let bulk = Bulk::start(&self.0.runtime, self.0.session.clone(), plan, events);
+        bulk.push(rows, RowNumbers::From(0));
+        bulk.finish();
+        let Ok(outcome) = outcome.await else { return false };
+        let mut failed: HashMap<u64, EngineError> = outcome.failed.into_iter().collect();
+        let mut all = true;
+        for (index, number) in numbers.into_iter().enumerate() {
+            let ended = failed.remove(&(index as u64)).map_or(Ok(Outcome::Written), Err);
+            all &= self.end(number, ended);
+        }
+        all
+    }
+}
+
+struct Events(oneshot::Sender<BulkOutcome>);
+
+impl BulkEvents for Events {
+    fn wants_more(&self) {}
+
+    fn completed(self: Box<Self>, outcome: BulkOutcome) {
+        let _ = self.0.send(outcome);
+    }
+}
+
+fn options(idempotent: Option<bool>) -> RequestOptions {
+    RequestOptions { timeout: Some(Some(LIMIT)), idempotent, ..Default::default() }
+}
+
+/// The options with what is left of their time limit.
+fn remaining(
+    options: RequestOptions,
+    began: std::time::Instant,
+) -> Result<RequestOptions, EngineError> {
+    let limit = options.timeout.flatten().unwrap_or(LIMIT);
+    let remaining = limit.saturating_sub(began.elapsed());
+    if remaining.is_zero() {
+        return Err(EngineError::new(ErrorKind::Timeout, "preparing took all the time"));
+    }
+    Ok(RequestOptions { timeout: Some(Some(remaining)), ..options })
+}
+
+fn row(values: &[i64]) -> RowBuffer {
+    let mut rows = RowBuffer::new();
+    push_row(&mut rows, values);
+    rows
+}
+
+fn push_row(rows: &mut RowBuffer, values: &[i64]) {
+    values.iter().for_each(|value| rows.push_value(&value.to_be_bytes()));
+    rows.finish_row();
+}
+
+/// The cells of a response, row after row.
+fn cells(response: &Response) -> Vec<Option<Vec<u8>>> {
+    let page = response.page.as_ref().expect("the response has rows");
+    let mut cells = page.cells().expect("a page of the model is well formed");
+    let count = page.row_count * page.columns.len();
+    let next = |_| cells.next_cell().expect("a cell of the model is well formed");
+    (0..count).map(next).map(|cell| cell.map(<[u8]>::to_vec)).collect()
+}
+
+fn bigint(cells: &[Option<Vec<u8>>], index: usize) -> i64 {
+    i64::from_be_bytes(cells[index].as_deref().unwrap().try_into().unwrap())
+}
+
+/// The value of a key. The response to another read panics, which ends the run with a report.
+fn value_of(response: &Response, key: i64) -> Option<i64> {
+    let cells = cells(response);
+    if cells.is_empty() {
+        return None;
+    }
+    assert_eq!(bigint(&cells, 0), key, "the response is that of another read");
+    Some(bigint(&cells, 1))
+}
