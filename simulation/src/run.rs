@@ -168,6 +168,8 @@ fn config(cluster: &Cluster, random: &mut Random) -> Config {
         user: cluster.has_logins().then(|| USER.to_owned()),
         password: cluster.has_logins().then(|| PASSWORD.to_owned()),
         client_timestamps: random.percent(50),
+        // With few places, calls wait for each other.
+        max_in_flight: if random.percent(30) { 3 } else { 10_000 },
         ..Config::default()
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use turbocql_codec::{CqlType, RowBuffer};
 use turbocql_engine::{
     BatchEntry, BatchKind, Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, ErrorKind, Near,
-    Pace, PageSource, Pager, Prepared, RequestOptions, Response, RowNumbers, WrittenTable,
+    Pace, PageSource, Pager, Permit, Prepared, RequestOptions, Response, RowNumbers, WrittenTable,
 };
 
 use super::{Keyspace, LIMIT, PATIENCE, Program, ROWS};
@@ -92,9 +92,24 @@ impl Program {
         options: RequestOptions,
     ) -> Result<Response, EngineError> {
         let began = std::time::Instant::now();
+        let _permit = self.admitted(text, row, &options, began).await?;
         let prepared = self.prepare(text, &options, began).await?;
         let options = remaining(options, began)?;
         self.0.session.execute(&prepared, row, &options, None).await
+    }
+
+    /// Waits for a place at the gate. A session of Python does so for each request.
+    async fn admitted(
+        &self,
+        text: &str,
+        rows: &RowBuffer,
+        options: &RequestOptions,
+        began: std::time::Instant,
+    ) -> Result<Permit, EngineError> {
+        let position = self.0.session.gate().join_queue();
+        let mut permit = self.0.session.admitted(position, text, options, began).await?;
+        permit.weigh(rows.byte_len());
+        Ok(permit)
     }
 
     async fn use_keyspace(&self, index: usize) -> Result<Outcome, EngineError> {
@@ -199,6 +214,7 @@ impl Program {
         for index in 0..BATCH {
             push_row(&mut rows, &[(key + index) % (LAST_KEY + 1), value + index]);
         }
+        let _permit = self.admitted(text, &rows, &options, began).await?;
         let kind = if value % 2 == 0 { BatchKind::Logged } else { BatchKind::Unlogged };
         let entries = vec![BatchEntry::Prepared(prepared); BATCH as usize];
         let options = remaining(options, began)?;
@@ -217,7 +233,10 @@ impl Program {
         let host_id = nodes.iter().find(|node| node.address == at).map(|node| node.host_id);
         let near = host_id.map(Near::Node);
         let options = RequestOptions { near, timeout: Some(Some(limit)), ..options(None) };
-        let response = self.execute(text, &row(&[0]), options).await?;
+        let began = std::time::Instant::now();
+        let prepared = self.prepare(text, &options, began).await?;
+        let options = remaining(options, began)?;
+        let response = self.0.session.execute(&prepared, &row(&[0]), &options, None).await?;
         Ok(Outcome::Read(value_of(&response, 0)))
     }
 

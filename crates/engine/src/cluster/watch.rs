@@ -177,7 +177,9 @@ impl Watch {
         let now = silence.tick.load(Ordering::Relaxed);
         if alive {
             state.answered();
-            state.silent.store(false, Ordering::Relaxed);
+            if was_silent {
+                silence.returns(state);
+            }
             state.missed.store(0, Ordering::Relaxed);
             state.ask_at.store(now + ASKED, Ordering::Relaxed);
         } else {

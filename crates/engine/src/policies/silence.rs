@@ -12,6 +12,10 @@ use scylla::routing::Shard;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+/// The number of ticks in which a node that answers again gets more and more requests. It may have a
+/// backlog: what the other nodes have kept for it, and requests of the time before.
+const RETURNING: u64 = 20;
+
 /// The state of a session's nodes: silent or not. The watch of the session updates it.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
@@ -19,6 +23,8 @@ pub(crate) struct Silence {
     /// The number of silent nodes.
     pub(crate) silent: AtomicUsize,
     pub(crate) tick: AtomicU64,
+    /// The tick from which on no node is returning.
+    returning_until: AtomicU64,
     /// Whether ticks are counted.
     pub(crate) active: AtomicBool,
     pub(crate) wake: Notify,
@@ -47,6 +53,10 @@ pub(crate) struct NodeSilence {
     pub(crate) ask_at: AtomicU64,
     /// The number of probes in a row that the node has not answered.
     pub(crate) missed: AtomicU64,
+    /// The tick at which the node, which was silent, has its full share of requests again.
+    returning_until: AtomicU64,
+    /// The number of requests for which the node was considered while it was returning.
+    considered: AtomicU64,
 }
 
 impl NodeSilence {
@@ -58,6 +68,31 @@ impl NodeSilence {
 }
 
 impl Silence {
+    /// Called when a silent node answers again.
+    pub(crate) fn returns(&self, node: &NodeSilence) {
+        let until = self.tick.load(Ordering::Relaxed) + RETURNING;
+        node.returning_until.store(until, Ordering::Relaxed);
+        self.returning_until.fetch_max(until, Ordering::Relaxed);
+        node.silent.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the next request goes to the other nodes first: always if the node is silent, less and
+    /// less often while it is returning.
+    fn avoids(&self, node: &NodeSilence) -> bool {
+        if node.silent.load(Ordering::Relaxed) {
+            return true;
+        }
+        let until = node.returning_until.load(Ordering::Relaxed);
+        let left = until.saturating_sub(self.tick.load(Ordering::Relaxed));
+        left > 0 && node.considered.fetch_add(1, Ordering::Relaxed) % RETURNING < left
+    }
+
+    /// Whether any node is silent or returning.
+    fn avoids_any(&self) -> bool {
+        self.silent.load(Ordering::Relaxed) > 0
+            || self.returning_until.load(Ordering::Relaxed) > self.tick.load(Ordering::Relaxed)
+    }
+
     /// Calls `work` with the state of the node with this host id.
     pub(crate) fn with<T>(&self, host_id: Uuid, work: impl FnOnce(&NodeSilence) -> T) -> T {
         let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +150,7 @@ impl Silence {
     }
 }
 
-/// Puts silent nodes last, and otherwise keeps the order of the policy that it wraps.
+/// Puts silent nodes last, and returning nodes for some of the requests. Otherwise keeps the order of the policy that it wraps.
 #[derive(Debug)]
 pub(crate) struct AvoidSilent {
     pub(crate) policy: Arc<dyn LoadBalancingPolicy>,
@@ -131,7 +166,7 @@ impl LoadBalancingPolicy for AvoidSilent {
         let picked = self.policy.pick(request, cluster)?;
         self.silence.with(picked.0.host_id, |node| {
             // Without a picked node, the request goes to the first node of `fallback`.
-            if node.silent.load(Ordering::Relaxed) {
+            if self.silence.avoids(node) {
                 return None;
             }
             self.silence.begun(node);
@@ -145,10 +180,11 @@ impl LoadBalancingPolicy for AvoidSilent {
         cluster: &'a ClusterState,
     ) -> FallbackPlan<'a> {
         let mut plan = self.policy.fallback(request, cluster);
-        if self.silence.silent.load(Ordering::Relaxed) > 0 {
-            let (silent, alive): (Vec<_>, Vec<_>) =
-                plan.partition(|(node, _)| self.silence.is_silent(node));
-            plan = Box::new(alive.into_iter().chain(silent));
+        if self.silence.avoids_any() {
+            let (avoided, others): (Vec<_>, Vec<_>) = plan.partition(|(node, _)| {
+                self.silence.with(node.host_id, |of| self.silence.avoids(of))
+            });
+            plan = Box::new(others.into_iter().chain(avoided));
         }
         Box::new(plan.inspect(|(node, _)| {
             self.silence.with(node.host_id, |node| self.silence.begun(node));
@@ -173,5 +209,25 @@ impl LoadBalancingPolicy for AvoidSilent {
 
     fn name(&self) -> String {
         format!("avoid silent nodes, {}", self.policy.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_returning_node_gets_more_and_more_requests() {
+        let (silence, node) = (Silence::default(), NodeSilence::default());
+        node.silent.store(true, Ordering::Relaxed);
+        assert!(silence.avoids(&node));
+        silence.returns(&node);
+        let mut shares = Vec::new();
+        for _ in 0..=RETURNING {
+            shares.push((0..RETURNING).filter(|_| !silence.avoids(&node)).count() as u64);
+            silence.tick.fetch_add(1, Ordering::Relaxed);
+        }
+        assert_eq!(shares, (0..=RETURNING).collect::<Vec<_>>());
+        assert!(!silence.avoids_any());
     }
 }

@@ -1,9 +1,10 @@
-"""Runs the simulation without one edit of the engine's crates after another: seeds must find each.
+"""Runs the simulation with one defect after another. Seeds must find each.
 
-Usage: scripts/simulate_without_edits.py [LAST_SEED]     (300 by default)
+Usage: scripts/simulate_with_defects.py [LAST_SEED]     (300 by default)
 
-The edits are taken out of a copy of the sources in build/without. Results are kept in
-build/without.json, by the commit, so a run that was interrupted goes on where it was.
+A defect is an edit of the engine's crates that is left out, or a change of the engine that plants a
+bug. Both are made in a copy of the sources. Results are kept in build/defects.json, by the commit,
+so a run that was interrupted goes on where it was.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 from edited_crates import ROOT, Edit, Unfit, edits
 
-NAMES = (
+EDITS = (
     "prepare",
     "keepalive",
     "orphans",
@@ -31,9 +34,37 @@ NAMES = (
 DECLARED = {"types": "src/statement/prepared.rs", "silent-nodes": "src/cluster/node.rs"}
 """Files whose part of an edit stays, because the engine names what it declares."""
 
-COPY = ROOT / "build" / "without"
-TARGET = ROOT / "target" / "without"
-RESULTS = ROOT / "build" / "without.json"
+PLANTED = {
+    "a lost wake-up": (
+        "request/gate.rs",
+        "(!is_weighed);\n        self.admit_waiting(state);\n",
+        "(!is_weighed);\n",
+    ),
+    "a double send": (
+        "policies/retry.rs",
+        "if !request.is_idempotent && attempt_may_have_applied",
+        "if self.forgotten > MAX_FORGOTTEN && attempt_may_have_applied",
+    ),
+    "a place not given back": (
+        "request/gate.rs",
+        "        if let Some(gate) = self.gate.take() {\n",
+        "        if let Some(gate) = self.gate.take().filter(|_| self.bytes != 48) {\n",
+    ),
+    "a row not sent": (
+        "bulk/window.rs",
+        "        self.occupied.fetch_sub(1, Ordering::Relaxed);\n    }\n\n    /// Sends each row",
+        "    }\n\n    /// Sends each row",
+    ),
+}
+"""Bugs by name: a file of the engine, its text, and what takes its place."""
+
+FOUND = re.compile(r"^seed (\d+):[^\n]*\n(?:  \|[^\n]*\n)*  ! ([^\n]*)", re.MULTILINE)
+"""A seed of the output, and its first broken promise."""
+
+COPY = Path(tempfile.gettempdir()) / "turbocql-defects"
+"""Not within the checkout, whose cargo configuration would apply there too."""
+TARGET = ROOT / "target" / "defects"
+RESULTS = ROOT / "build" / "defects.json"
 
 
 def taken_out(text: str, old: str, new: str) -> str:
@@ -67,8 +98,18 @@ def take_out(edit: Edit) -> None:
             path.write_text(taken_out(path.read_text(), old, new))
 
 
+def plant(name: str) -> None:
+    """Plants a bug in the copy's engine."""
+    file, old, new = PLANTED[name]
+    path = COPY / "crates" / "engine" / "src" / file
+    text = path.read_text()
+    if text.count(old) != 1:
+        raise Unfit(f"{name}: expected this text once in {file}: {old}")
+    path.write_text(text.replace(old, new))
+
+
 def copy_sources() -> None:
-    """Copies the files of the checkout that git knows."""
+    """Copies the files of the checkout that git knows, and makes the edited crates of the copy."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     files = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     shutil.rmtree(COPY, ignore_errors=True)
@@ -76,6 +117,8 @@ def copy_sources() -> None:
         if (ROOT / name).is_file():
             (COPY / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, COPY / name)
+    script = [sys.executable, "scripts/edited_crates.py"]
+    subprocess.run(script, cwd=COPY, check=True, stdout=subprocess.DEVNULL)
 
 
 def simulate(last: int) -> str:
@@ -101,23 +144,20 @@ def main() -> int:
         results = {"commit": commit, "last": last}
     by_name = {edit.name: edit for edit in edits()}
     missed = 0
-    for name in NAMES:
+    for name in (*EDITS, *PLANTED):
         if name not in results:
             copy_sources()
-            script = [sys.executable, "scripts/edited_crates.py"]
-            subprocess.run(script, cwd=COPY, check=True, stdout=subprocess.DEVNULL)
-            take_out(by_name[name])
+            plant(name) if name in PLANTED else take_out(by_name[name])
             output = simulate(last)
-            found = re.findall(
-                r"^seed (\d+):[^\n]*\n(?:  \|[^\n]*\n)*  ! ([^\n]*)", output, re.MULTILINE
-            )
+            found = FOUND.findall(output)
             results[name] = {"seeds": len(found), "first": found[0] if found else None}
             RESULTS.write_text(json.dumps(results))
         of = results[name]
         said = (
             f"first seed {of['first'][0]}: {of['first'][1][:150]}" if of["first"] else "NOT FOUND"
         )
-        print(f"without {name}: {of['seeds']} of {last} seeds; {said}", flush=True)
+        what = name if name in PLANTED else f"without {name}"
+        print(f"{what}: {of['seeds']} of {last} seeds; {said}", flush=True)
         missed += not of["first"]
     return 1 if missed else 0
 
