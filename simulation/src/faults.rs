@@ -17,11 +17,16 @@ pub const FAULTY: Duration = Duration::from_secs(90);
 /// A connection that sends nothing is closed after this time: the keepalive's interval and timeout.
 const CLOSED_IN_SILENCE: Duration = Duration::from_secs(19);
 
+/// A connection has 32,768 streams.
+const MORE_THAN_STREAMS: usize = 33_500;
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
     Pause,
     /// A pause under many requests, some of which the program gives up.
     PauseUnderLoad(Burst),
+    /// No answer arrives, while the node reads more requests than a connection has streams.
+    CutUnderLoad(Burst),
     Kill,
     PowerLoss,
     /// The node starts again at another address.
@@ -56,7 +61,8 @@ impl Fault {
     fn is_survived(self) -> bool {
         use Fault::*;
         match self {
-            Pause | PauseUnderLoad(_) | Kill | PowerLoss | Move | Replace => true,
+            Pause | PauseUnderLoad(_) | CutUnderLoad(_) | Kill | PowerLoss => true,
+            Move | Replace => true,
             RefuseLogins(_) | Cut(_) | ForgetStatements | FillCache | RemakeTable => true,
             Reset | ResetInFrame(_) | Slow(_) | Drip(..) | Overload => false,
         }
@@ -69,7 +75,7 @@ impl Fault {
             Kill | PowerLoss | Move | Replace | RefuseLogins(_) | Reset | ResetInFrame(_) => {
                 Some(Duration::ZERO)
             }
-            Pause | PauseUnderLoad(_) | Cut(_) => Some(CLOSED_IN_SILENCE),
+            Pause | PauseUnderLoad(_) | CutUnderLoad(_) | Cut(_) => Some(CLOSED_IN_SILENCE),
             Slow(_) | Drip(..) | ForgetStatements | FillCache | RemakeTable | Overload => None,
         }
     }
@@ -103,7 +109,10 @@ impl Happened {
     /// Whether frames arrive at the node only when the fault has ended.
     pub fn holds_frames(&self) -> bool {
         use Fault::*;
-        matches!(self.fault, Pause | PauseUnderLoad(_) | Cut(_) | Slow(_) | Drip(..))
+        matches!(
+            self.fault,
+            Pause | PauseUnderLoad(_) | CutUnderLoad(_) | Cut(_) | Slow(_) | Drip(..)
+        )
     }
 }
 
@@ -147,7 +156,7 @@ pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log)
         }
         let fault = draw(&mut random, node);
         let lasts = Duration::from_millis(match (fault, random.within(0..3)) {
-            (Fault::PauseUnderLoad(_), _) => random.within(1500..2500),
+            (Fault::PauseUnderLoad(_) | Fault::CutUnderLoad(_), _) => random.within(1500..2500),
             (_, 0) => random.within(50..2000),
             (_, 1) => random.within(2000..10_000),
             (..) => random.within(10_000..40_000),
@@ -160,7 +169,7 @@ pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log)
         };
         begin(&cluster, node, fault);
         trace.line(|| format!("FAULT node {}: {fault:?} for {lasts:.1?}", node + 1));
-        if let Fault::PauseUnderLoad(burst) = fault {
+        if let Fault::PauseUnderLoad(burst) | Fault::CutUnderLoad(burst) = fault {
             let _ = log.bursts.send(burst);
         }
         sleep(lasts).await;
@@ -174,12 +183,13 @@ pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log)
 fn draw(random: &mut Random, node: usize) -> Fault {
     match random.within(0..40) {
         0..7 => Fault::Pause,
+        7 if random.percent(7) => {
+            let limit = Duration::from_secs(10);
+            Fault::CutUnderLoad(Burst { node, requests: MORE_THAN_STREAMS, limit })
+        }
         7 => {
-            // A connection has 32,768 streams.
-            let limit = |seconds| Duration::from_millis(seconds);
-            let (requests, limit) =
-                if random.percent(5) { (33_000, limit(10_000)) } else { (1500, limit(300)) };
-            Fault::PauseUnderLoad(Burst { node, requests, limit })
+            let limit = Duration::from_millis(300);
+            Fault::PauseUnderLoad(Burst { node, requests: 1500, limit })
         }
         8..11 => Fault::Kill,
         11..14 => Fault::PowerLoss,
@@ -215,6 +225,9 @@ fn begin(cluster: &Cluster, node: usize, fault: Fault) {
             cluster.refuse_logins(node, Some(code));
             network.reset(host, None);
         }
+        Fault::CutUnderLoad(_) => {
+            network.change(host, Direction::ToClient, |link| link.is_cut = true);
+        }
         Fault::Cut(ways) => {
             ways.iter().for_each(|way| network.change(host, *way, |link| link.is_cut = true));
         }
@@ -244,7 +257,7 @@ fn end(cluster: &Cluster, node: usize, fault: Fault) {
         Fault::RefuseLogins(_) => cluster.refuse_logins(node, None),
         Fault::FillCache => cluster.fill_cache(node, false),
         Fault::Overload => cluster.overload(node, false),
-        Fault::Cut(_) | Fault::Reset | Fault::ResetInFrame(_) => {}
+        Fault::Cut(_) | Fault::CutUnderLoad(_) | Fault::Reset | Fault::ResetInFrame(_) => {}
         Fault::Slow(_) | Fault::Drip(..) | Fault::ForgetStatements | Fault::RemakeTable => {}
     }
     BOTH.iter().for_each(|way| network.change(host, *way, |link| *link = Default::default()));

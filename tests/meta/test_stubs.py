@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from typing import Any
 
 import pytest
 from tests.meta.sources import PACKAGE
 
-from turbocql import _core
+from turbocql import _core, _options
 from turbocql._checks import _Absent
 from turbocql._session.unawaited import _Member
 from turbocql._session.wrong_with import _Refusal
@@ -38,7 +39,9 @@ def is_property(stub: ast.FunctionDef) -> bool:
 
 
 def parameters(stub: ast.FunctionDef) -> list[tuple[str, str, bool]]:
-    """Returns each parameter's name, kind, and whether it has a default."""
+    """Returns each parameter's name, kind, and whether it has a default. The options of a
+    `TypedDict` count one by one.
+    """
     arguments = stub.args
     both = [*arguments.posonlyargs, *arguments.args]
     optional = len(both) - len(arguments.defaults)
@@ -54,7 +57,13 @@ def parameters(stub: ast.FunctionDef) -> list[tuple[str, str, bool]]:
         found.append((arguments.vararg.arg, "VAR_POSITIONAL", False))
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         found.append((argument.arg, "KEYWORD_ONLY", default is not None))
-    if arguments.kwarg:
+    unpacked = arguments.kwarg and re.fullmatch(
+        r"Unpack\[(\w+)\]", ast.unparse(arguments.kwarg.annotation or ast.Constant(None))
+    )
+    if unpacked:
+        names = getattr(_options, unpacked[1]).__annotations__
+        found += [(name, "KEYWORD_ONLY", True) for name in names]
+    elif arguments.kwarg:
         found.append((arguments.kwarg.arg, "VAR_KEYWORD", False))
     return found
 

@@ -26,6 +26,7 @@ from ..tables import Split
 from ..workers import Environment, Profile, _sendable, session
 
 __all__ = [
+    "RELATION_OPTIONS",
     "SINK_OPTIONS",
     "Reading",
     "Writing",
@@ -44,6 +45,9 @@ _REFUSED_OPTIONS = frozenset(
 )
 SINK_OPTIONS = tuple(name for name in LoadOptions.__annotations__ if name not in _REFUSED_OPTIONS)
 """The options of `load` that a sink takes."""
+_ROW_OPTIONS = ("rows", "row", "split")
+RELATION_OPTIONS = tuple(name for name in ScanOptions.__annotations__ if name not in _ROW_OPTIONS)
+"""The options of `scan` that a relation of duckdb takes."""
 _QUERY_OPTIONS = ("consistency", "timeout_s", "page_size", "profile")
 _TABLE_ROWS, _TABLE_BYTES = 65_536, 8 << 20
 RANGES = 2

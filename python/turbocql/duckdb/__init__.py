@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._engines.parts import needed
-from .._options import MEANINGS, ScanOptions, spelled_out
+from .._engines.parts import RELATION_OPTIONS, needed
+from .._options import MEANINGS, spelled_out
 from .._transfer.scan import DEFAULTS
 from ..columns import ColumnTypes
 from ..session import Session
@@ -17,14 +17,12 @@ if TYPE_CHECKING:
     import duckdb
     from typing_extensions import Unpack
 
+    from .._options import ScanOptions
+
 __all__ = ["scan"]
 
-ROW_OPTIONS = ("rows", "row", "split")
-"""Options of a scan that a relation does not take."""
-_OPTIONS = [name for name in ScanOptions.__annotations__ if name not in ROW_OPTIONS]
 
-
-@spelled_out(_OPTIONS, MEANINGS["scan"], DEFAULTS)
+@spelled_out(RELATION_OPTIONS, MEANINGS["scan"], DEFAULTS)
 def scan(
     connection: duckdb.DuckDBPyConnection,
     session: Session,

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset
 
-from .._checks import shown
+from .._checks import shown, with_nearest
 from .._cql.names import qualified
-from .._engines.parts import check_columns, schema_of
+from .._engines.parts import RELATION_OPTIONS, check_columns, schema_of
 from .._options import ScanOptions
 from .._transfer.scan import Scan
 from ..columns import ColumnTypes
 from ..errors import ConfigError
 from ..session import Session
-from . import ROW_OPTIONS
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -48,9 +47,10 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         # the methods that would read this C++ object.
         if not isinstance(session, Session):
             raise TypeError(f"session must be a Session, got {shown(session)}")
-        for name in ROW_OPTIONS:
-            if name in options:
-                raise TypeError(f"a relation has no option {name!r}")
+        for name in options:
+            if name not in RELATION_OPTIONS:
+                problem = f"a relation has no option {name!r}"
+                raise TypeError(with_nearest(problem, name, RELATION_OPTIONS))
         check_columns(options.get("columns"))
         qualified_name = Scan(table, session.keyspace, options).keyspace_and_table
         self._session, self._qualified_name = session, qualified_name

@@ -206,7 +206,9 @@ pub struct Query {
 #[pymethods]
 impl Query {
     #[new]
-    #[pyo3(signature = (text, /, **options))]
+    #[pyo3(signature = (text, /, **options), text_signature = "(text, /, *, consistency=None, \
+        serial_consistency=None, timeout_s=None, timestamp=None, idempotent=None, tracing=None, \
+        profile=None, page_size=None)")]
     fn new(text: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Query> {
         let options = options::parse(options, OptionScope::Statement)?;
         Ok(Query { text: text_of(text)?, options })

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::error::EngineError;
+
 /// The counts of a bulk, and its acknowledged rows. They may be read at any time, even after the
 /// bulk was aborted.
 #[derive(Debug, Default)]
@@ -167,6 +169,35 @@ impl Ranges {
             return;
         }
         self.0.insert(number, end);
+    }
+}
+
+/// Counts rows in the progress as being tried again, until the guard is dropped.
+pub(super) struct RetryGuard<'a> {
+    progress: Option<&'a Progress>,
+    rows: usize,
+}
+
+impl<'a> RetryGuard<'a> {
+    pub(super) fn new(progress: Option<&'a Progress>) -> RetryGuard<'a> {
+        RetryGuard { progress, rows: 0 }
+    }
+
+    pub(super) fn note(&mut self, rows: usize, error: &EngineError) {
+        match self.progress {
+            Some(progress) if self.rows == 0 => progress.trying_again(rows, error.brief()),
+            Some(progress) => progress.still_trying(error.brief()),
+            None => {}
+        }
+        self.rows = rows;
+    }
+}
+
+impl Drop for RetryGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(progress) = self.progress {
+            progress.tried_again(self.rows);
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::intake::{Intake, Next, RequestRows};
 use super::outage::Outages;
 use super::pace::{Control, Pace, Rates};
 use super::partition::SendMode;
-use super::progress::Progress;
+use super::progress::{Progress, RetryGuard};
 use super::suspects::{Suspect, Suspects};
 use super::written_table::Claim;
 use super::{BulkEvents, BulkOutcome};
@@ -236,7 +236,7 @@ where
         applied: &mut bool,
     ) -> Result<Option<Response>, EngineError> {
         let (mut since, mut pause, mut tries) = (None, PAUSES.0, 0);
-        let mut retry_guard = RetryGuard { progress: self.progress.as_deref(), rows: 0 };
+        let mut retry_guard = RetryGuard::new(self.progress.as_deref());
         let mut suspect: Option<Arc<Suspect>> = None;
         let mut was_limited = false;
         let (count, batched) = (rows.len(), rows.is_batched());
@@ -441,31 +441,6 @@ impl<S> Window<S> {
 
     fn tell_limit(&self, limit: usize) {
         self.progress.as_ref().inspect(|progress| progress.set_window(limit));
-    }
-}
-
-/// Counts rows in the progress as being tried again, until the guard is dropped.
-struct RetryGuard<'a> {
-    progress: Option<&'a Progress>,
-    rows: usize,
-}
-
-impl RetryGuard<'_> {
-    fn note(&mut self, rows: usize, error: &EngineError) {
-        match self.progress {
-            Some(progress) if self.rows == 0 => progress.trying_again(rows, error.brief()),
-            Some(progress) => progress.still_trying(error.brief()),
-            None => {}
-        }
-        self.rows = rows;
-    }
-}
-
-impl Drop for RetryGuard<'_> {
-    fn drop(&mut self) {
-        if let Some(progress) = self.progress {
-            progress.tried_again(self.rows);
-        }
     }
 }
 

@@ -45,7 +45,6 @@ impl<F: Copy> Symbol<F> {
     }
 
     /// Forgets the function, so that [`Symbol::get`] returns `None`.
-    #[cfg_attr(Py_3_14, expect(dead_code, reason = "there is a public function instead"))]
     pub fn forget(&self) {
         self.address.store(ptr::null_mut(), Ordering::Relaxed);
     }
