@@ -225,7 +225,8 @@ def test_what_needs_no_particular_node_goes_around_a_silent_one(
     cassandra_three: Cassandra, keyspace: str
 ) -> None:
     """`USE`, schema changes, the agreement and the cluster's state, also if the silent node is the
-    one that describes the cluster to the session."""
+    one that describes the cluster to the session.
+    """
     for hung in cassandra_three.nodes:
         with turbocql.connect(cassandra_three.contact_points, timeout_s=5) as session:
             session.use_keyspace("system")
