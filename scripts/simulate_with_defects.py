@@ -26,15 +26,19 @@ EDITS = (
     "reconnect",
     "types",
     "batch",
-    "silent-nodes",
 )
 """Edits that faults of nodes and networks need. Those about hostile servers have other tests."""
 
-DECLARED = {"types": "src/statement/prepared.rs", "silent-nodes": "src/cluster/node.rs"}
+DECLARED = {"types": "src/statement/prepared.rs"}
 """Files whose part of an edit stays, because the engine names what it declares."""
 
 PLANTED = {
-    # Another edit uses what this one declares, so its effect alone is taken out.
+    # What these two edits declare is used elsewhere, so their effect alone is taken out.
+    "without silent-nodes": (
+        "crates/engine/src/cluster/watch.rs",
+        "        self.silence.known.set(silent);\n",
+        "        let _ = silent;\n",
+    ),
     "without keepalive": (
         "build/crates/scylla/src/network/connection.rs",
         "        if buf.filled().len() > before {\n            *self.last",
