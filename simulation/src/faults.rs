@@ -27,6 +27,8 @@ pub enum Fault {
     PauseUnderLoad(Burst),
     /// No answer arrives, while the node reads more requests than a connection has streams.
     CutUnderLoad(Burst),
+    /// Answers drip, so that a connection's own signs of life wait behind them for half a minute.
+    DripUnderLoad(Burst),
     Kill,
     PowerLoss,
     /// The node starts again at another address.
@@ -62,7 +64,7 @@ impl Fault {
         use Fault::*;
         match self {
             Pause | PauseUnderLoad(_) | CutUnderLoad(_) | Kill | PowerLoss => true,
-            Move | Replace => true,
+            Move | Replace | DripUnderLoad(_) => true,
             RefuseLogins(_) | Cut(_) | ForgetStatements | FillCache | RemakeTable => true,
             Reset | ResetInFrame(_) | Slow(_) | Drip(..) | Overload => false,
         }
@@ -76,7 +78,8 @@ impl Fault {
                 Some(Duration::ZERO)
             }
             Pause | PauseUnderLoad(_) | CutUnderLoad(_) | Cut(_) => Some(CLOSED_IN_SILENCE),
-            Slow(_) | Drip(..) | ForgetStatements | FillCache | RemakeTable | Overload => None,
+            Slow(_) | Drip(..) | DripUnderLoad(_) => None,
+            ForgetStatements | FillCache | RemakeTable | Overload => None,
         }
     }
 }
@@ -111,7 +114,13 @@ impl Happened {
         use Fault::*;
         matches!(
             self.fault,
-            Pause | PauseUnderLoad(_) | CutUnderLoad(_) | Cut(_) | Slow(_) | Drip(..)
+            Pause
+                | PauseUnderLoad(_)
+                | CutUnderLoad(_)
+                | Cut(_)
+                | Slow(_)
+                | Drip(..)
+                | DripUnderLoad(_)
         )
     }
 }
@@ -156,6 +165,7 @@ pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log)
         }
         let fault = draw(&mut random, node);
         let lasts = Duration::from_millis(match (fault, random.within(0..3)) {
+            (Fault::DripUnderLoad(_), _) => 40_000,
             (Fault::PauseUnderLoad(_) | Fault::CutUnderLoad(_), _) => random.within(1500..2500),
             (_, 0) => random.within(50..2000),
             (_, 1) => random.within(2000..10_000),
@@ -169,7 +179,10 @@ pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log)
         };
         begin(&cluster, node, fault);
         trace.line(|| format!("FAULT node {}: {fault:?} for {lasts:.1?}", node + 1));
-        if let Fault::PauseUnderLoad(burst) | Fault::CutUnderLoad(burst) = fault {
+        if let Fault::PauseUnderLoad(burst)
+        | Fault::CutUnderLoad(burst)
+        | Fault::DripUnderLoad(burst) = fault
+        {
             let _ = log.bursts.send(burst);
         }
         sleep(lasts).await;
@@ -186,6 +199,10 @@ fn draw(random: &mut Random, node: usize) -> Fault {
         7 if random.percent(7) => {
             let limit = Duration::from_secs(10);
             Fault::CutUnderLoad(Burst { node, requests: MORE_THAN_STREAMS, limit })
+        }
+        7 if random.percent(20) => {
+            let limit = Duration::from_secs(80);
+            Fault::DripUnderLoad(Burst { node, requests: 1500, limit })
         }
         7 => {
             let limit = Duration::from_millis(300);
@@ -236,6 +253,10 @@ fn begin(cluster: &Cluster, node: usize, fault: Fault) {
         Fault::Slow(delay) => {
             BOTH.iter().for_each(|way| network.change(host, *way, |link| link.delay = delay));
         }
+        Fault::DripUnderLoad(_) => {
+            let drip = Some((20, Duration::from_millis(10)));
+            network.change(host, Direction::ToClient, |link| link.drip = drip);
+        }
         Fault::Drip(bytes, pause) => {
             let drip = Some((bytes, pause));
             BOTH.iter().for_each(|way| network.change(host, *way, |link| link.drip = drip));
@@ -258,7 +279,11 @@ fn end(cluster: &Cluster, node: usize, fault: Fault) {
         Fault::FillCache => cluster.fill_cache(node, false),
         Fault::Overload => cluster.overload(node, false),
         Fault::Cut(_) | Fault::CutUnderLoad(_) | Fault::Reset | Fault::ResetInFrame(_) => {}
-        Fault::Slow(_) | Fault::Drip(..) | Fault::ForgetStatements | Fault::RemakeTable => {}
+        Fault::Slow(_)
+        | Fault::Drip(..)
+        | Fault::DripUnderLoad(_)
+        | Fault::ForgetStatements
+        | Fault::RemakeTable => {}
     }
     BOTH.iter().for_each(|way| network.change(host, *way, |link| *link = Default::default()));
 }

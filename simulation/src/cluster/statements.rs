@@ -4,6 +4,8 @@ use super::wire::{Columns, Type};
 
 pub const WRITE: &str = "INSERT INTO sim.kv (k, v) VALUES (?, ?)";
 pub const READ: &str = "SELECT k, v FROM sim.kv WHERE k = ?";
+/// The read of bursts. Each of its requests prepares it again at a node that has forgotten it.
+pub const BURST: &str = "SELECT k, v FROM sim.kv WHERE k = ? /* burst */";
 pub const CLAIM: &str = "INSERT INTO sim.claims (k, v) VALUES (?, ?) IF NOT EXISTS";
 /// Reads all rows.
 pub const SCAN: &str = "SELECT k, v FROM sim.kv";

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 use turbocql_engine::{EngineError, Prepared, Runtime, Session};
 
-use crate::cluster::{Cluster, LAST_KEY, READ};
+use crate::cluster::{BURST, Cluster, LAST_KEY};
 use crate::faults::{Burst, Fault, Log};
 use crate::history::{Action, BATCH, Call, Outcome};
 use crate::random::Random;
@@ -217,7 +217,7 @@ impl Program {
 
     async fn burst(&self, burst: Burst) {
         let (number, _) = self.begin(Action::Burst, 0, burst.limit);
-        let outcome = self.read_from(burst.node, burst.limit, READ).await;
+        let outcome = self.read_from(burst.node, burst.limit, BURST).await;
         self.end(number, outcome);
     }
 }
