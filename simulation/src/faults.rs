@@ -14,8 +14,9 @@ use crate::trace::Trace;
 /// How long faults go on.
 pub const FAULTY: Duration = Duration::from_secs(90);
 
-/// A connection that sends nothing is closed after this time: the keepalive's interval and timeout.
-const CLOSED_IN_SILENCE: Duration = Duration::from_secs(19);
+/// A connection may be closed so long after the last byte: the keepalive's timeout. The interval
+/// before it may have passed before the fault.
+const CLOSED_IN_SILENCE: Duration = Duration::from_secs(9);
 
 /// A connection has 32,768 streams.
 const MORE_THAN_STREAMS: usize = 33_500;
@@ -40,6 +41,8 @@ pub enum Fault {
     /// The link is cut in one direction, or in both.
     Cut(&'static [Direction]),
     Reset,
+    /// One connection is half-open: nothing arrives on it any more. It may be the control connection.
+    Freeze(usize),
     ResetInFrame(usize),
     Slow(Duration),
     Drip(usize, Duration),
@@ -64,9 +67,10 @@ impl Fault {
         use Fault::*;
         match self {
             Pause | PauseUnderLoad(_) | CutUnderLoad(_) | Kill | PowerLoss => true,
-            Move | Replace | DripUnderLoad(_) => true,
+            Move | Replace => true,
             RefuseLogins(_) | Cut(_) | ForgetStatements | FillCache | RemakeTable => true,
-            Reset | ResetInFrame(_) | Slow(_) | Drip(..) | Overload => false,
+            Reset | Freeze(_) | ResetInFrame(_) | DripUnderLoad(_) | Slow(_) | Drip(..)
+            | Overload => false,
         }
     }
 
@@ -74,9 +78,8 @@ impl Fault {
     fn closes_after(self) -> Option<Duration> {
         use Fault::*;
         match self {
-            Kill | PowerLoss | Move | Replace | RefuseLogins(_) | Reset | ResetInFrame(_) => {
-                Some(Duration::ZERO)
-            }
+            Kill | PowerLoss | Move | Replace | RefuseLogins(_) | Reset | Freeze(_)
+            | ResetInFrame(_) => Some(Duration::ZERO),
             Pause | PauseUnderLoad(_) | CutUnderLoad(_) | Cut(_) => Some(CLOSED_IN_SILENCE),
             Slow(_) | Drip(..) | DripUnderLoad(_) => None,
             ForgetStatements | FillCache | RemakeTable | Overload => None,
@@ -99,7 +102,8 @@ impl Happened {
         let Some(after) = self.fault.closes_after() else { return false };
         // A reset in the middle of a frame waits for the bytes before it.
         let late = match self.fault {
-            Fault::ResetInFrame(_) => Duration::from_secs(120),
+            // The keepalive closes a half-open connection.
+            Fault::ResetInFrame(_) | Fault::Freeze(_) => Duration::from_secs(120),
             _ => Duration::from_secs(2),
         };
         self.began + after <= until && self.ended.is_none_or(|ended| from <= ended + late)
@@ -107,6 +111,16 @@ impl Happened {
 
     pub fn is_survived(&self) -> bool {
         self.fault.is_survived()
+    }
+
+    pub fn refuses_logins(&self) -> bool {
+        matches!(self.fault, Fault::RefuseLogins(_))
+    }
+
+    /// Whether the fault still makes calls fail some time after its end: a half-open connection is
+    /// noticed by its keepalive.
+    pub fn lingers(&self, at: Instant) -> bool {
+        matches!(self.fault, Fault::Freeze(_)) && at < self.began + Duration::from_secs(25)
     }
 
     /// Whether frames arrive at the node only when the fault has ended.
@@ -216,7 +230,8 @@ fn draw(random: &mut Random, node: usize) -> Fault {
         20..22 => Fault::Cut(&BOTH),
         22..24 => Fault::Cut(&[Direction::ToHost]),
         24..26 => Fault::Cut(&[Direction::ToClient]),
-        26..28 => Fault::Reset,
+        26 => Fault::Reset,
+        27 => Fault::Freeze(random.within(0..8) as usize),
         28..30 => Fault::ResetInFrame(random.within(1..400) as usize),
         30 | 31 => Fault::Slow(Duration::from_millis(random.within(20..3000))),
         32 | 33 => {
@@ -249,6 +264,7 @@ fn begin(cluster: &Cluster, node: usize, fault: Fault) {
             ways.iter().for_each(|way| network.change(host, *way, |link| link.is_cut = true));
         }
         Fault::Reset => network.reset(host, None),
+        Fault::Freeze(which) => network.freeze(host, which),
         Fault::ResetInFrame(bytes) => network.reset(host, Some(bytes)),
         Fault::Slow(delay) => {
             BOTH.iter().for_each(|way| network.change(host, *way, |link| link.delay = delay));
@@ -278,7 +294,11 @@ fn end(cluster: &Cluster, node: usize, fault: Fault) {
         Fault::RefuseLogins(_) => cluster.refuse_logins(node, None),
         Fault::FillCache => cluster.fill_cache(node, false),
         Fault::Overload => cluster.overload(node, false),
-        Fault::Cut(_) | Fault::CutUnderLoad(_) | Fault::Reset | Fault::ResetInFrame(_) => {}
+        Fault::Cut(_)
+        | Fault::CutUnderLoad(_)
+        | Fault::Reset
+        | Fault::Freeze(_)
+        | Fault::ResetInFrame(_) => {}
         Fault::Slow(_)
         | Fault::Drip(..)
         | Fault::DripUnderLoad(_)

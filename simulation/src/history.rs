@@ -33,8 +33,10 @@ pub enum Action {
     Burst,
     /// A write to a table that is now and then made again with other types.
     Remade,
-    /// `USE` on all connections.
-    UseKeyspace,
+    /// `USE` on all connections. The program gives some up after this time.
+    UseKeyspace {
+        gives_up: Option<Duration>,
+    },
     /// A read of a table that is in the keyspace in use.
     Keyspace,
     /// The nodes and the keyspaces are read again.
@@ -100,6 +102,14 @@ impl Call {
         }
     }
 
+    /// When a `USE` failed or was given up.
+    fn given_up(&self) -> Option<Instant> {
+        match (self.action, &self.ended) {
+            (Action::UseKeyspace { .. }, Some((ended, Outcome::Failed(_)))) => Some(*ended),
+            _ => None,
+        }
+    }
+
     fn is_repeatable(&self) -> bool {
         !matches!(
             self.action,
@@ -135,6 +145,11 @@ impl fmt::Debug for Call {
     }
 }
 
+/// Whether a `USE` has closed the call's connection, as it does if it is given up.
+pub fn is_because_of_use(error: &EngineError) -> bool {
+    error.message.contains("a USE on this connection")
+}
+
 /// How much later than its deadline a call may end.
 const LATE: Duration = Duration::from_millis(100);
 
@@ -147,7 +162,14 @@ const NOTICED: Duration = Duration::from_secs(12);
 pub fn needless_failures(calls: &[Call], faults: &[Happened]) -> Vec<String> {
     let mut needless = Vec::new();
     for (number, call) in calls.iter().enumerate() {
-        let Some((ended, Outcome::Failed(_))) = &call.ended else { continue };
+        let Some((ended, Outcome::Failed(error))) = &call.ended else { continue };
+        let is_given_up = matches!(call.action, Action::UseKeyspace { gives_up: Some(_) });
+        if is_given_up || is_because_of_use(error) {
+            continue;
+        }
+        if faults.iter().any(|fault| fault.lingers(call.began)) {
+            continue;
+        }
         let in_outage = |fault: &&Happened| {
             fault.is_survived()
                 && call.began > fault.began + NOTICED
@@ -171,6 +193,7 @@ pub fn violations(
 ) -> Vec<String> {
     let mut broken = Vec::new();
     let mut claims: BTreeMap<i64, Vec<&Call>> = BTreeMap::new();
+    let given_up: Vec<Instant> = calls.iter().filter_map(Call::given_up).collect();
     for (number, call) in calls.iter().enumerate() {
         let mut report = |what: &str| broken.push(format!("call {number}, {call:?}: {what}"));
         let Some((ended, outcome)) = &call.ended else {
@@ -190,7 +213,7 @@ pub fn violations(
                 if !error.may_have_applied && requests.iter().any(|count| *count > 0) {
                     report("may_have_applied is false, but it was applied");
                 }
-                check_error(call, error, *ended, faults, &mut report);
+                check_error(call, error, *ended, faults, &given_up, &mut report);
             }
             Outcome::Written if requests.contains(&0) => {
                 report("is acknowledged, but not applied");
@@ -224,15 +247,23 @@ fn check_error(
     error: &EngineError,
     ended: Instant,
     faults: &[Happened],
+    given_up: &[Instant],
     report: &mut impl FnMut(&str),
 ) {
     match error.kind {
+        // A `USE` ends a connection that has not answered the one before, or refuses it.
+        ErrorKind::Broken if is_because_of_use(error) => {}
         ErrorKind::Broken => {
-            if !faults.iter().any(|fault| fault.may_close(call.began, ended)) {
+            // A `USE` that is given up, by the program or by its deadline, closes connections.
+            let given_up = given_up
+                .iter()
+                .any(|at| *at + Duration::from_secs(1) >= call.began && *at <= ended);
+            if !given_up && !faults.iter().any(|fault| fault.may_close(call.began, ended)) {
                 report("lost its connection, though no fault has closed one");
             }
         }
         ErrorKind::Timeout | ErrorKind::Server | ErrorKind::Unavailable => {}
+        ErrorKind::Authentication if faults.iter().any(Happened::refuses_logins) => {}
         _ => report("failed with an error of another kind than faults cause"),
     }
 }
@@ -300,7 +331,8 @@ fn check_reads(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec
 /// Returns the calls of a burst that failed although the node that had stopped went on in time.
 pub fn failed_bursts(calls: &[Call], limit: Duration) -> usize {
     let bursts = calls.iter().filter(|call| call.action == Action::Burst && call.limit >= limit);
-    bursts.filter(|call| call.error().is_some()).count()
+    // A `USE` that was given up has closed the connection.
+    bursts.filter(|call| call.error().is_some_and(|error| !is_because_of_use(error))).count()
 }
 
 /// Returns a sentence for each value that was written with a type that its table did not have when

@@ -249,6 +249,7 @@ impl Connection {
             }
             Kind::Keyspace => {
                 let keyspace = self.keyspace.load(Ordering::Relaxed);
+                cluster.0.trace.line(|| format!("node {} reads in keyspace {keyspace}", node + 1));
                 if keyspace == KEYSPACES.len() {
                     return Err(wire::error(0x2200, "No keyspace has been specified", &[]));
                 }
@@ -257,6 +258,7 @@ impl Connection {
             }
             Kind::Use => {
                 let name = text[4..].trim_matches('"');
+                cluster.0.trace.line(|| format!("a connection of node {} uses {name}", node + 1));
                 let index = KEYSPACES.iter().position(|keyspace| *keyspace == name);
                 self.keyspace.store(index.ok_or_else(|| unknown(text))?, Ordering::Relaxed);
                 let mut body = 3i32.to_be_bytes().to_vec();

@@ -166,6 +166,17 @@ impl Network {
         }
     }
 
+    /// Cuts one of the connections with a host off in silence: nothing arrives on it any more.
+    pub fn freeze(&self, host: IpAddr, which: usize) {
+        let state = self.lock();
+        let of_host: Vec<_> =
+            state.connections.values().filter(|connection| connection.host == host).collect();
+        if !of_host.is_empty() {
+            let frozen = of_host[which % of_host.len()];
+            frozen.pipes.iter().for_each(|pipe| pipe::lock(pipe).is_frozen = true);
+        }
+    }
+
     /// Ends all listeners of a host. Connections to it are then refused.
     pub fn refuse(&self, host: IpAddr) {
         self.lock().listeners.retain(|at, _| at.ip() != host);

@@ -20,6 +20,8 @@ pub(super) struct Pipe {
     /// Whether no more bytes follow.
     pub(super) is_finished: bool,
     pub(super) is_reset: bool,
+    /// Whether nothing arrives any more, as if a router had forgotten the connection.
+    pub(super) is_frozen: bool,
     /// The number of bytes that still arrive before the connection is reset.
     pub(super) reset_after: Option<usize>,
     /// Until when the next bytes wait, on a link that drips.

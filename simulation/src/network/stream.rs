@@ -62,6 +62,9 @@ impl AsyncRead for Stream {
             self.network.wake_at_change(context.waker().clone());
             return Poll::Pending;
         }
+        if pipe.is_frozen {
+            return Poll::Pending;
+        }
         if pipe.is_reset || pipe.reset_after == Some(0) {
             pipe.is_reset = true;
             drop(pipe);

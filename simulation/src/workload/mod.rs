@@ -12,7 +12,7 @@ use turbocql_engine::{EngineError, Prepared, Runtime, Session};
 
 use crate::cluster::{BURST, Cluster, LAST_KEY};
 use crate::faults::{Burst, Fault, Log};
-use crate::history::{Action, BATCH, Call, Outcome};
+use crate::history::{Action, BATCH, Call, Outcome, is_because_of_use};
 use crate::random::Random;
 use crate::trace::Trace;
 
@@ -62,6 +62,8 @@ struct Keyspace {
     /// Changes with each `USE`.
     number: u64,
     is_changing: bool,
+    /// From when on all connections that answer use it: some are told late if a `USE` has failed.
+    settled: Option<Instant>,
 }
 
 impl Program {
@@ -137,10 +139,16 @@ impl Program {
     }
 
     /// Makes one call of any kind. Returns whether it succeeded.
+    ///
+    /// A `USE` that the program gives up counts as a success.
     pub async fn call(&self, random: &mut Random) -> bool {
         let is_changing = self.lock().keyspace.is_changing;
         let action = match random.within(0..100) {
-            0 if !is_changing => Action::UseKeyspace,
+            0 if !is_changing => {
+                let milliseconds = random.within(0..20);
+                let gives_up = random.percent(30).then(|| Duration::from_millis(milliseconds));
+                Action::UseKeyspace { gives_up }
+            }
             1 => Action::Refresh,
             2 => Action::Agreement,
             3 if !self.lock().is_creating => Action::Create,
@@ -160,7 +168,8 @@ impl Program {
         let key = random.within(0..LAST_KEY as u64 + 1) as i64;
         // A new text has to be prepared by the call itself.
         let variant = if random.percent(2) { random.draw() } else { random.within(0..3) };
-        self.make(action, key, variant).await
+        let gives_up = matches!(action, Action::UseKeyspace { gives_up: Some(_) });
+        self.make(action, key, variant).await || gives_up
     }
 
     /// Reads all keys. Returns whether all reads succeeded.
@@ -181,10 +190,14 @@ impl Program {
         (state.calls.len() - 1, value)
     }
 
-    /// Notes how a call has ended. Returns whether it succeeded.
+    /// Notes how a call has ended. Returns whether it succeeded, or failed because of a `USE` that
+    /// the program has given up.
     fn end(&self, number: usize, outcome: Result<Outcome, EngineError>) -> bool {
         let outcome = outcome.unwrap_or_else(|error| Outcome::Failed(Box::new(error)));
-        let succeeded = !matches!(outcome, Outcome::Failed(_));
+        let succeeded = match &outcome {
+            Outcome::Failed(error) => is_because_of_use(error),
+            _ => true,
+        };
         let mut state = self.lock();
         let call = &mut state.calls[number];
         self.0.trace.line(|| {

@@ -21,6 +21,9 @@ const PAGE: i32 = 5;
 /// The number of rows that are in flight at the same time.
 const CONCURRENCY: usize = 4;
 
+/// How long after a `USE` that failed or was given up connections may use different keyspaces.
+const SETTLED: Duration = Duration::from_secs(10);
+
 /// How long after a fault a node may not know a new table.
 const RECOVERED: Duration = Duration::from_secs(20);
 
@@ -37,7 +40,9 @@ impl Program {
         match action {
             Action::Refresh => session.refresh().await.map(|()| Outcome::Done),
             Action::Agreement => session.agreement(Some(LIMIT)).await.map(|_| Outcome::Done),
-            Action::UseKeyspace => self.use_keyspace(variant as usize % KEYSPACES.len()).await,
+            Action::UseKeyspace { gives_up } => {
+                self.use_keyspace(variant as usize % KEYSPACES.len(), gives_up).await
+            }
             Action::Keyspace => self.read_keyspace().await,
             Action::Create => self.create(value).await,
             Action::Scan => self.scan(&of_variant(SCAN)).await,
@@ -112,23 +117,40 @@ impl Program {
         Ok(permit)
     }
 
-    async fn use_keyspace(&self, index: usize) -> Result<Outcome, EngineError> {
+    async fn use_keyspace(
+        &self,
+        index: usize,
+        gives_up: Option<Duration>,
+    ) -> Result<Outcome, EngineError> {
         let number = {
             let mut state = self.lock();
             let number = state.keyspace.number + 1;
-            state.keyspace = Keyspace { chosen: None, number, is_changing: true };
+            state.keyspace = Keyspace { chosen: None, number, is_changing: true, settled: None };
             number
         };
-        let used = self.0.session.use_keyspace(KEYSPACES[index], true).await;
-        let chosen = used.is_ok().then_some(index);
-        self.lock().keyspace = Keyspace { chosen, number, is_changing: false };
+        let using = self.0.session.use_keyspace(KEYSPACES[index], true);
+        let used = match gives_up {
+            None => using.await,
+            // As a task that is canceled.
+            Some(after) => tokio::time::timeout(after, using).await.unwrap_or_else(|_| {
+                Err(EngineError::new(ErrorKind::Timeout, "the program gave up a USE"))
+            }),
+        };
+        // After a failure, the session says which keyspace it has.
+        let kept = self.0.session.keyspace();
+        let chosen = kept.and_then(|kept| KEYSPACES.iter().position(|name| *name == kept));
+        let settled =
+            tokio::time::Instant::now() + if used.is_ok() { Duration::ZERO } else { SETTLED };
+        self.lock().keyspace =
+            Keyspace { chosen, number, is_changing: false, settled: Some(settled) };
         used.map(|()| Outcome::Done)
     }
 
     async fn read_keyspace(&self) -> Result<Outcome, EngineError> {
-        let before = self.lock().keyspace;
+        let (before, began) = (self.lock().keyspace, tokio::time::Instant::now());
         let answer = self.0.session.query(KEYSPACE, &options(None), None, None).await;
-        let chosen = before.chosen.filter(|_| self.lock().keyspace == before);
+        let is_settled = before.settled.is_some_and(|settled| began > settled);
+        let chosen = before.chosen.filter(|_| is_settled && self.lock().keyspace == before);
         match answer {
             Ok(response) => {
                 let of_answer = Some(bigint(&cells(&response), 0) as usize);
@@ -149,7 +171,9 @@ impl Program {
         created?;
         let unaware = self.0.cluster.unaware_of(number);
         let since = tokio::time::Instant::now() - RECOVERED;
-        let is_healthy = |node: &usize| !self.0.log.is_faulty(*node, since);
+        // A connection that a given up `USE` has closed is not asked.
+        let is_settled = self.lock().keyspace.settled.is_none_or(|at| at < since + RECOVERED);
+        let is_healthy = |node: &usize| is_settled && !self.0.log.is_faulty(*node, since);
         Ok(Outcome::Created { unaware: unaware.into_iter().filter(is_healthy).collect() })
     }
 

@@ -79,7 +79,7 @@ pub fn is_one_of(text: &str, words: &[&str]) -> bool {
 }
 
 /// The text without the comments and spaces at its beginning.
-fn text_after_comments(mut text: &str) -> &str {
+pub(crate) fn text_after_comments(mut text: &str) -> &str {
     loop {
         text = text.trim_start();
         let line = text.strip_prefix("--").or(text.strip_prefix("//"));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::error::attempts::Attempts;
-use crate::error::effect::{Effect, has_condition, is_one_of};
+use crate::error::effect::{Effect, has_condition, is_one_of, text_after_comments};
 use crate::error::{EngineError, ErrorKind};
 use crate::request::limit::{limit_of_steps, to_the_end};
 use crate::request::subject::{Subject, Text};
@@ -95,7 +95,9 @@ pub(super) async fn query(
     began: Option<Instant>,
 ) -> Result<Response, EngineError> {
     let attempts = Attempts::new(Effect::of(text));
-    let mut statement = Statement::new(text);
+    let is_use = is_one_of(text, &["USE"]);
+    // The ScyllaDB driver looks at the first word of the text (`edits/use.patch`).
+    let mut statement = Statement::new(if is_use { text_after_comments(text) } else { text });
     let paging = paging.or_else(|| options.paging.clone());
     if attempts.effect() == Effect::Staged {
         let retry = session.0.profiles.default.retry;
@@ -116,6 +118,7 @@ pub(super) async fn query(
         delay_before_conditional_write(session).await;
     }
     let work = async {
+        let _alone = if is_use { Some(session.0.using.lock().await) } else { None };
         let answer = match page_size {
             Some(page_size) => {
                 statement.set_page_size(page_size);
@@ -128,7 +131,7 @@ pub(super) async fn query(
         };
         answered(session, &subject, answer, &attempts, &session.0.recent)
     };
-    let response = if is_one_of(text, &["USE"]) {
+    let response = if is_use {
         let limit =
             time_left.map(|time_left| time_left.remaining).or_else(|| session.limit(options));
         to_the_end(&subject, limit, session, &attempts, work).await
@@ -157,7 +160,7 @@ fn page_size(
 
 /// Copies the keyspace that the ScyllaDB driver stores. A `USE` that is executed as a text changes
 /// that keyspace.
-fn note_keyspace(session: &Session) {
+pub(super) fn note_keyspace(session: &Session) {
     let Some(theirs) = session.0.engine.get_keyspace() else { return };
     let mut ours = session.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if ours.as_deref() != Some(theirs.as_str()) {

@@ -52,6 +52,8 @@ pub(crate) struct Inner {
     /// The keyspace in use. The ScyllaDB driver stores a keyspace too, but its method that changes
     /// the keyspace stores the new name before the server has accepted it.
     keyspace: Mutex<Option<String>>,
+    /// Held by a `USE`: two at a time may be carried out in another order on each connection.
+    using: tokio::sync::Mutex<()>,
     preparing: Merge<Result<Arc<Prepared>, EngineError>>,
     /// The columns of recent results of unprepared statements and batches.
     recent: RecentColumns,
@@ -93,6 +95,7 @@ impl Session {
             client_timestamps: config.client_timestamps,
             hides: !config.values_in_errors,
             keyspace: Mutex::default(),
+            using: tokio::sync::Mutex::default(),
             preparing: Merge::new(),
             recent: RecentColumns::new(16),
         }));
@@ -278,6 +281,8 @@ impl Session {
 
     /// The keyspace in use.
     pub fn keyspace(&self) -> Option<String> {
+        // A `USE` whose caller did not wait for its end may have changed it.
+        execute::note_keyspace(self);
         self.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
