@@ -44,7 +44,7 @@ def read_from_all(session: turbocql.Session, seconds: float = 1.0) -> set[tuple[
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         rows = session.execute("SELECT name FROM here WHERE k = 1", consistency="ONE")
-        found.add((rows.coordinator, rows.one().name))
+        found.add((rows.coordinator, rows.one_or_raise().name))
     return found
 
 
@@ -97,7 +97,7 @@ def test_a_canceled_use(cassandra_three: Cassandra) -> None:
                 for _ in range(30):
                     query = "SELECT name FROM here WHERE k = 1"
                     rows = await session.execute(query, consistency="ONE")
-                    found.add(rows.one().name)
+                    found.add(rows.one_or_raise().name)
                 assert found == {session.keyspace}
 
     asyncio.run(cancel())
