@@ -97,7 +97,7 @@ def test_a_canceled_use(cassandra_three: Cassandra) -> None:
                 for _ in range(30):
                     query = "SELECT name FROM here WHERE k = 1"
                     rows = await session.execute(query, consistency="ONE")
-                    found.add(rows.one_or_raise().name)
+                    found.add((await rows.one_or_raise()).name)
                 assert found == {session.keyspace}
 
     asyncio.run(cancel())
