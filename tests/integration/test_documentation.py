@@ -34,17 +34,19 @@ def programs(page: Path) -> list[list[str]]:
     """Returns the programs of a page, each as its blocks.
 
     A block that does not import turbocql continues the program before it. The block after a folded
-    set-up is one with it, so a set-up need not print anything. The blocks of tabs are indented.
+    set-up is one with it, even if it imports turbocql, so a set-up need not print anything. The
+    blocks of tabs are indented.
     """
     text = page.read_text()
     found: list[list[str]] = []
     after_set_up = False
     for block in re.finditer(r"^( *)```python\n(.*?)^\1```$", text, re.DOTALL | re.MULTILINE):
         code = textwrap.dedent(block[2])
-        if not found or re.search(r"^\s*(import|from) turbocql", code, re.MULTILINE):
-            found.append([code])
-        elif after_set_up:
+        begins = re.search(r"^\s*(import|from) turbocql", code, re.MULTILINE)
+        if after_set_up:
             found[-1][-1] += code
+        elif not found or begins:
+            found.append([code])
         else:
             found[-1].append(code)
         before = text[: block.start()]
