@@ -17,10 +17,11 @@ use turbocql_simulation::run::run;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Seeds that have found a defect, each with the defect. They are run before the others.
-const KEPT: &[(u64, &str)] = &[(
-    3,
-    "without the edit `prepare`, a call that prepares waits for a node that is out of reach",
-)];
+const KEPT: &[(u64, &str)] = &[
+    (25, "without the edit `prepare`, a call that prepares waits for a node that is out of reach"),
+    (44, "without the edit `orphans`, requests that were given up end a connection with others"),
+    (63, "without the edit `streams`, requests beyond a connection's streams fail at once"),
+];
 
 struct Options {
     seeds: std::ops::RangeInclusive<u64>,
