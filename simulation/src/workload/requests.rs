@@ -183,10 +183,10 @@ impl Program {
         let prepared = self.prepare(text, &options, began).await?;
         let (session, row) = (&self.0.session, Arc::new(row(&[])));
         let first = session.execute(&prepared, &row, &options, None).await?;
-        let mut found = Vec::new();
+        let mut scanned = Vec::new();
         let mut add = |response: &Response| {
             let cells = cells(response);
-            found.extend(
+            scanned.extend(
                 (0..cells.len() / 2)
                     .map(|index| (bigint(&cells, 2 * index), bigint(&cells, 2 * index + 1))),
             );
@@ -198,16 +198,16 @@ impl Program {
         while let Some(page) = pager.next().await? {
             add(&page);
         }
-        Ok(Outcome::Scanned(found))
+        Ok(Outcome::Scanned(scanned))
     }
 
     /// Writes to the table that is now and then made again, with the type that the statement has. A
     /// statement that has lost its meaning is prepared once more, as a session of Python does.
     async fn write_remade(&self, key: i64, value: i64) -> Result<Outcome, EngineError> {
         let began = std::time::Instant::now();
-        let whole = options(Some(true));
+        let call_options = options(Some(true));
         loop {
-            let prepared = self.prepare(REMADE, &whole, began).await?;
+            let prepared = self.prepare(REMADE, &call_options, began).await?;
             let mut row = RowBuffer::new();
             row.push_value(&key.to_be_bytes());
             // Both have eight bytes.
@@ -216,7 +216,7 @@ impl Program {
                 _ => row.push_value(format!("v{value:07}").as_bytes()),
             }
             row.finish_row();
-            let options = remaining(whole.clone(), began)?;
+            let options = remaining(call_options.clone(), began)?;
             match self.0.session.execute(&prepared, &row, &options, None).await {
                 Err(_) if prepared.is_stale() => {}
                 answer => return answer.map(|_| Outcome::Done),

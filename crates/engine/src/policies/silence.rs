@@ -83,8 +83,8 @@ impl Silence {
             return true;
         }
         let until = node.returning_until.load(Ordering::Relaxed);
-        let left = until.saturating_sub(self.tick.load(Ordering::Relaxed));
-        left > 0 && node.considered.fetch_add(1, Ordering::Relaxed) % RETURNING < left
+        let ticks_left = until.saturating_sub(self.tick.load(Ordering::Relaxed));
+        ticks_left > 0 && node.considered.fetch_add(1, Ordering::Relaxed) % RETURNING < ticks_left
     }
 
     /// Whether any node is silent or returning.
