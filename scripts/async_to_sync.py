@@ -47,7 +47,7 @@ WORDS = [
     (r" \| AsyncIterable\[Values\]", ""),
     (r"\bCoroutine\[Any, Any, (.+)\](?=:)", r"\1"),
     (r"\bAwaitableRows\b", "Rows"),
-    (r"\bAsync(?=(Session|Tables|Rows|Batches|RowIterator|Iterator)\b)", ""),
+    (r"\bAsync(?=(Session|Tables|Rows|Batches|RowIterator|Iterator|EventStream)\b)", ""),
     (r"\b(_?)Async(?=(Pages|ColumnPages|Result)\b)", r"\1Sync"),
     (r"\b_Connecting\b", "Session"),
     (r"\bStopAsyncIteration\b", "StopIteration"),

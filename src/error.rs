@@ -16,7 +16,7 @@ pub fn raise_engine(py: Python<'_>, error: &EngineError) -> PyErr {
     });
     let history: Vec<_> = error.history.iter().map(tried).collect();
     let arguments = (
-        name(error.kind),
+        error.kind.name(),
         error.message.as_str(),
         error.code,
         error.coordinator.as_deref(),
@@ -34,24 +34,6 @@ pub fn raise_engine(py: Python<'_>, error: &EngineError) -> PyErr {
 fn tried(tried: &Tried) -> (String, Option<&str>, f64, Option<f64>) {
     let ended = tried.ended.map(|ended| ended.as_secs_f64());
     (tried.node.to_string(), tried.answer.as_deref(), tried.began.as_secs_f64(), ended)
-}
-
-/// The name of a kind of error in `turbocql.errors`.
-fn name(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Config => "config",
-        ErrorKind::Connect => "connect",
-        ErrorKind::Authentication => "authentication",
-        ErrorKind::Timeout => "timeout",
-        ErrorKind::Server => "server",
-        ErrorKind::Broken => "broken",
-        ErrorKind::Unavailable => "no_hosts",
-        ErrorKind::Full => "full",
-        ErrorKind::Encode => "encode",
-        ErrorKind::Decode => "decode",
-        ErrorKind::Closed => "closed",
-        ErrorKind::Internal => "internal",
-    }
 }
 
 /// The error of an operation that ended without a result. It names the usual cause: the session was

@@ -46,6 +46,8 @@ mod _core {
     #[pymodule_export]
     use crate::classes::session::state::{Session, forked};
     #[pymodule_export]
+    use crate::classes::session::telemetry::{Events, latency_bounds_us};
+    #[pymodule_export]
     use crate::classes::statement::prepared::{Bound_, Prepared, Query};
     #[pymodule_export]
     use crate::op::Op;

@@ -5,6 +5,7 @@ turbocql_values::imports! {
     batch,
     bulk_report,
     c_task,
+    call_origin,
     cancelled_error,
     context,
     done_future,

@@ -35,6 +35,8 @@ pub mod engine {
         pub fn idle() -> Arc<Attempts> {
             Arc::new(Attempts)
         }
+
+        pub fn close(&self) {}
     }
 
     pub struct BulkOutcome;

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TextIO, TypeV
 from uuid import UUID
 
 from . import _core
-from ._checks import check_keyspace
+from ._checks import check_int, check_keyspace
 from ._config.meanings import SETTINGS
 from ._diagnosis.collect import TIMEOUT_S, Diagnosis, steps
 from ._options import (
@@ -31,9 +31,11 @@ from ._session.unawaited import Preparing, explain_unawaited, unawaited_error
 
 # sync: from ._session.wrong_with import refuse_async_with
 from ._session.wrong_with import ASYNCHRONOUS, refuse_with  # async only
+from ._telemetry.streams import AsyncEventStream
 from ._transfer.load import rows_or_columns
 from ._transfer.stops import with_stop_reason
 from .bulk import BulkReport
+from .cluster import ClusterEvent
 from .config import _DEFAULTS, Config, RowsAs, Settings
 from .errors import ConnectError, DecodeError, Error, InvalidQuery, RequestError, _no_session
 from .policies import Consistency, ConsistencyName
@@ -316,6 +318,21 @@ class AsyncSession(AsyncTables[R]):
                 op.abandon()
         return answers
 
+    def events(self, *, capacity: int = 1000) -> AsyncEventStream[ClusterEvent]:
+        """Returns a stream of what happens to nodes and to the schema from now on.
+
+        Up to `capacity` events wait to be taken; then the oldest is dropped, and counted in the
+        stream's `dropped`. The stream ends when the session is closed.
+
+        Example:
+            >>> async for event in session.events():
+            ...     print(event.name, event.node)
+        """
+        check_int("capacity", capacity, 1, 2**31 - 1)
+        stream: AsyncEventStream[ClusterEvent] = AsyncEventStream(capacity)
+        self._logs.open(stream)
+        return stream
+
     async def close(self, *, timeout_s: float = 10.0) -> None:
         """Refuses further requests, waits for those in flight, and disconnects.
 
@@ -323,6 +340,9 @@ class AsyncSession(AsyncTables[R]):
         `timeout_s=0`, all requests in flight are canceled at once. Closing twice is harmless.
         """
         await self._core.close(timeout_s)
+        self._logs.end()
+        # sync: self._logs.wait()
+        await self._logs.ended()  # async only
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""The cluster as the driver sees it: nodes, replicas, request traces and metrics."""
+"""The cluster as the driver sees it: nodes, replicas and request traces."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any
+from typing import Any, Literal, get_args
 from uuid import UUID
 
-__all__ = ["Latencies", "Metrics", "Node", "Replica", "Trace", "TraceEvent"]
+__all__ = ["ClusterEvent", "ClusterEventName", "Node", "Replica", "Trace", "TraceEvent"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -38,6 +38,21 @@ class Node:
     edits of the engine."""
     tokens: tuple[int, ...]
     """The tokens that the node owns, in ascending order."""
+
+    @property
+    def at(self) -> str:
+        """The address and the port, as `10.0.0.1:9042` or `[::1]:9042`."""
+        host = f"[{self.address}]" if self.address.version == 6 else str(self.address)
+        return f"{host}:{self.port}"
+
+    @property
+    def state(self) -> Literal["up", "down", "silent", "not used"]:
+        """The state of the node, from the fields above."""
+        if not self.enabled:
+            return "not used"
+        if self.silent:
+            return "silent"
+        return "up" if self.connected else "down"
 
 
 @dataclass(frozen=True)
@@ -79,63 +94,45 @@ class Trace:
     events: tuple[TraceEvent, ...]
 
 
+ClusterEventName = Literal[
+    "node added",
+    "node removed",
+    "node moved",
+    "node up",
+    "node down",
+    "node silent",
+    "node answers again",
+    "schema changed",
+]
+"""The names of events."""
+
+_CLUSTER_EVENTS = frozenset(get_args(ClusterEventName))
+
+
 @dataclass(frozen=True)
-class Latencies:
-    """Latencies of the successful attempts since the session was opened.
+class ClusterEvent:
+    """Something that has happened to a node or to the schema."""
 
-    The latency of an attempt is the time from sending it to receiving its answer. Attempts that
-    failed, were abandoned or took more than 65,535 ms are not included.
-
-    Units: whole milliseconds, rounded down.
-    """
-
-    mean_ms: int
-    p50_ms: int
-    p99_ms: int
-
-
-@dataclass(frozen=True)
-class Metrics:
-    """The engine's counts since the session was opened."""
-
-    requests: int
-    """Requests sent to a node for execution. Each attempt, each page and each row of an
-    `execute_many` counts, and so do requests by speculation, `schema`, `use_keyspace` and `trace`.
-    Requests to prepare, to connect and to follow the cluster do not count."""
-    failures: int
-    """Attempts that a node answered with an error, or whose connection was lost, even if a retry
-    succeeded. Attempts abandoned after `timeout_s`, or because a speculative request was answered
-    first, do not count."""
-    retries: int
-    """Decisions to retry after a failure, even if no node was left to send to. Decisions against a
-    retry and speculative requests do not count."""
-    timeouts: int
-    """Requests abandoned after `timeout_s`. A request counts once, whatever the number of its
-    attempts. Requests to prepare do not count."""
-    connections: int
-    """Connections open now, without the one that receives the cluster's events."""
-    connection_timeouts: int
-    """Connections that could not be opened in time."""
-    latency: Latencies | None
-    """The latencies of successful attempts; `None` before the first such attempt."""
+    name: ClusterEventName
+    at: datetime
+    """When the session learned it, as an aware `datetime` in UTC."""
+    node: str | None
+    """The node, as `address:port`; of a change of the schema, the node that reported it."""
+    datacenter: str | None
+    host_id: UUID | None
+    """The node's id; `None` if the event does not have it."""
+    change: str | None = None
+    """Of a change of the schema: `created`, `updated` or `dropped`."""
+    target: str | None = None
+    """What has changed: `keyspace`, `table`, `type`, `function` or `aggregate`."""
+    keyspace: str | None = None
+    object: str | None = None
+    """The name of the table, type, function or aggregate; `None` for a keyspace."""
 
 
 def _node(entry: tuple[Any, ...]) -> Node:
     host_id, *node_fields = entry
     return Node(UUID(bytes=host_id), *node_fields)
-
-
-def _metrics(entry: tuple[Any, ...]) -> Metrics:
-    requests, failures, retries, timeouts, connections, connection_timeouts, latency = entry
-    return Metrics(
-        requests,
-        failures,
-        retries,
-        timeouts,
-        connections,
-        connection_timeouts,
-        None if latency is None else Latencies(*latency),
-    )
 
 
 def _trace(

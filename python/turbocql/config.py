@@ -173,6 +173,9 @@ class Config:
     values_in_errors: bool = True
     """Whether messages of errors may contain values: the value that a column cannot take, and
     literals in the server's message. The statement itself is always shown without its literals."""
+    slow_request_s: float | None = None
+    """Seconds after which a request is slow: it is reported by the logger `turbocql.request`, at
+    level WARNING; `None` for no such reports. At most 20 are reported in a second."""
     local_address: str | None = None
     """The local IP address of the connections."""
     addresses: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -255,6 +258,8 @@ class Config:
         check_int("max_in_flight_bytes", self.max_in_flight_bytes, 1, 2**62)
         check_choice("when_full", self.when_full, ("wait", "raise"))
         check_flag("values_in_errors", self.values_in_errors)
+        if self.slow_request_s is not None:
+            check_seconds("slow_request_s", self.slow_request_s)
 
     def _check_policies(self) -> None:
         _check_retry(self.retry)
@@ -473,6 +478,7 @@ class Config:
             "max_in_flight_bytes": self.max_in_flight_bytes,
             "raises_when_full": self.when_full == "raise",
             "values_in_errors": self.values_in_errors,
+            "slow_request_s": self.slow_request_s and min(self.slow_request_s, 1e9),
             "local_address": self.local_address and address("", self.local_address)[0],
             "addresses": [
                 (address("addresses", announced), address("addresses", reached))
@@ -533,6 +539,7 @@ class _SettingsBesideRows(TypedDict, total=False):
     max_in_flight_bytes: int
     when_full: Literal["wait", "raise"]
     values_in_errors: bool
+    slow_request_s: float | None
     local_address: str | None
     addresses: Mapping[str, str]
     client_timestamps: bool

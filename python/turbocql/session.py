@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from uuid import UUID
 
 from . import _core
-from ._checks import check_keyspace
+from ._checks import check_int, check_keyspace
 from ._config.meanings import SETTINGS
 from ._options import (
     MEANINGS,
@@ -27,9 +27,11 @@ from ._schema.read import Answer, Deadline, Row, SchemaReading
 from ._session.base import R, configure
 from ._session.tables import Tables
 from ._session.wrong_with import refuse_async_with
+from ._telemetry.streams import EventStream
 from ._transfer.load import rows_or_columns
 from ._transfer.stops import with_stop_reason
 from .bulk import BulkReport
+from .cluster import ClusterEvent
 from .config import _DEFAULTS, Config, RowsAs, Settings
 from .errors import ConnectError, DecodeError, InvalidQuery, RequestError, _no_session
 from .policies import Consistency, ConsistencyName
@@ -286,6 +288,21 @@ class Session(Tables[R]):
                 op.abandon()
         return answers
 
+    def events(self, *, capacity: int = 1000) -> EventStream[ClusterEvent]:
+        """Returns a stream of what happens to nodes and to the schema from now on.
+
+        Up to `capacity` events wait to be taken; then the oldest is dropped, and counted in the
+        stream's `dropped`. The stream ends when the session is closed.
+
+        Example:
+            >>> for event in session.events():
+            ...     print(event.name, event.node)
+        """
+        check_int("capacity", capacity, 1, 2**31 - 1)
+        stream: EventStream[ClusterEvent] = EventStream(capacity)
+        self._logs.open(stream)
+        return stream
+
     def close(self, *, timeout_s: float = 10.0) -> None:
         """Refuses further requests, waits for those in flight, and disconnects.
 
@@ -293,6 +310,8 @@ class Session(Tables[R]):
         `timeout_s=0`, all requests in flight are canceled at once. Closing twice is harmless.
         """
         self._core.close(timeout_s).wait()
+        self._logs.end()
+        self._logs.wait()
 
     def __enter__(self) -> Self:
         return self

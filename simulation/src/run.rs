@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use turbocql_engine::{
-    Config, Connecting, Profile, Runtime, SIMULATED_CONNECT, Session, Speculation, Transport,
+    Config, Connecting, Metrics, Profile, Runtime, SIMULATED_CONNECT, Session, Speculation,
+    Transport,
 };
 
 use crate::cluster::{Cluster, PASSWORD, USER};
@@ -134,6 +135,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
                 if (admitted, bytes) != (0, 0) {
                     broken.push(format!("{admitted} places and {bytes} bytes are not given back"));
                 }
+                broken.extend(miscounted(&session.metrics()));
                 sends_bursts.abort();
                 drop((program, session, log));
                 sleep(Duration::from_secs(5)).await;
@@ -217,4 +219,25 @@ async fn use_session(
     if !succeeded {
         broken.push(format!("calls fail {RECOVERY:?} after the last fault"));
     }
+}
+
+/// A sentence for each figure of the session that does not agree with the others, after all its
+/// requests have ended.
+fn miscounted(metrics: &Metrics) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (at, node) in &metrics.nodes {
+        let succeeded: u64 = node.latencies.iter().flat_map(|(_, latency)| latency.counts).sum();
+        if node.attempts != succeeded + node.failed + node.abandoned || node.in_flight != 0 {
+            wrong.push(format!("the attempts at {at} do not add up: {node:?}"));
+        }
+    }
+    for kind in &metrics.totals.kinds {
+        if kind.latency.counts.iter().sum::<u64>() != kind.requests || kind.failed > kind.requests {
+            wrong.push(format!("the requests do not add up: {kind:?}"));
+        }
+    }
+    if metrics.waiting > 0 {
+        wrong.push(format!("{} calls wait after all have ended", metrics.waiting));
+    }
+    wrong
 }

@@ -16,6 +16,7 @@ use crate::classes::request::preparing::{AfterPreparing, ReturnPrepared};
 use crate::classes::scan::ScanOf;
 use crate::classes::session::cluster;
 use crate::classes::session::state::{Session, SessionState};
+use crate::classes::session::telemetry;
 use crate::classes::statement::prepared::{Bound_, Prepared, Query, text_of};
 use crate::op::{Arrival, Next, Op, OpState, Step};
 use crate::options::{self, OptionScope, Options, timeout, under};
@@ -55,6 +56,7 @@ impl Session {
     ) -> PyResult<Op> {
         let _inside = self.0.enter(py)?;
         let request = options::parse(options, OptionScope::Statement)?;
+        let request = self.0.with_origin(py, request)?;
         let rows = match rows.cast::<Columns>() {
             Ok(columns) => RowsOf::Columns(columns.clone().unbind()),
             Err(_) => RowsOf::Iterator(rows.try_iter()?.unbind()),
@@ -107,6 +109,7 @@ impl Session {
         let _inside = self.0.enter(py)?;
         let rows = rows_as(py, &self.0, options)?;
         let options = options::parse(options, OptionScope::Execute)?;
+        let options = self.0.with_origin(py, options)?;
         let scan =
             ScanOf { table: place, ranges, values, node, concurrency, patience_s, options, rows };
         self.0.scan(py, statement, scan)
@@ -173,8 +176,14 @@ impl Session {
         cluster::replicas(py, &self.0.engine, keyspace, table, token)
     }
 
-    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        cluster::metrics(py, &self.0.engine)
+    /// The session's figures, for `turbocql.telemetry`.
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        telemetry::metrics(py, &self.0.engine)
+    }
+
+    /// The queue of the session's events.
+    fn events(&self) -> telemetry::Events {
+        telemetry::Events(self.0.engine.telemetry().events.clone())
     }
 
     /// Reads the nodes and the keyspaces of the cluster again.

@@ -140,7 +140,8 @@ async def test_only_so_many_rows_are_held(loop: Loop, points: list[str], keyspac
         nonlocal read, ahead
         for i in range(30_000):
             read = i
-            ahead = max(ahead, read - session.metrics().requests + before)
+            if i % 100 == 0:
+                ahead = max(ahead, read - session.metrics().requests + before)
             yield (5_000_000 + i, "v")
 
     async with turbocql.aio.connect(points, keyspace=keyspace) as session:

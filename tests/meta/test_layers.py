@@ -26,6 +26,7 @@ FLOORS = [
     "_columns",
     "_files",
     "_transfer",
+    "_telemetry",
     "_session",
     "_diagnosis",
     "_engines",
@@ -35,7 +36,15 @@ others. The modules beside the folders, which users import, have no floor. No tw
 each other; a room is a folder or a module beside the folders."""
 LEAVES = {"accel", "cli", "duckdb", "ray", "spark", "testing"}
 """Folders that no other room imports."""
-NAMING_THE_CORE = {"_native", "_columns", "_files", "_transfer", "_session", "_diagnosis", "accel"}
+NAMING_THE_CORE = {
+    "_native",
+    "_columns",
+    "_files",
+    "_transfer",
+    "_session",
+    "_diagnosis",
+    "accel",
+}
 """The private folders and leaves that import `turbocql._core`. Public modules may import it too."""
 PRIVATE_FILES = {"_advice", "_checks", "_elsewhere", "_hints", "_options"}
 """The private modules beside the folders: checks of arguments, advice in errors and when it is of
@@ -209,6 +218,7 @@ ROOMS = {
     ],
     "crates/engine/src": [
         ["terms"],
+        ["telemetry"],
         ["error"],
         ["policies"],
         ["statement"],

@@ -49,7 +49,7 @@ def test_members_are_shared_or_awaited(sync: Any, asynchronous: Any) -> None:
         inspect.iscoroutinefunction(asynchronous)
         or inspect.isasyncgenfunction(asynchronous)
         or inspect.signature(asynchronous).return_annotation.startswith(
-            ("Coroutine[", "AwaitableRows[", "AsyncIterator[", "AsyncBatches")
+            ("Coroutine[", "AwaitableRows[", "AsyncIterator[", "AsyncBatches", "AsyncEventStream[")
         )
     )
     assert awaited, "what is the same for both belongs to their base class"

@@ -36,8 +36,9 @@ from turbocql import (
     errors,
 )
 from turbocql.aio import AsyncSession
-from turbocql.cluster import Metrics, Node, Replica, Trace
+from turbocql.cluster import Node, Replica, Trace
 from turbocql.schema import Schema, Table
+from turbocql.telemetry import Metrics
 
 KEYSPACE = "typed"
 

@@ -15,6 +15,7 @@ mod request;
 mod results;
 mod session;
 mod statement;
+mod telemetry;
 mod terms;
 
 /// The version of the crate `scylla`.
@@ -55,4 +56,8 @@ pub use scylla::{Connecting, SIMULATED_CONNECT, Transport};
 pub use session::nodes::{Metrics, Node, Trace, TraceEvent};
 pub use session::{Request, Session};
 pub use statement::{BatchEntry, BatchKind, Prepared, RequestOptions};
+pub use telemetry::counters::{RequestKind, Telemetry};
+pub use telemetry::events::{AttemptTimes, EVERY, Event, Events, Field, Origin, UNUSUAL};
+pub use telemetry::histogram::{BUCKETS, HistogramCounts, bounds_us};
+pub use telemetry::metrics::{KindMetrics, NodeMetrics, Timeouts, Totals};
 pub use terms::{Compression, Consistency, PagingState, Response, SerialConsistency, UnknownName};

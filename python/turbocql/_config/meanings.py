@@ -41,6 +41,7 @@ SETTINGS = {
     "max_in_flight_bytes": "the most bytes of values in flight; further calls wait",
     "when_full": 'whether a call of a full session waits ("wait") or raises ("raise")',
     "values_in_errors": "whether messages of errors may contain values",
+    "slow_request_s": "seconds after which a request is logged as slow; `None` for never",
     "local_address": "the local IP address of the connections",
     "addresses": "the addresses at which nodes are reached, by the addresses they announce",
     "client_timestamps": "whether the client sets the timestamps of writes",

@@ -14,6 +14,7 @@ IMPORTS = {
     "bulk_report": "turbocql.bulk:_report",
     "bytes_io": "io:BytesIO",
     "c_task": "turbocql._native.wake:C_TASK",
+    "call_origin": "turbocql._native.origin:CallOrigin",
     "cancelled_error": "asyncio:CancelledError",
     "column": "turbocql.rows:Column",
     "column_description": "turbocql._native.cassandra_types:ColumnDescription",

@@ -13,11 +13,12 @@ from .._columns.pieces import Columns
 from .._native import preload  # noqa: F401
 from .._options import ExecuteOptions, StatementOptions, checks_names
 from .._schema.read import PAGE_SIZE
+from .._telemetry.logs import Delivery
 from .._transfer.load import Load
 from .._transfer.load_options import Pace
 from .._transfer.monitor import Monitor
 from .._transfer.scan import ESTIMATES, Scan, Weights, split_table
-from ..cluster import Metrics, Node, Replica, _metrics, _node
+from ..cluster import Node, Replica, _node
 from ..config import Config
 from ..errors import _SESSIONS, ConfigError, Error
 from ..policies import Balancing, Consistency
@@ -25,6 +26,7 @@ from ..schema import Schema
 from ..security import Tls, _without_traceback_frames
 from ..statements import Bound, Prepared, Query, Values
 from ..tables import Split
+from ..telemetry import Metrics, _metrics
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -45,7 +47,7 @@ class SessionBase(Generic[R]):
     operations: `Session` blocks until they end, and `AsyncSession` awaits them.
     """
 
-    __slots__ = ("__weakref__", "_config", "_core", "_schema")
+    __slots__ = ("__weakref__", "_config", "_core", "_logs", "_schema")
 
     _reads_on_thread = False
     """Whether columns are read on another thread, so that reading does not block an event loop."""
@@ -59,6 +61,7 @@ class SessionBase(Generic[R]):
         self._config = config
         self._schema: Schema | None = None
         """The schema that was read last. It is replaced as a whole, so it needs no lock."""
+        self._logs = Delivery(core.events(), self)
         _SESSIONS.add(self)
 
     @property
@@ -128,8 +131,10 @@ class SessionBase(Generic[R]):
         )
 
     def metrics(self) -> Metrics:
-        """Returns the engine's counters since the session was opened."""
-        return _metrics(self._core.metrics())
+        """Returns what the session has counted since it was opened: see
+        [`Metrics`][turbocql.telemetry.Metrics].
+        """
+        return _metrics(self._core.metrics(), () if self.closed else self.nodes)
 
     @checks_names(
         "register_type takes a name and a class by position: register_type(name, cls, keyspace=...)"
@@ -164,7 +169,7 @@ class SessionBase(Generic[R]):
         advice in errors. It knows none if the node `coordinator` is not of its cluster.
         """
         try:
-            is_of_cluster = coordinator in map(_address, self.nodes)
+            is_of_cluster = coordinator in [node.at for node in self.nodes]
         except Error:
             return
         if not is_of_cluster:
@@ -265,7 +270,7 @@ class SessionBase(Generic[R]):
         self, table: tuple[str, str], parts: int, estimates: Iterable[tuple[str, str, int, int]]
     ) -> list[Split]:
         nodes = self.nodes
-        addresses = {node.host_id.bytes: _address(node) for node in nodes}
+        addresses = {node.host_id.bytes: node.at for node in nodes}
 
         def owners(token: int) -> tuple[str, ...]:
             hosts = [host for host, _ in self._core.replicas(*table, token)]
@@ -324,11 +329,6 @@ advise(
         "use_client_timestamp": "pass client_timestamps=True to connect",
     },
 )
-
-
-def _address(node: Node) -> str:
-    host = f"[{node.address}]" if node.address.version == 6 else str(node.address)
-    return f"{host}:{node.port}"
 
 
 @_without_traceback_frames

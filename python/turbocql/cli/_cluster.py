@@ -45,18 +45,12 @@ def node_rows(session: Any) -> list[list[Any]]:
     """A row of text for each node."""
     rows = []
     for node in session.nodes:
-        state = "up" if node.connected else "down"
-        if node.silent:
-            state = "silent"
-        if not node.enabled:
-            state = "not used"
-        host = f"[{node.address}]" if ":" in str(node.address) else str(node.address)
         rows.append(
             [
-                f"{host}:{node.port}",
+                node.at,
                 node.datacenter or "",
                 node.rack or "",
-                state,
+                node.state,
                 len(node.tokens),
                 "" if node.shards is None else node.shards,
                 str(node.host_id),

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ..errors import Error
+from ..telemetry import Metrics
 from ._cluster import node_rows
 from ._connect import connection_options, opened
 from ._ends import counted, escaped
@@ -58,39 +59,36 @@ def top(interval_s: float, count: int | None, **connection: Any) -> None:
 
 
 class _NodeProbes:
-    """Sends small reads to the nodes and stores their latencies."""
+    """Sends small reads to the nodes, and stores the latencies that the session has counted."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
-        self.latencies: dict[str, deque[float | None]] = {}
+        self.latencies: dict[str, deque[float]] = {}
         self.errors: dict[str, str] = {}
         self._prepared = session.prepare(_PROBE)
-        self._began = time.monotonic()
+        self._metrics: Metrics = session.metrics()
 
     def probe_nodes(self) -> None:
         """Sends as many small reads as there are nodes; the driver chooses their coordinators."""
         for node in self.session.nodes:
-            host = f"[{node.address}]" if ":" in str(node.address) else str(node.address)
-            self.latencies.setdefault(f"{host}:{node.port}", deque(maxlen=_LATENCIES_PER_NODE))
+            self.latencies.setdefault(node.at, deque(maxlen=_LATENCIES_PER_NODE))
         for _ in self.latencies:
-            began = time.perf_counter()
             try:
-                rows = self.session.execute(self._prepared, timeout_s=2)
+                self.session.execute(self._prepared, timeout_s=2)
             except Error as error:
                 self.errors["last error"] = escaped(str(error))
-                continue
-            took = time.perf_counter() - began
-            latencies = self.latencies.get(rows.coordinator or "")
-            if latencies is not None:
-                latencies.append(took)
+        metrics = self.session.metrics()
+        for at, node in (metrics - self._metrics).nodes.items():
+            reads = node.latencies.get("read")
+            if reads is not None and reads.mean_us is not None and at in self.latencies:
+                self.latencies[at].append(reads.mean_us / 1e6)
+        self._metrics = metrics
 
     def rows(self) -> list[list[str]]:
         """A row of text for each node."""
         node_cells = []
         for address, datacenter, rack, state, _, _, _ in node_rows(self.session):
-            latencies = [
-                latency for latency in self.latencies.get(address, ()) if latency is not None
-            ]
+            latencies = list(self.latencies.get(address, ()))
             last = f"{latencies[-1] * 1e3:.2f}" if latencies else "-"
             mean = f"{sum(latencies) / len(latencies) * 1e3:.2f}" if latencies else "-"
             longest = f"{max(latencies) * 1e3:.2f}" if latencies else "-"
@@ -101,16 +99,18 @@ class _NodeProbes:
 
     def summary(self) -> str:
         """The counts and the latencies of this client."""
-        metrics = self.session.metrics()
+        metrics = self._metrics
         parts = [
             counted(metrics.requests, "request"),
             counted(metrics.failures, "failure"),
             f"{metrics.retries:,} {'retry' if metrics.retries == 1 else 'retries'}",
-            counted(metrics.timeouts, "timeout"),
+            counted(sum(metrics.timeouts.values()), "timeout"),
             counted(metrics.connections, "connection"),
         ]
-        if metrics.latency is not None:
-            parts.append(f"p50 {metrics.latency.p50_ms} ms, p99 {metrics.latency.p99_ms} ms")
+        latency = metrics.latency
+        p50_us, p99_us = latency.quantile_us(0.5), latency.quantile_us(0.99)
+        if p50_us is not None and p99_us is not None:
+            parts.append(f"p50 {p50_us / 1e3:.2f} ms, p99 {p99_us / 1e3:.2f} ms")
         return ", ".join(parts)
 
 

@@ -82,6 +82,7 @@ impl Call for Execute {
             None => None,
             Some(options) => options::parse(Some(options.bind(py)), OptionScope::Execute)?,
         };
+        let options = session.with_origin(py, options)?;
         let rows = rows_as(py, session, self.options.as_ref().map(|options| options.bind(py)))?;
         let how = How { options, rows, began: None };
         let op = OpState::empty();

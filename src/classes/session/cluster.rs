@@ -49,21 +49,6 @@ pub fn replicas<'py>(
     Ok(list)
 }
 
-pub fn metrics<'py>(py: Python<'py>, engine: &Session) -> PyResult<Bound<'py, PyTuple>> {
-    let metrics = engine.metrics();
-    let latency = metrics.latency_ms.map(|latency| (latency.mean, latency.p50, latency.p99));
-    (
-        metrics.requests,
-        metrics.failures,
-        metrics.retries,
-        metrics.timeouts,
-        metrics.connections,
-        metrics.connection_timeouts,
-        latency,
-    )
-        .into_pyobject(py)
-}
-
 pub fn refresh(session: &Arc<SessionState>) -> Arc<OpState> {
     let op = OpState::new(Box::new(Ask));
     let engine = session.engine.clone();

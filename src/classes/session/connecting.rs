@@ -40,6 +40,7 @@ pub struct ConnectOptions<'py> {
     keepalive_timeout_s: Option<f64>,
     tcp_keepalive_s: Option<f64>,
     max_frame_bytes: usize,
+    slow_request_s: Option<f64>,
     values_in_errors: bool,
     max_in_flight: usize,
     max_in_flight_bytes: usize,
@@ -223,6 +224,7 @@ impl ConnectOptions<'_> {
             agreement_timeout: self.schema_agreement_timeout_s.map(seconds).transpose()?,
             max_in_flight: self.max_in_flight,
             max_in_flight_bytes: self.max_in_flight_bytes,
+            slow_request: self.slow_request_s.map(seconds).transpose()?,
             values_in_errors: self.values_in_errors,
             workers: self.io_threads,
         })

@@ -7,3 +7,4 @@ pub mod connecting;
 pub mod opening;
 pub mod secret;
 pub mod state;
+pub mod telemetry;

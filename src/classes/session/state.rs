@@ -169,6 +169,7 @@ impl SessionState {
     pub fn cached(&self, py: Python<'_>, text: &str) -> Option<Py<Prepared>> {
         let mut cache = self.cache();
         let prepared = cache.get(text).filter(|prepared| !prepared.get().engine.is_stale())?;
+        self.count_cache_hit();
         Some(prepared.clone_ref(py))
     }
 

@@ -74,6 +74,8 @@ pub struct Config {
     pub max_in_flight: usize,
     /// Further requests wait while the values of requests in flight have at least this many bytes.
     pub max_in_flight_bytes: usize,
+    /// Requests that take longer are reported as events.
+    pub slow_request: Option<Duration>,
     /// Whether error messages may quote values and literals of statements from the server's text.
     pub values_in_errors: bool,
     /// The number of threads that drive connections, for
@@ -109,6 +111,7 @@ impl Default for Config {
             agreement_timeout: None,
             max_in_flight: 10_000,
             max_in_flight_bytes: 256 << 20,
+            slow_request: None,
             values_in_errors: true,
             workers: 1,
         }

@@ -17,9 +17,12 @@ use crate::cluster::authenticate::Provider;
 use crate::cluster::config::{Config, Pool};
 use crate::cluster::probe::{Addresses, Endpoints, NO_ANSWER, reach};
 use crate::cluster::server_names::TlsClient;
+#[cfg(edited_crates)]
+use crate::cluster::watcher::Watcher;
 use crate::error::{EngineError, ErrorKind, connecting, unreachable};
 use crate::policies::profile::OnlyThese;
 use crate::policies::silence::Silence;
+use crate::telemetry::counters::Telemetry;
 
 /// The maximum number of times that an incomplete trace is read.
 const TRACE_ATTEMPTS: NonZeroU32 = NonZeroU32::new(40).unwrap();
@@ -34,6 +37,7 @@ pub(crate) async fn connect(
     config: &Config,
     profile: ExecutionProfileHandle,
     silence: &Silence,
+    telemetry: &Arc<Telemetry>,
 ) -> Result<(Session, Arc<Endpoints>), EngineError> {
     config.check()?;
     #[cfg(edited_crates)]
@@ -51,7 +55,7 @@ pub(crate) async fn connect(
         return Err(unreachable(&silent, began.elapsed()));
     }
     let endpoints = Arc::new(Endpoints::new(config, tls.clone(), took));
-    let builder = builder(config, tls.as_ref(), profile, silence)
+    let builder = builder(config, tls.as_ref(), profile, silence, telemetry)
         .known_nodes(&open)
         .address_translator(Arc::clone(&endpoints) as Arc<dyn AddressTranslator>);
     match timeout_at(deadline, builder.build()).await {
@@ -123,6 +127,7 @@ fn builder(
     tls: Option<&Arc<TlsClient>>,
     profile: ExecutionProfileHandle,
     silence: &Silence,
+    telemetry: &Arc<Telemetry>,
 ) -> SessionBuilder {
     let mut identity = SelfIdentity::new()
         .with_custom_driver_name("turbocql")
@@ -174,9 +179,10 @@ fn builder(
     {
         builder.config.max_frame_bytes = config.max_frame_bytes;
         builder.config.silent_nodes = silence.known.clone();
+        builder.config.watching.0 = Some(Arc::new(Watcher(Arc::clone(telemetry))));
     }
     #[cfg(not(edited_crates))]
-    let _ = silence;
+    let _ = (silence, telemetry);
     if config.client_timestamps {
         builder = builder.timestamp_generator(Arc::new(MonotonicTimestampGenerator::new()));
     }

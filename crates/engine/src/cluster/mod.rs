@@ -9,3 +9,5 @@ pub mod tls;
 pub(crate) mod transport;
 pub mod verifier;
 pub mod watch;
+#[cfg(edited_crates)]
+pub(crate) mod watcher;

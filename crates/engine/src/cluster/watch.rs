@@ -20,6 +20,8 @@ use crate::cluster::probe::Endpoints;
 use crate::error::effect::Effect;
 use crate::policies::retry::Retry;
 use crate::policies::silence::{NodeSilence, Silence};
+use crate::telemetry::counters::Telemetry;
+use crate::telemetry::events::Event;
 
 /// The watch measures time in ticks, which do not pass while this process itself is paused.
 const TICK: Duration = Duration::from_millis(100);
@@ -73,6 +75,7 @@ pub(crate) struct Watch {
     pub(crate) silence: Arc<Silence>,
     pub(crate) endpoints: Arc<Endpoints>,
     pub(crate) session: Weak<dyn Watched>,
+    pub(crate) telemetry: Arc<Telemetry>,
 }
 
 impl Watch {
@@ -179,6 +182,7 @@ impl Watch {
             state.answered();
             if was_silent {
                 silence.returns(state);
+                self.telemetry.events.push(Event::new("node answers again", Some(at)));
             }
             state.missed.store(0, Ordering::Relaxed);
             state.ask_at.store(now + ASKED, Ordering::Relaxed);
@@ -188,6 +192,10 @@ impl Watch {
             if was_silent || silence.may_be_silent(&node, cluster.get_nodes_info()) {
                 state.silent.store(true, Ordering::Relaxed);
                 silence.silent.fetch_add(usize::from(!was_silent), Ordering::Relaxed);
+                if !was_silent {
+                    let event = Event::new("node silent", Some(at)).seconds("waited_s", limit);
+                    self.telemetry.events.push(event);
+                }
             }
             let missed = state.missed.fetch_add(1, Ordering::Relaxed);
             let pause = (2 << missed.min(8)).min(SLOWEST);
@@ -203,15 +211,7 @@ impl Watch {
         statement.set_load_balancing_policy(Some(policy));
         statement.set_consistency(scylla::statement::Consistency::One);
         statement.set_retry_policy(Some(Retry::Fallthrough.careful(Effect::Reads)));
-        let silence = &self.silence;
-        silence.probes.fetch_add(1, Ordering::Relaxed);
-        match timeout(PROBE, session.engine().query_unpaged(statement, ())).await {
-            Ok(answer) => {
-                silence.failed_probes.fetch_add(u64::from(answer.is_err()), Ordering::Relaxed);
-                true
-            }
-            Err(_) => false,
-        }
+        timeout(PROBE, session.engine().query_unpaged(statement, ())).await.is_ok()
     }
 
     /// Sends one request to each connected node. A node that does not answer is probed like one

@@ -1,6 +1,7 @@
-//! Records the attempts of one request. The record is used only for the request's error.
+//! Records the attempts of one request, for its error, for the session's counters and for events.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,10 @@ use scylla::observability::history::{AttemptId, HistoryListener, RequestId, Spec
 use scylla::policies::retry::RetryDecision;
 
 use crate::error::effect::Effect;
-use crate::error::{attempt_failure, attempt_may_have_applied, is_answer};
+use crate::error::{EngineError, ErrorKind, attempt_failure, attempt_may_have_applied, is_answer};
+use crate::telemetry::attempt::CountedAttempt;
+use crate::telemetry::counters::{RequestKind, Telemetry, TimeoutPhase};
+use crate::telemetry::events::{AttemptTimes, Event, Field};
 
 /// Listens to the attempts of one request.
 ///
@@ -19,11 +23,16 @@ use crate::error::{attempt_failure, attempt_may_have_applied, is_answer};
 #[derive(Debug)]
 pub(crate) struct Attempts {
     effect: Effect,
+    kind: RequestKind,
+    /// Counts the request. The field is `None` if there is no request yet.
+    telemetry: Option<Arc<Telemetry>>,
     started: Instant,
+    /// Whether the request has ended and was counted.
+    has_ended: AtomicBool,
     seen: Mutex<Seen>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Seen {
     count: u32,
     /// The node of the last attempt.
@@ -32,8 +41,8 @@ struct Seen {
     open: Option<Begun>,
     /// The other open attempts. There are some only if a slow request was sent again.
     also_open: Vec<Begun>,
-    /// Whether an attempt has succeeded.
-    succeeded: bool,
+    /// The attempt that has succeeded, and when it ended.
+    succeeded: Option<(SocketAddr, Duration, Duration)>,
     /// Whether an attempt failed with an error after which it may have been applied.
     uncertain: bool,
     failed: Vec<Tried>,
@@ -41,11 +50,12 @@ struct Seen {
     answer: Option<Box<(SocketAddr, RequestAttemptError)>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Begun {
     id: usize,
     node: SocketAddr,
     after: Duration,
+    counted: Option<CountedAttempt>,
 }
 
 /// An attempt of a request that has failed, or has not ended.
@@ -62,7 +72,25 @@ pub struct Tried {
 
 impl Attempts {
     pub(crate) fn new(effect: Effect) -> Arc<Attempts> {
-        Arc::new(Attempts { effect, started: Instant::now(), seen: Mutex::default() })
+        Arc::new(Attempts {
+            effect,
+            kind: RequestKind::Read,
+            telemetry: None,
+            started: Instant::now(),
+            has_ended: AtomicBool::new(true),
+            seen: Mutex::default(),
+        })
+    }
+
+    /// Makes the object for a request that is counted.
+    pub(crate) fn counted(
+        telemetry: &Arc<Telemetry>,
+        effect: Effect,
+        kind: RequestKind,
+    ) -> Arc<Attempts> {
+        let mut attempts = Attempts::new(effect);
+        Attempts::reset(&mut attempts, telemetry, effect, kind);
+        attempts
     }
 
     /// Makes the object for a request that has not begun yet.
@@ -72,13 +100,112 @@ impl Attempts {
 
     /// Resets `this` for the next request. Makes a new object if the previous request still refers
     /// to `this`.
-    pub(crate) fn reset(this: &mut Arc<Attempts>, effect: Effect) {
-        match Arc::get_mut(this) {
-            Some(attempts) => {
-                *attempts = Attempts { effect, started: Instant::now(), seen: Mutex::default() };
+    pub(crate) fn reset(
+        this: &mut Arc<Attempts>,
+        telemetry: &Arc<Telemetry>,
+        effect: Effect,
+        kind: RequestKind,
+    ) {
+        let attempts = match Arc::get_mut(this) {
+            Some(attempts) => attempts,
+            None => {
+                *this = Attempts::new(effect);
+                let Some(attempts) = Arc::get_mut(this) else { return };
+                attempts
             }
-            None => *this = Attempts::new(effect),
+        };
+        attempts.close();
+        attempts.effect = effect;
+        attempts.kind = kind;
+        if !attempts.telemetry.as_ref().is_some_and(|counting| Arc::ptr_eq(counting, telemetry)) {
+            attempts.telemetry = Some(Arc::clone(telemetry));
         }
+        attempts.started = Instant::now();
+        attempts.has_ended = AtomicBool::new(false);
+        *attempts.seen.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()) = Seen::default();
+    }
+
+    /// Counts the request as canceled if it has not ended.
+    pub(crate) fn close(&self) {
+        if self.has_ended.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(telemetry) = &self.telemetry
+            && self.end().is_some()
+        {
+            telemetry.canceled();
+        }
+    }
+
+    /// Counts the end of the request, if it was not counted before, and reports it if that is
+    /// wanted. `describe` adds to the report.
+    pub(crate) fn ended<T>(
+        &self,
+        result: &Result<T, EngineError>,
+        describe: impl FnOnce(Event) -> Event,
+    ) {
+        let Some(telemetry) = &self.telemetry else { return };
+        let Some(End { answered, is_unusual }) = self.end() else { return };
+        let took = answered.filter(|_| result.is_ok()).unwrap_or_else(|| self.elapsed());
+        let error = result.as_ref().err();
+        telemetry.ended(self.kind, took, error.map(EngineError::counted_as));
+        if error.is_some_and(|error| error.kind == ErrorKind::Timeout) {
+            let phase = answered.map_or(TimeoutPhase::Answer, |_| TimeoutPhase::Agreement);
+            telemetry.timed_out(phase);
+        }
+        let Some(name) = telemetry.events.wants(took, is_unusual || error.is_some()) else {
+            return;
+        };
+        let is_slow = name == "slow request";
+        let left_out = if is_slow { telemetry.events.admits_slow() } else { Some(0) };
+        let Some(left_out) = left_out else { return };
+        let mut event = Event::new(name, self.node())
+            .text("kind", self.kind.name())
+            .seconds("duration_s", took)
+            .int("left_out", left_out as usize);
+        if let Some((kind, code)) = error.map(EngineError::counted_as) {
+            event = event.text("error_kind", kind);
+            event.fields.extend(code.map(|code| ("error_code", Field::Int(i64::from(code)))));
+        }
+        event.fields.push(("attempts", Field::Attempts(self.times())));
+        telemetry.events.push(describe(event));
+    }
+
+    /// Notes that the request has ended. Returns `None` if it had ended before. The attempts that
+    /// are open are abandoned.
+    fn end(&self) -> Option<End> {
+        if self.has_ended.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let mut seen = self.seen();
+        if let Some(open) = &mut seen.open {
+            open.counted = None;
+        }
+        seen.also_open.iter_mut().for_each(|open| open.counted = None);
+        let answered = seen.succeeded.map(|(_, _, ended)| ended);
+        Some(End { answered, is_unusual: seen.count > 1 })
+    }
+
+    /// All attempts, in the order of their beginning. The text of an error has no part that may
+    /// contain values.
+    fn times(&self) -> Vec<AttemptTimes> {
+        let general = |answer: &str| answer.split(": ").next().unwrap_or_default().to_owned();
+        let history = self.history();
+        let failed_or_open = history.iter().map(|tried| AttemptTimes {
+            node: tried.node,
+            began: tried.began.as_secs_f64(),
+            ended: tried.ended.map(|ended| ended.as_secs_f64()),
+            error: tried.answer.as_deref().map(general),
+        });
+        let succeeded = self.seen().succeeded.map(|(node, began, ended)| AttemptTimes {
+            node,
+            began: began.as_secs_f64(),
+            ended: Some(ended.as_secs_f64()),
+            error: None,
+        });
+        let mut times: Vec<_> = failed_or_open.chain(succeeded).collect();
+        times.sort_by(|a, b| a.began.total_cmp(&b.began));
+        times
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -100,14 +227,15 @@ impl Attempts {
 
     /// Whether an attempt has succeeded. If so, an error comes from a later step of the driver.
     pub(crate) fn succeeded(&self) -> bool {
-        self.seen().succeeded
+        self.seen().succeeded.is_some()
     }
 
     /// Whether any attempt may have been applied. An attempt that has not ended counts as one that
     /// may have been applied.
     pub(crate) fn may_have_applied(&self) -> bool {
         let seen = self.seen();
-        self.effect != Effect::Reads && (seen.uncertain || seen.succeeded || seen.open.is_some())
+        self.effect != Effect::Reads
+            && (seen.uncertain || seen.succeeded.is_some() || seen.open.is_some())
     }
 
     /// The last error with which a server answered, and that server.
@@ -134,10 +262,24 @@ impl Attempts {
     }
 }
 
+/// The end of a request.
+struct End {
+    /// The time from its beginning to the end of the attempt that succeeded.
+    answered: Option<Duration>,
+    /// Whether it had several attempts.
+    is_unusual: bool,
+}
+
+impl Drop for Attempts {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 impl Seen {
     /// Removes an attempt from the open ones.
     fn end(&mut self, id: AttemptId) -> Option<Begun> {
-        if self.open.is_some_and(|begun| begun.id == id.0) {
+        if self.open.as_ref().is_some_and(|begun| begun.id == id.0) {
             return std::mem::replace(&mut self.open, self.also_open.pop());
         }
         let at = self.also_open.iter().position(|begun| begun.id == id.0)?;
@@ -155,6 +297,9 @@ impl HistoryListener for Attempts {
     fn log_request_error(&self, _: RequestId, _: &RequestError) {}
 
     fn log_new_speculative_fiber(&self, _: RequestId) -> SpeculativeId {
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.speculative.fetch_add(1, Ordering::Relaxed);
+        }
         SpeculativeId(0)
     }
 
@@ -164,11 +309,13 @@ impl HistoryListener for Attempts {
         _: Option<SpeculativeId>,
         node: SocketAddr,
     ) -> AttemptId {
+        let counted = self.telemetry.as_ref().map(|telemetry| telemetry.node(node));
+        let counted = counted.map(CountedAttempt::begin);
         let mut seen = self.seen();
         // The first attempt begins with the request, so the clock need not be read.
         let after = if seen.count == 0 { Duration::ZERO } else { self.elapsed() };
         let id = seen.count as usize;
-        let begun = Begun { id, node, after };
+        let begun = Begun { id, node, after, counted };
         seen.count += 1;
         seen.node = Some(node);
         match seen.open {
@@ -179,17 +326,36 @@ impl HistoryListener for Attempts {
     }
 
     fn log_attempt_success(&self, id: AttemptId) {
+        let ended = self.elapsed();
         let mut seen = self.seen();
-        seen.end(id);
-        seen.succeeded = true;
+        let Some(Begun { node, after, counted, .. }) = seen.end(id) else { return };
+        seen.succeeded = Some((node, after, ended));
+        if let Some(counted) = counted {
+            counted.succeeded(self.kind, ended.saturating_sub(after));
+        }
     }
 
-    fn log_attempt_error(&self, id: AttemptId, error: &RequestAttemptError, _: &RetryDecision) {
+    fn log_attempt_error(
+        &self,
+        id: AttemptId,
+        error: &RequestAttemptError,
+        decision: &RetryDecision,
+    ) {
+        let is_retried = matches!(
+            decision,
+            RetryDecision::RetrySameTarget(_) | RetryDecision::RetryNextTarget(_)
+        );
+        if let Some(telemetry) = self.telemetry.as_ref().filter(|_| is_retried) {
+            telemetry.retries.fetch_add(1, Ordering::Relaxed);
+        }
         let uncertain = attempt_may_have_applied(error, self.effect);
         let ended = self.elapsed();
         let mut seen = self.seen();
         seen.uncertain |= uncertain;
-        let Some(Begun { node, after, .. }) = seen.end(id) else { return };
+        let Some(Begun { node, after, counted, .. }) = seen.end(id) else { return };
+        if let Some(counted) = counted {
+            counted.failed();
+        }
         let answer = Some(attempt_failure(error));
         seen.failed.push(Tried { node, answer, began: after, ended: Some(ended) });
         if is_answer(error) {

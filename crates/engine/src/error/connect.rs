@@ -101,6 +101,13 @@ pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineEr
     EngineError::new(kind, format!("{doing}: {description}"))
 }
 
+/// The kind of the error for a connection that could not be made, and the reason.
+#[cfg(edited_crates)]
+pub(crate) fn not_connected(error: &ConnectionError) -> (ErrorKind, String) {
+    let EngineError { kind, message, .. } = connection_error("", error);
+    (kind, message.trim_start_matches(": ").to_owned())
+}
+
 /// The error for a connection that was made, but failed at one of the requests that set it up.
 fn setup_error(doing: &str, request: &str, error: &ConnectionSetupRequestErrorKind) -> EngineError {
     let (kind, description) = match error {

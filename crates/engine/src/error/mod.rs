@@ -10,6 +10,8 @@ mod shown;
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(edited_crates)]
+pub(crate) use self::connect::not_connected;
 pub(crate) use self::connect::{connecting, metadata_error as metadata, unreachable};
 pub(crate) use request::{
     attempt_failure, attempt_may_have_applied, deadline, encoding, executing, is_answer, preparing,
@@ -17,6 +19,8 @@ pub(crate) use request::{
 };
 
 pub(crate) use request::MEANS_OTHERWISE;
+#[cfg(edited_crates)]
+pub(crate) use request::why_broken;
 pub use shown::shown;
 pub(crate) use shown::{has_secrets, without_literals, without_values};
 
@@ -75,6 +79,26 @@ pub enum ErrorKind {
     Internal,
 }
 
+impl ErrorKind {
+    /// The name of the kind in `turbocql.errors`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Config => "config",
+            ErrorKind::Connect => "connect",
+            ErrorKind::Authentication => "authentication",
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::Server => "server",
+            ErrorKind::Broken => "broken",
+            ErrorKind::Unavailable => "no_hosts",
+            ErrorKind::Full => "full",
+            ErrorKind::Encode => "encode",
+            ErrorKind::Decode => "decode",
+            ErrorKind::Closed => "closed",
+            ErrorKind::Internal => "internal",
+        }
+    }
+}
+
 /// The value of a field of a server's error.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Detail {
@@ -120,6 +144,12 @@ impl EngineError {
         self.kind == ErrorKind::Server
             && self.code.is_none()
             && self.details.iter().any(|(name, _)| *name == "rejected_by_coordinator")
+    }
+
+    /// The name of the kind and the code by which errors are counted. The code of an error after
+    /// a rate limit differs from connection to connection, so it has a name of its own.
+    pub(crate) fn counted_as(&self) -> (&'static str, Option<i32>) {
+        if self.is_rate_limited() { ("rate_limited", None) } else { (self.kind.name(), self.code) }
     }
 
     /// Whether too few replicas of the row are alive.

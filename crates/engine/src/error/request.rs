@@ -261,7 +261,7 @@ pub(super) fn attempt_error(
     EngineError::new(kind, format!("{doing}: {description}"))
 }
 
-pub(super) fn why_broken(error: &BrokenConnectionError) -> String {
+pub(crate) fn why_broken(error: &BrokenConnectionError) -> String {
     match error.downcast_ref::<BrokenConnectionErrorKind>() {
         // The variant's own text has three lines and no further information.
         Some(BrokenConnectionErrorKind::ChannelError) => "closed by the other side".to_owned(),

@@ -149,6 +149,7 @@ impl Lanes {
         loop {
             let counted = OnDrop(&ended);
             job.run(&mut attempts).await;
+            attempts.close();
             drop(counted);
             if !self.keep(&seat) {
                 return;

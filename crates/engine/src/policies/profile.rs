@@ -24,6 +24,7 @@ use crate::error::effect::Effect;
 use crate::policies::near::{Near, Rerouted, only};
 use crate::policies::retry::Retry;
 use crate::policies::silence::{AvoidSilent, Silence};
+use crate::telemetry::counters::Telemetry;
 use crate::terms::{Consistency, SerialConsistency};
 
 /// The settings of a request, unless its own options override them.
@@ -316,6 +317,8 @@ pub(crate) struct Profiles {
     pub(crate) default: Profile,
     routes: Routes,
     named: HashMap<String, Named>,
+    /// Counts the requests of the session.
+    pub(crate) telemetry: Arc<Telemetry>,
 }
 
 #[derive(Debug)]
@@ -332,13 +335,14 @@ impl Profiles {
         routes: Routes,
         named: Vec<(String, Profile)>,
         silence: &Arc<Silence>,
+        telemetry: Arc<Telemetry>,
     ) -> Profiles {
         let named = named.into_iter().map(|(name, profile)| {
             let routes = profile.balancing.routes(silence);
             let handle = profile.handle(&routes);
             (name, Named { profile, handle, routes })
         });
-        Profiles { default, routes, named: named.collect() }
+        Profiles { default, routes, named: named.collect(), telemetry }
     }
 
     /// Whether any of the profiles avoids silent nodes.

@@ -30,10 +30,6 @@ pub(crate) struct Silence {
     pub(crate) wake: Notify,
     /// The lock is held while the watch decides whether one more node may be marked silent.
     pub(crate) deciding: Mutex<()>,
-    /// The number of requests that the watch has sent.
-    pub(crate) probes: AtomicU64,
-    /// The number of these requests that have failed.
-    pub(crate) failed_probes: AtomicU64,
     /// The silent nodes, for what the ScyllaDB driver does by itself: `USE` on all connections, the
     /// agreement on the schema, and the control connection.
     #[cfg(edited_crates)]

@@ -110,6 +110,11 @@ impl Gate {
         (state.admitted, state.bytes)
     }
 
+    /// The number of requests that wait.
+    pub fn waiting(&self) -> usize {
+        self.state().waiting.iter().filter(|position| !position.is_closed()).count()
+    }
+
     fn leave(self: &Arc<Self>, bytes: usize, is_weighed: bool) {
         let mut state = self.state();
         state.admitted -= 1;

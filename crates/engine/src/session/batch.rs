@@ -1,5 +1,6 @@
 //! Executes batches: several statements in one request.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use scylla::response::PagingStateResponse;
@@ -8,13 +9,15 @@ use turbocql_codec::RowBuffer;
 
 use crate::error::attempts::Attempts;
 use crate::error::effect::{Effect, has_condition};
-use crate::error::{EngineError, ErrorKind};
+use crate::error::{EngineError, ErrorKind, shown};
 use crate::request::subject::{Subject, Text};
 use crate::session::Session;
 use crate::session::answer::answered;
 use crate::session::condition::delay_before_conditional_write;
+use crate::session::execute::{count_result, reported};
 use crate::statement::seam::BatchRows;
 use crate::statement::{BatchEntry, BatchKind, RequestOptions};
+use crate::telemetry::counters::RequestKind;
 use crate::terms::Response;
 
 /// Executes a batch. Row `i` of `values` belongs to statement `i`. The row of a statement that is a
@@ -29,12 +32,38 @@ pub(super) async fn batch(
     began: Option<Instant>,
 ) -> Result<Response, EngineError> {
     check_batch(&statements, &values)?;
-    for statement in &statements {
+    let effect = batch_effect(kind, &statements, &values);
+    let attempts = Attempts::counted(session.telemetry(), effect, RequestKind::Batch);
+    let size = values.byte_len();
+    let result =
+        batch_uncounted(session, kind, &statements, values, options, began, &attempts).await;
+    count_result(session, &result);
+    attempts.ended(&result, |event| {
+        let event = reported(event, &attempts, options, began, &result)
+            .int("statements", statements.len())
+            .int("sent_bytes", size);
+        match statements.first() {
+            Some(first) => event.text("statement", shown(first.text())),
+            None => event,
+        }
+    });
+    result
+}
+
+async fn batch_uncounted(
+    session: &Session,
+    kind: BatchKind,
+    statements: &[BatchEntry],
+    values: RowBuffer,
+    options: &RequestOptions,
+    began: Option<Instant>,
+    attempts: &Arc<Attempts>,
+) -> Result<Response, EngineError> {
+    for statement in statements {
         if let BatchEntry::Prepared(prepared) = statement {
             prepared.check()?;
         }
     }
-    let effect = batch_effect(kind, &statements, &values);
     let doing = format!(
         "executing a batch of {} statements with {} bytes of values",
         statements.len(),
@@ -47,9 +76,8 @@ pub(super) async fn batch(
         BatchEntry::Text(text) => BatchStatement::from(text.as_str()),
     });
     let mut batch = Batch::new_with_statements(kind.into_engine(), driver_statements.collect());
-    let attempts = Attempts::new(effect);
-    batch.set_retry_policy(Some(session.profiles().default.retry.careful(effect)));
-    options.apply(&mut batch, &attempts, session.profiles())?;
+    batch.set_retry_policy(Some(session.profiles().default.retry.careful(attempts.effect())));
+    options.apply(&mut batch, attempts, session.profiles())?;
     let doubles_lists = |statement: &BatchEntry| match statement {
         BatchEntry::Prepared(prepared) => prepared.doubles_lists(options),
         BatchEntry::Text(_) => false,
@@ -71,13 +99,13 @@ pub(super) async fn batch(
     }
     let answer = session.engine().batch(&batch, BatchRows(values)).await;
     let answer = answer.map(|result| (result, PagingStateResponse::NoMorePages));
-    for statement in &statements {
+    for statement in statements {
         if let BatchEntry::Prepared(prepared) = statement {
             prepared.note(&answer);
         }
     }
-    let subject = Subject { doing: &doing, text: Text::Batch(&statements), time_left, options };
-    answered(session, &subject, answer, &attempts, session.recent())
+    let subject = Subject { doing: &doing, text: Text::Batch(statements), time_left, options };
+    answered(session, &subject, answer, attempts, session.recent())
 }
 
 /// The [`Effect`] of a batch. An unlogged batch whose statements all write to one partition is one

@@ -3,23 +3,77 @@
 use scylla::response::PagingStateResponse;
 use scylla::statement::unprepared::Statement;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::error::attempts::Attempts;
 use crate::error::effect::{Effect, has_condition, is_one_of, text_after_comments};
-use crate::error::{EngineError, ErrorKind};
+use crate::error::{EngineError, ErrorKind, shown};
 use crate::request::limit::{limit_of_steps, to_the_end};
 use crate::request::subject::{Subject, Text};
 use crate::session::answer::answered;
 use crate::session::condition::delay_before_conditional_write;
 use crate::session::{Request, Session};
 use crate::statement::nulls::null_of;
-use crate::statement::{RequestOptions, has_steps};
+use crate::statement::{RequestOptions, has_steps, kind_of};
+use crate::telemetry::events::Event;
 use crate::terms::{PagingState, Response};
 
 /// Executes a prepared statement, like [`Session::execute`]. The attempts are recorded in
 /// `attempts`, which can be used again afterwards.
 pub(crate) async fn execute(
+    request: &Request<'_>,
+    paging: Option<PagingState>,
+    attempts: &mut Arc<Attempts>,
+) -> Result<Response, EngineError> {
+    let result = execute_uncounted(request, paging, attempts).await;
+    let &Request { session, prepared, row, options, began } = request;
+    count_result(session, &result);
+    attempts.ended(&result, |event| {
+        let event = reported(event, attempts, options, began, &result)
+            .text("statement", shown(prepared.text()))
+            .int("sent_bytes", row.byte_len());
+        match (prepared.keyspace(), prepared.table()) {
+            (Some(keyspace), Some(table)) => event.text("keyspace", keyspace).text("table", table),
+            _ => event,
+        }
+    });
+    result
+}
+
+/// Counts the rows and the page of a response.
+pub(super) fn count_result(session: &Session, result: &Result<Response, EngineError>) {
+    if let Ok(Response { page: Some(page), .. }) = result {
+        let telemetry = session.telemetry();
+        telemetry.pages.fetch_add(1, Ordering::Relaxed);
+        telemetry.rows.fetch_add(page.row_count as u64, Ordering::Relaxed);
+    }
+}
+
+/// Adds what all requests have in common to the report of one.
+pub(super) fn reported(
+    mut event: Event,
+    attempts: &Attempts,
+    options: &RequestOptions,
+    began: Option<Instant>,
+    result: &Result<Response, EngineError>,
+) -> Event {
+    let waited = began.map(|began| began.elapsed().saturating_sub(attempts.elapsed()));
+    event = event.seconds("waited_s", waited.unwrap_or_default());
+    if let Some(consistency) = options.consistency {
+        event = event.text("consistency", consistency.to_string());
+    }
+    if let Some(profile) = &options.profile {
+        event = event.text("profile", &**profile);
+    }
+    if let Ok(Response { page: Some(page), .. }) = result {
+        event = event.int("rows", page.row_count).int("received_bytes", page.rows.len());
+    }
+    event.origin.clone_from(&options.origin);
+    event
+}
+
+async fn execute_uncounted(
     request: &Request<'_>,
     paging: Option<PagingState>,
     attempts: &mut Arc<Attempts>,
@@ -94,7 +148,31 @@ pub(super) async fn query(
     paging: Option<PagingState>,
     began: Option<Instant>,
 ) -> Result<Response, EngineError> {
-    let attempts = Attempts::new(Effect::of(text));
+    let effect = Effect::of(text);
+    let attempts = Attempts::counted(session.telemetry(), effect, kind_of(text, effect));
+    let asked = Asked { doing, text, options, began };
+    let result = query_uncounted(session, asked, paging, &attempts).await;
+    count_result(session, &result);
+    attempts.ended(&result, |event| {
+        reported(event, &attempts, options, began, &result).text("statement", shown(text))
+    });
+    result
+}
+
+/// The arguments of [`query`].
+struct Asked<'a> {
+    doing: &'a str,
+    text: &'a str,
+    options: &'a RequestOptions,
+    began: Option<Instant>,
+}
+
+async fn query_uncounted(
+    session: &Session,
+    Asked { doing, text, options, began }: Asked<'_>,
+    paging: Option<PagingState>,
+    attempts: &Arc<Attempts>,
+) -> Result<Response, EngineError> {
     let is_use = is_one_of(text, &["USE"]);
     // The ScyllaDB driver looks at the first word of the text (`edits/use.patch`).
     let mut statement = Statement::new(if is_use { text_after_comments(text) } else { text });
@@ -105,7 +183,7 @@ pub(super) async fn query(
     } else {
         statement.set_serial_consistency(None);
     }
-    options.apply(&mut statement, &attempts, &session.0.profiles)?;
+    options.apply(&mut statement, attempts, &session.0.profiles)?;
     let time_left =
         began.map(|began| session.time_left(doing, options, began)).transpose()?.flatten();
     if let Some(time_left) = time_left {
@@ -129,14 +207,14 @@ pub(super) async fn query(
                 .await
                 .map(|result| (result, PagingStateResponse::NoMorePages)),
         };
-        answered(session, &subject, answer, &attempts, &session.0.recent)
+        answered(session, &subject, answer, attempts, &session.0.recent)
     };
     let response = if is_use {
         let limit =
             time_left.map(|time_left| time_left.remaining).or_else(|| session.limit(options));
-        to_the_end(&subject, limit, session, &attempts, work).await
+        to_the_end(&subject, limit, session, attempts, work).await
     } else if has_steps(text) {
-        to_the_end(&subject, limit_of_steps(options, time_left), session, &attempts, work).await
+        to_the_end(&subject, limit_of_steps(options, time_left), session, attempts, work).await
     } else {
         work.await
     };

@@ -27,6 +27,7 @@ use crate::request::subject::few;
 use crate::statement::descriptions::RecentColumns;
 use crate::statement::prepare::Merge;
 use crate::statement::{BatchEntry, BatchKind, Prepared, RequestOptions};
+use crate::telemetry::counters::{Telemetry, TimeoutPhase};
 use crate::terms::{PagingState, Response};
 
 pub(crate) use self::answer::{failed, name_unconnected, unreadable};
@@ -82,15 +83,22 @@ impl Session {
     /// connections then live on this runtime.
     pub async fn connect(config: Config) -> Result<Session, EngineError> {
         let silence = Arc::<Silence>::default();
+        let telemetry = Telemetry::new(config.slow_request);
         let routes = config.profile.balancing.routes(&silence);
         let (engine, endpoints) =
-            connect::connect(&config, config.profile.handle(&routes), &silence).await?;
+            connect::connect(&config, config.profile.handle(&routes), &silence, &telemetry).await?;
         let session = Session(Arc::new(Inner {
             engine,
             silence: Arc::clone(&silence),
             endpoints: Arc::clone(&endpoints),
             gate: Gate::new(config.max_in_flight, config.max_in_flight_bytes),
-            profiles: Arc::new(Profiles::new(config.profile, routes, config.profiles, &silence)),
+            profiles: Arc::new(Profiles::new(
+                config.profile,
+                routes,
+                config.profiles,
+                &silence,
+                Arc::clone(&telemetry),
+            )),
             page_size: config.page_size,
             client_timestamps: config.client_timestamps,
             hides: !config.values_in_errors,
@@ -101,7 +109,9 @@ impl Session {
         }));
         if session.0.profiles.watches() {
             let watched: Weak<dyn Watched> = Arc::<Inner>::downgrade(&session.0);
-            tokio::spawn(Arc::new(Watch { silence, endpoints, session: watched }).keep());
+            tokio::spawn(
+                Arc::new(Watch { silence, endpoints, session: watched, telemetry }).keep(),
+            );
         }
         if let Some(keyspace) = &config.keyspace {
             session.use_keyspace(keyspace, true).await?;
@@ -117,8 +127,25 @@ impl Session {
         options: &RequestOptions,
         began: Instant,
     ) -> Result<Arc<Prepared>, EngineError> {
+        let result = self.prepare_uncounted(text, options, began).await;
+        if let Err(error) = &result {
+            self.telemetry().failed(error.counted_as());
+            if error.kind == ErrorKind::Timeout {
+                self.telemetry().timed_out(TimeoutPhase::Prepare);
+            }
+        }
+        result
+    }
+
+    async fn prepare_uncounted(
+        &self,
+        text: &str,
+        options: &RequestOptions,
+        began: Instant,
+    ) -> Result<Arc<Prepared>, EngineError> {
         let inner = &self.0;
         let work = || async {
+            self.telemetry().prepared.fetch_add(1, Ordering::Relaxed);
             let prepared = inner.engine.prepare(text).await;
             let prepared = prepared.map_err(|error| {
                 let mut failure = preparing(&error);
@@ -286,6 +313,11 @@ impl Session {
         self.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
+    /// What the session counts and reports.
+    pub fn telemetry(&self) -> &Arc<Telemetry> {
+        &self.0.profiles.telemetry
+    }
+
     /// The bound on the requests in flight. The caller must enter the gate before it encodes a
     /// request. A [`Bulk`](crate::Bulk) enters the gate by itself.
     pub fn gate(&self) -> &Arc<Gate> {
@@ -302,15 +334,20 @@ impl Session {
         began: Instant,
     ) -> Result<Permit, EngineError> {
         let doing = "waiting for other requests of the session";
+        let count = |error: EngineError| {
+            self.telemetry().failed(error.counted_as());
+            self.telemetry().timed_out(TimeoutPhase::Queue);
+            error
+        };
         let entering = position.admitted();
         let time_left = self.time_left(doing, options, began);
-        match time_left.map_err(|error| error.about(text, self.hides()))? {
+        match time_left.map_err(|error| count(error).about(text, self.hides()))? {
             None => Ok(entering.await),
             Some(time_left) => {
                 tokio::time::timeout(time_left.remaining, entering).await.map_err(|_| {
                     let error = deadline(doing, time_left.limit, Some(&Attempts::idle()));
                     let message = format!("{}; {}", error.message, self.full());
-                    EngineError { message, ..error }.about(text, self.hides())
+                    count(EngineError { message, ..error }).about(text, self.hides())
                 })
             }
         }
@@ -319,6 +356,7 @@ impl Session {
     /// The error for a request that must not wait in a full session.
     pub fn session_full(&self, text: &str) -> EngineError {
         let error = EngineError::new(ErrorKind::Full, format!("executing: {}", self.full()));
+        self.telemetry().failed(error.counted_as());
         error.about(text, self.hides())
     }
 
@@ -344,13 +382,6 @@ impl Session {
     /// The maximum number of rows in a scan's pages, if the scan sets no page size.
     pub(crate) fn page_rows(&self) -> i32 {
         Some(self.0.page_size).filter(|&size| size > 0).unwrap_or(5000)
-    }
-
-    /// The number of requests that the watch has sent, and the number of those that have failed.
-    pub(crate) fn probes(&self) -> (u64, u64) {
-        let silence = &self.0.silence;
-        let failed = silence.failed_probes.load(Ordering::Relaxed);
-        (silence.probes.load(Ordering::Relaxed), failed)
     }
 
     /// Whether errors quote no values ([`Config::values_in_errors`]).

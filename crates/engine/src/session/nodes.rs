@@ -12,6 +12,7 @@ use crate::error::{EngineError, ErrorKind, deadline, metadata};
 use crate::request::limit::Knows;
 use crate::request::subject::few;
 use crate::session::Session;
+use crate::telemetry::metrics::{NodeMetrics, Totals};
 
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,24 +61,17 @@ pub struct TraceEvent {
     pub thread: Option<String>,
 }
 
-/// Counts since the session was opened.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The figures of a session.
+#[derive(Clone, Debug)]
 pub struct Metrics {
-    pub requests: u64,
-    pub failures: u64,
-    pub retries: u64,
-    pub timeouts: u64,
-    pub connections: u64,
+    pub totals: Totals,
+    /// The nodes of the cluster, and addresses at which connections were tried.
+    pub nodes: Vec<(SocketAddr, NodeMetrics)>,
+    /// The number of requests in flight, and the number of bytes of their values.
+    pub in_flight: (usize, usize),
+    /// The number of requests that wait because the session is full.
+    pub waiting: usize,
     pub connection_timeouts: u64,
-    /// The latencies in milliseconds. The field is `None` before the first answer.
-    pub latency_ms: Option<Latencies>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Latencies {
-    pub mean: u64,
-    pub p50: u64,
-    pub p99: u64,
 }
 
 #[cfg(edited_crates)]
@@ -250,23 +244,12 @@ pub(super) async fn trace(session: &Session, id: [u8; 16]) -> Result<Option<Trac
 }
 
 pub(super) fn metrics(session: &Session) -> Metrics {
-    let metrics = session.engine().get_metrics();
-    // The watch's own requests are subtracted, because the program did not send them.
-    let (probes, failed) = session.probes();
-    let latency_ms = metrics.get_snapshot().ok().map(|snapshot| Latencies {
-        mean: snapshot.mean,
-        p50: snapshot.median,
-        p99: snapshot.percentile_99,
-    });
+    let (totals, nodes) = session.telemetry().totals();
     Metrics {
-        requests: (metrics.get_requests_unpaged_num() + metrics.get_requests_manually_paged_num())
-            .saturating_sub(probes),
-        failures: (metrics.get_errors_unpaged_num() + metrics.get_errors_manually_paged_num())
-            .saturating_sub(failed),
-        retries: metrics.get_retries_num(),
-        timeouts: metrics.get_request_timeouts(),
-        connections: metrics.get_total_connections(),
-        connection_timeouts: metrics.get_connection_timeouts(),
-        latency_ms,
+        totals,
+        nodes,
+        in_flight: session.gate().admitted(),
+        waiting: session.gate().waiting(),
+        connection_timeouts: session.engine().get_metrics().get_connection_timeouts(),
     }
 }

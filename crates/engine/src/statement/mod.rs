@@ -26,6 +26,8 @@ use crate::policies::near::Near;
 use crate::policies::profile::Profiles;
 use crate::statement::descriptions::{RecentColumns, columns};
 use crate::statement::seam::EncodedRow;
+use crate::telemetry::counters::RequestKind;
+use crate::telemetry::events::Origin;
 use crate::terms::{Consistency, PagingState, SerialConsistency};
 
 /// A prepared statement.
@@ -40,6 +42,8 @@ pub struct Prepared {
     /// in its answers.
     pub(crate) recent: RecentColumns,
     pub(crate) effect: Effect,
+    /// How its requests are counted.
+    pub(crate) kind: RequestKind,
     /// Whether the ScyllaDB driver has further steps after the server's answer.
     pub(crate) has_steps: bool,
     /// Whether the statement writes under a condition.
@@ -54,6 +58,21 @@ pub struct Prepared {
 /// Whether the ScyllaDB driver has further steps after the server's answer to this text.
 pub(crate) fn has_steps(text: &str) -> bool {
     is_one_of(text, &["CREATE", "ALTER", "DROP"])
+}
+
+/// How requests of this text are counted.
+pub(crate) fn kind_of(text: &str, effect: Effect) -> RequestKind {
+    if has_steps(text) || is_one_of(text, &["USE"]) {
+        RequestKind::Schema
+    } else if is_one_of(text, &["BEGIN"]) {
+        RequestKind::Batch
+    } else if has_condition(text) {
+        RequestKind::Conditional
+    } else if effect == Effect::Reads {
+        RequestKind::Read
+    } else {
+        RequestKind::Write
+    }
 }
 
 impl Prepared {
@@ -84,6 +103,7 @@ impl Prepared {
             result_columns,
             recent,
             effect,
+            kind: kind_of(inner.get_statement(), effect),
             has_steps: has_steps(inner.get_statement()),
             has_condition: has_condition(inner.get_statement()),
             stale: AtomicBool::new(false),
@@ -195,6 +215,8 @@ pub struct RequestOptions {
     pub paging: Option<PagingState>,
     /// The token or node to which the request goes, if its values do not determine it.
     pub near: Option<Near>,
+    /// The call that the request belongs to, for reports.
+    pub origin: Option<Origin>,
 }
 
 impl RequestOptions {
@@ -211,6 +233,7 @@ impl RequestOptions {
             profile: self.profile.clone().or_else(|| defaults.profile.clone()),
             paging: self.paging.clone().or_else(|| defaults.paging.clone()),
             near: self.near.clone().or_else(|| defaults.near.clone()),
+            origin: self.origin.clone().or_else(|| defaults.origin.clone()),
         }
     }
 

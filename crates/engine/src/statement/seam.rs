@@ -81,7 +81,7 @@ impl Prepared {
         self.check()?;
         let bound = self.inner.clone().bind(&EncodedRow(row));
         let mut bound = bound.map_err(|error| encoding("executing", &error))?;
-        Attempts::reset(attempts, self.effect);
+        Attempts::reset(attempts, &profiles.telemetry, self.effect, self.kind);
         options.apply(&mut bound, attempts, profiles)?;
         if self.doubles_lists(options) {
             bound.set_is_idempotent(false);

@@ -1,0 +1,264 @@
+//! The counters of a session, which are always on.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use crate::telemetry::events::Events;
+use crate::telemetry::histogram::{Histogram, HistogramCounts};
+use crate::telemetry::metrics::{KindMetrics, NodeMetrics, Timeouts, Totals};
+
+/// What kind of request is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
+    Read,
+    Write,
+    /// A write under a condition.
+    Conditional,
+    Batch,
+    /// `CREATE`, `ALTER`, `DROP` and `USE`.
+    Schema,
+}
+
+impl RequestKind {
+    pub const ALL: [RequestKind; 5] = [
+        RequestKind::Read,
+        RequestKind::Write,
+        RequestKind::Conditional,
+        RequestKind::Batch,
+        RequestKind::Schema,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            RequestKind::Read => "read",
+            RequestKind::Write => "write",
+            RequestKind::Conditional => "conditional",
+            RequestKind::Batch => "batch",
+            RequestKind::Schema => "schema",
+        }
+    }
+}
+
+/// The part of a call in which its deadline passed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TimeoutPhase {
+    /// The call waited for other requests of the session.
+    Queue,
+    /// Its statement was being prepared.
+    Prepare,
+    /// The request was sent.
+    Answer,
+    /// The answer had arrived, and the nodes had not followed yet.
+    Agreement,
+}
+
+/// Counts the requests of one kind.
+#[derive(Debug, Default)]
+struct KindCounters {
+    ended: AtomicU64,
+    failed: AtomicU64,
+    latency: Histogram,
+}
+
+/// Counts what a node does.
+#[derive(Debug, Default)]
+pub(crate) struct NodeCounters {
+    pub(crate) attempts: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) abandoned: AtomicU64,
+    pub(crate) in_flight: AtomicI64,
+    pub(crate) connections: AtomicI64,
+    pub(crate) opened: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) lost: AtomicU64,
+    /// Whether a connection was lost or refused, and none was opened since.
+    pub(crate) is_failing: AtomicBool,
+    /// Whether credentials were refused, and no connection was opened since.
+    pub(crate) refuses_credentials: AtomicBool,
+    #[cfg(edited_crates)]
+    pub(crate) traffic: Arc<scylla::Traffic>,
+    /// The latencies of successful attempts, by kind. Most nodes see few kinds.
+    latencies: [OnceLock<Box<Histogram>>; RequestKind::ALL.len()],
+}
+
+impl NodeCounters {
+    pub(crate) fn latency(&self, kind: RequestKind) -> &Histogram {
+        self.latencies[kind as usize].get_or_init(Box::default)
+    }
+
+    fn metrics(&self) -> NodeMetrics {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        #[cfg(edited_crates)]
+        let (sent, received) = (count(&self.traffic.sent), count(&self.traffic.received));
+        #[cfg(not(edited_crates))]
+        let (sent, received) = (0, 0);
+        let latencies = RequestKind::ALL
+            .into_iter()
+            .filter_map(|kind| Some((kind, self.latencies[kind as usize].get()?.counts())));
+        NodeMetrics {
+            attempts: count(&self.attempts),
+            failed: count(&self.failed),
+            abandoned: count(&self.abandoned),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+            connections: self.connections.load(Ordering::Relaxed),
+            opened: count(&self.opened),
+            refused: count(&self.refused),
+            lost: count(&self.lost),
+            sent_bytes: sent,
+            received_bytes: received,
+            latencies: latencies.collect(),
+        }
+    }
+}
+
+/// Counts what a session does, and reports it.
+#[derive(Debug)]
+pub struct Telemetry {
+    began: Instant,
+    kinds: [KindCounters; RequestKind::ALL.len()],
+    /// The errors of calls, by their kind and code.
+    errors: Mutex<HashMap<(&'static str, Option<i32>), u64>>,
+    timeouts: [AtomicU64; 4],
+    canceled: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    pub(crate) speculative: AtomicU64,
+    pub(crate) rows: AtomicU64,
+    pub(crate) pages: AtomicU64,
+    pub(crate) prepared: AtomicU64,
+    pub(crate) prepared_again: AtomicU64,
+    /// Statements that were found in the cache of prepared statements.
+    pub cache_hits: AtomicU64,
+    /// The nodes, sorted by address: a search in a list of addresses costs less than a hash.
+    nodes: RwLock<Vec<(SocketAddr, Arc<NodeCounters>)>>,
+    pub events: Arc<Events>,
+}
+
+impl Telemetry {
+    pub(crate) fn new(slow_request: Option<Duration>) -> Arc<Telemetry> {
+        Arc::new(Telemetry {
+            began: Instant::now(),
+            kinds: Default::default(),
+            errors: Mutex::default(),
+            timeouts: Default::default(),
+            canceled: AtomicU64::new(0),
+            retries: AtomicU64::new(0),
+            speculative: AtomicU64::new(0),
+            rows: AtomicU64::new(0),
+            pages: AtomicU64::new(0),
+            prepared: AtomicU64::new(0),
+            prepared_again: AtomicU64::new(0),
+            cache_hits: AtomicU64::new(0),
+            nodes: RwLock::default(),
+            events: Events::new(slow_request),
+        })
+    }
+
+    /// The counters of the node that is reached at this address.
+    pub(crate) fn node(&self, at: SocketAddr) -> Arc<NodeCounters> {
+        if let Some(node) = self.known_node(at) {
+            return node;
+        }
+        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        match nodes.binary_search_by(|(other, _)| other.cmp(&at)) {
+            Ok(nth) => Arc::clone(&nodes[nth].1),
+            Err(nth) => {
+                let node = Arc::<NodeCounters>::default();
+                nodes.insert(nth, (at, Arc::clone(&node)));
+                node
+            }
+        }
+    }
+
+    /// The counters of the node that is reached at this address, if it has any.
+    pub(crate) fn known_node(&self, at: SocketAddr) -> Option<Arc<NodeCounters>> {
+        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        let nth = nodes.binary_search_by(|(other, _)| other.cmp(&at)).ok()?;
+        Some(Arc::clone(&nodes[nth].1))
+    }
+
+    /// Forgets a node that has left the cluster, or its address.
+    #[cfg(edited_crates)]
+    pub(crate) fn forget(&self, at: SocketAddr) {
+        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        nodes.retain(|(other, _)| *other != at);
+    }
+
+    /// Counts a request that has ended after `took`. `error` is the name of its error's kind, and
+    /// the error's code.
+    pub(crate) fn ended(
+        &self,
+        kind: RequestKind,
+        took: Duration,
+        error: Option<(&'static str, Option<i32>)>,
+    ) {
+        let counters = &self.kinds[kind as usize];
+        counters.ended.fetch_add(1, Ordering::Relaxed);
+        counters.latency.add(took);
+        if let Some(error) = error {
+            counters.failed.fetch_add(1, Ordering::Relaxed);
+            self.failed(error);
+        }
+    }
+
+    /// Counts an error of a call.
+    pub(crate) fn failed(&self, error: (&'static str, Option<i32>)) {
+        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        *errors.entry(error).or_default() += 1;
+    }
+
+    pub(crate) fn timed_out(&self, phase: TimeoutPhase) {
+        self.timeouts[phase as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn canceled(&self) {
+        self.canceled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The figures of the session, and those of its nodes by address.
+    pub(crate) fn totals(&self) -> (Totals, Vec<(SocketAddr, NodeMetrics)>) {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let kinds = RequestKind::ALL.into_iter().map(|kind| {
+            let counters = &self.kinds[kind as usize];
+            let HistogramCounts { counts, sum_us } = counters.latency.counts();
+            KindMetrics {
+                kind,
+                requests: count(&counters.ended),
+                failed: count(&counters.failed),
+                latency: HistogramCounts { counts, sum_us },
+            }
+        });
+        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let totals = Totals {
+            uptime: self.began.elapsed(),
+            kinds: kinds.collect(),
+            errors: errors.iter().map(|(&error, &count)| (error, count)).collect(),
+            timeouts: Timeouts {
+                queue: count(&self.timeouts[TimeoutPhase::Queue as usize]),
+                prepare: count(&self.timeouts[TimeoutPhase::Prepare as usize]),
+                answer: count(&self.timeouts[TimeoutPhase::Answer as usize]),
+                agreement: count(&self.timeouts[TimeoutPhase::Agreement as usize]),
+            },
+            canceled: count(&self.canceled),
+            retries: count(&self.retries),
+            speculative: count(&self.speculative),
+            rows: count(&self.rows),
+            pages: count(&self.pages),
+            prepared: count(&self.prepared),
+            prepared_again: count(&self.prepared_again),
+            cache_hits: count(&self.cache_hits),
+            dropped_events: self.events.dropped(),
+        };
+        drop(errors);
+        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        (totals, nodes.iter().map(|(at, node)| (*at, node.metrics())).collect())
+    }
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        self.events.close();
+    }
+}

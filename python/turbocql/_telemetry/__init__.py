@@ -1,0 +1,1 @@
+"""Delivers a session's events to `logging`."""

@@ -1,0 +1,18 @@
+"""Names the errors that the native core has counted."""
+
+from __future__ import annotations
+
+from ..errors import _BY_CODE, _BY_KIND, NoHostAvailable, RateLimited, RequestError, ServerError
+
+__all__ = ["class_name"]
+
+
+def class_name(kind: str, code: int | None) -> str:
+    """Returns the name of the class of an open session's error."""
+    if kind == "rate_limited":
+        return RateLimited.__name__
+    if kind == "server":
+        return _BY_CODE.get(-1 if code is None else code, ServerError).__name__
+    if kind == "authentication":
+        return NoHostAvailable.__name__
+    return _BY_KIND.get(kind, RequestError).__name__

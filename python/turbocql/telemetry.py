@@ -1,0 +1,316 @@
+"""What a session counts: metrics as plain data, for Prometheus, and for programs.
+
+The counters are always on. What happens to connections, nodes and slow requests is reported by
+`logging`, under `turbocql.connection`, `turbocql.cluster` and `turbocql.request`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from itertools import accumulate
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from ._telemetry.errors import class_name
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from .aio import AsyncSession
+    from .cluster import Node
+    from .session import Session
+
+    OneSession: TypeAlias = Session[Any] | AsyncSession[Any]
+    Sessions: TypeAlias = OneSession | Mapping[str, OneSession]
+
+__all__ = ["Collector", "Histogram", "KindMetrics", "Metrics", "NodeMetrics", "prometheus_text"]
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Durations, counted in buckets.
+
+    Each power of two is divided into four buckets, so a quantile is exact to a quarter of itself.
+    """
+
+    BOUNDS_US = tuple(_core.latency_bounds_us())
+    """The upper bounds of the buckets, in microseconds. The last bucket has none: its durations are
+    134 s and longer."""
+
+    counts: tuple[int, ...] = (0,) * (len(BOUNDS_US) + 1)
+    """The number of durations in each bucket."""
+    sum_us: int = 0
+    """The sum of the durations, in microseconds."""
+
+    @property
+    def count(self) -> int:
+        """The number of durations."""
+        return sum(self.counts)
+
+    @property
+    def mean_us(self) -> float | None:
+        """The mean in microseconds; `None` without a duration."""
+        return self.sum_us / self.count if self.count else None
+
+    def quantile_us(self, quantile: float) -> int | None:
+        """Returns the duration in microseconds that this part of the durations does not exceed:
+        the upper bound of its bucket. `quantile` is between 0 and 1, as 0.99. Returns `None`
+        without a duration. For durations of 134 s and longer, it returns 134 s.
+        """
+        if not 0 <= quantile <= 1:
+            raise ValueError(f"a quantile must be between 0 and 1, got {quantile!r}")
+        rank = quantile * self.count
+        for bound, count in zip(self.BOUNDS_US, accumulate(self.counts), strict=False):
+            if count >= rank and count:
+                return bound
+        return self.BOUNDS_US[-1] if self.count else None
+
+    def __add__(self, other: Histogram) -> Histogram:
+        counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
+        return Histogram(counts, self.sum_us + other.sum_us)
+
+    def __sub__(self, earlier: Histogram) -> Histogram:
+        counts = tuple(a - b for a, b in zip(self.counts, earlier.counts, strict=True))
+        return Histogram(counts, self.sum_us - earlier.sum_us)
+
+
+@dataclass(frozen=True)
+class KindMetrics:
+    """The requests of one kind."""
+
+    requests: int = 0
+    """Requests that have ended. Each page counts, and each row or batch of an `execute_many`."""
+    failed: int = 0
+    """Requests that have ended with an error, after all their attempts."""
+    latency: Histogram = Histogram()
+    """From sending the request to its last answer or its error, with all attempts. The time in
+    which the call waited in a full session, or prepared its statement, is not part of it."""
+
+    def __sub__(self, earlier: KindMetrics) -> KindMetrics:
+        difference: KindMetrics = _difference(self, earlier)
+        return difference
+
+
+@dataclass(frozen=True)
+class NodeMetrics:
+    """What the session has done at one node."""
+
+    datacenter: str | None = None
+    state: str = field(default="unknown", metadata={"now": True})
+    """`up`, `down`, `silent`, `not used` (outside an allow-list), or `unknown` for an address that
+    is not of a node of the cluster."""
+    attempts: int = 0
+    """Attempts sent. A request that is retried or speculated has several."""
+    failed: int = 0
+    """Attempts that ended with an error, even if a retry succeeded."""
+    abandoned: int = 0
+    """Attempts whose answer nobody waits for any more: the deadline passed, the call was canceled,
+    or another attempt was answered first."""
+    in_flight: int = field(default=0, metadata={"now": True})
+    """Attempts without an answer now."""
+    connections: int = field(default=0, metadata={"now": True})
+    """Connections open now, with the one that receives the cluster's events."""
+    opened: int = 0
+    """Connections opened."""
+    refused: int = 0
+    """Connections that could not be opened."""
+    lost: int = 0
+    """Connections that have ended by an error."""
+    sent_bytes: int = 0
+    """Bytes of frames sent, before TLS."""
+    received_bytes: int = 0
+    """Bytes of frames received."""
+    latencies: Mapping[str, Histogram] = field(default_factory=dict)
+    """The latencies of successful attempts, by the kind of request."""
+
+    def __sub__(self, earlier: NodeMetrics) -> NodeMetrics:
+        difference: NodeMetrics = _difference(self, earlier)
+        return difference
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What a session has counted since it was opened.
+
+    `later - earlier` has what happened between the two: counts are subtracted, and `in_flight`,
+    `in_flight_bytes`, `waiting`, and a node's `state`, `in_flight` and `connections` are those of
+    `later`.
+
+    Figures of connections, bytes, and statements prepared again are 0 in builds without the edits
+    of the engine.
+    """
+
+    uptime_s: float = 0.0
+    """Seconds since the session was opened."""
+    kinds: Mapping[str, KindMetrics] = field(default_factory=dict)
+    """The requests by kind: `read`, `write`, `conditional`, `batch` and `schema` (`CREATE`,
+    `ALTER`, `DROP` and `USE`). The kind is told by the words of the statement."""
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """The errors of requests, by the name of their class in [`turbocql.errors`][turbocql.errors].
+    Errors before a request is sent, such as `EncodeError` for a value, do not count."""
+    timeouts: Mapping[str, int] = field(default_factory=dict)
+    """The deadlines that passed, by what the call waited for: `queue` (room in a full session),
+    `prepare`, `answer`, or `agreement` (after the answer: of the nodes on the schema)."""
+    canceled: int = 0
+    """Requests that were given up by the program."""
+    retries: int = 0
+    """Decisions to send a request again after a failed attempt."""
+    speculative: int = 0
+    """Attempts begun because an earlier one was slow."""
+    rows: int = 0
+    """Rows received."""
+    pages: int = 0
+    """Results and pages received."""
+    prepared: int = 0
+    """Statements that the session prepared."""
+    prepared_again: int = 0
+    """Statements prepared again at a node that had forgotten them."""
+    cache_hits: int = 0
+    """Statements that needed no preparing, because they were in the session's cache."""
+    connection_timeouts: int = 0
+    """Connections that could not be opened in time."""
+    dropped_events: int = 0
+    """Events that were not logged, because the handlers were too slow."""
+    in_flight: int = field(default=0, metadata={"now": True})
+    """Requests in flight now, and rows of `execute_many`."""
+    in_flight_bytes: int = field(default=0, metadata={"now": True})
+    """Bytes of the values of the requests in flight now."""
+    waiting: int = field(default=0, metadata={"now": True})
+    """Calls that wait now, because the session is full."""
+    nodes: Mapping[str, NodeMetrics] = field(default_factory=dict)
+    """The figures of each node, by `address:port`. A node that leaves the cluster is forgotten."""
+
+    @property
+    def requests(self) -> int:
+        """The requests of all kinds that have ended."""
+        return sum(kind.requests for kind in self.kinds.values())
+
+    @property
+    def failures(self) -> int:
+        """The requests of all kinds that have ended with an error."""
+        return sum(kind.failed for kind in self.kinds.values())
+
+    @property
+    def connections(self) -> int:
+        """The connections to all nodes that are open now."""
+        return sum(node.connections for node in self.nodes.values())
+
+    @property
+    def latency(self) -> Histogram:
+        """The latencies of the requests of all kinds."""
+        return sum((kind.latency for kind in self.kinds.values()), Histogram())
+
+    def __sub__(self, earlier: Metrics) -> Metrics:
+        difference: Metrics = _difference(self, earlier)
+        return difference
+
+
+def _difference(later: Any, earlier: Any) -> Any:
+    """Subtracts figures, but for those of the present time."""
+    if type(later) is not type(earlier):
+        return NotImplemented
+    changes: dict[str, Any] = {}
+    for each in fields(later):
+        now, before = getattr(later, each.name), getattr(earlier, each.name)
+        if isinstance(now, str) or now is None or each.metadata.get("now"):
+            changes[each.name] = now
+        elif isinstance(now, Mapping):
+            # What was forgotten and is counted anew has less than before.
+            changes[each.name] = MappingProxyType(
+                {
+                    name: figure - before[name] if name in before else figure
+                    for name, figure in now.items()
+                }
+            )
+        else:
+            changes[each.name] = now - before
+    return type(later)(**changes)
+
+
+def _metrics(figures: dict[str, Any], nodes: Iterable[Node]) -> Metrics:
+    """Makes `Metrics` of the native core's figures."""
+    errors: dict[str, int] = {}
+    for kind, code, count in figures.pop("errors"):
+        name = class_name(kind, code)
+        errors[name] = errors.get(name, 0) + count
+    counted, by_address = figures.pop("nodes"), {node.at: node for node in nodes}
+    return Metrics(
+        kinds=MappingProxyType(
+            {
+                name: KindMetrics(requests, failed, _histogram(latency))
+                for name, (requests, failed, latency) in figures.pop("kinds").items()
+            }
+        ),
+        errors=MappingProxyType(errors),
+        timeouts=MappingProxyType(dict(figures.pop("timeouts"))),
+        nodes=MappingProxyType(
+            {
+                at: _node_metrics(counted.get(at, {}), by_address.get(at))
+                for at in sorted({*counted, *by_address})
+            }
+        ),
+        **figures,
+    )
+
+
+def _node_metrics(figures: dict[str, Any], node: Node | None) -> NodeMetrics:
+    latencies = {name: _histogram(each) for name, each in figures.pop("latencies", {}).items()}
+    return NodeMetrics(
+        datacenter=None if node is None else node.datacenter,
+        state="unknown" if node is None else node.state,
+        latencies=MappingProxyType(latencies),
+        **figures,
+    )
+
+
+def _histogram(figures: tuple[list[int], int]) -> Histogram:
+    counts, sum_us = figures
+    return Histogram(tuple(counts), sum_us)
+
+
+def prometheus_text(sessions: Sessions) -> str:
+    """Returns the metrics of a session in Prometheus's text format, for `GET /metrics`.
+
+    With a mapping of names to sessions, each sample has the label `session`.
+
+    Content type: `text/plain; version=0.0.4`.
+    """
+    from ._telemetry.prometheus import text
+
+    return "\n".join([*text(_families(sessions)), ""])
+
+
+class Collector:
+    """A collector for `prometheus_client`: `REGISTRY.register(Collector(session))`.
+
+    With a mapping of names to sessions, each sample has the label `session`. The metrics are read
+    when they are asked for.
+    """
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def describe(self) -> list[Any]:
+        """Returns nothing, so that registering reads no metrics."""
+        return []
+
+    def collect(self) -> Iterator[Any]:
+        """Yields the metrics as families of `prometheus_client`."""
+        from prometheus_client.core import Metric  # type: ignore[import-not-found, unused-ignore]
+
+        for family in _families(self._sessions):
+            metric = Metric(family.name, family.help, family.type)
+            for suffix, labels, value in family.samples:
+                metric.add_sample(family.name + suffix, labels, value)
+            yield metric
+
+
+def _families(sessions: Sessions) -> list[Any]:
+    from ._telemetry.prometheus import families
+
+    named = sessions.items() if isinstance(sessions, Mapping) else [("", sessions)]
+    return families(
+        ({"session": name} if name else {}, session.metrics()) for name, session in named
+    )

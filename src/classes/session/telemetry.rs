@@ -1,0 +1,181 @@
+//! The figures and events of a session as Python objects.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, UNIX_EPOCH};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use turbocql_engine::{
+    Event, Field, HistogramCounts, KindMetrics, NodeMetrics, Origin, RequestOptions, Session,
+    UNUSUAL, bounds_us,
+};
+
+use crate::classes::session::state::SessionState;
+use crate::options::{Options, or_default};
+use crate::python;
+
+/// The upper bounds of the buckets of histograms, in microseconds. The last bucket has none.
+#[pyfunction]
+pub fn latency_bounds_us() -> Vec<u64> {
+    bounds_us().to_vec()
+}
+
+/// The figures of a session, as a dict for `turbocql.telemetry`.
+pub fn metrics<'py>(py: Python<'py>, engine: &Session) -> PyResult<Bound<'py, PyDict>> {
+    let metrics = py.detach(|| engine.metrics());
+    let (totals, timeouts) = (&metrics.totals, &metrics.totals.timeouts);
+    let kinds = PyDict::new(py);
+    for KindMetrics { kind, requests, failed, latency } in &totals.kinds {
+        kinds.set_item(kind.name(), (requests, failed, histogram(latency)))?;
+    }
+    let errors: Vec<_> =
+        totals.errors.iter().map(|((kind, code), count)| (kind, code, count)).collect();
+    let nodes = PyDict::new(py);
+    for (at, node) in &metrics.nodes {
+        nodes.set_item(at.to_string(), node_metrics(py, node)?)?;
+    }
+    let figures = PyDict::new(py);
+    figures.set_item("uptime_s", totals.uptime.as_secs_f64())?;
+    figures.set_item("kinds", kinds)?;
+    figures.set_item("errors", errors)?;
+    figures.set_item(
+        "timeouts",
+        [
+            ("queue", timeouts.queue),
+            ("prepare", timeouts.prepare),
+            ("answer", timeouts.answer),
+            ("agreement", timeouts.agreement),
+        ],
+    )?;
+    figures.set_item("nodes", nodes)?;
+    let counts = [
+        ("canceled", totals.canceled),
+        ("retries", totals.retries),
+        ("speculative", totals.speculative),
+        ("rows", totals.rows),
+        ("pages", totals.pages),
+        ("prepared", totals.prepared),
+        ("prepared_again", totals.prepared_again),
+        ("cache_hits", totals.cache_hits),
+        ("connection_timeouts", metrics.connection_timeouts),
+        ("dropped_events", totals.dropped_events),
+        ("in_flight", metrics.in_flight.0 as u64),
+        ("in_flight_bytes", metrics.in_flight.1 as u64),
+        ("waiting", metrics.waiting as u64),
+    ];
+    for (name, count) in counts {
+        figures.set_item(name, count)?;
+    }
+    Ok(figures)
+}
+
+fn node_metrics<'py>(py: Python<'py>, node: &NodeMetrics) -> PyResult<Bound<'py, PyDict>> {
+    let latencies = PyDict::new(py);
+    for (kind, latency) in &node.latencies {
+        latencies.set_item(kind.name(), histogram(latency))?;
+    }
+    let figures = PyDict::new(py);
+    for (name, count) in [
+        ("attempts", node.attempts),
+        ("failed", node.failed),
+        ("abandoned", node.abandoned),
+        ("opened", node.opened),
+        ("refused", node.refused),
+        ("lost", node.lost),
+        ("sent_bytes", node.sent_bytes),
+        ("received_bytes", node.received_bytes),
+    ] {
+        figures.set_item(name, count)?;
+    }
+    figures.set_item("in_flight", node.in_flight)?;
+    figures.set_item("connections", node.connections)?;
+    figures.set_item("latencies", latencies)?;
+    Ok(figures)
+}
+
+/// The counts of a histogram and the sum of its durations in microseconds.
+fn histogram(counts: &HistogramCounts) -> (Vec<u64>, u64) {
+    (counts.counts.to_vec(), counts.sum_us)
+}
+
+/// The call that a request belongs to: an object of Python that describes it.
+struct CallOrigin(Py<PyAny>);
+
+impl SessionState {
+    /// Adds the call to the options, if its requests may be reported.
+    pub fn with_origin(&self, py: Python<'_>, options: Options) -> PyResult<Options> {
+        if !self.engine.telemetry().events.wants_requests() {
+            return Ok(options);
+        }
+        let origin = Origin(Arc::new(CallOrigin(python::call_origin(py)?.call0()?.unbind())));
+        let options = RequestOptions { origin: Some(origin), ..or_default(&options).clone() };
+        Ok(Some(Arc::new(options)))
+    }
+
+    /// Counts a statement that was found in the cache.
+    pub fn count_cache_hit(&self) {
+        self.engine.telemetry().cache_hits.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The queue of a session's events. It does not keep the session open.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Events(pub Arc<turbocql_engine::Events>);
+
+#[pymethods]
+impl Events {
+    /// Takes the events that wait. If there are none, waits for one for `limit_s` seconds at most.
+    /// Returns `None` when the session is gone and its events are taken.
+    ///
+    /// An event is a tuple `(name, time, thread's name, node, fields, origin)`.
+    fn take<'py>(&self, py: Python<'py>, limit_s: f64) -> PyResult<Option<Bound<'py, PyList>>> {
+        let limit = Duration::try_from_secs_f64(limit_s).unwrap_or_default();
+        let Some(events) = py.detach(|| self.0.take(limit)) else { return Ok(None) };
+        let list = PyList::empty(py);
+        for event in events {
+            list.append(event_tuple(py, event)?)?;
+        }
+        Ok(Some(list))
+    }
+
+    /// Decides whether requests are reported that were sent more than once or that have failed.
+    fn want_unusual(&self, wanted: bool) {
+        self.0.want(if wanted { UNUSUAL } else { 0 });
+    }
+
+    /// The number of events that were dropped because too many waited.
+    #[getter]
+    fn dropped(&self) -> u64 {
+        self.0.dropped()
+    }
+
+    /// Refuses further events.
+    fn close(&self) {
+        self.0.close();
+    }
+}
+
+fn event_tuple(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyAny>> {
+    let fields = PyDict::new(py);
+    for (name, field) in event.fields {
+        match field {
+            Field::Bool(flag) => fields.set_item(name, flag)?,
+            Field::Int(number) => fields.set_item(name, number)?,
+            Field::Seconds(seconds) => fields.set_item(name, seconds)?,
+            Field::Text(text) => fields.set_item(name, text)?,
+            Field::Attempts(attempts) => {
+                let attempts = attempts.into_iter().map(|attempt| {
+                    (attempt.node.to_string(), attempt.began, attempt.ended, attempt.error)
+                });
+                fields.set_item(name, attempts.collect::<Vec<_>>())?;
+            }
+        }
+    }
+    let origin = event.origin.and_then(|origin| {
+        origin.0.downcast_ref::<CallOrigin>().map(|CallOrigin(origin)| origin.clone_ref(py))
+    });
+    let time_s = event.at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let node = event.node.map(|node| node.to_string());
+    Ok((event.name, time_s, event.thread, node, fields, origin).into_pyobject(py)?.into_any())
+}
