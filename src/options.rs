@@ -7,8 +7,11 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBool, PyDict};
-use turbocql_engine::{Consistency, PagingState, RequestOptions, SerialConsistency, UnknownName};
+use turbocql_engine::{
+    Consistency, Near, PagingState, RequestOptions, SerialConsistency, UnknownName,
+};
 
+use crate::python;
 use turbocql_values::error::config_error;
 use turbocql_values::value::describe::{describe, did_you_mean, nearest_and_all};
 
@@ -39,7 +42,7 @@ struct CallOption {
 
 /// All options, in the order in which error messages list them. `turbocql._options` has their
 /// types.
-static OPTIONS: [CallOption; 11] = [
+static OPTIONS: [CallOption; 12] = [
     option("consistency", OptionScope::Batch, |request, value| {
         request.consistency = Some(consistency(value)?);
         Ok(())
@@ -74,6 +77,10 @@ static OPTIONS: [CallOption; 11] = [
     }),
     option("paging_state", OptionScope::Execute, |request, value| {
         request.paging = Some(paging_state(value)?);
+        Ok(())
+    }),
+    option("target", OptionScope::Execute, |request, value| {
+        request.near = Some(target(value)?);
         Ok(())
     }),
     // These two apply to the result, not to the request: `rows_as` in `how.rs` reads them.
@@ -224,6 +231,21 @@ fn profile(value: &Bound<'_, PyAny>) -> PyResult<Arc<str>> {
         .extract()
         .map_err(|_| mismatch("profile must be the name of one of Config.profiles", value))?;
     Ok(Arc::from(&*name))
+}
+
+/// Reads a target: a node, or a replica, which may name a shard.
+fn target(value: &Bound<'_, PyAny>) -> PyResult<Near> {
+    let py = value.py();
+    let (node, shard) = if value.is_instance(python::replica(py)?)? {
+        (value.getattr("node")?, value.getattr("shard")?.extract()?)
+    } else {
+        (value.clone(), None)
+    };
+    if !node.is_instance(python::node(py)?)? {
+        return Err(mismatch("target must be a Node, of session.nodes, or a Replica", value));
+    }
+    let host_id = node.getattr("host_id")?.getattr("bytes")?.extract()?;
+    Ok(Near::Node { host_id, shard })
 }
 
 fn paging_state(value: &Bound<'_, PyAny>) -> PyResult<PagingState> {

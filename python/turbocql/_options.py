@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import os
 
     from .bulk import Progress
+    from .cluster import Node, Replica
     from .config import RowsAs
     from .policies import Consistency, ConsistencyName, SerialConsistencyName
     from .tables import Split
@@ -45,6 +46,7 @@ class CallOptions(StatementOptions, total=False):
     """The options of a statement, and the options that only a single call has."""
 
     paging_state: bytes | None
+    target: Node | Replica | None
 
 
 class ExecuteOptions(CallOptions, total=False):
@@ -189,6 +191,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     "execute": {
         **_STATEMENT,
         "paging_state": "continues a result: `Rows.paging_state` of an earlier page",
+        "target": "the only node that gets the request: a `Node`, or a `Replica` with a shard",
         **_ROWS,
     },
     "load": {

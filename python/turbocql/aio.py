@@ -130,18 +130,20 @@ class AsyncSession(AsyncTables[R]):
         mapping may lack values: a bind marker without a value leaves its column unchanged, as
         [`UNSET`][turbocql.types.UNSET] does.
 
-        The options are `consistency`, `serial_consistency`, `timeout_s`, `page_size`, `timestamp`,
-        `idempotent`, `tracing`, `profile`, `paging_state`, and `rows` or `row` for the form of the
-        rows. An option that is not passed comes from the statement, else from the profile, else
-        from the session. Unless `serial_consistency` is passed here, it is sent with conditional
-        statements and batches only.
+        The options are `consistency`, `serial_consistency`, `timeout_s`, `page_size`,
+        `timestamp`, `idempotent`, `tracing`, `profile`, `paging_state`, `target`, and `rows` or
+        `row` for the form of the rows. An option that is not passed comes from the statement,
+        else from the profile, else from the session. Unless `serial_consistency` is passed here,
+        it is sent with conditional statements and batches only.
 
         `row` is a callable that makes an object of each row. A dataclass, a named tuple, or a class
         of attrs, msgspec or pydantic gets the values by the names of its fields. Any other callable
         gets the values as keyword arguments. `profile` is a name in `Config.profiles`.
         `paging_state` continues a result: see
         [`Rows.paging_state`][turbocql.rows.Rows.paging_state]. `tracing` makes the server record
-        how it executes the request.
+        how it executes the request. `target` is the only node that the request is sent to, with
+        all its attempts and pages: one of `session.nodes`, or one of `session.replicas(bound)`,
+        whose shard gets it on ScyllaDB.
 
         Units: `timeout_s` in seconds (`math.inf` for no limit); `timestamp` in microseconds
         since 1970.

@@ -58,7 +58,10 @@ impl ScanOf {
             ranges.push(ScanRange { values: encoded(&[before, last])?, near: Some(near) });
         }
         if let Some(node) = self.node {
-            ranges.push(ScanRange { values: encoded(&[])?, near: Some(Near::Node(node)) });
+            ranges.push(ScanRange {
+                values: encoded(&[])?,
+                near: Some(Near::Node { host_id: node, shard: None }),
+            });
         }
         let plan = ScanPlan {
             prepared: Arc::clone(&prepared.engine),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from ipaddress import ip_address
 from typing import Any
 from uuid import uuid4
@@ -20,6 +21,7 @@ from turbocql import (
     PercentileSpeculation,
     errors,
 )
+from turbocql.cluster import Replica
 from turbocql.testing import Cassandra
 
 INSERT = "INSERT INTO t (k, v) VALUES (?, ?)"
@@ -311,3 +313,37 @@ async def test_connections_to_nodes(twin: Face, cassandra_three: Cassandra, keys
         assert any(option.get("APPLICATION_VERSION") == "1.2" for option in told)
         written = (await client.execute("SELECT writetime(v) AS at FROM t WHERE k = ?", (7,))).one()
         assert written.at > 1_600_000_000_000_000
+
+
+async def test_a_target(twin: Face, cassandra_three: Cassandra, keyspace: str) -> None:
+    points = cassandra_three.contact_points
+    async with twin.connect(points, keyspace=keyspace) as client:
+        session = client.session
+        assert eventually(lambda: all(node.connected for node in session.nodes), timeout_s=30)
+        insert = await client.prepare(INSERT)
+        batch = turbocql.Batch()
+        batch.add(insert, (8_000_001, "a"))
+        for node in session.nodes:
+            for statement, values in [
+                (insert, (8_000_000, "a")),
+                (insert.bind((8_000_000, "b")), None),
+                (batch, None),
+                ("SELECT release_version FROM system.local", None),
+                (SELECT, (8_000_000,)),
+            ]:
+                for target in (node, Replica(node, None)):
+                    answer = await client.execute(statement, values, target=target)
+                    assert answer.rows.coordinator == node.at
+            rows = await client.execute("SELECT k FROM t", page_size=1, target=node)
+            assert rows.rows.coordinator == node.at
+            await rows.all()
+            assert rows.rows.coordinator == node.at
+        unknown = dataclasses.replace(session.nodes[0], host_id=uuid4())
+        for statement in (insert.bind((1, "a")), "SELECT v FROM t", batch):
+            with pytest.raises(errors.NoHostAvailable, match="the target is not a node of the clu"):
+                await client.execute(statement, target=unknown)
+        for wrong in (session.nodes[0].at, session.nodes[0].host_id, 1, [session.nodes[0]]):
+            with pytest.raises(TypeError, match="target must be a Node, of"):
+                await client.execute(insert, (1, "a"), target=wrong)
+        with pytest.raises(TypeError, match="unknown option 'target'"):
+            turbocql.Query(SELECT, target=session.nodes[0])  # type: ignore[call-arg]

@@ -19,13 +19,13 @@ pub enum Near {
     /// The request goes first to the replicas of a token of a table. Requests for a token range use
     /// this variant.
     Token { keyspace: Arc<str>, table: Arc<str>, token: i64 },
-    /// The request goes only to the node with this host id.
-    Node([u8; 16]),
+    /// The request goes only to the node with this host id, and to this shard of it.
+    Node { host_id: [u8; 16], shard: Option<u32> },
 }
 
 /// The policy for requests to one node.
-pub(crate) fn only(host_id: [u8; 16]) -> Arc<dyn LoadBalancingPolicy> {
-    SingleTargetLoadBalancingPolicy::new(NodeIdentifier::HostId(Uuid::from_bytes(host_id)), None)
+pub(crate) fn only(host_id: [u8; 16], shard: Option<u32>) -> Arc<dyn LoadBalancingPolicy> {
+    SingleTargetLoadBalancingPolicy::new(NodeIdentifier::HostId(Uuid::from_bytes(host_id)), shard)
 }
 
 /// Makes the wrapped policy order the nodes as for a request of another kind.

@@ -213,7 +213,7 @@ impl Routes {
                 let policy = Arc::clone(&self.policy);
                 self.avoiding_silent(Arc::new(Rerouted::near((keyspace, table), *token, policy)))
             }
-            Near::Node(host_id) => only(*host_id),
+            Near::Node { host_id, shard } => only(*host_id, *shard),
         }
     }
 

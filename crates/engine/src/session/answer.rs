@@ -6,6 +6,7 @@ use scylla::response::PagingStateResponse;
 use crate::error::attempts::Attempts;
 use crate::error::effect::Effect;
 use crate::error::{EngineError, ErrorKind, executing};
+use crate::policies::near::Near;
 use crate::request::limit::{Knows, TimeLeft};
 use crate::request::subject::{Subject, few};
 use crate::session::Session;
@@ -103,8 +104,13 @@ fn unconnected(session: &Session, last: &str) -> Vec<String> {
     reasons.collect()
 }
 
-/// The message for a request for which the profile excludes every node.
+/// The message for a request for which the profile excludes every node, or whose target is not
+/// there.
 fn excluded(session: &Session, doing: &str, options: &RequestOptions) -> String {
+    if let Some(Near::Node { host_id, .. }) = &options.near {
+        let host_id = uuid::Uuid::from_bytes(*host_id);
+        return format!("{doing}: the target is not a node of the cluster: host id {host_id}");
+    }
     let balancing = &session.profiles().of(options.profile.as_deref()).balancing;
     let mut message = format!("{doing}: the profile's balancing excludes every node");
     let nodes = session.nodes();

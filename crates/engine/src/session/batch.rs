@@ -97,6 +97,10 @@ async fn batch_uncounted(
         batch.set_load_balancing_policy(Some(routes.conditional()));
         delay_before_conditional_write(session).await;
     }
+    if let Some(near) = &options.near {
+        let routes = session.profiles().routes(options.profile.as_deref());
+        batch.set_load_balancing_policy(Some(routes.near(near)));
+    }
     let answer = session.engine().batch(&batch, BatchRows(values)).await;
     let answer = answer.map(|result| (result, PagingStateResponse::NoMorePages));
     for statement in statements {

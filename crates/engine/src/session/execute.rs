@@ -184,6 +184,10 @@ async fn query_uncounted(
         statement.set_serial_consistency(None);
     }
     options.apply(&mut statement, attempts, &session.0.profiles)?;
+    if let Some(near) = &options.near {
+        let routes = session.0.profiles.routes(options.profile.as_deref());
+        statement.set_load_balancing_policy(Some(routes.near(near)));
+    }
     let time_left =
         began.map(|began| session.time_left(doing, options, began)).transpose()?.flatten();
     if let Some(time_left) = time_left {
