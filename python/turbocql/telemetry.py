@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     OneSession: TypeAlias = Session[Any] | AsyncSession[Any]
     Sessions: TypeAlias = OneSession | Mapping[str, OneSession]
 
-__all__ = ["Collector", "Histogram", "KindMetrics", "Metrics", "NodeMetrics", "prometheus_text"]
+__all__ = [
+    "Collector",
+    "Histogram",
+    "KindMetrics",
+    "Metrics",
+    "NodeMetrics",
+    "instrument",
+    "prometheus_text",
+    "uninstrument",
+]
 
 
 @dataclass(frozen=True)
@@ -305,6 +314,36 @@ class Collector:
             for suffix, labels, value in family.samples:
                 metric.add_sample(family.name + suffix, labels, value)
             yield metric
+
+
+def instrument(
+    session: OneSession,
+    *,
+    tracer_provider: Any = None,
+    meter_provider: Any = None,
+    texts: bool = True,
+) -> None:
+    """Makes OpenTelemetry's spans of a session's requests, and `db.client.operation.duration`.
+
+    There is one span for each call, whose parent is the span that is current where the call is
+    made. It has a child for each attempt, and later pages of a result are its children too. An
+    `execute_many` is one span. Names and attributes are those of the semantic conventions for
+    database clients and for Cassandra. The spans are made when a request has ended, on the thread
+    `turbocql-log`, with the times of the request.
+
+    The providers are OpenTelemetry's global ones unless they are passed. `texts` says whether
+    spans have `db.query.text`, which is the statement without its literals.
+
+    Raises: `ImportError` when the package `opentelemetry-api` is not installed.
+    """
+    from ._telemetry.spans import Spans
+
+    session._logs.make_spans(Spans(tracer_provider, meter_provider, texts))
+
+
+def uninstrument(session: OneSession) -> None:
+    """Makes no further spans of a session's requests."""
+    session._logs.make_spans(None)
 
 
 def _families(sessions: Sessions) -> list[Any]:

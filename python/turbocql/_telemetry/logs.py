@@ -20,6 +20,7 @@ from .streams import Stream
 
 if TYPE_CHECKING:
     from .. import _core
+    from .spans import Spans
 
 __all__ = ["Delivery"]
 
@@ -39,12 +40,13 @@ class Delivery:
     events are delivered. It does not keep the session open.
     """
 
-    __slots__ = ("_events", "_has_ended", "_opening", "_streams", "_thread")
+    __slots__ = ("_events", "_has_ended", "_opening", "_spans", "_streams", "_thread")
 
     def __init__(self, events: _core.Events, session: Any) -> None:
         self._events = events
         self._opening = threading.Lock()
         self._has_ended = False
+        self._spans: Spans | None = None
         self._streams: tuple[ReferenceType[Stream[ClusterEvent]], ...] = ()
         self._thread = threading.Thread(
             target=self._run, args=(ref(session),), name="turbocql-log", daemon=True
@@ -70,6 +72,15 @@ class Delivery:
                 return
         stream.close()
 
+    def make_spans(self, spans: Spans | None) -> None:
+        """Makes spans of the requests that begin from now on, or makes none any more."""
+        self._spans = spans
+        self._want()
+
+    def _want(self) -> None:
+        logs_unusual = logging.getLogger("turbocql.request").isEnabledFor(logging.DEBUG)
+        self._events.want(logs_unusual, self._spans is not None)
+
     def _open_streams(self) -> list[Stream[ClusterEvent]]:
         streams = [stream() for stream in self._streams]
         return [stream for stream in streams if stream is not None and not stream.closed]
@@ -93,10 +104,9 @@ class Delivery:
 
     def _deliver(self, datacenters: _Datacenters) -> None:
         """Delivers events until there are no more."""
-        request_logger = logging.getLogger("turbocql.request")
         dropped = 0
         while True:
-            self._events.want_unusual(request_logger.isEnabledFor(logging.DEBUG))
+            self._want()
             batch = self._events.take(_LOOK_S)
             if batch is None:
                 return
@@ -106,12 +116,17 @@ class Delivery:
                     for stream in self._open_streams():
                         stream.put(told, event[1])
                 try:
-                    _log(*event, datacenters)
+                    if event[0] in KINDS:
+                        _log(*event, datacenters)
                 except Exception:
                     # A filter of the program's may raise: `logging` shows the errors of handlers
                     # alone.
-                    if logging.raiseExceptions:
-                        traceback.print_exc()
+                    _show_exception()
+                if self._spans is not None:
+                    try:
+                        _make_span(self._spans, event, datacenters)
+                    except Exception:
+                        _show_exception()
             if self._events.dropped > dropped:
                 count, dropped = self._events.dropped - dropped, self._events.dropped
                 logging.getLogger("turbocql").warning(
@@ -151,6 +166,23 @@ class _Datacenters:
         return self._names[node]
 
 
+def _show_exception() -> None:
+    if logging.raiseExceptions:
+        traceback.print_exc()
+
+
+def _make_span(spans: Spans, event: tuple[Any, ...], datacenters: _Datacenters) -> None:
+    name, time_s, _, node, fields, origin = event
+    if name == "bulk":
+        spans.record_bulk(time_s, fields, origin)
+    elif name in ("request", "slow request"):
+        if fields.get("bulk"):
+            spans.record_failed_row(time_s, fields, origin)
+        else:
+            datacenter = None if node is None else datacenters.of(node)
+            spans.record(time_s, node, datacenter, fields, origin)
+
+
 def _cluster_event(event: tuple[Any, ...], datacenters: _Datacenters) -> ClusterEvent:
     name, time_s, _, node, fields, _ = event
     at = datetime.fromtimestamp(time_s, timezone.utc)
@@ -176,11 +208,14 @@ def _log(
     datacenters: _Datacenters,
 ) -> None:
     kind = KINDS[name]
+    describe(fields)
+    if name == "request" and len(fields["attempts"]) == 1 and "error" not in fields:
+        # It is reported for its span.
+        return
     level = kind.level if isinstance(kind.level, int) else kind.level(fields)
     logger = logging.getLogger(kind.logger)
     if not logger.isEnabledFor(level):
         return
-    describe(fields)
     extra = {"event": name, **fields}
     if node is not None:
         extra |= {"node": node, "datacenter": datacenters.of(node)}

@@ -255,7 +255,7 @@ impl Program {
         let at = self.0.cluster.address(node);
         let nodes = self.0.session.nodes();
         let host_id = nodes.iter().find(|node| node.address == at).map(|node| node.host_id);
-        let near = host_id.map(Near::Node);
+        let near = host_id.map(|host_id| Near::Node { host_id, shard: None });
         let options = RequestOptions { near, timeout: Some(Some(limit)), ..options(None) };
         let began = std::time::Instant::now();
         let prepared = self.prepare(text, &options, began).await?;

@@ -7,8 +7,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use turbocql_engine::{
-    Event, Field, HistogramCounts, KindMetrics, NodeMetrics, Origin, RequestOptions, Session,
-    UNUSUAL, bounds_us,
+    EVERY, Event, Field, HistogramCounts, KindMetrics, NodeMetrics, Origin, RequestOptions,
+    Session, UNUSUAL, bounds_us,
 };
 
 use crate::classes::session::state::SessionState;
@@ -139,9 +139,10 @@ impl Events {
         Ok(Some(list))
     }
 
-    /// Decides whether requests are reported that were sent more than once or that have failed.
-    fn want_unusual(&self, wanted: bool) {
-        self.0.want(if wanted { UNUSUAL } else { 0 });
+    /// Decides which requests are reported: those that were sent more than once or have failed, or
+    /// all.
+    fn want(&self, unusual: bool, every: bool) {
+        self.0.want(if unusual { UNUSUAL } else { 0 } | if every { EVERY } else { 0 });
     }
 
     /// The number of events that were dropped because too many waited.

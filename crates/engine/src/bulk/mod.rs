@@ -113,6 +113,7 @@ impl Bulk {
         let intake = Arc::new(Intake::new(batcher));
         let (taking, draining) = (Arc::clone(&intake), runtime.draining());
         let task = runtime.submit(async move {
+            let began = Instant::now();
             let BulkPlan { prepared, mut options, concurrency, max_failures, failures, .. } = plan;
             let BulkPlan { keep_results, pace, progress, table, .. } = plan;
             let is_repeatable = options.idempotent == Some(true);
@@ -128,6 +129,7 @@ impl Bulk {
             let request =
                 Arc::new(Request { session, prepared, options, keep_results, table, claims });
             let judge = Judge(Arc::clone(&request));
+            let whole = Arc::clone(&request);
             let send = move |rows| Arc::clone(&request).send(rows);
             let limits = window::Limits {
                 concurrency,
@@ -142,6 +144,7 @@ impl Bulk {
             let sending =
                 window::send_all(taking, &*events, limits, keep_results, Arc::new(judge), send);
             let outcome = sending.await;
+            whole.report(began, &outcome);
             events.completed(outcome);
         });
         Bulk { intake, task }

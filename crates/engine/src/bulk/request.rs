@@ -6,6 +6,7 @@ use std::time::Instant;
 use scylla::statement::batch::{Batch, BatchType};
 use turbocql_codec::{Cell, RowBuffer, RowRef};
 
+use super::BulkOutcome;
 use super::intake::RequestRows;
 use super::written_table::{
     Claims, ListState, Lists, Time, Times, WrittenList, WrittenTable, changed, compare, part_of,
@@ -77,7 +78,7 @@ impl Request {
         self.prepared.note(&answer);
         let subject = Subject { doing: "executing", text: Text::One(text), time_left, options };
         let result = answer.map_err(|error| failed(session, &subject, error, &attempts));
-        attempts.ended(&result, |event| self.reported(event, 1));
+        attempts.part_ended(&result, |event| self.reported(event, 1));
         let result = result?;
         if !self.keep_results {
             return Ok(None);
@@ -205,17 +206,40 @@ impl Request {
         let subject = Subject { doing, text: Text::One(prepared.text()), time_left, options };
         let result =
             answer.map(|_| None).map_err(|error| failed(session, &subject, error, &attempts));
-        attempts.ended(&result, |event| self.reported(event, count));
+        attempts.part_ended(&result, |event| self.reported(event, count));
         result
     }
 
     /// Adds what is known of a request with this many rows to its report.
     fn reported(&self, mut event: Event, rows: usize) -> Event {
+        let profile = self.session.profiles().of(self.options.profile.as_deref());
+        let consistency = self.options.consistency.unwrap_or(profile.consistency);
         event.origin.clone_from(&self.options.origin);
-        event
+        event = event
             .flag("bulk", true)
             .int("statements", rows)
             .text("statement", shown(self.prepared.text()))
+            .text("consistency", consistency.to_string());
+        match (self.prepared.keyspace(), self.prepared.table()) {
+            (Some(keyspace), Some(table)) => event.text("keyspace", keyspace).text("table", table),
+            _ => event,
+        }
+    }
+
+    /// Reports the whole bulk, which began at `began`, if all requests are to be reported.
+    pub(super) fn report(&self, began: Instant, outcome: &BulkOutcome) {
+        let events = &self.session.telemetry().events;
+        if !events.wants_every() {
+            return;
+        }
+        let failed = outcome.failed.len();
+        let rows = usize::try_from(outcome.succeeded).unwrap_or(usize::MAX).saturating_add(failed);
+        let event = Event::new("bulk", None)
+            .text("kind", self.prepared.kind.name())
+            .seconds("duration_s", began.elapsed())
+            .int("failed", failed)
+            .flag("stopped", outcome.stopped);
+        events.push(self.reported(event, rows));
     }
 
     /// Returns the rows of a batch, with the values of static columns only in the first row. These

@@ -35,6 +35,8 @@ pub(crate) struct Attempts {
 #[derive(Debug, Default)]
 struct Seen {
     count: u32,
+    /// The number of attempts that began because others were slow.
+    speculative: usize,
     /// The node of the last attempt.
     node: Option<SocketAddr>,
     /// One of the attempts that have begun and not ended.
@@ -144,6 +146,25 @@ impl Attempts {
         result: &Result<T, EngineError>,
         describe: impl FnOnce(Event) -> Event,
     ) {
+        self.ended_as(result, false, describe);
+    }
+
+    /// Like [`Attempts::ended`], for a request of a bulk. Of these, only unusual ones are reported:
+    /// the bulk itself is reported at its end.
+    pub(crate) fn part_ended<T>(
+        &self,
+        result: &Result<T, EngineError>,
+        describe: impl FnOnce(Event) -> Event,
+    ) {
+        self.ended_as(result, true, describe);
+    }
+
+    fn ended_as<T>(
+        &self,
+        result: &Result<T, EngineError>,
+        is_part: bool,
+        describe: impl FnOnce(Event) -> Event,
+    ) {
         let Some(telemetry) = &self.telemetry else { return };
         let Some(End { answered, is_unusual }) = self.end() else { return };
         let took = answered.filter(|_| result.is_ok()).unwrap_or_else(|| self.elapsed());
@@ -153,16 +174,18 @@ impl Attempts {
             let phase = answered.map_or(TimeoutPhase::Answer, |_| TimeoutPhase::Agreement);
             telemetry.timed_out(phase);
         }
-        let Some(name) = telemetry.events.wants(took, is_unusual || error.is_some()) else {
+        let is_unusual = is_unusual || error.is_some();
+        let wanted = telemetry.events.wants(took, is_unusual);
+        let Some((name, left_out)) =
+            wanted.filter(|(name, _)| !is_part || is_unusual || *name == "slow request")
+        else {
             return;
         };
-        let is_slow = name == "slow request";
-        let left_out = if is_slow { telemetry.events.admits_slow() } else { Some(0) };
-        let Some(left_out) = left_out else { return };
         let mut event = Event::new(name, self.node())
             .text("kind", self.kind.name())
             .seconds("duration_s", took)
-            .int("left_out", left_out as usize);
+            .int("left_out", left_out as usize)
+            .int("speculative", self.seen().speculative);
         if let Some((kind, code)) = error.map(EngineError::counted_as) {
             event = event.text("error_kind", kind);
             event.fields.extend(code.map(|code| ("error_code", Field::Int(i64::from(code)))));
@@ -300,6 +323,7 @@ impl HistoryListener for Attempts {
         if let Some(telemetry) = &self.telemetry {
             telemetry.speculative.fetch_add(1, Ordering::Relaxed);
         }
+        self.seen().speculative += 1;
         SpeculativeId(0)
     }
 

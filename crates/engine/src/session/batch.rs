@@ -39,7 +39,7 @@ pub(super) async fn batch(
         batch_uncounted(session, kind, &statements, values, options, began, &attempts).await;
     count_result(session, &result);
     attempts.ended(&result, |event| {
-        let event = reported(event, &attempts, options, began, &result)
+        let event = reported(session, event, &attempts, options, began, &result)
             .int("statements", statements.len())
             .int("sent_bytes", size);
         match statements.first() {

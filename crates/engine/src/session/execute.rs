@@ -30,7 +30,7 @@ pub(crate) async fn execute(
     let &Request { session, prepared, row, options, began } = request;
     count_result(session, &result);
     attempts.ended(&result, |event| {
-        let event = reported(event, attempts, options, began, &result)
+        let event = reported(session, event, attempts, options, began, &result)
             .text("statement", shown(prepared.text()))
             .int("sent_bytes", row.byte_len());
         match (prepared.keyspace(), prepared.table()) {
@@ -52,6 +52,7 @@ pub(super) fn count_result(session: &Session, result: &Result<Response, EngineEr
 
 /// Adds what all requests have in common to the report of one.
 pub(super) fn reported(
+    session: &Session,
     mut event: Event,
     attempts: &Attempts,
     options: &RequestOptions,
@@ -60,9 +61,11 @@ pub(super) fn reported(
 ) -> Event {
     let waited = began.map(|began| began.elapsed().saturating_sub(attempts.elapsed()));
     event = event.seconds("waited_s", waited.unwrap_or_default());
-    if let Some(consistency) = options.consistency {
-        event = event.text("consistency", consistency.to_string());
-    }
+    let profile = session.0.profiles.of(options.profile.as_deref());
+    let consistency = options.consistency.unwrap_or(profile.consistency);
+    event = event
+        .text("consistency", consistency.to_string())
+        .flag("idempotent", options.idempotent.unwrap_or(attempts.effect() == Effect::Reads));
     if let Some(profile) = &options.profile {
         event = event.text("profile", &**profile);
     }
@@ -154,7 +157,7 @@ pub(super) async fn query(
     let result = query_uncounted(session, asked, paging, &attempts).await;
     count_result(session, &result);
     attempts.ended(&result, |event| {
-        reported(event, &attempts, options, began, &result).text("statement", shown(text))
+        reported(session, event, &attempts, options, began, &result).text("statement", shown(text))
     });
     result
 }

@@ -144,19 +144,27 @@ impl Events {
         self.slow.is_some() || self.wanted.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether a request that took this long is reported, and as what.
-    pub(crate) fn wants(&self, took: Duration, is_unusual: bool) -> Option<&'static str> {
+    /// Whether all requests are reported.
+    pub(crate) fn wants_every(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) & EVERY != 0
+    }
+
+    /// Whether a request that took this long is reported: the name of the event, and the number of
+    /// slow requests that were left out before.
+    pub(crate) fn wants(&self, took: Duration, is_unusual: bool) -> Option<(&'static str, u32)> {
         let wanted = self.wanted.load(Ordering::Relaxed);
-        if self.slow.is_some_and(|slow| took >= slow) {
-            return Some("slow request");
+        if self.slow.is_some_and(|slow| took >= slow)
+            && let Some(left_out) = self.admits_slow()
+        {
+            return Some(("slow request", left_out));
         }
         let is_wanted = wanted & EVERY != 0 || wanted & UNUSUAL != 0 && is_unusual;
-        is_wanted.then_some("request")
+        is_wanted.then_some(("request", 0))
     }
 
     /// Counts one more slow request. Returns how many were left out before it, or `None` if it is
     /// left out itself, because there are too many in this second.
-    pub(crate) fn admits_slow(&self) -> Option<u32> {
+    fn admits_slow(&self) -> Option<u32> {
         let mut state = self.state();
         let now = Instant::now();
         let count = match &mut state.slow_in {
@@ -255,12 +263,16 @@ mod tests {
     #[test]
     fn requests_are_reported_as_wanted() {
         let events = Events::new(Some(Duration::from_secs(1)));
-        assert_eq!(events.wants(Duration::from_secs(2), false), Some("slow request"));
+        assert_eq!(events.wants(Duration::from_secs(2), false), Some(("slow request", 0)));
         assert_eq!(events.wants(NOW, true), None);
         events.want(UNUSUAL);
-        assert_eq!(events.wants(NOW, true), Some("request"));
+        assert_eq!(events.wants(NOW, true), Some(("request", 0)));
         assert_eq!(events.wants(NOW, false), None);
         events.want(EVERY);
-        assert_eq!(events.wants(NOW, false), Some("request"));
+        assert_eq!(events.wants(NOW, false), Some(("request", 0)));
+        // A slow request that is left out is a request all the same.
+        let names: Vec<_> = (0..100).filter_map(|_| events.wants(Duration::MAX, false)).collect();
+        assert_eq!(names.len(), 100);
+        assert_eq!(names[99], ("request", 0));
     }
 }

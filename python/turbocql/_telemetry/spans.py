@@ -1,0 +1,206 @@
+"""Makes OpenTelemetry's spans and durations of a session's requests, when these have ended."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version
+from typing import Any
+
+from opentelemetry import context as contexts
+from opentelemetry import metrics, trace
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+)
+
+__all__ = ["Spans"]
+
+_NAME = "turbocql"
+_BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
+"""The bounds that the semantic conventions give for `db.client.operation.duration`."""
+_MOST_PAGES = 100
+"""The maximum number of child spans for the pages and ranges of one call."""
+_MOST_FAILURES = 20
+"""The maximum number of events for failed requests in the span of a bulk call."""
+
+
+class _Call:
+    """What is kept of a call that has several requests."""
+
+    __slots__ = ("failures", "pages", "span_context")
+
+    def __init__(self) -> None:
+        self.span_context: SpanContext | None = None
+        """The context of the span of the first request, the parent of those of later pages."""
+        self.pages = 0
+        self.failures: list[tuple[int, str]] = []
+        """The first failures of a bulk call's requests: the time and the class of the error."""
+
+
+class Spans:
+    """Makes spans of events, on the thread that delivers them. Sampling is the provider's."""
+
+    def __init__(self, tracer_provider: Any, meter_provider: Any, texts: bool) -> None:
+        release = version(_NAME)
+        self._tracer: Tracer = trace.get_tracer(_NAME, release, tracer_provider)
+        meter = metrics.get_meter(_NAME, release, meter_provider)
+        self._durations = meter.create_histogram(
+            "db.client.operation.duration",
+            unit="s",
+            description="Duration of database client operations.",
+            explicit_bucket_boundaries_advisory=_BUCKETS_S,
+        )
+        self._texts = texts
+
+    def record(
+        self,
+        time_s: float,
+        node: str | None,
+        datacenter: str | None,
+        fields: dict[str, Any],
+        origin: Any,
+    ) -> None:
+        """Makes the spans of a request that has ended at this time."""
+        attributes, summary = _attributes(node, datacenter, fields, self._texts)
+        ended_ns = int(time_s * 1e9)
+        sent_ns = ended_ns - int(fields["duration_s"] * 1e9)
+        began_ns = sent_ns - int(fields.get("waited_s", 0.0) * 1e9)
+        measured: dict[str, Any] = {
+            name: attributes[name]
+            for name in (
+                "db.system.name",
+                "db.namespace",
+                "db.collection.name",
+                "db.operation.name",
+                "error.type",
+                "server.address",
+                "server.port",
+            )
+            if name in attributes
+        }
+        self._durations.record(fields["duration_s"], measured)
+        parent = contexts.Context() if origin is None else origin.context.run(contexts.get_current)
+        call = _Call() if origin is None else origin.call or _Call()
+        if origin is not None:
+            origin.call = call
+        if call.span_context is not None:
+            call.pages += 1
+            if call.pages > _MOST_PAGES:
+                return
+            parent = trace.set_span_in_context(NonRecordingSpan(call.span_context), parent)
+            summary = f"{summary} page"
+        span = self._tracer.start_span(
+            summary, parent, SpanKind.CLIENT, attributes, start_time=began_ns
+        )
+        call.span_context = call.span_context or span.get_span_context()
+        if span.is_recording():
+            self._attempts(span, parent, fields["attempts"], sent_ns, ended_ns)
+        if "error" in fields:
+            span.set_status(Status(StatusCode.ERROR, fields["error"]))
+        span.end(ended_ns)
+
+    def record_failed_row(self, time_s: float, fields: dict[str, Any], origin: Any) -> None:
+        """Keeps the failure of a request of a bulk call for the span of the call."""
+        if origin is None or "error" not in fields:
+            return
+        origin.call = origin.call or _Call()
+        if len(origin.call.failures) < _MOST_FAILURES:
+            origin.call.failures.append((int(time_s * 1e9), fields["error"]))
+
+    def record_bulk(self, time_s: float, fields: dict[str, Any], origin: Any) -> None:
+        """Makes the span of a bulk call that has ended at this time."""
+        attributes, summary = _attributes(None, None, fields, self._texts)
+        attributes["db.operation.batch.size"] = fields["statements"]
+        attributes["turbocql.failed_rows"] = fields["failed"]
+        ended_ns = int(time_s * 1e9)
+        span = self._tracer.start_span(
+            summary,
+            contexts.Context() if origin is None else origin.context.run(contexts.get_current),
+            SpanKind.CLIENT,
+            attributes,
+            start_time=ended_ns - int(fields["duration_s"] * 1e9),
+        )
+        if origin is not None and origin.call is not None:
+            for failed_ns, error in origin.call.failures:
+                span.add_event("request failed", {"error.type": error}, failed_ns)
+        if fields["failed"] or fields["stopped"]:
+            span.set_status(Status(StatusCode.ERROR, f"{fields['failed']} rows failed"))
+        span.end(ended_ns)
+
+    def _attempts(
+        self,
+        span: Span,
+        parent: contexts.Context,
+        attempts: list[tuple[str, float, float | None, str | None]],
+        sent_ns: int,
+        ended_ns: int,
+    ) -> None:
+        """Makes a child for each attempt, so that retries and speculation are siblings."""
+        inside = trace.set_span_in_context(span, parent)
+        for number, (node, began, ended, error) in enumerate(attempts, 1):
+            attributes = {**_peer(node), "turbocql.attempt": number}
+            if ended is None:
+                attributes["turbocql.attempt.abandoned"] = True
+            child = self._tracer.start_span(
+                "attempt",
+                inside,
+                SpanKind.CLIENT,
+                attributes,
+                start_time=sent_ns + int(began * 1e9),
+            )
+            if error is not None:
+                child.set_status(Status(StatusCode.ERROR, error))
+            child.end(ended_ns if ended is None else sent_ns + int(ended * 1e9))
+
+
+def _peer(node: str) -> dict[str, Any]:
+    host, _, port = node.rpartition(":")
+    host = host.strip("[]")
+    return {
+        "server.address": host,
+        "server.port": int(port),
+        "network.peer.address": host,
+        "network.peer.port": int(port),
+    }
+
+
+def _attributes(
+    node: str | None, datacenter: str | None, fields: dict[str, Any], texts: bool
+) -> tuple[dict[str, Any], str]:
+    """Returns the attributes of a request's span by the semantic conventions, and its name."""
+    statement = fields.get("statement", "")
+    is_batch = fields["kind"] == "batch" and not fields.get("bulk")
+    word = re.match(r"\s*(\w+)", statement)
+    operation = "BATCH" if is_batch else word[1].upper() if word else fields["kind"].upper()
+    attributes: dict[str, Any] = {"db.system.name": "cassandra", "db.operation.name": operation}
+    table = ".".join(fields[name] for name in ("keyspace", "table") if name in fields)
+    summary = f"{operation} {table}" if table else operation
+    attributes["db.query.summary"] = summary
+    if texts and statement:
+        attributes["db.query.text"] = statement
+    for name, attribute in (
+        ("keyspace", "db.namespace"),
+        ("table", "db.collection.name"),
+        ("rows", "db.response.returned_rows"),
+        ("idempotent", "cassandra.query.idempotent"),
+        ("speculative", "cassandra.speculative_execution.count"),
+        ("error", "error.type"),
+    ):
+        if name in fields:
+            attributes[attribute] = fields[name]
+    if is_batch and fields.get("statements", 0) > 1:
+        attributes["db.operation.batch.size"] = fields["statements"]
+    if "consistency" in fields:
+        attributes["cassandra.consistency.level"] = fields["consistency"].lower()
+    if "error_code" in fields:
+        attributes["db.response.status_code"] = f"0x{fields['error_code']:04X}"
+    if datacenter is not None:
+        attributes["cassandra.coordinator.dc"] = datacenter
+    if node is not None:
+        attributes |= _peer(node)
+    return attributes, summary

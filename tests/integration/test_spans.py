@@ -1,0 +1,228 @@
+"""Tests OpenTelemetry's spans of requests, with the exporter of its SDK that keeps them."""
+
+from __future__ import annotations
+
+import struct
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.support.children import run_python
+from tests.support.faces import Face
+from tests.support.liar import ERROR, EXECUTE, Answer, Liar
+from tests.support.nodes import eventually, paused
+
+import turbocql
+from turbocql import errors, telemetry
+from turbocql.testing import Cassandra
+
+SELECT = "SELECT release_version FROM system.local WHERE key = ?"
+
+
+class Exported:
+    """Collects the spans of sessions."""
+
+    def __init__(self) -> None:
+        self._exporter = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.tracer = self.provider.get_tracer("program")
+
+    def spans(self) -> list[ReadableSpan]:
+        return list(self._exporter.get_finished_spans())
+
+    def roots(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self.spans() if span.name == name]
+
+    def wait(self, holds: Callable[[], Any]) -> None:
+        assert eventually(lambda: bool(holds())), [span.name for span in self.spans()]
+
+    def children(self, parent: ReadableSpan) -> list[ReadableSpan]:
+        of = parent.get_span_context()
+        children = [s for s in self.spans() if s.parent and of and s.parent.span_id == of.span_id]
+        return sorted(children, key=lambda span: span.start_time or 0)
+
+
+@pytest.fixture
+def exported() -> Exported:
+    return Exported()
+
+
+async def test_a_span_per_call(
+    twin: Face, cassandra: Cassandra, keyspace: str, exported: Exported
+) -> None:
+    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+        session = client.session
+        telemetry.instrument(session, tracer_provider=exported.provider)
+        insert = await client.prepare("INSERT INTO kv (k, v) VALUES (?, ?)")
+        with exported.tracer.start_as_current_span("parent") as parent:
+            await client.execute(insert, (7_000_001, "secret"), consistency="ONE")
+        name = f"INSERT {keyspace}.kv"
+        exported.wait(lambda: exported.roots(name))
+        (span,) = exported.roots(name)
+        # The tests' synchronous face calls on another thread, which has another context.
+        expected = parent.get_span_context() if twin.name != "sync" else None
+        assert span.parent == expected
+        assert span.kind == trace.SpanKind.CLIENT
+        (node,) = session.nodes
+        attributes = dict(span.attributes or {})
+        assert attributes == {
+            "db.system.name": "cassandra",
+            "db.operation.name": "INSERT",
+            "db.namespace": keyspace,
+            "db.collection.name": "kv",
+            "db.query.summary": name,
+            "db.query.text": insert.text,
+            "cassandra.consistency.level": "one",
+            "cassandra.query.idempotent": False,
+            "cassandra.speculative_execution.count": 0,
+            "cassandra.coordinator.dc": node.datacenter,
+            "server.address": str(node.address),
+            "server.port": node.port,
+            "network.peer.address": str(node.address),
+            "network.peer.port": node.port,
+        }
+        (attempt,) = exported.children(span)
+        assert (attempt.name, (attempt.attributes or {})["turbocql.attempt"]) == ("attempt", 1)
+        assert span.start_time <= attempt.start_time <= attempt.end_time <= span.end_time  # type: ignore[operator]
+        # An error, and a text without its literals.
+        with pytest.raises(errors.InvalidQuery):
+            await client.execute("SELECT nothing FROM kv WHERE v = 'secret'")
+        exported.wait(lambda: exported.roots("SELECT"))
+        (failed,) = exported.roots("SELECT")
+        attributes = dict(failed.attributes or {})
+        assert attributes["error.type"] == "InvalidQuery"
+        assert attributes["db.response.status_code"] == "0x2200"
+        assert failed.status.status_code == trace.StatusCode.ERROR
+        assert failed.parent is None
+        # A batch.
+        batch = turbocql.Batch()
+        for key in range(3):
+            batch.add(insert, (7_000_001 + key, "secret"))
+        await client.execute(batch)
+        exported.wait(lambda: exported.roots("BATCH"))
+        assert (exported.roots("BATCH")[0].attributes or {})["db.operation.batch.size"] == 3
+        assert all("secret" not in span.to_json() for span in exported.spans())
+        # No further spans.
+        telemetry.uninstrument(session)
+        before = len(exported.spans())
+        await client.execute(insert, (7_000_001, "a"))
+    assert len(exported.spans()) == before
+
+
+def test_pages_are_children(cassandra: Cassandra, keyspace: str, exported: Exported) -> None:
+    with turbocql.connect(cassandra.contact_points, keyspace=keyspace) as session:
+        rows = [(7_100_000 + key, "p") for key in range(30)]
+        session.execute_many("INSERT INTO kv (k, v) VALUES (?, ?)", rows)
+        telemetry.instrument(session, tracer_provider=exported.provider)
+        select = session.prepare(f"SELECT k FROM kv WHERE k IN ({str([k for k, _ in rows])[1:-1]})")
+        assert len(list(session.execute(select, page_size=10))) == 30
+        name = f"SELECT {keyspace}.kv"
+        exported.wait(lambda: len(exported.roots(f"{name} page")) >= 2)
+        (first,) = exported.roots(name)
+        pages = [span for span in exported.children(first) if span.name == f"{name} page"]
+        assert pages == exported.roots(f"{name} page")
+        attributes: Any = [span.attributes for span in (first, *pages)]
+        assert sum(each["db.response.returned_rows"] for each in attributes) == 30
+
+
+def test_a_bulk_is_one_span(cassandra: Cassandra, keyspace: str, exported: Exported) -> None:
+    def change(answer: Answer) -> bytes:
+        if answer.answers(EXECUTE, "fails"):
+            return answer.with_body(struct.pack(">iH", 0x2200, 3) + b"bad", opcode=ERROR).frame()
+        return answer.frame()
+
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point, keyspace=keyspace) as session,
+    ):
+        telemetry.instrument(session, tracer_provider=exported.provider)
+        rows = [(7_200_000 + key, "fails" if key % 100 == 0 else "a") for key in range(5000)]
+        with exported.tracer.start_as_current_span("parent") as parent:
+            session.execute_many("INSERT INTO kv (k, v) VALUES (?, ?)", rows, raise_failures=False)
+        name = f"INSERT {keyspace}.kv"
+        exported.wait(lambda: exported.roots(name))
+        (span,) = exported.roots(name)
+        assert span.parent == parent.get_span_context()
+        attributes = span.attributes or {}
+        assert attributes["db.operation.batch.size"] == 5000
+        assert attributes["turbocql.failed_rows"] == 50
+        assert len(span.events) == 20
+        assert {(event.attributes or {})["error.type"] for event in span.events} == {"InvalidQuery"}
+        assert exported.children(span) == []
+
+
+def test_attempts_are_siblings(cassandra_three: Cassandra, exported: Exported) -> None:
+    speculation = turbocql.ConstantSpeculation(delay_s=0.05, max_attempts=2)
+    with turbocql.connect(
+        cassandra_three.contact_points,
+        keepalive_interval_s=600,
+        speculation=speculation,
+        balancing=turbocql.Balancing(avoid_silent=False),
+    ) as session:
+        assert eventually(lambda: all(node.connected for node in session.nodes))
+        telemetry.instrument(session, tracer_provider=exported.provider)
+        select = session.prepare("SELECT release_version FROM system.local")
+        with paused(cassandra_three.nodes[0]):
+            for _ in range(12):
+                session.execute(select, timeout_s=10)
+        name = "SELECT system.local"
+        exported.wait(lambda: len(exported.roots(name)) == 12)
+        several = [span for span in exported.roots(name) if len(exported.children(span)) > 1]
+        assert several
+        attempts = exported.children(several[0])
+        first, second = attempts[0], attempts[1]
+        assert (first.attributes or {})["server.address"] == str(cassandra_three.nodes[0].address)
+        assert (first.attributes or {})["turbocql.attempt.abandoned"]
+        assert "turbocql.attempt.abandoned" not in (second.attributes or {})
+        assert 0.04e9 < second.start_time - first.start_time < 2e9  # type: ignore[operator]
+        assert (several[0].attributes or {})["cassandra.speculative_execution.count"] >= 1  # type: ignore[operator]
+
+
+def test_durations_and_threads(cassandra: Cassandra, exported: Exported) -> None:
+    reader = InMemoryMetricReader()
+    meters = MeterProvider(metric_readers=[reader])
+    with turbocql.connect(cassandra.contact_points) as session:
+        telemetry.instrument(
+            session, tracer_provider=exported.provider, meter_provider=meters, texts=False
+        )
+
+        def work(number: int) -> None:
+            with exported.tracer.start_as_current_span(f"thread {number}"):
+                for _ in range(10):
+                    session.execute(SELECT, ("local",))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(exported.roots("SELECT system.local")) == 40
+    for number in range(4):
+        (parent,) = exported.roots(f"thread {number}")
+        assert len(exported.children(parent)) == 10
+    assert "db.query.text" not in (exported.roots("SELECT system.local")[0].attributes or {})
+    data: Any = reader.get_metrics_data()
+    (metric,) = data.resource_metrics[0].scope_metrics[0].metrics
+    assert (metric.name, metric.unit) == ("db.client.operation.duration", "s")
+    (point,) = metric.data.data_points
+    assert point.count == 40
+    assert point.explicit_bounds == (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
+    assert point.attributes["db.collection.name"] == "local"
+
+
+def test_importing_turbocql_imports_no_opentelemetry() -> None:
+    program = """
+        import sys, turbocql, turbocql.telemetry, turbocql.aio
+        print([name for name in sys.modules if "opentelemetry" in name or "prometheus" in name])
+    """
+    assert run_python(program) == "[]\n"
+    assert "opentelemetry" in sys.modules
