@@ -1,13 +1,13 @@
 //! One run from its seed.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use turbocql_engine::{
-    Config, Connecting, Metrics, Profile, Runtime, SIMULATED_CONNECT, Session, Speculation,
-    Transport,
+    Config, Connecting, Event, Events, Metrics, Profile, Runtime, SIMULATED_CONNECT, Session,
+    Speculation, Transport,
 };
 
 use crate::cluster::{Cluster, PASSWORD, USER};
@@ -106,6 +106,8 @@ pub fn run(seed: u64, kept: usize) -> Report {
             Err(_) if happen_together => {}
             Err(error) => broken.push(format!("no session, though a majority is healthy: {error}")),
             Ok(session) => {
+                let events = Arc::clone(&session.telemetry().events);
+                tokio::spawn(tell(events, trace.clone()));
                 let program = Program::new(
                     session.clone(),
                     runtime.clone(),
@@ -218,6 +220,17 @@ async fn use_session(
     }
     if !succeeded {
         broken.push(format!("calls fail {RECOVERY:?} after the last fault"));
+    }
+}
+
+/// Adds the session's own events to the story, until the session is gone.
+async fn tell(events: Arc<Events>, trace: Trace) {
+    while let Some(waiting) = events.take(Duration::ZERO) {
+        for Event { name, node, fields, .. } in waiting {
+            let node = node.map(|node| node.to_string()).unwrap_or_default();
+            trace.line(|| format!("session: {name} {node} {fields:?}"));
+        }
+        sleep(Duration::from_millis(50)).await;
     }
 }
 

@@ -85,6 +85,7 @@ impl Watch {
             if timeout(IDLE, self.silence.wake.notified()).await.is_err() {
                 let Some(session) = self.session.upgrade() else { return };
                 self.ask_all(&session).await;
+                self.name_silent(session.engine().get_cluster_state().get_nodes_info());
                 if self.silence.silent.load(Ordering::Relaxed) == 0 {
                     continue;
                 }
@@ -123,14 +124,12 @@ impl Watch {
     fn check(self: &Arc<Self>, now: u64, session: &Arc<dyn Watched>) -> bool {
         let cluster = session.engine().get_cluster_state();
         let nodes = cluster.get_nodes_info();
-        let (mut silent, mut waits) = (Vec::new(), false);
+        let (mut silent, mut waits) = (0, false);
         let several = nodes.len() > 1;
         for node in nodes.iter().filter(|node| node.is_enabled()) {
             let state = self.silence.node(node.host_id);
             let is_silent = state.silent.load(Ordering::Relaxed);
-            if is_silent {
-                silent.push((node.host_id, self.reached_at(node)));
-            }
+            silent += usize::from(is_silent);
             if !node.is_connected() {
                 // The balancing policy leaves such a node out by itself, and the node's pool
                 // reconnects.
@@ -149,12 +148,29 @@ impl Watch {
                 tokio::spawn(this.ask(Arc::clone(node), asking, session));
             }
         }
-        self.silence.silent.store(silent.len(), Ordering::Relaxed);
+        self.silence.silent.store(silent, Ordering::Relaxed);
         self.silence.forget(nodes);
-        let is_quiet = silent.is_empty() && !waits;
+        self.name_silent(nodes);
+        silent > 0 || waits
+    }
+
+    /// Tells the ScyllaDB driver which nodes are silent. A node without connections is silent if it
+    /// did not answer when they were last to be made: the control connection may be at that node.
+    #[cfg_attr(not(edited_crates), expect(clippy::unused_self, reason = "the edit is missing"))]
+    fn name_silent(&self, nodes: &[Arc<Node>]) {
+        #[cfg(not(edited_crates))]
+        let _ = nodes;
         #[cfg(edited_crates)]
-        self.silence.known.set(silent);
-        !is_quiet
+        {
+            let unanswered = self.endpoints.silent();
+            let nodes = nodes.iter().filter(|node| node.is_enabled());
+            let nodes = nodes.map(|node| (node, self.reached_at(node)));
+            let silent = nodes.filter(|(node, at)| {
+                let is_out_of_reach = !node.is_connected() && unanswered.contains(at);
+                is_out_of_reach || self.silence.node(node.host_id).silent.load(Ordering::Relaxed)
+            });
+            self.silence.known.set(silent.map(|(node, at)| (node.host_id, at)).collect());
+        }
     }
 
     fn reached_at(&self, node: &Node) -> SocketAddr {

@@ -207,7 +207,7 @@ impl Events {
     /// `None` if there is none and the session is gone.
     pub fn take(&self, limit: Duration) -> Option<Vec<Event>> {
         let mut state = self.state();
-        if state.waiting.is_empty() && !state.is_closed {
+        if state.waiting.is_empty() && !state.is_closed && !limit.is_zero() {
             let waited = self.changed.wait_timeout(state, limit);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
