@@ -324,7 +324,7 @@ class AsyncSession(AsyncTables[R]):
         """Returns a stream of what happens to nodes and to the schema from now on.
 
         Up to `capacity` events wait to be taken; then the oldest is dropped, and counted in the
-        stream's `dropped`. The stream ends when the session is closed.
+        stream's `dropped`. The stream ends when the session is closed; it does not keep it open.
 
         Example:
             >>> async for event in session.events():
@@ -332,7 +332,7 @@ class AsyncSession(AsyncTables[R]):
         """
         check_int("capacity", capacity, 1, 2**31 - 1)
         stream: AsyncEventStream[ClusterEvent] = AsyncEventStream(capacity)
-        self._logs.open(stream)
+        self._open_stream(stream)
         return stream
 
     async def close(self, *, timeout_s: float = 10.0) -> None:
@@ -341,8 +341,9 @@ class AsyncSession(AsyncTables[R]):
         Requests that are still in flight after `timeout_s` seconds are canceled. With
         `timeout_s=0`, all requests in flight are canceled at once. Closing twice is harmless.
         """
+        self._keep_nodes()
         await self._core.close(timeout_s)
-        self._logs.end()
+        self._end_telemetry()
         # sync: self._logs.wait()
         await self._logs.ended()  # async only
 

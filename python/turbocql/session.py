@@ -294,7 +294,7 @@ class Session(Tables[R]):
         """Returns a stream of what happens to nodes and to the schema from now on.
 
         Up to `capacity` events wait to be taken; then the oldest is dropped, and counted in the
-        stream's `dropped`. The stream ends when the session is closed.
+        stream's `dropped`. The stream ends when the session is closed; it does not keep it open.
 
         Example:
             >>> for event in session.events():
@@ -302,7 +302,7 @@ class Session(Tables[R]):
         """
         check_int("capacity", capacity, 1, 2**31 - 1)
         stream: EventStream[ClusterEvent] = EventStream(capacity)
-        self._logs.open(stream)
+        self._open_stream(stream)
         return stream
 
     def close(self, *, timeout_s: float = 10.0) -> None:
@@ -311,8 +311,9 @@ class Session(Tables[R]):
         Requests that are still in flight after `timeout_s` seconds are canceled. With
         `timeout_s=0`, all requests in flight are canceled at once. Closing twice is harmless.
         """
+        self._keep_nodes()
         self._core.close(timeout_s).wait()
-        self._logs.end()
+        self._end_telemetry()
         self._logs.wait()
 
     def __enter__(self) -> Self:

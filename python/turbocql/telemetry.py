@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import accumulate
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from . import _core
@@ -77,10 +76,18 @@ class Histogram:
         return self.BOUNDS_US[-1] if self.count else None
 
     def __add__(self, other: Histogram) -> Histogram:
+        if not isinstance(other, Histogram):
+            return NotImplemented
         counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
         return Histogram(counts, self.sum_us + other.sum_us)
 
+    def __radd__(self, other: object) -> Histogram:
+        # `sum` begins with 0.
+        return self if other == 0 else NotImplemented
+
     def __sub__(self, earlier: Histogram) -> Histogram:
+        if not isinstance(earlier, Histogram):
+            return NotImplemented
         counts = tuple(a - b for a, b in zip(self.counts, earlier.counts, strict=True))
         return Histogram(counts, self.sum_us - earlier.sum_us)
 
@@ -226,16 +233,20 @@ def _difference(later: Any, earlier: Any) -> Any:
         if isinstance(now, str) or now is None or each.metadata.get("now"):
             changes[each.name] = now
         elif isinstance(now, Mapping):
-            # What was forgotten and is counted anew has less than before.
-            changes[each.name] = MappingProxyType(
-                {
-                    name: figure - before[name] if name in before else figure
-                    for name, figure in now.items()
-                }
-            )
+            changes[each.name] = {
+                name: _change(figure, before[name]) if name in before else figure
+                for name, figure in now.items()
+            }
         else:
-            changes[each.name] = now - before
+            changes[each.name] = _change(now, before)
     return type(later)(**changes)
+
+
+def _change(now: Any, before: Any) -> Any:
+    """Subtracts. What has less than before was forgotten, and is counted anew."""
+    if isinstance(now, Histogram):
+        return now - before if now.count >= before.count else now
+    return now - before if not isinstance(now, (int, float)) or now >= before else now
 
 
 def _metrics(figures: dict[str, Any], nodes: Iterable[Node]) -> Metrics:
@@ -246,20 +257,16 @@ def _metrics(figures: dict[str, Any], nodes: Iterable[Node]) -> Metrics:
         errors[name] = errors.get(name, 0) + count
     counted, by_address = figures.pop("nodes"), {node.at: node for node in nodes}
     return Metrics(
-        kinds=MappingProxyType(
-            {
-                name: KindMetrics(requests, failed, _histogram(latency))
-                for name, (requests, failed, latency) in figures.pop("kinds").items()
-            }
-        ),
-        errors=MappingProxyType(errors),
-        timeouts=MappingProxyType(dict(figures.pop("timeouts"))),
-        nodes=MappingProxyType(
-            {
-                at: _node_metrics(counted.get(at, {}), by_address.get(at))
-                for at in sorted({*counted, *by_address})
-            }
-        ),
+        kinds={
+            name: KindMetrics(requests, failed, _histogram(latency))
+            for name, (requests, failed, latency) in figures.pop("kinds").items()
+        },
+        errors=dict(errors),
+        timeouts=dict(dict(figures.pop("timeouts"))),
+        nodes={
+            at: _node_metrics(counted.get(at, {}), by_address.get(at))
+            for at in sorted({*counted, *by_address})
+        },
         **figures,
     )
 
@@ -269,7 +276,7 @@ def _node_metrics(figures: dict[str, Any], node: Node | None) -> NodeMetrics:
     return NodeMetrics(
         datacenter=None if node is None else node.datacenter,
         state="unknown" if node is None else node.state,
-        latencies=MappingProxyType(latencies),
+        latencies=dict(latencies),
         **figures,
     )
 
@@ -351,5 +358,5 @@ def _families(sessions: Sessions) -> list[Any]:
 
     named = sessions.items() if isinstance(sessions, Mapping) else [("", sessions)]
     return families(
-        ({"session": name} if name else {}, session.metrics()) for name, session in named
+        ({"session": str(name)} if name != "" else {}, session.metrics()) for name, session in named
     )

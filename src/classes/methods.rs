@@ -186,6 +186,13 @@ impl Session {
         telemetry::Events(self.0.engine.telemetry().events.clone())
     }
 
+    /// The queue of the events of nodes and of the schema, from the first call on.
+    fn cluster_events(&self) -> telemetry::Events {
+        let events = self.0.engine.telemetry().cluster_events.clone();
+        events.want(turbocql_engine::EVERY);
+        telemetry::Events(events)
+    }
+
     /// Reads the nodes and the keyspaces of the cluster again.
     fn refresh(&self) -> PyResult<Op> {
         self.0.check_open()?;

@@ -128,6 +128,9 @@ def test_refused_credentials(cassandra: Cassandra, records: Records) -> None:
         )
         assert "ERROR" in {each.levelname for each in records.of("connection failed")}
         assert failed.node == liar.contact_point
+        # The server's own text has the user's name.
+        for record in records.all:
+            assert "secret-user" not in repr(record.__dict__) + record.getMessage()
 
 
 def test_a_slow_request(cassandra: Cassandra, records: Records) -> None:
@@ -352,3 +355,108 @@ def test_a_handler_that_fails_or_closes_the_session(cassandra: Cassandra) -> Non
     finally:
         logger.removeFilter(fail)
         logging.raiseExceptions = raises
+
+
+def test_a_handler_that_exits(cassandra: Cassandra, records: Records) -> None:
+    """Neither `SystemExit` nor anything else that a handler raises ends the logs."""
+    raised = [SystemExit, KeyboardInterrupt, asyncio.CancelledError]
+
+    def fail(record: logging.LogRecord) -> bool:
+        if raised:
+            raise raised.pop()
+        return True
+
+    records.addFilter(fail)
+    raises, logging.raiseExceptions = logging.raiseExceptions, False
+    try:
+        with turbocql.connect(cassandra.contact_points, slow_request_s=0.000_001) as session:
+            for _ in range(5):
+                session.execute(SELECT, ("local",))
+            assert eventually(lambda: len(records.of("slow request")) >= 2)
+    finally:
+        logging.raiseExceptions = raises
+
+
+def test_too_many_events_are_counted(cassandra: Cassandra, records: Records) -> None:
+    held = threading.Event()
+
+    def hold(record: logging.LogRecord) -> bool:
+        return held.wait(20)
+
+    def change(answer: Answer) -> bytes:
+        if answer.answers(EXECUTE, "local"):
+            return refused(answer, 0x2200, "no")
+        return answer.frame()
+
+    records.addFilter(hold)
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point) as session,
+    ):
+        report = session.execute_many(
+            SELECT, [("local",)] * 10_000, raise_failures=False, max_failures=10_000
+        )
+        assert len(report.failures) == 10_000
+        assert session.metrics().dropped_events > 0
+        records.removeFilter(hold)
+        held.set()
+        assert records.first("events dropped").dropped > 0
+
+
+def test_a_slow_request_that_is_canceled(cassandra: Cassandra, records: Records) -> None:
+    async def cancel(point: str) -> None:
+        async with turbocql.aio.connect(point, slow_request_s=0.1) as session:
+            prepared = await session.prepare(SELECT)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(session.execute(prepared, ("local",)), 0.3)
+
+    def change(answer: Answer) -> bytes:
+        if answer.answers(EXECUTE, "local"):
+            time.sleep(0.6)
+        return answer.frame()
+
+    with Liar(cassandra.contact_points[0], change) as liar:
+        asyncio.run(cancel(liar.contact_point))
+        slow = records.first("slow request")
+        assert (slow.error, slow.attempts[0][0]) == ("canceled", liar.contact_point)
+        assert 0.2 < slow.duration_s < 0.6
+
+
+def test_an_inherited_session(cassandra: Cassandra) -> None:
+    program = """
+        import os, sys, turbocql, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        session = turbocql.connect(sys.argv[1:])
+        events = session.events()
+        child = os.fork()
+        if child == 0:
+            assert list(events) == []
+            try:
+                session.events()
+            except turbocql.errors.ClosedError as error:
+                assert "forked" in str(error)
+                session.close()
+                os._exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), events.closed)
+        session.close()
+        print(list(events))
+    """
+    assert run_python(program, *cassandra.contact_points) == "7 False\n[]\n"
+
+
+def test_a_blocked_handler_holds_no_stream(cassandra: Cassandra, number: int) -> None:
+    held = threading.Event()
+    with recorded() as records:
+        records.addFilter(lambda record: held.wait(20))
+        session = turbocql.connect(cassandra.contact_points)
+        events = session.events()
+        session.execute(
+            f"CREATE KEYSPACE blocked_{number} WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        assert next(events).keyspace == f"blocked_{number}"
+        began = time.monotonic()
+        session.close()
+        assert time.monotonic() - began < 5
+        assert list(events) == []
+        held.set()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import json
 import logging
+import pickle
 import re
 from typing import Any
 
@@ -70,6 +74,26 @@ def test_a_difference_has_the_counts_between() -> None:
     assert (change.requests, change.failures, change.latency.count) == (5, 0, 5)
     with pytest.raises(TypeError):
         later - node  # type: ignore[operator]
+
+
+def test_metrics_are_plain_data() -> None:
+    node = NodeMetrics("dc1", "up", attempts=5, latencies={"read": histogram(b3=1)})
+    metrics = Metrics(rows=3, errors={"Overloaded": 1}, nodes={"10.0.0.1:9042": node})
+    assert pickle.loads(pickle.dumps(metrics)) == metrics == copy.deepcopy(metrics)
+    assert json.loads(json.dumps(dataclasses.asdict(metrics)))["rows"] == 3
+    assert sum([histogram(b3=1), histogram(b3=2)], Histogram()) == histogram(b3=3)
+    one: Any = 1
+    with pytest.raises(TypeError):
+        histogram(b3=1) - one
+    with pytest.raises(TypeError):
+        histogram(b3=1) + one
+
+
+def test_what_is_counted_anew_is_not_negative() -> None:
+    before = NodeMetrics(attempts=100, latencies={"read": histogram(b3=9)})
+    after = NodeMetrics(attempts=5, latencies={"read": histogram(b3=2)})
+    change = after - before
+    assert (change.attempts, change.latencies["read"]) == (5, histogram(b3=2))
 
 
 def test_the_text_format() -> None:

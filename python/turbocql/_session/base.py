@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
@@ -13,14 +16,15 @@ from .._columns.pieces import Columns
 from .._native import preload  # noqa: F401
 from .._options import ExecuteOptions, StatementOptions, checks_names
 from .._schema.read import PAGE_SIZE
-from .._telemetry.logs import Delivery
+from .._telemetry.logs import Logs
+from .._telemetry.streams import Stream, Streams
 from .._transfer.load import Load
 from .._transfer.load_options import Pace
 from .._transfer.monitor import Monitor
 from .._transfer.scan import ESTIMATES, Scan, Weights, split_table
-from ..cluster import Node, Replica, _node
+from ..cluster import ClusterEvent, Node, Replica, _node
 from ..config import Config
-from ..errors import _SESSIONS, ConfigError, Error
+from ..errors import _SESSIONS, ClosedError, ConfigError, Error
 from ..policies import Balancing, Consistency
 from ..schema import Schema
 from ..security import Tls, _without_traceback_frames
@@ -38,6 +42,9 @@ else:
 
 __all__ = ["R", "SessionBase", "configure"]
 
+_OPENING = threading.Lock()
+"""Held while a session's streams are opened or ended."""
+
 _MAX_STATEMENTS_FOR_NAMES = 200
 """The most recently used prepared statements that advice in errors takes names from."""
 
@@ -47,7 +54,15 @@ class SessionBase(Generic[R]):
     operations: `Session` blocks until they end, and `AsyncSession` awaits them.
     """
 
-    __slots__ = ("__weakref__", "_config", "_core", "_logs", "_schema")
+    __slots__ = (
+        "__weakref__",
+        "_config",
+        "_core",
+        "_last_nodes",
+        "_logs",
+        "_schema",
+        "_streams",
+    )
 
     _reads_on_thread = False
     """Whether columns are read on another thread, so that reading does not block an event loop."""
@@ -61,7 +76,10 @@ class SessionBase(Generic[R]):
         self._config = config
         self._schema: Schema | None = None
         """The schema that was read last. It is replaced as a whole, so it needs no lock."""
-        self._logs = Delivery(core.events(), self)
+        self._logs = Logs(core.events(), self)
+        self._streams: Streams | None = None
+        self._last_nodes: tuple[Node, ...] = ()
+        """The nodes when the session was closed."""
         _SESSIONS.add(self)
 
     @property
@@ -134,7 +152,35 @@ class SessionBase(Generic[R]):
         """Returns what the session has counted since it was opened: see
         [`Metrics`][turbocql.telemetry.Metrics].
         """
-        return _metrics(self._core.metrics(), () if self.closed else self.nodes)
+        with suppress(ClosedError):
+            return _metrics(self._core.metrics(), self.nodes)
+        nodes = tuple(replace(node, connected=False, silent=False) for node in self._last_nodes)
+        return _metrics(self._core.metrics(), nodes)
+
+    def _keep_nodes(self) -> None:
+        """Keeps the nodes for the metrics of a closed session."""
+        with suppress(Error):
+            self._last_nodes = self.nodes
+
+    def _open_stream(self, stream: Stream[ClusterEvent]) -> None:
+        """Delivers events to a stream from now on. The stream of a closed session has ended."""
+        if not self.closed:
+            # A session that was inherited by a fork raises here.
+            self._core.nodes()
+        events = self._core.cluster_events()
+        with _OPENING:
+            if self._streams is None:
+                self._streams = Streams(events, self)
+        self._streams.open(stream)
+
+    def _end_telemetry(self) -> None:
+        """Delivers what waits for the logs, and no more. Ends the streams."""
+        self._logs.end()
+        with _OPENING:
+            if self._streams is not None:
+                self._streams.end()
+            else:
+                self._core.cluster_events().close()
 
     @checks_names(
         "register_type takes a name and a class by position: register_type(name, cls, keyspace=...)"

@@ -143,9 +143,12 @@ class Waiting:
         logger = logging.getLogger(LOGGER)
         if is_first:
             wait_s = self._config.wait_s
-            logger.info("waiting up to %g s for the database: %s", wait_s, reason)
+            logger.info("waiting up to %g s for the database: %s", wait_s, reason, extra=_EXTRA)
         else:
-            logger.info("still waiting, %.0f s left: %s", left_s, reason)
+            logger.info("still waiting, %.0f s left: %s", left_s, reason, extra=_EXTRA)
+
+
+_EXTRA = {"event": "waiting for the database"}
 
 
 def _reason(error: ConnectError) -> str:

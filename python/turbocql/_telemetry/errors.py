@@ -9,6 +9,8 @@ __all__ = ["class_name"]
 
 def class_name(kind: str, code: int | None) -> str:
     """Returns the name of the class of an open session's error."""
+    if kind == "canceled":
+        return "canceled"
     if kind == "rate_limited":
         return RateLimited.__name__
     if kind == "server":

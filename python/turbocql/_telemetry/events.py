@@ -56,8 +56,9 @@ def _request(_node: str, fields: Fields) -> str:
         f"{at} ({error or ('answered' if ended else 'no answer')})"
         for at, _, ended, error in attempts
     )
-    statement = fields.get("statement", "")
-    return f"{how}{f', {nodes}' if nodes else ''}: {statement}"
+    statement = fields.get("statement")
+    about = "" if statement is None else f": {statement}"
+    return f"{how}{f', {nodes}' if nodes else ''}{about}"
 
 
 def _slow_request(node: str, fields: Fields) -> str:
@@ -90,12 +91,14 @@ KINDS = {
     "connection closed": Kind(
         _CONNECTION, logging.DEBUG, lambda node, f: f"{_connection(f)} to {node} closed"
     ),
-    "node added": Kind(_CLUSTER, logging.INFO, lambda node, _: f"node {node} added"),
+    "node added": Kind(
+        _CLUSTER, _unless("first", logging.INFO), lambda node, _: f"node {node} added"
+    ),
     "node removed": Kind(_CLUSTER, logging.WARNING, lambda node, _: f"node {node} removed"),
     "node moved": Kind(
         _CLUSTER, logging.INFO, lambda node, f: f"node {f['was']} has moved to {node}"
     ),
-    "node up": Kind(_CLUSTER, logging.INFO, lambda node, _: f"node {node} is up"),
+    "node up": Kind(_CLUSTER, _unless("first", logging.INFO), lambda node, _: f"node {node} is up"),
     "node down": Kind(
         _CLUSTER, logging.WARNING, lambda node, _: f"node {node} is down: it has no connections"
     ),

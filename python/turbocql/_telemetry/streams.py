@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections import deque
-from typing import Generic, TypeVar
+from contextlib import suppress
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from uuid import UUID
+from weakref import ReferenceType, WeakSet, ref
 
-__all__ = ["AsyncEventStream", "EventStream", "Stream"]
+from ..cluster import _CLUSTER_EVENTS, ClusterEvent
+from .logs import Datacenters
+from .threads import Event, EventThread
+
+if TYPE_CHECKING:
+    from .. import _core
+
+__all__ = ["AsyncEventStream", "EventStream", "Stream", "Streams"]
 
 T = TypeVar("T")
 
@@ -23,6 +35,7 @@ class Stream(Generic[T]):
         self._closed = False
         self._changed = threading.Condition()
         self._since_s = time.time()
+        _STREAMS.add(self)
 
     @property
     def dropped(self) -> int:
@@ -39,6 +52,12 @@ class Stream(Generic[T]):
         with self._changed:
             self._closed = True
             self._notify()
+
+    def _end_in_child(self) -> None:
+        """Ends the stream after a fork: the session belongs to the parent."""
+        self._changed = threading.Condition()
+        self._closed = True
+        self._waiting.clear()
 
     def put(self, event: T, time_s: float) -> None:
         """Adds an event of this time, if that is after the stream was opened. The thread
@@ -98,8 +117,9 @@ class AsyncEventStream(Stream[T]):
 
     def _notify(self) -> None:
         loop, waiter = self._loop, self._waiter
-        if loop is not None and waiter is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(_wake, waiter)
+        if loop is not None and waiter is not None:
+            with suppress(RuntimeError):  # The loop is closed, and nobody waits.
+                loop.call_soon_threadsafe(_wake, waiter)
 
     def __aiter__(self) -> AsyncEventStream[T]:
         return self
@@ -131,3 +151,64 @@ class AsyncEventStream(Stream[T]):
 def _wake(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+_STREAMS: WeakSet[Stream[Any]] = WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for stream in tuple(_STREAMS):
+        stream._end_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+class Streams(EventThread):
+    """Delivers events to the streams of a session. It does not keep the session open."""
+
+    def __init__(self, events: _core.Events, session: Any) -> None:
+        self._datacenters = Datacenters(ref(session))
+        self._opening = threading.Lock()
+        self._has_ended = False
+        self._streams: tuple[ReferenceType[Stream[ClusterEvent]], ...] = ()
+        super().__init__(events, "turbocql-events")
+
+    def open(self, stream: Stream[ClusterEvent]) -> None:
+        """Delivers to a stream too, as long as something refers to it."""
+        with self._opening:
+            if not self._has_ended:
+                self._streams = (*map(ref, self._open_streams()), ref(stream))
+                return
+        stream.close()
+
+    def handle(self, event: Event) -> None:
+        """Puts an event into the streams."""
+        if event[0] in _CLUSTER_EVENTS:
+            told = _cluster_event(event, self._datacenters)
+            for stream in self._open_streams():
+                stream.put(told, event[1])
+
+    def finish(self) -> None:
+        """Closes the streams."""
+        with self._opening:
+            self._has_ended = True
+        for stream in self._open_streams():
+            stream.close()
+
+    def _open_streams(self) -> list[Stream[ClusterEvent]]:
+        streams = [stream() for stream in self._streams]
+        return [stream for stream in streams if stream is not None and not stream.closed]
+
+
+def _cluster_event(event: Event, datacenters: Datacenters) -> ClusterEvent:
+    name, time_s, _, node, fields, _ = event
+    return ClusterEvent(
+        name,  # type: ignore[arg-type]
+        datetime.fromtimestamp(time_s, timezone.utc),
+        node,
+        None if node is None else datacenters.of(node),
+        UUID(fields["host_id"]) if "host_id" in fields else None,
+        *(fields.get(name) for name in ("change", "target", "keyspace", "object")),
+    )

@@ -198,7 +198,7 @@ impl Watch {
             state.answered();
             if was_silent {
                 silence.returns(state);
-                self.telemetry.events.push(Event::new("node answers again", Some(at)));
+                self.telemetry.report(Event::new("node answers again", Some(at)));
             }
             state.missed.store(0, Ordering::Relaxed);
             state.ask_at.store(now + ASKED, Ordering::Relaxed);
@@ -210,7 +210,7 @@ impl Watch {
                 silence.silent.fetch_add(usize::from(!was_silent), Ordering::Relaxed);
                 if !was_silent {
                     let event = Event::new("node silent", Some(at)).seconds("waited_s", limit);
-                    self.telemetry.events.push(event);
+                    self.telemetry.report(event);
                 }
             }
             let missed = state.missed.fetch_add(1, Ordering::Relaxed);

@@ -17,7 +17,7 @@ pub(crate) struct Watcher(pub(crate) Arc<Telemetry>);
 
 impl Watcher {
     fn report(&self, event: Event) {
-        self.0.events.push(event);
+        self.0.report(event);
     }
 }
 
@@ -33,6 +33,7 @@ impl Watch for Watcher {
             node.opened.fetch_add(1, Ordering::Relaxed);
             let again = node.is_failing.swap(false, Ordering::Relaxed);
             node.refuses_credentials.store(false, Ordering::Relaxed);
+            node.has_left.store(false, Ordering::Relaxed);
             let event = Event::new("connection opened", Some(at));
             return self.report(event.flag("control", control).flag("again", again));
         };
@@ -126,17 +127,18 @@ impl HostListener for Watcher {
         let event = match event {
             HostEvent::Added => Event::new("node added", Some(at)),
             HostEvent::Removed => {
-                self.0.forget(at);
+                self.0.leaves(at);
                 Event::new("node removed", Some(at))
             }
             HostEvent::AddressChanged { old_address, .. } => {
-                self.0.forget(*old_address);
+                self.0.leaves(*old_address);
                 Event::new("node moved", Some(at)).text("was", old_address.to_string())
             }
             HostEvent::Up => Event::new("node up", Some(at)),
             HostEvent::Down => Event::new("node down", Some(at)),
             _ => return,
         };
-        self.report(event.text("host_id", context.host_id().to_string()));
+        let event = event.text("host_id", context.host_id().to_string());
+        self.report(event.flag("first", !self.0.is_open()));
     }
 }

@@ -104,8 +104,12 @@ pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineEr
 /// The kind of the error for a connection that could not be made, and the reason.
 #[cfg(edited_crates)]
 pub(crate) fn not_connected(error: &ConnectionError) -> (ErrorKind, String) {
-    let EngineError { kind, message, .. } = connection_error("", error);
-    (kind, message.trim_start_matches(": ").to_owned())
+    let EngineError { kind, mut message, reason, .. } = connection_error("", error);
+    if let Some(reason) = reason {
+        // The server's own text may have the user's name.
+        message = message.replace(&*reason, "");
+    }
+    (kind, message.trim_matches([':', ' ']).to_owned())
 }
 
 /// The error for a connection that was made, but failed at one of the requests that set it up.

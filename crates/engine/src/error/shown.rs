@@ -159,7 +159,7 @@ fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
                 let end = remaining.find(|c| !continues(c)).unwrap_or(remaining.len());
                 let token_length = if is_uuid(remaining) { 36 } else { end };
                 at += token_length;
-                if number || is_uuid(remaining) {
+                if number || is_uuid(remaining) || is_duration(&remaining[..end]) {
                     return Some(start..at);
                 }
             } else {
@@ -193,6 +193,18 @@ fn quoted(text: &str, quote: &str) -> usize {
         at += quote.len();
     }
     text.len()
+}
+
+/// Whether a word is a duration in ISO 8601, such as `P1Y2M` or `PT5M`.
+fn is_duration(word: &str) -> bool {
+    let Some(('P' | 'p', parts)) =
+        word.split_at_checked(1).and_then(|(p, parts)| Some((p.chars().next()?, parts)))
+    else {
+        return false;
+    };
+    parts.bytes().any(|byte| byte.is_ascii_digit())
+        && parts.ends_with(|c: char| "YMWDHSymwdhs".contains(c))
+        && parts.chars().all(|c| c.is_ascii_digit() || "YMWDTHSymwdths".contains(c))
 }
 
 fn is_uuid(text: &str) -> bool {

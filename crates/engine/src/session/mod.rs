@@ -107,6 +107,7 @@ impl Session {
             preparing: Merge::new(),
             recent: RecentColumns::new(16),
         }));
+        telemetry.opened();
         if session.0.profiles.watches() {
             let watched: Weak<dyn Watched> = Arc::<Inner>::downgrade(&session.0);
             tokio::spawn(

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use crate::telemetry::events::Events;
+use crate::telemetry::events::{Event, Events};
 use crate::telemetry::histogram::{Histogram, HistogramCounts};
 use crate::telemetry::metrics::{KindMetrics, NodeMetrics, Timeouts, Totals};
 
@@ -76,6 +76,9 @@ pub(crate) struct NodeCounters {
     pub(crate) lost: AtomicU64,
     /// Whether a connection was lost or refused, and none was opened since.
     pub(crate) is_failing: AtomicBool,
+    /// Whether the node has left the cluster or its address. It is forgotten when nothing refers to
+    /// it any more.
+    pub(crate) has_left: AtomicBool,
     /// Whether credentials were refused, and no connection was opened since.
     pub(crate) refuses_credentials: AtomicBool,
     #[cfg(edited_crates)]
@@ -87,6 +90,12 @@ pub(crate) struct NodeCounters {
 impl NodeCounters {
     pub(crate) fn latency(&self, kind: RequestKind) -> &Histogram {
         self.latencies[kind as usize].get_or_init(Box::default)
+    }
+
+    fn is_forgotten(&self) -> bool {
+        self.has_left.load(Ordering::Relaxed)
+            && self.connections.load(Ordering::Relaxed) <= 0
+            && self.in_flight.load(Ordering::Relaxed) <= 0
     }
 
     fn metrics(&self) -> NodeMetrics {
@@ -134,6 +143,9 @@ pub struct Telemetry {
     /// The nodes, sorted by address: a search in a list of addresses costs less than a hash.
     nodes: RwLock<Vec<(SocketAddr, Arc<NodeCounters>)>>,
     pub events: Arc<Events>,
+    /// The events of nodes and of the schema, for streams.
+    pub cluster_events: Arc<Events>,
+    is_open: AtomicBool,
 }
 
 impl Telemetry {
@@ -153,6 +165,8 @@ impl Telemetry {
             cache_hits: AtomicU64::new(0),
             nodes: RwLock::default(),
             events: Events::new(slow_request),
+            cluster_events: Events::new(None),
+            is_open: AtomicBool::new(false),
         })
     }
 
@@ -179,11 +193,32 @@ impl Telemetry {
         Some(Arc::clone(&nodes[nth].1))
     }
 
-    /// Forgets a node that has left the cluster, or its address.
+    /// Notes that a node has left the cluster, or its address.
     #[cfg(edited_crates)]
-    pub(crate) fn forget(&self, at: SocketAddr) {
+    pub(crate) fn leaves(&self, at: SocketAddr) {
+        if let Some(node) = self.known_node(at) {
+            node.has_left.store(true, Ordering::Relaxed);
+        }
         let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
-        nodes.retain(|(other, _)| *other != at);
+        nodes.retain(|(_, node)| !node.is_forgotten());
+    }
+
+    /// Reports an event: to the logs, and to the streams if there are some.
+    pub(crate) fn report(&self, event: Event) {
+        if self.cluster_events.wants_every() && event.is_of_cluster() {
+            self.cluster_events.push(event.clone());
+        }
+        self.events.push(event);
+    }
+
+    /// Whether the session is open. What is learned before is not news.
+    #[cfg(edited_crates)]
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn opened(&self) {
+        self.is_open.store(true, Ordering::Relaxed);
     }
 
     /// Counts a request that has ended after `took`. `error` is the name of its error's kind, and
@@ -253,12 +288,14 @@ impl Telemetry {
         };
         drop(errors);
         let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
-        (totals, nodes.iter().map(|(at, node)| (*at, node.metrics())).collect())
+        let nodes = nodes.iter().filter(|(_, node)| !node.is_forgotten());
+        (totals, nodes.map(|(at, node)| (*at, node.metrics())).collect())
     }
 }
 
 impl Drop for Telemetry {
     fn drop(&mut self) {
         self.events.close();
+        self.cluster_events.close();
     }
 }

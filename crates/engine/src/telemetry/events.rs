@@ -73,6 +73,13 @@ impl Event {
         Event { name, at, thread, node, fields: Vec::new(), origin: None }
     }
 
+    /// Whether the event is of a node or of the schema, for those who follow the cluster.
+    pub(crate) fn is_of_cluster(&self) -> bool {
+        const REPORTED: [&str; 2] = ["node reported up", "node reported down"];
+        (self.name.starts_with("node ") && !REPORTED.contains(&self.name))
+            || self.name == "schema changed"
+    }
+
     pub(crate) fn text(mut self, name: &'static str, value: impl Into<String>) -> Event {
         self.fields.push((name, Field::Text(value.into())));
         self

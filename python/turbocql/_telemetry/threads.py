@@ -1,0 +1,141 @@
+"""Threads that take the events of a session from the native core."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .. import _core
+
+__all__ = ["Event", "EventThread"]
+
+Event = tuple[str, float, str, "str | None", dict[str, Any], Any]
+"""Name, time in seconds since 1970, name of the thread, node, fields, and the call."""
+
+_FLUSH_S = 1.0
+"""How long `close`, a fork and the end of the process wait for handlers of the program."""
+_LOOK_S = 0.5
+"""How often a thread looks whether other events are wanted."""
+
+_RUNNING: set[EventThread] = set()
+
+
+class EventThread:
+    """A thread that handles events. It ends when the queue is closed and empty."""
+
+    def __init__(self, events: _core.Events, name: str) -> None:
+        self._events = events
+        self._process = os.getpid()
+        self._handling = threading.RLock()
+        """Held while a handler of the program runs. A fork waits for it: the child could not
+        release the locks that the handler holds."""
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        _RUNNING.add(self)
+        self._thread.start()
+
+    def look(self) -> None:
+        """Called twice a second, and before events are taken."""
+
+    def handle(self, event: Event) -> None:
+        """Handles an event. What it raises is shown, and ends nothing."""
+        raise NotImplementedError
+
+    def handled(self) -> None:
+        """Called after events were handled."""
+
+    def finish(self) -> None:
+        """Called when there are no further events."""
+
+    def _run(self) -> None:
+        try:
+            while True:
+                _try(self.look)
+                batch = self._events.take(_LOOK_S)
+                if batch is None:
+                    return
+                for event in batch:
+                    with self._handling:
+                        _try(self.handle, event)
+                with self._handling:
+                    _try(self.handled)
+        finally:
+            _RUNNING.discard(self)
+            self.finish()
+
+    @property
+    def is_running(self) -> bool:
+        return self._process == os.getpid() and self._thread.is_alive()
+
+    def end(self) -> None:
+        """Refuses further events, which ends the thread."""
+        self._events.close()
+
+    def wait(self, until: float | None = None) -> None:
+        """Waits until the thread has ended, up to a time of `time.monotonic`, or for a second."""
+        if self._thread is not threading.current_thread() and self._process == os.getpid():
+            limit_s = _FLUSH_S if until is None else until - time.monotonic()
+            self._thread.join(max(limit_s, 0.0))
+
+    async def ended(self) -> None:
+        """Like `wait`, for an event loop: looks again and again, because few calls have to."""
+        import asyncio
+
+        until = time.monotonic() + _FLUSH_S
+        while self.is_running and time.monotonic() < until:
+            await asyncio.sleep(0.001)
+
+
+def _try(work: Any, *arguments: Any) -> None:
+    """Calls a function that may run code of the program, and shows what it raises."""
+    try:
+        work(*arguments)
+    except BaseException:
+        # Nobody waits for this thread: even a SystemExit of a handler must not end it.
+        if logging.raiseExceptions:
+            traceback.print_exc()
+
+
+@atexit.register
+def _flush() -> None:
+    """Delivers what waits before the interpreter ends. No thread may wait natively after that."""
+    threads, until = list(_RUNNING), time.monotonic() + _FLUSH_S
+    for thread in threads:
+        thread.end()
+    for thread in threads:
+        thread.wait(until)
+
+
+_HELD: list[threading.RLock] = []
+"""The locks that are held while the process forks."""
+
+
+def _before_fork() -> None:
+    until = time.monotonic() + _FLUSH_S
+    for thread in list(_RUNNING):
+        if thread._handling.acquire(timeout=max(until - time.monotonic(), 0.0)):
+            _HELD.append(thread._handling)
+
+
+def _after_fork_in_parent() -> None:
+    while _HELD:
+        _HELD.pop().release()
+
+
+def _after_fork_in_child() -> None:
+    # The threads do not exist here.
+    _HELD.clear()
+    _RUNNING.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )
