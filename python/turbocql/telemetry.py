@@ -345,7 +345,7 @@ def instrument(
     """
     from ._telemetry.spans import Spans
 
-    session._logs.make_spans(Spans(tracer_provider, meter_provider, texts))
+    session._logs.make_spans(Spans(_core.VERSION, tracer_provider, meter_provider, texts))
 
 
 def uninstrument(session: OneSession) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import version
 from typing import Any
 
 from opentelemetry import context as contexts
@@ -45,8 +44,9 @@ class _Call:
 class Spans:
     """Makes spans of events, on the thread that delivers them. Sampling is the provider's."""
 
-    def __init__(self, tracer_provider: Any, meter_provider: Any, texts: bool) -> None:
-        release = version(_NAME)
+    def __init__(
+        self, release: str, tracer_provider: Any, meter_provider: Any, texts: bool
+    ) -> None:
         self._tracer: Tracer = trace.get_tracer(_NAME, release, tracer_provider)
         meter = metrics.get_meter(_NAME, release, meter_provider)
         self._durations = meter.create_histogram(
