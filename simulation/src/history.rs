@@ -153,6 +153,9 @@ pub fn is_because_of_use(error: &EngineError) -> bool {
 /// How much later than its deadline a call may end.
 const LATE: Duration = Duration::from_millis(100);
 
+/// Within this time after its start, a node is connected again.
+const CONNECTED_AGAIN: Duration = Duration::from_millis(2500);
+
 /// How long after the beginning of an outage calls may fail because of it: the watch has noticed the
 /// node, and calls that were sent to it before have ended.
 const NOTICED: Duration = Duration::from_secs(12);
@@ -329,10 +332,18 @@ fn check_reads(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec
 }
 
 /// Returns the calls of a burst that failed although the node that had stopped went on in time.
-pub fn failed_bursts(calls: &[Call], limit: Duration) -> usize {
+pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> usize {
     let bursts = calls.iter().filter(|call| call.action == Action::Burst && call.limit >= limit);
-    // A `USE` that was given up has closed the connection.
-    bursts.filter(|call| call.error().is_some_and(|error| !is_because_of_use(error))).count()
+    let failed = bursts.filter(|call| {
+        let Some(error) = call.error() else { return false };
+        // A fault that ended just before may have closed the connection, which is made again.
+        let since = call.began - CONNECTED_AGAIN;
+        let is_being_connected = error.kind == ErrorKind::Unavailable
+            && faults.iter().any(|fault| fault.may_close(since, call.began));
+        // A `USE` that was given up has closed the connection.
+        !is_being_connected && !is_because_of_use(error)
+    });
+    failed.count()
 }
 
 /// Returns a sentence for each value that was written with a type that its table did not have when

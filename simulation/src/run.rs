@@ -124,7 +124,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
                 broken.extend(violations(&history, &cluster.effects(), &faults));
                 if !happen_together {
                     broken.extend(needless_failures(&history, &faults));
-                    let lost = failed_bursts(&history, Duration::from_secs(10));
+                    let lost = failed_bursts(&history, Duration::from_secs(10), &faults);
                     if lost > 0 {
                         broken.push(format!(
                             "{lost} calls of a burst failed though their node went on"
