@@ -351,7 +351,8 @@ pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> us
 ///
 /// A node that knows a statement carries it out, whatever types its values were encoded for. So a
 /// request that was under way when the table was made again proves nothing. Neither does a call
-/// after a preparation was under way: a node out of reach carries it out when it is back.
+/// after a preparation was under way: a node out of reach carries it out when it is back. Nor does
+/// one of two calls at the same time: the other may have prepared the statement just before.
 pub fn misfits(calls: &[Call], misfits: &[(i64, Instant)], faults: &[Happened]) -> Vec<String> {
     let mut broken = Vec::new();
     for (value, made) in misfits {
@@ -359,7 +360,19 @@ pub fn misfits(calls: &[Call], misfits: &[(i64, Instant)], faults: &[Happened]) 
             fault.holds_frames() && fault.began < *made && fault.ended.is_none_or(|end| end > *made)
         });
         let call = calls.iter().find(|call| call.value == *value);
-        if let Some(call) = call.filter(|call| call.began > *made && !was_out) {
+        let has_company = |call: &&Call| {
+            let others = calls.iter().filter(|other| other.action == Action::Remade);
+            let at_once = |other: &Call| {
+                let began_before_its_end =
+                    call.ended.as_ref().is_none_or(|(ended, _)| other.began <= *ended);
+                let ended_after_its_beginning =
+                    other.ended.as_ref().is_none_or(|(ended, _)| *ended >= call.began);
+                began_before_its_end && ended_after_its_beginning
+            };
+            others.filter(|other| other.value != call.value).any(at_once)
+        };
+        let call = call.filter(|call| call.began > *made && !was_out && !has_company(call));
+        if let Some(call) = call {
             broken.push(format!("{call:?} was written with a type that the table does not have"));
         }
     }

@@ -49,6 +49,8 @@ struct State {
     value: i64,
     prepared: HashMap<String, Arc<Prepared>>,
     keyspace: Keyspace,
+    /// When the connections have settled after the last `USE` that failed.
+    use_failed: Option<Instant>,
     /// Whether a table is being made. The nodes may never agree while others are made.
     is_creating: bool,
     broken: Vec<String>,

@@ -8,7 +8,8 @@ use tokio::sync::oneshot;
 use turbocql_codec::{CqlType, RowBuffer};
 use turbocql_engine::{
     BatchEntry, BatchKind, Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, ErrorKind, Near,
-    Pace, PageSource, Pager, Permit, Prepared, RequestOptions, Response, RowNumbers, WrittenTable,
+    Node, Pace, PageSource, Pager, Permit, Prepared, RequestOptions, Response, RowNumbers,
+    WrittenTable,
 };
 
 use super::{Keyspace, LIMIT, PATIENCE, Program, ROWS};
@@ -141,8 +142,12 @@ impl Program {
         let chosen = kept.and_then(|kept| KEYSPACES.iter().position(|name| *name == kept));
         let settled =
             tokio::time::Instant::now() + if used.is_ok() { Duration::ZERO } else { SETTLED };
-        self.lock().keyspace =
-            Keyspace { chosen, number, is_changing: false, settled: Some(settled) };
+        let mut state = self.lock();
+        state.keyspace = Keyspace { chosen, number, is_changing: false, settled: Some(settled) };
+        if used.is_err() {
+            state.use_failed = Some(settled);
+        }
+        drop(state);
         used.map(|()| Outcome::Done)
     }
 
@@ -165,15 +170,24 @@ impl Program {
 
     async fn create(&self, number: i64) -> Result<Outcome, EngineError> {
         let text = format!("{CREATE}{number} (k bigint PRIMARY KEY)");
+        let began = tokio::time::Instant::now();
+        let connected = |nodes: Vec<Node>| {
+            let connected = nodes.into_iter().filter(|node| node.connected);
+            // A node that took the place of another has a host id of its own.
+            connected.map(|node| (usize::from(node.host_id[15]) - 1) % 100).collect::<Vec<_>>()
+        };
+        let connected = connected(self.0.session.nodes());
         self.lock().is_creating = true;
         let created = self.0.session.query(&text, &options(None), None, None).await;
         self.lock().is_creating = false;
         created?;
         let unaware = self.0.cluster.unaware_of(number);
         let since = tokio::time::Instant::now() - RECOVERED;
-        // A connection that a given up `USE` has closed is not asked.
-        let is_settled = self.lock().keyspace.settled.is_none_or(|at| at < since + RECOVERED);
-        let is_healthy = |node: &usize| is_settled && !self.0.log.is_faulty(*node, since);
+        // A node without connections is not asked. A `USE` that fails closes connections.
+        let is_settled = self.lock().use_failed.is_none_or(|settled| settled < began);
+        let is_healthy = |node: &usize| {
+            is_settled && connected.contains(node) && !self.0.log.is_faulty(*node, since)
+        };
         Ok(Outcome::Created { unaware: unaware.into_iter().filter(is_healthy).collect() })
     }
 
