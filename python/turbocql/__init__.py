@@ -168,7 +168,7 @@ def accelerate(*, without: _Iterable[str] = ()) -> None:
 _SUBMODULES = (
     *("accel", "aio", "bulk", "cluster", "codec", "columns", "config", "dbapi", "errors"),
     *("paging", "policies", "protocol", "quoting", "rows", "schema", "security", "session"),
-    *("statements", "tables", "types", "uuids"),
+    *("statements", "tables", "telemetry", "types", "uuids"),
 )
 _ORIGINS = {
     name: module

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._telemetry.errors import class_name
+from ._telemetry.streams import AsyncEventStream, EventStream
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     Sessions: TypeAlias = OneSession | Mapping[str, OneSession]
 
 __all__ = [
+    "AsyncEventStream",
     "Collector",
+    "EventStream",
     "Histogram",
     "KindMetrics",
     "Metrics",
@@ -36,7 +39,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Histogram:
     """Durations, counted in buckets.
 
@@ -51,6 +54,12 @@ class Histogram:
     """The number of durations in each bucket."""
     sum_us: int = 0
     """The sum of the durations, in microseconds."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<Histogram of {self.count} durations, p50 {self.quantile_us(0.5)} us,"
+            f" p99 {self.quantile_us(0.99)} us>"
+        )
 
     @property
     def count(self) -> int:

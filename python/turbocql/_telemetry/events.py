@@ -58,6 +58,9 @@ def _request(_node: str, fields: Fields) -> str:
     )
     statement = fields.get("statement")
     about = "" if statement is None else f": {statement}"
+    count = fields.get("statements", 1)
+    if fields["kind"] == "batch" and count > 1:
+        about += f" and {count - 1} more"
     return f"{how}{f', {nodes}' if nodes else ''}{about}"
 
 
@@ -100,7 +103,9 @@ KINDS = {
     ),
     "node up": Kind(_CLUSTER, _unless("first", logging.INFO), lambda node, _: f"node {node} is up"),
     "node down": Kind(
-        _CLUSTER, logging.WARNING, lambda node, _: f"node {node} is down: it has no connections"
+        _CLUSTER,
+        logging.WARNING,
+        lambda node, _: f"node {node} is down: this session has no connection to it",
     ),
     "node silent": Kind(
         _CLUSTER,
