@@ -13,7 +13,7 @@ from collections import Counter
 
 import pytest
 from tests.support.faces import Face
-from tests.support.liar import ERROR, EXECUTE, QUERY, Answer, Liar
+from tests.support.liar import ERROR, EXECUTE, QUERY, Answer, Liar, ending_when
 from tests.support.loops import Loop
 from tests.support.nodes import eventually, paused
 
@@ -133,13 +133,8 @@ def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
     """
     down = threading.Event()
 
-    def change(answer: Answer) -> bytes:
-        if down.is_set():
-            raise EOFError
-        return answer.frame()
-
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
+        Liar(cassandra.contact_points[0], ending_when(down)) as liar,
         turbocql.connect(liar.contact_point) as session,
     ):
 

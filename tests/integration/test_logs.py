@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.support.children import run_python
-from tests.support.liar import ERROR, EXECUTE, QUERY, Answer, Liar
+from tests.support.liar import ERROR, EXECUTE, QUERY, Answer, Liar, ending_when
 from tests.support.logs import Records, recorded
 from tests.support.nodes import eventually, paused
 
@@ -70,13 +70,8 @@ def test_a_node_that_hangs_and_returns(cassandra_three: Cassandra, records: Reco
 def test_a_connection_that_is_lost_and_made_again(cassandra: Cassandra, records: Records) -> None:
     down = threading.Event()
 
-    def change(answer: Answer) -> bytes:
-        if down.is_set():
-            raise EOFError
-        return answer.frame()
-
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
+        Liar(cassandra.contact_points[0], ending_when(down)) as liar,
         turbocql.connect(liar.contact_point) as session,
     ):
         opened = records.first("connection opened")

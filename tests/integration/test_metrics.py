@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.faces import Face
-from tests.support.liar import ERROR, EXECUTE, Answer, Liar
+from tests.support.liar import ERROR, EXECUTE, Answer, Liar, ending_when
 from tests.support.nodes import eventually, paused
 
 import turbocql
@@ -183,13 +183,8 @@ def test_an_overloaded_node(cassandra: Cassandra) -> None:
 def test_connections_that_are_lost_and_refused(cassandra: Cassandra) -> None:
     down = threading.Event()
 
-    def change(answer: Answer) -> bytes:
-        if down.is_set():
-            raise EOFError
-        return answer.frame()
-
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
+        Liar(cassandra.contact_points[0], ending_when(down)) as liar,
         turbocql.connect(liar.contact_point) as session,
     ):
         (at,) = session.metrics().nodes

@@ -22,6 +22,7 @@ __all__ = [
     "SUPPORTED",
     "Answer",
     "Liar",
+    "ending_when",
 ]
 
 ERROR, SUPPORTED, RESULT, EVENT = 0x00, 0x06, 0x08, 0x0C
@@ -60,6 +61,17 @@ class Answer:
 
 Change = Callable[[Answer], bytes]
 """A function that returns the bytes that the client receives instead of an answer."""
+
+
+def ending_when(down: threading.Event) -> Change:
+    """Returns a change that passes answers on, and ends each connection while `down` is set."""
+
+    def change(answer: Answer) -> bytes:
+        if down.is_set():
+            raise EOFError
+        return answer.frame()
+
+    return change
 
 
 class Liar:
