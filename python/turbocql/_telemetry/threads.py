@@ -8,6 +8,7 @@ import os
 import threading
 import time
 import traceback
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ _FLUSH_S = 1.0
 """How long `close`, a fork and the end of the process wait for handlers of the program."""
 _LOOK_S = 0.5
 """How often a thread looks whether other events are wanted."""
+
+_POLL_S = 0.05
+"""How often a greenlet looks for events."""
 
 _RUNNING: set[EventThread] = set()
 
@@ -56,7 +60,7 @@ class EventThread:
         try:
             while True:
                 _try(self.look)
-                batch = self._events.take(_LOOK_S)
+                batch = self._take()
                 if batch is None:
                     return
                 for event in batch:
@@ -67,6 +71,17 @@ class EventThread:
         finally:
             _RUNNING.discard(self)
             self.finish()
+
+    def _take(self) -> list[Event] | None:
+        """Waits for events, or until it is time to look."""
+        if isinstance(time.sleep, BuiltinFunctionType):
+            return self._events.take(_LOOK_S)
+        # gevent or eventlet has replaced `sleep`, and this thread by a greenlet. A native wait
+        # would stop all other greenlets.
+        until = time.monotonic() + _LOOK_S
+        while (batch := self._events.take(0.0)) == [] and time.monotonic() < until:
+            time.sleep(_POLL_S)
+        return batch
 
     @property
     def is_running(self) -> bool:
