@@ -325,10 +325,6 @@ class AsyncSession(AsyncTables[R]):
 
         Up to `capacity` events wait to be taken; then the oldest is dropped, and counted in the
         stream's `dropped`. The stream ends when the session is closed; it does not keep it open.
-
-        Example:
-            >>> async for event in session.events():
-            ...     print(event.name, event.node)
         """
         check_int("capacity", capacity, 1, 2**31 - 1)
         stream: AsyncEventStream[ClusterEvent] = AsyncEventStream(capacity)

@@ -295,10 +295,6 @@ class Session(Tables[R]):
 
         Up to `capacity` events wait to be taken; then the oldest is dropped, and counted in the
         stream's `dropped`. The stream ends when the session is closed; it does not keep it open.
-
-        Example:
-            >>> for event in session.events():
-            ...     print(event.name, event.node)
         """
         check_int("capacity", capacity, 1, 2**31 - 1)
         stream: EventStream[ClusterEvent] = EventStream(capacity)
