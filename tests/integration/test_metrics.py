@@ -135,11 +135,11 @@ def test_a_node_that_hangs_is_seen_within_a_second(cassandra_three: Cassandra) -
             calls = [pool.submit(_outcome, session, select) for _ in range(32)]
             hung = node.contact_point
 
-            def only_it_is_awaited() -> bool:
+            def only_the_hung_node_is_awaited() -> bool:
                 metrics = session.metrics()
                 return metrics.in_flight == metrics.nodes[hung].in_flight > 0
 
-            assert eventually(only_it_is_awaited, 1.0)
+            assert eventually(only_the_hung_node_is_awaited, 1.0)
             # A node whose answers took long when the session was opened gets more time.
             assert eventually(lambda: session.metrics().nodes[hung].state == "silent", 6.0)
             outcomes = [call.result() for call in calls]

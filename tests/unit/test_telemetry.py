@@ -82,11 +82,11 @@ def test_metrics_are_plain_data() -> None:
     assert pickle.loads(pickle.dumps(metrics)) == metrics == copy.deepcopy(metrics)
     assert json.loads(json.dumps(dataclasses.asdict(metrics)))["rows"] == 3
     assert sum([histogram(b3=1), histogram(b3=2)], Histogram()) == histogram(b3=3)
-    one: Any = 1
+    number: Any = 1
     with pytest.raises(TypeError):
-        histogram(b3=1) - one
+        histogram(b3=1) - number
     with pytest.raises(TypeError):
-        histogram(b3=1) + one
+        histogram(b3=1) + number
 
 
 def test_what_is_counted_anew_is_not_negative() -> None:

@@ -61,7 +61,7 @@ class Stream(Generic[T]):
 
     def put(self, event: T, time_s: float) -> None:
         """Adds an event of this time, if that is after the stream was opened. The thread
-        `turbocql-log` calls this.
+        `turbocql-events` calls this.
         """
         with self._changed:
             if self._closed or time_s < self._since_s:

@@ -31,7 +31,10 @@ _RUNNING: set[EventThread] = set()
 
 
 class EventThread:
-    """A thread that handles events. It ends when the queue is closed and empty."""
+    """A thread that handles events. It ends when the queue is closed and empty.
+
+    The methods `look`, `handle`, `handled` and `finish` are its steps; here they do nothing.
+    """
 
     def __init__(self, events: _core.Events, name: str) -> None:
         self._events = events
@@ -48,7 +51,6 @@ class EventThread:
 
     def handle(self, event: Event) -> None:
         """Handles an event. What it raises is shown, and ends nothing."""
-        raise NotImplementedError
 
     def handled(self) -> None:
         """Called after events were handled."""

@@ -129,7 +129,7 @@ impl Bulk {
             let request =
                 Arc::new(Request { session, prepared, options, keep_results, table, claims });
             let judge = Judge(Arc::clone(&request));
-            let whole = Arc::clone(&request);
+            let reporting = Arc::clone(&request);
             let send = move |rows| Arc::clone(&request).send(rows);
             let limits = window::Limits {
                 concurrency,
@@ -144,7 +144,7 @@ impl Bulk {
             let sending =
                 window::send_all(taking, &*events, limits, keep_results, Arc::new(judge), send);
             let outcome = sending.await;
-            whole.report(began, &outcome);
+            reporting.report(began, &outcome);
             events.completed(outcome);
         });
         Bulk { intake, task }
