@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import Any, Literal
 
 import pytest
-from tests.support.liar import BATCH, ERROR, EXECUTE, PREPARE, QUERY, Answer, Liar
+from tests.support.liar import BATCH, ERROR, EXECUTE, PREPARE, QUERY, Answer, Liar, held_until
 from tests.support.nodes import eventually, paused
 
 import turbocql
@@ -286,13 +286,8 @@ def test_further_calls_wait_in_their_order(cassandra: Cassandra) -> None:
     hold.set()
     queue: list[int] = []
 
-    def change(answer: Answer) -> bytes:
-        if answer.request_opcode == EXECUTE:
-            hold.wait(20)
-        return answer.frame()
-
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
+        Liar(cassandra.contact_points[0], held_until(hold)) as liar,
         turbocql.connect(liar.contact_point, max_in_flight=2) as session,
         ThreadPoolExecutor(8) as pool,
     ):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.faces import Face
-from tests.support.liar import ERROR, EXECUTE, Answer, Liar, ending_when
+from tests.support.liar import ERROR, EXECUTE, Answer, Liar, ending_when, held_until
 from tests.support.nodes import eventually, paused
 
 import turbocql
@@ -76,13 +76,8 @@ async def test_requests_are_counted_by_kind(twin: Face, points: list[str], keysp
 def test_pages_and_canceled_requests(cassandra: Cassandra, keyspace: str) -> None:
     held = threading.Event()
 
-    def change(answer: Answer) -> bytes:
-        if answer.answers(EXECUTE, "hang"):
-            held.wait(20)
-        return answer.frame()
-
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
+        Liar(cassandra.contact_points[0], held_until(held, "hang")) as liar,
         turbocql.connect(liar.contact_point, keyspace=keyspace) as session,
     ):
         session.execute_many(
@@ -206,13 +201,8 @@ def test_connections_that_are_lost_and_refused(cassandra: Cassandra) -> None:
 def test_a_full_session(cassandra: Cassandra) -> None:
     held = threading.Event()
 
-    def change(answer: Answer) -> bytes:
-        if answer.answers(EXECUTE, "local"):
-            held.wait(20)
-        return answer.frame()
-
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
+        Liar(cassandra.contact_points[0], held_until(held, "local")) as liar,
         turbocql.connect(liar.contact_point, max_in_flight=1) as session,
         ThreadPoolExecutor(2) as pool,
     ):

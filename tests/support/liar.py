@@ -23,6 +23,7 @@ __all__ = [
     "Answer",
     "Liar",
     "ending_when",
+    "held_until",
 ]
 
 ERROR, SUPPORTED, RESULT, EVENT = 0x00, 0x06, 0x08, 0x0C
@@ -69,6 +70,17 @@ def ending_when(down: threading.Event) -> Change:
     def change(answer: Answer) -> bytes:
         if down.is_set():
             raise EOFError
+        return answer.frame()
+
+    return change
+
+
+def held_until(go_on: threading.Event, text: str = "") -> Change:
+    """Returns a change that holds answers to executed statements whose values contain a text."""
+
+    def change(answer: Answer) -> bytes:
+        if answer.answers(EXECUTE, text):
+            go_on.wait(20)
         return answer.frame()
 
     return change
