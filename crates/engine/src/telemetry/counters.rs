@@ -75,11 +75,13 @@ pub(crate) struct NodeCounters {
     pub(crate) refused: AtomicU64,
     pub(crate) lost: AtomicU64,
     /// Whether a connection was lost or refused, and none was opened since.
+    #[cfg(edited_crates)]
     pub(crate) is_failing: AtomicBool,
     /// Whether the node has left the cluster or its address. It is forgotten when nothing refers to
     /// it any more.
     pub(crate) has_left: AtomicBool,
     /// Whether credentials were refused, and no connection was opened since.
+    #[cfg(edited_crates)]
     pub(crate) refuses_credentials: AtomicBool,
     #[cfg(edited_crates)]
     pub(crate) traffic: Arc<scylla::Traffic>,
