@@ -6,14 +6,15 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
-use pyo3::types::{PyBool, PyDict};
+use pyo3::types::{PyBool, PyDict, PyMapping};
 use turbocql_engine::{
-    Consistency, Near, PagingState, RequestOptions, SerialConsistency, UnknownName,
+    Consistency, CustomPayload, Entries, Near, PagingState, RequestOptions, SerialConsistency,
+    UnknownName,
 };
 
 use crate::python;
 use turbocql_values::error::config_error;
-use turbocql_values::value::describe::{describe, did_you_mean, nearest_and_all};
+use turbocql_values::value::describe::{describe, did_you_mean, nearest_and_all, type_name};
 
 /// The options of a request. `None` leaves all of them to the session.
 pub type Options = Option<Arc<RequestOptions>>;
@@ -42,7 +43,7 @@ struct CallOption {
 
 /// All options, in the order in which error messages list them. `turbocql._options` has their
 /// types.
-static OPTIONS: [CallOption; 12] = [
+static OPTIONS: [CallOption; 13] = [
     option("consistency", OptionScope::Batch, |request, value| {
         request.consistency = Some(consistency(value)?);
         Ok(())
@@ -73,6 +74,10 @@ static OPTIONS: [CallOption; 12] = [
     }),
     option("profile", OptionScope::Batch, |request, value| {
         request.profile = Some(profile(value)?);
+        Ok(())
+    }),
+    option("custom_payload", OptionScope::Batch, |request, value| {
+        request.custom_payload = Some(Arc::new(custom_payload(value)?));
         Ok(())
     }),
     option("paging_state", OptionScope::Execute, |request, value| {
@@ -246,6 +251,27 @@ fn target(value: &Bound<'_, PyAny>) -> PyResult<Near> {
     }
     let host_id = node.getattr("host_id")?.getattr("bytes")?.extract()?;
     Ok(Near::Node { host_id, shard })
+}
+
+/// Reads a mapping of names to bytes.
+pub fn custom_payload(value: &Bound<'_, PyAny>) -> PyResult<CustomPayload> {
+    let expected = "custom_payload must be a mapping of str to bytes";
+    let mapping = value.cast::<PyMapping>().map_err(|_| mismatch(expected, value))?;
+    let mut entries = Entries::new();
+    for item in mapping.items()? {
+        let (name, bytes): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+        let name: PyBackedStr = name.extract().map_err(|_| mismatch(expected, &name))?;
+        let bytes: PyBackedBytes = bytes.extract().map_err(|_| {
+            // The value is not shown: it may be a secret.
+            let got = type_name(&bytes);
+            let reason =
+                format!("custom_payload: the value of {:?} must be bytes, got {got}", &*name);
+            PyTypeError::new_err(reason)
+        })?;
+        entries.insert(name.to_string(), bytes.to_vec());
+    }
+    CustomPayload::new(entries)
+        .map_err(|reason| config_error(value.py(), &format!("custom_payload has {reason}")))
 }
 
 fn paging_state(value: &Bound<'_, PyAny>) -> PyResult<PagingState> {

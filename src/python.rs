@@ -19,6 +19,7 @@ turbocql_values::imports! {
     ready,
     release_held,
     replica,
+    request_error,
     rows_of_awaitable,
     start_notifying,
     trace,

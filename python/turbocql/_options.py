@@ -34,6 +34,7 @@ class BatchOptions(TypedDict, total=False):
     idempotent: bool | None
     tracing: bool | None
     profile: str | None
+    custom_payload: Mapping[str, bytes] | None
 
 
 class StatementOptions(BatchOptions, total=False):
@@ -163,6 +164,7 @@ _STATEMENT = {
     "timestamp": "the write time, in microseconds since 1970",
     "idempotent": "whether the statement may be sent twice",
     "tracing": "whether the server records how it executes the request",
+    "custom_payload": "names and bytes for a query handler of the server",
 }
 _ROWS = {
     "rows": 'the form of rows: "named", "tuple" or "dict"; the session\'s by default',

@@ -76,6 +76,15 @@ class _Result(_core.Cursor, Generic[T]):
         return self._warnings
 
     @property
+    def custom_payload(self) -> dict[str, bytes] | None:
+        """The custom payload of the current page's response.
+
+        It is `None` unless the statement was executed with `custom_payload`, which may be empty,
+        and a query handler of the server has answered with one.
+        """
+        return self._custom_payload
+
+    @property
     def paging_state(self) -> bytes | None:
         """The position of the page after the current one; `None` when there is no further page.
 

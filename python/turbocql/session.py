@@ -125,17 +125,18 @@ class Session(Tables[R]):
         [`UNSET`][turbocql.types.UNSET] does.
 
         The options are `consistency`, `serial_consistency`, `timeout_s`, `page_size`,
-        `timestamp`, `idempotent`, `tracing`, `profile`, `paging_state`, `target`, and `rows` or
-        `row` for the form of the rows. An option that is not passed comes from the statement,
-        else from the profile, else from the session. Unless `serial_consistency` is passed here,
-        it is sent with conditional statements and batches only.
+        `timestamp`, `idempotent`, `tracing`, `profile`, `custom_payload`, `paging_state`, `target`,
+        and `rows` or `row` for the form of the rows. An option that is not passed comes from the
+        statement, else from the profile, else from the session. Unless `serial_consistency` is
+        passed here, it is sent with conditional statements and batches only.
 
         `row` is a callable that makes an object of each row. A dataclass, a named tuple, or a class
         of attrs, msgspec or pydantic gets the values by the names of its fields. Any other callable
         gets the values as keyword arguments. `profile` is a name in `Config.profiles`.
         `paging_state` continues a result: see
         [`Rows.paging_state`][turbocql.rows.Rows.paging_state]. `tracing` makes the server record
-        how it executes the request. `target` is the only node that the request is sent to, with
+        how it executes the request. `custom_payload` is a mapping of names to bytes, for a query
+        handler of the server. `target` is the only node that the request is sent to, with
         all its attempts and pages: one of `session.nodes`, or one of `session.replicas(bound)`,
         whose shard gets it on ScyllaDB.
 

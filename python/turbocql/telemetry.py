@@ -338,6 +338,7 @@ def instrument(
     tracer_provider: Any = None,
     meter_provider: Any = None,
     texts: bool = True,
+    traceparent: bool = False,
 ) -> None:
     """Makes OpenTelemetry's spans of a session's requests, and `db.client.operation.duration`.
 
@@ -348,17 +349,23 @@ def instrument(
     `turbocql-log`, with the times of the request.
 
     The providers are OpenTelemetry's global ones unless they are passed. `texts` says whether
-    spans have `db.query.text`, which is the statement without its literals.
+    spans have `db.query.text`, which is the statement without its literals. `traceparent` says
+    whether requests carry the context of the span that is current where the call is made, as the
+    entries `traceparent` and `tracestate` of their custom payload, for query handlers of the
+    server.
 
     Raises: `ImportError` when the package `opentelemetry-api` is not installed.
     """
-    from ._telemetry.spans import Spans
+    from ._telemetry.spans import Spans, trace_context
 
-    session._logs.make_spans(Spans(_core.VERSION, tracer_provider, meter_provider, texts))
+    spans = Spans(_core.VERSION, tracer_provider, meter_provider, texts)
+    session._core.trace_context(trace_context if traceparent else None)
+    session._logs.make_spans(spans)
 
 
 def uninstrument(session: OneSession) -> None:
     """Makes no further spans of a session's requests."""
+    session._core.trace_context(None)
     session._logs.make_spans(None)
 
 

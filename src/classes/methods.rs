@@ -193,6 +193,29 @@ impl Session {
         telemetry::Events(events)
     }
 
+    /// Ranks the nodes, by host id. Nodes of a lower rank are tried first; None excludes a node.
+    /// Without ranks, the balancing alone decides.
+    #[pyo3(signature = (ranks))]
+    fn rank(&self, ranks: Option<Vec<([u8; 16], Option<u32>)>>) -> PyResult<()> {
+        self.0.check_open()?;
+        self.0.engine.rank(ranks);
+        Ok(())
+    }
+
+    /// Sets the function that decides whether a failed request is sent again.
+    #[pyo3(signature = (function))]
+    fn retry_when(&self, function: Option<Py<PyAny>>) -> PyResult<()> {
+        self.0.check_open()?;
+        self.0.hooks.retry_when.set(function);
+        Ok(())
+    }
+
+    /// Sets the function that returns the context of the current trace, a dict of str to bytes.
+    #[pyo3(signature = (function))]
+    fn trace_context(&self, function: Option<Py<PyAny>>) {
+        self.0.hooks.trace_context.set(function);
+    }
+
     /// Reads the nodes and the keyspaces of the cluster again.
     fn refresh(&self) -> PyResult<Op> {
         self.0.check_open()?;
@@ -257,6 +280,7 @@ impl Step for CloseStep {
         self.session.clear_cache();
         // The registered classes may refer to the session.
         self.session.shapes.clear();
+        self.session.hooks.clear();
         Ok(Next::Done(py.None()))
     }
 }

@@ -190,9 +190,28 @@ impl OpState {
     /// Executes a prepared statement. The response is the next completion.
     pub fn execute(self: &Arc<Self>, execution: Execution) {
         self.weigh(execution.row.get().byte_len());
-        // An operation executes at most one statement, so the cell is empty here.
+        if self.execution.get().is_some() {
+            return self.execute_again(execution);
+        }
         let execution = self.execution.get_or_init(|| execution);
         execution.session.runtime().send(self.clone());
+    }
+
+    /// Executes a statement of an operation whose first execution has failed. The lanes of the
+    /// runtime take an operation only once.
+    fn execute_again(self: &Arc<Self>, execution: Execution) {
+        let runtime = execution.session.runtime().clone();
+        self.run(&runtime, async move {
+            let Execution { session, prepared, row, options, began } = &execution;
+            let request = Request {
+                session: session.engine(),
+                prepared,
+                row: row.get(),
+                options: or_default(options),
+                began: *began,
+            };
+            Session::send(&request).await.map(Arrival::Response)
+        });
     }
 
     pub fn execution(&self) -> Option<&Execution> {

@@ -60,4 +60,6 @@ pub use telemetry::counters::{RequestKind, Telemetry};
 pub use telemetry::events::{AttemptTimes, EVERY, Event, Events, Field, Origin, UNUSUAL};
 pub use telemetry::histogram::{BUCKETS, HistogramCounts, bounds_us};
 pub use telemetry::metrics::{KindMetrics, NodeMetrics, Timeouts, Totals};
+pub use terms::payload::{CustomPayload, Entries};
 pub use terms::{Compression, Consistency, PagingState, Response, SerialConsistency, UnknownName};
+pub use tokio::time::sleep as pause;

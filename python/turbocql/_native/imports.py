@@ -52,6 +52,7 @@ IMPORTS = {
     "record_class": "turbocql._native.records:record_class",
     "release_held": "turbocql._core:release_held",
     "replica": "turbocql.cluster:Replica",
+    "request_error": "turbocql.errors:RequestError",
     "row_maker": "turbocql._native.row_classes:row_maker",
     "rows_of_awaitable": "turbocql.rows:_rows_of_awaitable",
     "safe_uuid_unknown": "uuid:SafeUUID.unknown",

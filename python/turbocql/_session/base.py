@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -17,12 +16,11 @@ from .._native import preload  # noqa: F401
 from .._options import ExecuteOptions, StatementOptions, checks_names
 from .._schema.read import PAGE_SIZE
 from .._telemetry.logs import Logs
-from .._telemetry.streams import Stream, Streams
 from .._transfer.load import Load
 from .._transfer.load_options import Pace
 from .._transfer.monitor import Monitor
 from .._transfer.scan import ESTIMATES, Scan, Weights, split_table
-from ..cluster import ClusterEvent, Node, Replica, _node
+from ..cluster import Node, Replica, _node
 from ..config import Config
 from ..errors import _SESSIONS, ClosedError, ConfigError, Error
 from ..policies import Balancing, Consistency
@@ -31,6 +29,7 @@ from ..security import Tls, _without_traceback_frames
 from ..statements import Bound, Prepared, Query, Values
 from ..tables import Split
 from ..telemetry import Metrics, _metrics
+from .hooks import OPENING, Hooks
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -42,14 +41,11 @@ else:
 
 __all__ = ["R", "SessionBase", "configure"]
 
-_OPENING = threading.Lock()
-"""Held while a session's streams are opened or ended."""
-
 _MAX_STATEMENTS_FOR_NAMES = 200
 """The most recently used prepared statements that advice in errors takes names from."""
 
 
-class SessionBase(Generic[R]):
+class SessionBase(Hooks, Generic[R]):
     """The members that both kinds of session share. The methods `_start_...` start native
     operations: `Session` blocks until they end, and `AsyncSession` awaits them.
     """
@@ -57,11 +53,9 @@ class SessionBase(Generic[R]):
     __slots__ = (
         "__weakref__",
         "_config",
-        "_core",
         "_last_nodes",
         "_logs",
         "_schema",
-        "_streams",
     )
 
     _reads_on_thread = False
@@ -77,7 +71,7 @@ class SessionBase(Generic[R]):
         self._schema: Schema | None = None
         """The schema that was read last. It is replaced as a whole, so it needs no lock."""
         self._logs = Logs(core.events(), self)
-        self._streams: Streams | None = None
+        self._streams = None
         self._last_nodes: tuple[Node, ...] = ()
         """The nodes when the session was closed."""
         _SESSIONS.add(self)
@@ -162,21 +156,10 @@ class SessionBase(Generic[R]):
         with suppress(Error):
             self._last_nodes = self.nodes
 
-    def _open_stream(self, stream: Stream[ClusterEvent]) -> None:
-        """Delivers events to a stream from now on. The stream of a closed session has ended."""
-        if not self.closed:
-            # A session that was inherited by a fork raises here.
-            self._core.nodes()
-        events = self._core.cluster_events()
-        with _OPENING:
-            if self._streams is None:
-                self._streams = Streams(events, self)
-        self._streams.open(stream)
-
     def _end_telemetry(self) -> None:
         """Delivers what waits for the logs, and no more. Ends the streams."""
         self._logs.end()
-        with _OPENING:
+        with OPENING:
             if self._streams is not None:
                 self._streams.end()
             else:

@@ -16,8 +16,9 @@ from opentelemetry.trace import (
     StatusCode,
     Tracer,
 )
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-__all__ = ["Spans"]
+__all__ = ["Spans", "trace_context"]
 
 _NAME = "turbocql"
 _BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
@@ -26,6 +27,13 @@ _MOST_PAGES = 100
 """The maximum number of child spans for the pages and ranges of one call."""
 _MOST_FAILURES = 20
 """The maximum number of events for failed requests in the span of a bulk call."""
+
+
+def trace_context() -> dict[str, bytes] | None:
+    """Returns the context of the current span by W3C's Trace Context; `None` without a span."""
+    fields: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(fields)
+    return {name: value.encode() for name, value in fields.items()} or None
 
 
 class _Call:

@@ -15,6 +15,7 @@ from weakref import ReferenceType, WeakSet, ref
 
 from ..cluster import _CLUSTER_EVENTS, ClusterEvent
 from .logs import Datacenters
+from .ranking import Ranking
 from .threads import Event, EventThread
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["AsyncEventStream", "EventStream", "Stream", "Streams"]
 
 T = TypeVar("T")
+
+_NODE_EVENTS = frozenset({"node added", "node removed", "node moved", "node up", "node down"})
+"""The events after which the nodes are ranked again."""
 
 
 class Stream(Generic[T]):
@@ -173,6 +177,8 @@ class Streams(EventThread):
         self._opening = threading.Lock()
         self._has_ended = False
         self._streams: tuple[ReferenceType[Stream[ClusterEvent]], ...] = ()
+        self._ranking: Ranking | None = None
+        self._nodes_changed = False
         super().__init__(events, "turbocql-events")
 
     def open(self, stream: Stream[ClusterEvent]) -> None:
@@ -183,12 +189,26 @@ class Streams(EventThread):
                 return
         stream.close()
 
+    def rank_by(self, ranking: Ranking | None) -> None:
+        """Ranks the nodes now, and after each change of the nodes."""
+        self._ranking = None
+        if ranking is not None:
+            ranking.apply()
+        self._ranking = ranking
+
     def handle(self, event: Event) -> None:
         """Puts an event into the streams."""
+        self._nodes_changed |= event[0] in _NODE_EVENTS
         if event[0] in _CLUSTER_EVENTS:
             told = _cluster_event(event, self._datacenters)
             for stream in self._open_streams():
                 stream.put(told, event[1])
+
+    def handled(self) -> None:
+        """Ranks the nodes again if they have changed."""
+        if self._nodes_changed and self._ranking is not None:
+            self._ranking.apply_again()
+        self._nodes_changed = False
 
     def finish(self) -> None:
         """Closes the streams."""

@@ -6,16 +6,20 @@ use std::time::Instant;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::PyDict;
 use turbocql_codec::RowBuffer;
 use turbocql_engine::{BatchEntry, BatchKind, EngineError, has_condition};
 
+use crate::classes::request::how::How;
 use crate::classes::result::cursor::Cursor;
 use crate::classes::session::state::{SessionState, out_of_turn};
 use crate::classes::statement::prepared::{Bound_, Prepared};
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
-use crate::options::{Options, or_default};
+use crate::options::{self, OptionScope, Options, or_default, under};
 use crate::python;
+use turbocql_values::error::config_error;
 use turbocql_values::failure::Failure;
 use turbocql_values::row::RowsAs;
 
@@ -49,6 +53,58 @@ impl Statement {
             None => Statement::Plain(text),
         })
     }
+}
+
+/// Sends a `turbocql.Batch`.
+pub fn execute_batch(
+    session: &Arc<SessionState>,
+    py: Python<'_>,
+    batch: &Bound<'_, PyAny>,
+    How { options, rows, began }: How,
+    op: &Arc<OpState>,
+) -> PyResult<Next> {
+    let options_of_batch = batch_options(batch)?;
+    if options
+        .as_ref()
+        .is_some_and(|options| options.paging.is_some() || options.page_size.is_some())
+    {
+        return Err(config_error(py, "a batch has no pages: leave page_size and paging_state out"));
+    }
+    let options = under(options, &options_of_batch);
+    session.check_profile(py, &options)?;
+    let kind: PyBackedStr = batch.getattr(pyo3::intern!(py, "kind"))?.extract()?;
+    let kind = match &*kind {
+        "logged" => BatchKind::Logged,
+        "unlogged" => BatchKind::Unlogged,
+        "counter" => BatchKind::Counter,
+        _ => return Err(config_error(py, &format!("unknown kind of batch {:?}", &*kind))),
+    };
+    let entries: Vec<Bound<'_, PyAny>> = batch.getattr(pyo3::intern!(py, "_entries"))?.extract()?;
+    let mut step = BatchStep {
+        session: session.clone(),
+        kind,
+        statements: entries.iter().map(Statement::parse).collect::<PyResult<_>>()?,
+        prepared: HashMap::new(),
+        epoch: session.epoch(),
+        options,
+        rows,
+        began,
+        sent: false,
+    };
+    let unprepared = step.unprepared(py);
+    if unprepared.is_empty() {
+        step.send(py, op)?;
+    } else {
+        step.prepare(unprepared, op);
+    }
+    Ok(Next::Again(Box::new(step)))
+}
+
+/// The options of a `turbocql.Batch`.
+pub fn batch_options(batch: &Bound<'_, PyAny>) -> PyResult<Options> {
+    let options = batch.getattr(pyo3::intern!(batch.py(), "_options"))?;
+    let options: Option<Bound<'_, PyDict>> = options.extract()?;
+    options::parse(options.as_ref(), OptionScope::Batch)
 }
 
 /// Sends a batch once its texts are prepared.

@@ -1,21 +1,20 @@
 //! A call of `execute`. Its arguments are kept until it begins; then the bind values are encoded
 //! and the request is sent.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use turbocql_codec::RowBuffer;
-use turbocql_engine::{BatchKind, EngineError, ErrorKind, has_condition};
+use turbocql_engine::{EngineError, ErrorKind, has_condition};
 
-use crate::classes::request::batch::{BatchStep, Statement};
+use crate::classes::request::batch::{batch_options, execute_batch};
 use crate::classes::request::how::{How, rows_as};
 use crate::classes::request::preparing::AfterPreparing;
+use crate::classes::request::retrying::Again;
 use crate::classes::result::cursor::Cursor;
 use crate::classes::result::first_page::{FirstPage, Plain};
 use crate::classes::session::changing::SchemaChange;
@@ -27,7 +26,6 @@ use crate::op::execution::{Execution, Row};
 use crate::op::{Arrival, Next, Op, OpState, Step};
 use crate::options::{self, OptionScope, Options, or_default, under};
 use crate::python;
-use turbocql_values::error::config_error;
 use turbocql_values::failure::Failure;
 use turbocql_values::row::RowsAs;
 
@@ -62,7 +60,7 @@ pub fn execute_when_awaited(
 }
 
 /// The arguments of a call of [`execute`].
-struct Execute {
+pub struct Execute {
     session: Py<Session>,
     statement: Py<PyAny>,
     values: Option<Py<PyAny>>,
@@ -86,17 +84,18 @@ impl Call for Execute {
         let rows = rows_as(py, session, self.options.as_ref().map(|options| options.bind(py)))?;
         let how = How { options, rows, began: None };
         let op = OpState::empty();
-        let next = match session.engine.gate().try_enter() {
-            Some(permit) => {
-                op.hold(permit);
-                self.send(py, how, &op)?
-            }
-            None if session.raises_when_full && !self.waits => {
-                return Err(raise_engine(py, &session.engine.session_full(&self.text(py)?)));
-            }
-            None => self.wait(py, how, &op)?,
-        };
-        op.begin(next);
+        let again = session.hooks.retry_when.get(py).map(|decide| Again {
+            execute: self.clone_ref(py),
+            how: how.clone_ref(py),
+            decide,
+            began: Instant::now(),
+            count: 0,
+        });
+        let next = self.admit(py, how, &op)?;
+        op.begin(match again {
+            Some(again) => again.watch(next),
+            None => next,
+        });
         Ok(op)
     }
 
@@ -136,11 +135,40 @@ impl Step for AdmitStep {
 }
 
 impl Execute {
+    pub fn session(&self, py: Python<'_>) -> Arc<SessionState> {
+        self.session.bind(py).get().0.clone()
+    }
+
+    fn clone_ref(&self, py: Python<'_>) -> Execute {
+        Execute {
+            session: self.session.clone_ref(py),
+            statement: self.statement.clone_ref(py),
+            values: self.values.as_ref().map(|values| values.clone_ref(py)),
+            options: None,
+            waits: self.waits,
+        }
+    }
+
+    /// Sends the request if the session has room for it. Otherwise waits, or raises.
+    pub fn admit(&self, py: Python<'_>, how: How, op: &Arc<OpState>) -> PyResult<Next> {
+        let session = &self.session.get().0;
+        match session.engine.gate().try_enter() {
+            Some(permit) => {
+                op.hold(permit);
+                self.send(py, how, op)
+            }
+            None if session.raises_when_full && !self.waits => {
+                Err(raise_engine(py, &session.engine.session_full(&self.text(py)?)))
+            }
+            None => self.wait(py, how, op),
+        }
+    }
+
     /// Waits for room in the session, before any value is encoded.
     fn wait(&self, py: Python<'_>, how: How, op: &Arc<OpState>) -> PyResult<Next> {
         let session = &self.session.get().0;
-        let (engine, options, began) =
-            (session.engine.clone(), self.options_to_wait(py, &how)?, Instant::now());
+        let began = how.began.unwrap_or_else(Instant::now);
+        let (engine, options) = (session.engine.clone(), self.options_to_wait(py, &how)?);
         let text = self.text(py)?;
         let position = engine.gate().join_queue();
         op.run(&session.runtime, async move {
@@ -149,15 +177,8 @@ impl Execute {
                 .await
                 .map(Arrival::Admitted)
         });
-        let execute = Execute {
-            session: self.session.clone_ref(py),
-            statement: self.statement.clone_ref(py),
-            values: self.values.as_ref().map(|values| values.clone_ref(py)),
-            options: None,
-            waits: self.waits,
-        };
         let how = How { began: Some(began), ..how };
-        Ok(Next::Again(Box::new(AdmitStep { execute, how })))
+        Ok(Next::Again(Box::new(AdmitStep { execute: self.clone_ref(py), how })))
     }
 
     /// The text of the statement, for errors. The text of a batch is empty.
@@ -178,7 +199,7 @@ impl Execute {
 
     /// The options of the call and of its statement. Both kinds of options may include a time
     /// limit, which the wait must keep.
-    fn options_to_wait(&self, py: Python<'_>, how: &How) -> PyResult<Options> {
+    pub fn options_to_wait(&self, py: Python<'_>, how: &How) -> PyResult<Options> {
         let statement = self.statement.bind(py);
         let statement_options = if let Ok(prepared) = statement.cast::<Prepared>() {
             prepared.get().options.clone()
@@ -346,58 +367,6 @@ fn result_step(
         if prepared.markers().is_empty() { session.changing(prepared.text()) } else { None };
     let (session, began) = (session.clone(), Instant::now());
     Next::Again(Box::new(ExecuteStep { session, plain: None, schema, rows, began }))
-}
-
-/// Sends a `turbocql.Batch`.
-fn execute_batch(
-    session: &Arc<SessionState>,
-    py: Python<'_>,
-    batch: &Bound<'_, PyAny>,
-    How { options, rows, began }: How,
-    op: &Arc<OpState>,
-) -> PyResult<Next> {
-    let options_of_batch = batch_options(batch)?;
-    if options
-        .as_ref()
-        .is_some_and(|options| options.paging.is_some() || options.page_size.is_some())
-    {
-        return Err(config_error(py, "a batch has no pages: leave page_size and paging_state out"));
-    }
-    let options = under(options, &options_of_batch);
-    session.check_profile(py, &options)?;
-    let kind: PyBackedStr = batch.getattr(pyo3::intern!(py, "kind"))?.extract()?;
-    let kind = match &*kind {
-        "logged" => BatchKind::Logged,
-        "unlogged" => BatchKind::Unlogged,
-        "counter" => BatchKind::Counter,
-        _ => return Err(config_error(py, &format!("unknown kind of batch {:?}", &*kind))),
-    };
-    let entries: Vec<Bound<'_, PyAny>> = batch.getattr(pyo3::intern!(py, "_entries"))?.extract()?;
-    let mut step = BatchStep {
-        session: session.clone(),
-        kind,
-        statements: entries.iter().map(Statement::parse).collect::<PyResult<_>>()?,
-        prepared: HashMap::new(),
-        epoch: session.epoch(),
-        options,
-        rows,
-        began,
-        sent: false,
-    };
-    let unprepared = step.unprepared(py);
-    if unprepared.is_empty() {
-        step.send(py, op)?;
-    } else {
-        step.prepare(unprepared, op);
-    }
-    Ok(Next::Again(Box::new(step)))
-}
-
-/// The options of a `turbocql.Batch`.
-fn batch_options(batch: &Bound<'_, PyAny>) -> PyResult<Options> {
-    let options = batch.getattr(pyo3::intern!(batch.py(), "_options"))?;
-    let options: Option<Bound<'_, PyDict>> = options.extract()?;
-    options::parse(options.as_ref(), OptionScope::Batch)
 }
 
 struct ExecuteStep {

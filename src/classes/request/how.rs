@@ -54,3 +54,9 @@ pub struct How {
     /// When the call began. `None` if the call has neither waited nor prepared a statement.
     pub began: Option<Instant>,
 }
+
+impl How {
+    pub fn clone_ref(&self, py: Python<'_>) -> How {
+        How { options: self.options.clone(), rows: self.rows.clone_ref(py), began: self.began }
+    }
+}

@@ -4,3 +4,4 @@ pub mod batch;
 pub mod call;
 pub mod how;
 pub mod preparing;
+pub mod retrying;

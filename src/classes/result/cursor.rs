@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 use turbocql_codec::Page;
-use turbocql_engine::{EngineError, PageSource, Pager, PagingState, Response, Scan};
+use turbocql_engine::{EngineError, Entries, PageSource, Pager, PagingState, Response, Scan};
 
 use crate::classes::result::columns::RawPage;
 use crate::classes::session::cluster;
@@ -73,6 +73,8 @@ struct Current {
     /// The position of the page after the current one.
     paging_state: Option<PagingState>,
     trace_id: Option<[u8; 16]>,
+    /// That of the current page's response.
+    custom_payload: Option<Box<Entries>>,
     /// The number of pages that iterations have moved past.
     pages_passed: u64,
 }
@@ -121,6 +123,7 @@ impl Cursor {
             next,
             coordinator: response.coordinator,
             warnings: response.warnings,
+            custom_payload: response.custom_payload,
             pages_passed: 0,
         };
         *rows.cast::<Cursor>()?.get().lock() = Some(current);
@@ -207,6 +210,7 @@ impl Current {
         }
         self.trace_id = response.tracing_id.or(self.trace_id);
         self.page = response.page;
+        self.custom_payload = response.custom_payload;
         self.coordinator = response.coordinator;
         self.warnings.extend(response.warnings);
     }
@@ -328,6 +332,19 @@ impl Cursor {
     #[getter]
     fn _trace_id<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         Ok(self.with(|current| current.trace_id)?.map(|id| PyBytes::new(py, &id)))
+    }
+
+    /// The custom payload of the current page's response, as a dict; None if there is none.
+    #[getter]
+    fn _custom_payload<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(entries) = self.with(|current| current.custom_payload.clone())? else {
+            return Ok(None);
+        };
+        let payload = PyDict::new(py);
+        for (name, value) in *entries {
+            payload.set_item(name, PyBytes::new(py, &value))?;
+        }
+        Ok(Some(payload))
     }
 
     /// Reads the trace. The operation's result is a `turbocql.cluster.Trace`, or None.

@@ -4,6 +4,7 @@ pub mod changing;
 pub mod checks;
 pub mod cluster;
 pub mod connecting;
+pub mod hooks;
 pub mod opening;
 pub mod secret;
 pub mod state;

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use turbocql_codec::Column;
 use turbocql_engine::{EngineError, ErrorKind, Runtime};
 
+use crate::classes::session::hooks::Hooks;
 use crate::classes::statement::prepared::Prepared;
 use crate::error::raise_engine;
 use crate::op::execution::Origin;
@@ -49,6 +50,7 @@ pub struct SessionState {
     /// Whether the session has warned about conditional statements with client timestamps.
     pub has_warned: AtomicBool,
     forks: u64,
+    pub hooks: Hooks,
 }
 
 /// The settings of a session that is not connected yet.
@@ -100,6 +102,7 @@ impl SessionState {
             closed: AtomicBool::new(false),
             has_warned: AtomicBool::new(false),
             forks: settings.forks,
+            hooks: Hooks::default(),
         }
     }
 

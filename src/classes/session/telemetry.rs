@@ -12,7 +12,7 @@ use turbocql_engine::{
 };
 
 use crate::classes::session::state::SessionState;
-use crate::options::{Options, or_default};
+use crate::options::{Options, custom_payload, or_default};
 use crate::python;
 
 /// The upper bounds of the buckets of histograms, in microseconds. The last bucket has none.
@@ -110,7 +110,18 @@ impl SessionState {
         }
         let origin = Origin(Arc::new(CallOrigin(python::call_origin(py)?.call0()?.unbind())));
         let options = RequestOptions { origin: Some(origin), ..or_default(&options).clone() };
-        Ok(Some(Arc::new(options)))
+        let Some(trace_context) = self.hooks.trace_context.get(py) else {
+            return Ok(Some(Arc::new(options)));
+        };
+        let context = trace_context.bind(py).call0()?;
+        if context.is_none() {
+            return Ok(Some(Arc::new(options)));
+        }
+        let traced = RequestOptions {
+            custom_payload: Some(Arc::new(custom_payload(&context)?)),
+            ..RequestOptions::default()
+        };
+        Ok(Some(Arc::new(options.over(&traced))))
     }
 
     /// Counts a statement that was found in the cache.

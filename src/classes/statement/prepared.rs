@@ -148,7 +148,7 @@ impl Prepared {
     /// Returns the same statement with these options. The options of a call take precedence.
     #[pyo3(signature = (**options), text_signature = "($self, /, *, consistency=None, \
         serial_consistency=None, timeout_s=None, timestamp=None, idempotent=None, tracing=None, \
-        profile=None, page_size=None)")]
+        profile=None, custom_payload=None, page_size=None)")]
     fn with_options(&self, options: Option<&Bound<'_, PyDict>>) -> PyResult<Prepared> {
         let options = under(options::parse(options, OptionScope::Statement)?, &self.options);
         let (engine, plan) = (self.engine.clone(), self.plan.clone());
@@ -208,7 +208,7 @@ impl Query {
     #[new]
     #[pyo3(signature = (text, /, **options), text_signature = "(text, /, *, consistency=None, \
         serial_consistency=None, timeout_s=None, timestamp=None, idempotent=None, tracing=None, \
-        profile=None, page_size=None)")]
+        profile=None, custom_payload=None, page_size=None)")]
     fn new(text: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Query> {
         let options = options::parse(options, OptionScope::Statement)?;
         Ok(Query { text: text_of(text)?, options })
@@ -256,7 +256,7 @@ impl Bound_ {
     /// Returns the same bound statement with these options. The options of a call take precedence.
     #[pyo3(signature = (**options), text_signature = "($self, /, *, consistency=None, \
         serial_consistency=None, timeout_s=None, timestamp=None, idempotent=None, tracing=None, \
-        profile=None, page_size=None)")]
+        profile=None, custom_payload=None, page_size=None)")]
     fn with_options(
         &self,
         py: Python<'_>,

@@ -2,5 +2,6 @@
 
 pub mod near;
 pub mod profile;
+pub mod ranks;
 pub mod retry;
 pub mod silence;

@@ -22,6 +22,7 @@ use scylla::routing::Shard;
 
 use crate::error::effect::Effect;
 use crate::policies::near::{Near, Rerouted, only};
+use crate::policies::ranks::{Ranked, Ranks};
 use crate::policies::retry::Retry;
 use crate::policies::silence::{AvoidSilent, Silence};
 use crate::telemetry::counters::Telemetry;
@@ -153,7 +154,7 @@ impl fmt::Display for Allowed {
 impl Balancing {
     /// Makes the routes. The caller must be on the runtime, because latency awareness spawns a
     /// task.
-    pub(crate) fn routes(&self, silence: &Arc<Silence>) -> Routes {
+    pub(crate) fn routes(&self, silence: &Arc<Silence>, ranks: &Arc<Ranks>) -> Routes {
         let mut builder = DefaultPolicy::builder()
             .token_aware(self.token_aware)
             .permit_dc_failover(self.datacenter_failover)
@@ -177,6 +178,7 @@ impl Balancing {
         if !self.allowed.is_empty() {
             policy = Arc::new(AllowList { allowed: self.allowed.clone(), policy });
         }
+        policy = Arc::new(Ranked { ranks: Arc::clone(ranks), policy });
         Routes::new(policy, self.avoid_silent.then(|| Arc::clone(silence)))
     }
 }
@@ -317,6 +319,7 @@ pub(crate) struct Profiles {
     pub(crate) default: Profile,
     routes: Routes,
     named: HashMap<String, Named>,
+    pub(crate) ranks: Arc<Ranks>,
     /// Counts the requests of the session.
     pub(crate) telemetry: Arc<Telemetry>,
 }
@@ -335,14 +338,16 @@ impl Profiles {
         routes: Routes,
         named: Vec<(String, Profile)>,
         silence: &Arc<Silence>,
+        ranks: Arc<Ranks>,
         telemetry: Arc<Telemetry>,
     ) -> Profiles {
         let named = named.into_iter().map(|(name, profile)| {
-            let routes = profile.balancing.routes(silence);
+            let routes = profile.balancing.routes(silence, &ranks);
             let handle = profile.handle(&routes);
             (name, Named { profile, handle, routes })
         });
-        Profiles { default, routes, named: named.collect(), telemetry }
+        let named = named.collect();
+        Profiles { default, routes, named, ranks, telemetry }
     }
 
     /// Whether any of the profiles avoids silent nodes.

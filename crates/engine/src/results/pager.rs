@@ -231,6 +231,7 @@ mod tests {
             warnings: Vec::new(),
             tracing_id: None,
             coordinator: None,
+            custom_payload: None,
         }
     }
 

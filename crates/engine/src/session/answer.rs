@@ -2,6 +2,7 @@
 
 use scylla::errors::ExecutionError;
 use scylla::response::PagingStateResponse;
+use uuid::Uuid;
 
 use crate::error::attempts::Attempts;
 use crate::error::effect::Effect;
@@ -32,8 +33,10 @@ pub(crate) fn answered(
         PagingStateResponse::HasMorePages { state } => PagingState::from_engine(state),
         PagingStateResponse::NoMorePages => None,
     };
-    seam::response(result, next, recent)
-        .map_err(|error| unreadable(session, subject, error, attempts))
+    let mut response = seam::response(result, next, recent)
+        .map_err(|error| unreadable(session, subject, error, attempts))?;
+    response.custom_payload = attempts.received_payload();
+    Ok(response)
 }
 
 /// The error for an answer that cannot be read. The server has answered, so it may have applied the
@@ -108,12 +111,16 @@ fn unconnected(session: &Session, last: &str) -> Vec<String> {
 /// there.
 fn excluded(session: &Session, doing: &str, options: &RequestOptions) -> String {
     if let Some(Near::Node { host_id, .. }) = &options.near {
-        let host_id = uuid::Uuid::from_bytes(*host_id);
+        let host_id = Uuid::from_bytes(*host_id);
         return format!("{doing}: the target is not a node of the cluster: host id {host_id}");
+    }
+    let nodes = session.nodes();
+    if session.profiles().ranks.exclude_all(nodes.iter().map(|node| Uuid::from_bytes(node.host_id)))
+    {
+        return format!("{doing}: rank_nodes excludes every node");
     }
     let balancing = &session.profiles().of(options.profile.as_deref()).balancing;
     let mut message = format!("{doing}: the profile's balancing excludes every node");
-    let nodes = session.nodes();
     if let Some(datacenter) = &balancing.datacenter {
         let mut datacenters: Vec<String> =
             nodes.iter().filter_map(|node| node.datacenter.clone()).collect();

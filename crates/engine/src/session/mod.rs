@@ -20,6 +20,7 @@ use crate::cluster::watch::{Watch, Watched};
 use crate::error::attempts::Attempts;
 use crate::error::{EngineError, ErrorKind, deadline, preparing};
 use crate::policies::profile::Profiles;
+use crate::policies::ranks::Ranks;
 use crate::policies::silence::Silence;
 use crate::request::gate::{Gate, Permit, QueuePosition};
 use crate::request::limit::{Knows, TimeLeft};
@@ -84,7 +85,8 @@ impl Session {
     pub async fn connect(config: Config) -> Result<Session, EngineError> {
         let silence = Arc::<Silence>::default();
         let telemetry = Telemetry::new(config.slow_request);
-        let routes = config.profile.balancing.routes(&silence);
+        let ranks = Arc::<Ranks>::default();
+        let routes = config.profile.balancing.routes(&silence, &ranks);
         let (engine, endpoints) =
             connect::connect(&config, config.profile.handle(&routes), &silence, &telemetry).await?;
         let session = Session(Arc::new(Inner {
@@ -97,6 +99,7 @@ impl Session {
                 routes,
                 config.profiles,
                 &silence,
+                ranks,
                 Arc::clone(&telemetry),
             )),
             page_size: config.page_size,
@@ -196,6 +199,20 @@ impl Session {
         execute::execute(&request, paging, &mut Attempts::idle()).await
     }
 
+    /// Sends `request`, whose time limit counts from its beginning.
+    pub async fn send(request: &Request<'_>) -> Result<Response, EngineError> {
+        execute::execute(request, None, &mut Attempts::idle()).await
+    }
+
+    /// Ranks the nodes, by host id. Nodes of a lower rank are tried first, and `None` excludes a
+    /// node. Without ranks, the balancing alone decides.
+    pub fn rank(&self, ranks: Option<Vec<([u8; 16], Option<u32>)>>) {
+        let by_host = ranks.map(|ranks| {
+            ranks.into_iter().map(|(host, rank)| (uuid::Uuid::from_bytes(host), rank)).collect()
+        });
+        self.0.profiles.ranks.set(by_host);
+    }
+
     /// Returns what is left of the time limit of a call that began at `began`, or `None` if the
     /// call has no limit. Fails if the limit has passed.
     pub(crate) fn time_left(
@@ -215,11 +232,7 @@ impl Session {
 
     /// Returns what is left of the time limit of a call that began at `began`, or `None` if the
     /// call has no limit. Returns zero if the limit has passed.
-    pub(crate) fn remaining_time(
-        &self,
-        options: &RequestOptions,
-        began: Instant,
-    ) -> Option<Duration> {
+    pub fn remaining_time(&self, options: &RequestOptions, began: Instant) -> Option<Duration> {
         self.limit(options).map(|limit| limit.saturating_sub(began.elapsed()))
     }
 

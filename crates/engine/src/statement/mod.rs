@@ -28,6 +28,7 @@ use crate::statement::descriptions::{RecentColumns, columns};
 use crate::statement::seam::EncodedRow;
 use crate::telemetry::counters::RequestKind;
 use crate::telemetry::events::Origin;
+use crate::terms::payload::CustomPayload;
 use crate::terms::{Consistency, PagingState, SerialConsistency};
 
 /// A prepared statement.
@@ -215,6 +216,8 @@ pub struct RequestOptions {
     pub paging: Option<PagingState>,
     /// The token or node to which the request goes, if its values do not determine it.
     pub near: Option<Near>,
+    /// What the request carries besides its values. If set, the response's is kept too.
+    pub custom_payload: Option<Arc<CustomPayload>>,
     /// The call that the request belongs to, for reports.
     pub origin: Option<Origin>,
 }
@@ -233,6 +236,10 @@ impl RequestOptions {
             profile: self.profile.clone().or_else(|| defaults.profile.clone()),
             paging: self.paging.clone().or_else(|| defaults.paging.clone()),
             near: self.near.clone().or_else(|| defaults.near.clone()),
+            custom_payload: match (&self.custom_payload, &defaults.custom_payload) {
+                (Some(payload), Some(other)) => Some(Arc::new(payload.over(other))),
+                (payload, other) => payload.as_ref().or(other.as_ref()).cloned(),
+            },
             origin: self.origin.clone().or_else(|| defaults.origin.clone()),
         }
     }
@@ -252,6 +259,13 @@ impl RequestOptions {
             if matches!(attempts.effect(), Effect::Logged | Effect::Staged) {
                 request.retry(named.profile.retry.careful(attempts.effect()));
             }
+        }
+        if let Some(payload) = &self.custom_payload {
+            if cfg!(not(edited_crates)) {
+                let message = "custom_payload needs a build with the edits of the engine's crates";
+                return Err(EngineError::new(ErrorKind::Config, message));
+            }
+            attempts.carry(payload);
         }
         request.history_listener(Arc::clone(attempts));
         let reads = attempts.effect() == Effect::Reads;

@@ -158,6 +158,7 @@ pub(crate) fn response(
         warnings: result.warnings().map(str::to_owned).collect(),
         tracing_id: result.tracing_id().map(|id| id.into_bytes()),
         coordinator: Some(result.request_coordinator().connection_address()),
+        custom_payload: None,
     };
     if result.is_rows() {
         let unreadable = |error: &dyn fmt::Display| {

@@ -2,11 +2,15 @@
 
 mod ended;
 
+#[cfg(edited_crates)]
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+#[cfg(edited_crates)]
+use bytes::Bytes;
 use scylla::errors::{RequestAttemptError, RequestError};
 use scylla::observability::history::{AttemptId, HistoryListener, RequestId, SpeculativeId};
 use scylla::policies::retry::RetryDecision;
@@ -15,6 +19,7 @@ use crate::error::effect::Effect;
 use crate::error::{attempt_failure, attempt_may_have_applied, is_answer};
 use crate::telemetry::attempt::CountedAttempt;
 use crate::telemetry::counters::{RequestKind, Telemetry};
+use crate::terms::payload::{CustomPayload, Entries, Payloads};
 
 /// Listens to the attempts of one request.
 ///
@@ -31,6 +36,8 @@ pub(crate) struct Attempts {
     /// Whether the request has ended and was counted.
     has_ended: AtomicBool,
     seen: Mutex<Seen>,
+    /// Set if the request has the option `custom_payload`.
+    payloads: OnceLock<Box<Payloads>>,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +89,7 @@ impl Attempts {
             started: Instant::now(),
             has_ended: AtomicBool::new(true),
             seen: Mutex::default(),
+            payloads: OnceLock::new(),
         })
     }
 
@@ -125,6 +133,7 @@ impl Attempts {
         }
         attempts.started = Instant::now();
         attempts.has_ended = AtomicBool::new(false);
+        attempts.payloads.take();
         *attempts.seen.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()) = Seen::default();
     }
 
@@ -156,6 +165,16 @@ impl Attempts {
         let seen = self.seen();
         self.effect != Effect::Reads
             && (seen.uncertain || seen.succeeded.is_some() || seen.open.is_some())
+    }
+
+    /// Sends a custom payload with the request, and keeps that of the response.
+    pub(crate) fn carry(&self, payload: &Arc<CustomPayload>) {
+        self.payloads.get_or_init(|| Box::new(Payloads::new(Arc::clone(payload))));
+    }
+
+    /// The custom payload of the response, if the request has the option `custom_payload`.
+    pub(crate) fn received_payload(&self) -> Option<Box<Entries>> {
+        self.payloads.get()?.take_received()
     }
 
     /// The last error with which a server answered, and that server.
@@ -273,6 +292,21 @@ impl HistoryListener for Attempts {
         seen.failed.push(Tried { node, answer, began: after, ended: Some(ended) });
         if is_answer(error) {
             seen.answer = Some(Box::new((node, error.clone())));
+        }
+    }
+
+    #[cfg(edited_crates)]
+    fn custom_payload(&self) -> Option<&[u8]> {
+        self.payloads.get()?.sent.encoded()
+    }
+
+    #[cfg(edited_crates)]
+    fn log_custom_payload(&self, payload: Option<&HashMap<String, Bytes>>) {
+        if let Some(payloads) = self.payloads.get() {
+            let entries = payload.map(|payload| {
+                payload.iter().map(|(name, value)| (name.clone(), value.to_vec())).collect()
+            });
+            payloads.receive(entries);
         }
     }
 }

@@ -1,11 +1,15 @@
 //! Plain data that all other modules use: consistencies, positions in results, responses.
 
+pub mod payload;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use turbocql_codec::Page;
+
+use self::payload::Entries;
 
 /// The response to a request. No value in it is decoded.
 #[derive(Clone, Debug)]
@@ -18,6 +22,8 @@ pub struct Response {
     pub tracing_id: Option<[u8; 16]>,
     /// The coordinator: the node that answered.
     pub coordinator: Option<SocketAddr>,
+    /// The custom payload, if the request has the option `custom_payload`.
+    pub custom_payload: Option<Box<Entries>>,
 }
 
 impl Response {

@@ -1,0 +1,96 @@
+"""The part of a session that calls functions of the program, and delivers events to it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .._telemetry.ranking import Ranking
+from .._telemetry.streams import Stream, Streams
+
+if TYPE_CHECKING:
+    from .. import _core
+    from ..cluster import ClusterEvent, Node
+    from ..errors import RequestError
+
+__all__ = ["OPENING", "Hooks"]
+
+OPENING = threading.Lock()
+"""Held while a session's streams are opened or ended."""
+
+
+class Hooks:
+    """What both kinds of session have for functions of the program."""
+
+    __slots__ = ("_core", "_streams")
+
+    _core: _core.Session
+    _streams: Streams | None
+
+    def rank_nodes(self, rank: Callable[[Node], int | None] | None) -> None:
+        """Makes a function decide in which order the nodes are tried for a request.
+
+        The function is called for each node, now and after each change of the cluster's nodes. Its
+        answers are used until the next change. Nodes of a lower rank are tried first. Nodes of one
+        rank are tried in the order of the session's [`Balancing`][turbocql.policies.Balancing]. A
+        node whose rank is `None` gets no requests, except as their `target`. A new node comes last
+        until it is ranked. `rank_nodes(None)` ends the ranking.
+
+        The later calls are made by the thread `turbocql-events`. If the function raises there,
+        the logger `turbocql.cluster` reports it, and the ranks stay as they were.
+
+        Raises: what the function raises; `TypeError` and `ValueError` for an answer other than
+            `None` and an `int` from 0 to 2**31 - 1; `ClosedError` after `close`.
+
+        Example:
+            >>> session.rank_nodes(lambda node: 0 if node.rack in ("a", "b") else 1)
+        """
+        if rank is not None and not callable(rank):
+            raise TypeError(f"rank_nodes takes a function of a Node, or None, got {rank!r}")
+        self._core.nodes()  # Raises if the session is closed.
+        self._start_streams().rank_by(None if rank is None else Ranking(rank, self))
+        if rank is None:
+            self._core.rank(None)
+
+    def retry_when(self, decide: Callable[[RequestError, int], float | None] | None) -> None:
+        """Makes a function decide whether a failed call of `execute` sends its request again.
+
+        The function is called with the error that the call would raise, and with the number of
+        times that the request was sent again before. It returns the number of seconds to wait
+        before the request is sent again, or `None` to raise the error. `retry_when(None)` takes
+        the function away.
+
+        The session's own retries come first: see [`Retry`][turbocql.policies.Retry]. The function
+        is not called for a request that may have been applied (`error.may_have_applied`), unless
+        it is declared idempotent, nor for later pages of a result, nor for the rows of
+        `execute_many`, which has `retry_for_s`. All attempts together keep the call's `timeout_s`:
+        if the wait would exceed it, the error is raised at once.
+
+        The function is called by the thread that waits for the result, or in the event loop, where
+        it must not block. What it raises is raised by the call.
+
+        Raises: `ClosedError` after `close`.
+
+        Example:
+            >>> def decide(error, count):
+            ...     return 0.1 * 2**count if isinstance(error, Overloaded) and count < 3 else None
+            >>> session.retry_when(decide)
+        """
+        if decide is not None and not callable(decide):
+            raise TypeError(f"retry_when takes a function of an error and a count, got {decide!r}")
+        self._core.retry_when(decide)
+
+    def _open_stream(self, stream: Stream[ClusterEvent]) -> None:
+        """Delivers events to a stream from now on. The stream of a closed session has ended."""
+        if not self._core.closed:
+            # A session that was inherited by a fork raises here.
+            self._core.nodes()
+        self._start_streams().open(stream)
+
+    def _start_streams(self) -> Streams:
+        events = self._core.cluster_events()
+        with OPENING:
+            if self._streams is None:
+                self._streams = Streams(events, self)
+            return self._streams

@@ -1,0 +1,127 @@
+//! Sends a failed request again, if a function of the program says so.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBool;
+use turbocql_engine::EngineError;
+use turbocql_values::value::describe::describe;
+
+use crate::classes::request::call::Execute;
+use crate::classes::request::how::How;
+use crate::op::{Arrival, Next, OpState, Step};
+use crate::options::or_default;
+use crate::python;
+
+/// The call, as it is needed to send its request again.
+pub struct Again {
+    pub execute: Execute,
+    pub how: How,
+    /// `Session.retry_when`.
+    pub decide: Py<PyAny>,
+    pub began: Instant,
+    /// How often the request was sent again.
+    pub count: u32,
+}
+
+impl Again {
+    /// Wraps the step of a request.
+    pub fn watch(self, next: Next) -> Next {
+        match next {
+            Next::Again(step) => Next::Again(Box::new(Watched { step, again: self })),
+            done => done,
+        }
+    }
+
+    /// Asks whether the request is sent again. Otherwise returns its error.
+    fn after(mut self, py: Python<'_>, error: PyErr, op: &Arc<OpState>) -> PyResult<Next> {
+        let value = error.value(py);
+        if !value.is_instance(python::request_error(py)?)? {
+            return Err(error);
+        }
+        let session = self.execute.session(py);
+        let options = self.execute.options_to_wait(py, &self.how)?;
+        let is_idempotent = or_default(&options).idempotent == Some(true);
+        let may_have_applied: bool = value.getattr("may_have_applied")?.extract()?;
+        if may_have_applied && !is_idempotent {
+            return Err(error);
+        }
+        let answer = match self.decide.bind(py).call1((value, self.count)) {
+            Ok(answer) if answer.is_none() => return Err(error),
+            Ok(answer) => delay(&answer),
+            Err(raised) => Err(raised),
+        };
+        let delay = answer.inspect_err(|raised| {
+            // The error of the request is the context of what the function raised.
+            let shown = raised.value(py).setattr("__context__", value);
+            drop(shown);
+        })?;
+        if session
+            .engine
+            .remaining_time(or_default(&options), self.began)
+            .is_some_and(|left| left <= delay)
+        {
+            return Err(error);
+        }
+        self.count += 1;
+        op.run(&session.runtime, async move {
+            turbocql_engine::pause(delay).await;
+            Ok(Arrival::Done)
+        });
+        Ok(Next::Again(Box::new(Pause(self))))
+    }
+}
+
+/// Reads a number of seconds.
+fn delay(answer: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let expected = "retry_when must return a number of seconds, or None";
+    let seconds =
+        if answer.is_instance_of::<PyBool>() { None } else { answer.extract::<f64>().ok() };
+    let seconds = seconds
+        .ok_or_else(|| PyTypeError::new_err(format!("{expected}, got {}", describe(answer))))?;
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| PyValueError::new_err(format!("{expected}, got {seconds:?}")))
+}
+
+/// The step of a request that may be sent again.
+struct Watched {
+    step: Box<dyn Step>,
+    again: Again,
+}
+
+impl Step for Watched {
+    fn arrived(
+        self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        let Watched { step, again } = *self;
+        match step.arrived(py, arrival, op) {
+            Ok(next) => Ok(again.watch(next)),
+            Err(error) => again.after(py, error, op),
+        }
+    }
+}
+
+/// A request that waits until it is sent again.
+struct Pause(Again);
+
+impl Step for Pause {
+    fn arrived(
+        self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        arrival.map_err(|error| crate::error::raise_engine(py, &error))?;
+        let Pause(again) = *self;
+        let session = again.execute.session(py);
+        session.check_open()?;
+        let how = How { began: Some(again.began), ..again.how.clone_ref(py) };
+        let next = again.execute.admit(py, how, op)?;
+        Ok(again.watch(next))
+    }
+}

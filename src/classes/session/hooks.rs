@@ -1,0 +1,49 @@
+//! Functions of the program that a session calls.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+
+/// One function, or none. Reading that there is none takes no lock.
+#[derive(Default)]
+pub struct Hook {
+    is_set: AtomicBool,
+    function: Mutex<Option<Py<PyAny>>>,
+}
+
+impl Hook {
+    pub fn set(&self, function: Option<Py<PyAny>>) {
+        let mut current = self.function.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_set.store(function.is_some(), Ordering::Release);
+        let replaced = std::mem::replace(&mut *current, function);
+        // Dropped without the lock, because dropping may run Python code.
+        drop(current);
+        drop(replaced);
+    }
+
+    pub fn get(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        if !self.is_set.load(Ordering::Acquire) {
+            return None;
+        }
+        let current = self.function.lock().unwrap_or_else(PoisonError::into_inner);
+        current.as_ref().map(|function| function.clone_ref(py))
+    }
+}
+
+/// The functions of a session.
+#[derive(Default)]
+pub struct Hooks {
+    /// Decides whether a failed request is sent again: see `Session.retry_when`.
+    pub retry_when: Hook,
+    /// Returns the context of the current trace, for custom payloads.
+    pub trace_context: Hook,
+}
+
+impl Hooks {
+    /// Drops the functions. They may refer to the session.
+    pub fn clear(&self) {
+        self.retry_when.set(None);
+        self.trace_context.set(None);
+    }
+}

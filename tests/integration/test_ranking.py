@@ -1,0 +1,163 @@
+"""Tests the ranking of nodes by a function of the program, on three nodes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+from tests.support.faces import Client, Face
+from tests.support.nodes import eventually
+
+from turbocql import Balancing, ExecutionProfile, errors
+from turbocql.cluster import Node
+from turbocql.testing import Cassandra
+
+SELECT = "SELECT release_version FROM system.local WHERE key = ?"
+TEXT = "SELECT release_version FROM system.local"
+
+
+async def coordinators(client: Client, statement: Any = SELECT, **options: Any) -> Counter[str]:
+    """Returns how many of 20 requests each node has answered."""
+    values = ("local",) if "?" in str(statement) else None
+    results = [await client.execute(statement, values, **options) for _ in range(20)]
+    return Counter(result.coordinator or "" for result in results)
+
+
+def first(at: str) -> Any:
+    """A function that ranks one node before the others."""
+    return lambda node: 0 if node.at == at else 1
+
+
+async def test_the_lowest_rank_is_tried_first(twin: Face, cassandra_three: Cassandra) -> None:
+    async with twin.connect(cassandra_three.contact_points) as client:
+        ats = [node.at for node in client.session.nodes]
+        for at in ats:
+            client.session.rank_nodes(first(at))
+            assert await coordinators(client) == {at: 20}
+            assert await coordinators(client, TEXT) == {at: 20}
+        client.session.rank_nodes(lambda node: 7)
+        assert await coordinators(client, TEXT) == dict.fromkeys(ats, pytest.approx(7, abs=7))
+        client.session.rank_nodes(first(ats[0]))
+        client.session.rank_nodes(None)
+        assert len(await coordinators(client, TEXT)) == 3
+
+
+async def test_the_ranks_of_all_profiles(twin: Face, cassandra_three: Cassandra) -> None:
+    plain = ExecutionProfile(balancing=Balancing(token_aware=False, avoid_silent=False))
+    async with twin.connect(cassandra_three.contact_points, profiles={"plain": plain}) as client:
+        at = client.session.nodes[1].at
+        client.session.rank_nodes(first(at))
+        assert await coordinators(client, profile="plain") == {at: 20}
+        conditional = "SELECT release_version FROM system.local WHERE key = 'local'"
+        result = await client.execute(conditional, consistency="SERIAL")
+        assert result.coordinator == at
+
+
+async def test_a_node_without_a_rank_gets_no_requests(
+    twin: Face, cassandra_three: Cassandra
+) -> None:
+    async with twin.connect(cassandra_three.contact_points) as client:
+        excluded, *others = client.session.nodes
+        client.session.rank_nodes(lambda node: None if node.at == excluded.at else 0)
+        counts = await coordinators(client, TEXT)
+        assert counts.keys() <= {node.at for node in others}
+        # A target is chosen by the program.
+        result = await client.execute(TEXT, target=excluded)
+        assert result.coordinator == excluded.at
+        client.session.rank_nodes(lambda node: None)
+        with pytest.raises(errors.NoHostAvailable, match="rank_nodes excludes every node"):
+            await client.execute(TEXT)
+        client.session.rank_nodes(None)
+        await client.execute(TEXT)
+
+
+async def test_the_next_rank_is_tried_when_a_node_dies(
+    twin: Face, cassandra_three: Cassandra
+) -> None:
+    async with twin.connect(cassandra_three.contact_points) as client:
+        calls: list[tuple[str, str]] = []
+        nodes = client.session.nodes
+        order = {node.at: rank for rank, node in enumerate(nodes)}
+
+        def rank(node: Node) -> int:
+            calls.append((node.at, threading.current_thread().name))
+            return order[node.at]
+
+        client.session.rank_nodes(rank)
+        assert [at for at, _ in calls] == [node.at for node in nodes]
+        assert "turbocql-events" not in {name for _, name in calls}
+        calls.clear()
+        victim = next(n for n in cassandra_three.nodes if n.contact_point == nodes[0].at)
+        victim.kill()
+        try:
+            # Ranked again without a request: the session has noticed that the node is down.
+            assert eventually(lambda: len(calls) >= 3)
+            assert {name for _, name in calls} == {"turbocql-events"}
+            assert await coordinators(client, idempotent=True) == {nodes[1].at: 20}
+        finally:
+            victim.start()
+            cassandra_three.wait_until_settled()
+        with_all = eventually(
+            lambda: all(node.connected for node in client.session.nodes), timeout_s=60
+        )
+        assert with_all
+        assert await coordinators(client) == {nodes[0].at: 20}
+
+
+async def test_a_function_that_raises_later_keeps_the_ranks(
+    twin: Face, cassandra_three: Cassandra, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with twin.connect(cassandra_three.contact_points) as client:
+        at, fails = client.session.nodes[2].at, threading.Event()
+
+        def rank(node: Node) -> int:
+            if fails.is_set():
+                raise RuntimeError("no ranks today")
+            return 0 if node.at == at else 1
+
+        client.session.rank_nodes(rank)
+        fails.set()
+        with caplog.at_level(logging.ERROR, "turbocql.cluster"):
+            streams = client.session._streams
+            assert streams is not None
+            event: Any = ("node up", 0.0, "", at, {}, None)
+            streams.handle(event)
+            streams.handled()
+            (record,) = [r for r in caplog.records if getattr(r, "event", "") == "ranking failed"]
+        assert "no ranks today" in str(record.exc_text or record.exc_info)
+        assert await coordinators(client) == {at: 20}
+
+
+@pytest.mark.parametrize(
+    ("rank", "error", "message"),
+    [
+        (lambda node: "a", TypeError, "a rank must be an int or None, got str for 127"),
+        (lambda node: True, TypeError, "a rank must be an int or None, got bool"),
+        (lambda node: 1.0, TypeError, "a rank must be an int or None, got float"),
+        (lambda node: -1, ValueError, "a rank must be from 0 to 2147483647, got -1"),
+        (lambda node: 2**31, ValueError, "a rank must be from 0 to 2147483647, got 2147483648"),
+        (lambda node: 1 // 0, ZeroDivisionError, "by zero"),
+        (3, TypeError, "rank_nodes takes a function of a Node, or None, got 3"),
+    ],
+)
+async def test_a_wrong_answer_is_refused_at_once(
+    twin: Face, cassandra_three: Cassandra, rank: Any, error: type[Exception], message: str
+) -> None:
+    async with twin.connect(cassandra_three.contact_points) as client:
+        at = client.session.nodes[0].at
+        client.session.rank_nodes(first(at))
+        with pytest.raises(error, match=message):
+            client.session.rank_nodes(rank)
+        assert await coordinators(client) == {at: 20}
+
+
+async def test_a_closed_session_ranks_nothing(twin: Face, cassandra: Cassandra) -> None:
+    async with twin.connect(cassandra.contact_points) as client:
+        pass
+    with pytest.raises(errors.ClosedError):
+        client.session.rank_nodes(lambda node: 0)
+    with pytest.raises(errors.ClosedError):
+        client.session.retry_when(lambda error, count: None)

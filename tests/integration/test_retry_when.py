@@ -1,0 +1,288 @@
+"""Tests that a function of the program decides whether a failed request is sent again."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+import time
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from tests.support.faces import Face
+from tests.support.liar import BATCH, ERROR, EXECUTE, QUERY, Answer, Liar
+
+import turbocql
+from turbocql import errors
+from turbocql.testing import Cassandra
+
+INSERT = "INSERT INTO t (k, v) VALUES (?, ?)"
+SELECT = "SELECT v FROM t WHERE k = ?"
+OVERLOADED = struct.pack(">iH", 0x1001, 4) + b"busy"
+WRITE_TIMEOUT = (
+    struct.pack(">iH", 0x1100, 4) + b"late" + struct.pack(">HiiH", 1, 0, 1, 6) + b"SIMPLE"
+)
+INVALID = struct.pack(">iH", 0x2200, 3) + b"odd"
+
+
+@pytest.fixture(scope="module")
+def keyspace(cassandra: Cassandra) -> str:
+    """A keyspace with one table."""
+    name = f"sent_{uuid4().hex[:12]}"
+    with turbocql.connect(cassandra.contact_points) as session:
+        session.execute(
+            f"CREATE KEYSPACE {name} "
+            "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        session.execute(f"CREATE TABLE {name}.t (k int PRIMARY KEY, v text)")
+        session.execute_many(
+            f"INSERT INTO {name}.t (k, v) VALUES (?, '')", [(k,) for k in (-1, -2, -3)]
+        )
+    return name
+
+
+class Failing:
+    """A change of answers: the first `failures` answers to requests whose bodies contain one of
+    `marks` become an error.
+    """
+
+    def __init__(self, error: bytes, failures: int, *marks: bytes) -> None:
+        self.error, self.failures, self.marks = error, failures, marks
+        self.requests = 0
+
+    def __call__(self, answer: Answer) -> bytes:
+        if answer.request_opcode not in (EXECUTE, QUERY, BATCH):
+            return answer.frame()
+        if not any(mark in answer.request_body for mark in self.marks):
+            return answer.frame()
+        self.requests += 1
+        if self.requests <= self.failures:
+            return answer.with_body(self.error, opcode=ERROR).frame()
+        return answer.frame()
+
+
+class Decision:
+    """A function that asks for another attempt, and keeps what it was asked."""
+
+    def __init__(self, delay_s: Any = 0.0, most: int = 10) -> None:
+        self.delay_s, self.most = delay_s, most
+        self.asked: list[tuple[str, int]] = []
+        self.threads: set[str] = set()
+
+    def __call__(self, error: errors.RequestError, count: int) -> Any:
+        self.asked.append((type(error).__name__, count))
+        self.threads.add(threading.current_thread().name)
+        return self.delay_s if count < self.most else None
+
+
+async def test_a_request_is_sent_again_until_it_succeeds(
+    twin: Face, cassandra: Cassandra, keyspace: str, number: int
+) -> None:
+    failing = Failing(INVALID, 3, b"again")
+    with Liar(cassandra.contact_points[0], failing) as liar:
+        async with twin.connect(liar.contact_point, keyspace=keyspace) as client:
+            decision = Decision()
+            client.session.retry_when(decision)
+            await client.execute(INSERT, (number, "again"))
+            assert decision.asked == [("InvalidQuery", count) for count in range(3)]
+            assert failing.requests == 4
+            assert (await client.execute(SELECT, (number,))).scalar() == "again"
+            assert len(decision.asked) == 3
+            client.session.retry_when(None)
+            failing.requests = 0
+            with pytest.raises(errors.InvalidQuery):
+                await client.execute(INSERT, (number, "again"))
+            assert len(decision.asked) == 3
+
+
+@pytest.mark.parametrize("kind", ["text", "query", "bound", "prepared", "batch", "values"])
+async def test_every_kind_of_statement(
+    twin: Face, cassandra: Cassandra, keyspace: str, number: int, kind: str
+) -> None:
+    failing = Failing(INVALID, 2, b"kind of ")
+    with Liar(cassandra.contact_points[0], failing) as liar:
+        async with twin.connect(liar.contact_point, keyspace=keyspace) as client:
+            prepared = await client.prepare(INSERT)
+            batch = turbocql.Batch("unlogged")
+            batch.add(prepared, (number, "kind of batch"))
+            batch.add(INSERT, (number, "kind of batch"))
+            text = f"INSERT INTO t (k, v) VALUES ({number}, 'kind of text')"
+            statement, values = {
+                "text": (text, None),
+                "query": (turbocql.Query(text), None),
+                "bound": (prepared.bind((number, "kind of bound")), None),
+                "prepared": (prepared, (number, "kind of prepared")),
+                "batch": (batch, None),
+                "values": (INSERT, (number, "kind of values")),
+            }[kind]
+            failing.requests = 0
+            decision = Decision()
+            client.session.retry_when(decision)
+            await client.execute(statement, values)
+            assert [count for _, count in decision.asked] == [0, 1]
+            failing.failures = 0
+            expected = "text" if kind == "query" else kind
+            assert (await client.execute(SELECT, (number,))).scalar() == f"kind of {expected}"
+
+
+async def test_a_result_of_several_pages(twin: Face, cassandra: Cassandra, keyspace: str) -> None:
+    failing = Failing(OVERLOADED, 3, f"FROM {keyspace}".encode(), b"\xff\xff\xff\xfd")
+    with Liar(cassandra.contact_points[0], failing) as liar:
+        async with twin.connect(liar.contact_point, retry="fallthrough") as client:
+            client.session.retry_when(Decision())
+            for statement, values in [
+                (f"SELECT * FROM {keyspace}.t", None),
+                (f"SELECT * FROM {keyspace}.t WHERE k > ? ALLOW FILTERING", (-3,)),
+            ]:
+                await client.prepare(statement)
+                failing.requests = 0
+                result = await client.execute(statement, values, page_size=1)
+                assert len(await result.all()) >= 2
+                assert failing.requests > 4
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"), [({}, 0), ({"idempotent": True}, 2), ({"idempotent": False}, 0)]
+)
+async def test_a_write_that_may_have_applied(
+    twin: Face,
+    cassandra: Cassandra,
+    keyspace: str,
+    number: int,
+    options: dict[str, Any],
+    asked: int,
+) -> None:
+    failing = Failing(WRITE_TIMEOUT, 2, b"late")
+    with Liar(cassandra.contact_points[0], failing) as liar:
+        async with twin.connect(
+            liar.contact_point, keyspace=keyspace, retry="fallthrough"
+        ) as client:
+            decision = Decision()
+            client.session.retry_when(decision)
+            call = client.execute(INSERT, (number, "late"), **options)
+            if asked:
+                await call
+            else:
+                with pytest.raises(errors.WriteTimeout) as caught:
+                    await call
+                assert caught.value.may_have_applied
+                assert failing.requests == 1
+            assert len(decision.asked) == asked
+
+
+async def test_the_time_limit_is_kept(
+    twin: Face, cassandra: Cassandra, keyspace: str, number: int
+) -> None:
+    failing = Failing(INVALID, 1_000, b"limit")
+    with Liar(cassandra.contact_points[0], failing) as liar:
+        async with twin.connect(liar.contact_point, keyspace=keyspace) as client:
+            await client.prepare(INSERT)
+            decision = Decision(0.2, most=1_000)
+            client.session.retry_when(decision)
+            began = time.monotonic()
+            with pytest.raises(errors.InvalidQuery):
+                await client.execute(INSERT, (number, "limit"), timeout_s=1.0)
+            assert time.monotonic() - began < 5
+            assert 2 <= len(decision.asked) <= 5
+            decision.delay_s, decision.asked = 60.0, []
+            began = time.monotonic()
+            with pytest.raises(errors.InvalidQuery):
+                await client.execute(INSERT, (number, "limit"), timeout_s=30.0)
+            assert time.monotonic() - began < 5
+            assert len(decision.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        ("soon", TypeError, "retry_when must return a number of seconds, or None, got str"),
+        (True, TypeError, "retry_when must return a number of seconds, or None, got bool"),
+        (-1, ValueError, "retry_when must return a number of seconds, or None, got -1.0"),
+        (float("nan"), ValueError, "got NaN"),
+        (float("inf"), ValueError, "got inf"),
+    ],
+)
+async def test_a_wrong_answer_is_raised(
+    twin: Face,
+    cassandra: Cassandra,
+    keyspace: str,
+    answer: Any,
+    error: type[Exception],
+    message: str,
+) -> None:
+    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+        client.session.retry_when(Decision(answer))
+        with pytest.raises(error, match=message) as caught:
+            await client.execute("SELECT nonsense FROM nowhere")
+        assert isinstance(caught.value.__context__, errors.InvalidQuery)
+        assert client.session.in_flight == 0
+
+
+async def test_what_the_function_raises_is_raised(
+    twin: Face, cassandra: Cassandra, keyspace: str
+) -> None:
+    class Odd(BaseException):
+        pass
+
+    def decide(error: errors.RequestError, count: int) -> float:
+        raise Odd("decided nothing")
+
+    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+        client.session.retry_when(decide)
+        with pytest.raises(Odd, match="decided nothing"):
+            await client.execute("SELECT nonsense FROM nowhere")
+        assert await client.idle()
+        with pytest.raises(TypeError, match="retry_when takes a function of an error and a count"):
+            client.session.retry_when(3)  # type: ignore[arg-type]
+
+
+async def test_errors_before_the_request_are_not_asked_about(
+    twin: Face, cassandra: Cassandra, keyspace: str, number: int
+) -> None:
+    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+        decision = Decision()
+        client.session.retry_when(decision)
+        with pytest.raises(errors.EncodeError):
+            await client.execute(INSERT, ("no int", "v"))
+        with pytest.raises(TypeError):
+            await client.execute(INSERT, (1, "v"), nonsense=1)
+        assert decision.asked == []
+
+
+async def test_a_call_that_waits_can_be_canceled(
+    twin: Face, cassandra: Cassandra, keyspace: str
+) -> None:
+    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+        decision = Decision(5.0)
+        client.session.retry_when(decision)
+        if isinstance(client.session, turbocql.Session):
+            # A thread cannot be canceled: the session is closed instead.
+            task = asyncio.ensure_future(client.execute("SELECT nonsense FROM nowhere"))
+            while not decision.asked:
+                await asyncio.sleep(0.01)
+            await client.close(timeout_s=0)
+            with pytest.raises(errors.Error):
+                await asyncio.wait_for(task, 4)
+        else:
+            task = asyncio.ensure_future(client.execute("SELECT nonsense FROM nowhere"))
+            while not decision.asked:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(task, 4)
+            assert await client.idle()
+            client.session.retry_when(None)
+            await client.execute("SELECT release_version FROM system.local")
+
+
+async def test_a_request_that_is_sent_again_counts_each_time(
+    twin: Face, cassandra: Cassandra, keyspace: str
+) -> None:
+    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+        client.session.retry_when(Decision(0.0, most=2))
+        before = client.session.metrics()
+        with pytest.raises(errors.InvalidQuery):
+            await client.execute("SELECT nonsense FROM nowhere")
+        change = client.session.metrics() - before
+        assert (change.requests, change.errors) == (3, {"InvalidQuery": 3})
