@@ -236,7 +236,7 @@ target/release/examples/pure_engine: $(RUST_SOURCES) build/edits
 	cargo build --release --locked --package turbocql-engine --example pure_engine
 	@touch $@
 
-instructions: $(BIN)/.built ## the codec's instructions per call beside those recorded; RECORD="why" records them
+instructions: $(BIN)/.built jars ## instructions per call of the codec and per request, beside those recorded; RECORD="why" records them
 	$(BIN)/python -m bench run --suite instructions $(if $(filter command,$(origin RECORD)),--record "$$RECORD")
 
 clean: ## remove everything that was built

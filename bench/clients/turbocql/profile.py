@@ -2,13 +2,16 @@
 
 python -m bench.clients.turbocql.profile ways NAME
 python -m bench.clients.turbocql.profile case CLIENT NAME CALLS
-python -m bench.clients.turbocql.profile requests JOB
+python -m bench.clients.turbocql.profile requests JOB [SPANS]
+
+SPANS is `recorded` or `sampled-out`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 from bench.clients import floors
 from bench.clients.turbocql import codec
@@ -48,9 +51,25 @@ def run_case(case: Case, calls: int) -> None:
         run()
 
 
-def run_requests(job: Job) -> None:
+def make_spans(session: Any, spans: str) -> None:
+    """Makes OpenTelemetry's spans of a session's requests, which its sampler leaves out or not."""
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
+
+    from turbocql import telemetry
+
+    provider = TracerProvider(sampler=ALWAYS_ON if spans == "recorded" else ALWAYS_OFF)
+    provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
+    telemetry.instrument(session, tracer_provider=provider)
+
+
+def run_requests(job: Job, spans: str = "") -> None:
     """Sends the requests. Callgrind counts only while they run, after a warm-up."""
     client = connect(job)
+    if spans:
+        make_spans(client.session, spans)
     rows = job.rows(0, job.requests)
     client.run(Pass(rows[:WARM_UP]))
     with counting():
@@ -65,4 +84,4 @@ if __name__ == "__main__":
     elif what == "case":
         run_case(case_of(*arguments[:2]), int(arguments[2]))
     else:
-        run_requests(Job(**json.loads(arguments[0])))
+        run_requests(Job(**json.loads(arguments[0])), *arguments[1:])

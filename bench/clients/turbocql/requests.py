@@ -26,14 +26,14 @@ class Awaited(Client):
 
     async def _open(self) -> None:
         vectors: Any = "numpy" if self._job.client.endswith("numpy") else "list"
-        self._session = await turbocql.aio.connect(
+        self.session = await turbocql.aio.connect(
             self._job.contact_point, rows="tuple", vectors=vectors, **SETTINGS
         )
-        self._prepared = await self._session.prepare(self._job.statement)
+        self._prepared = await self.session.prepare(self._job.statement)
 
     def run(self, requests: Pass) -> int:
         job = self._job
-        call = partial(self._session.execute, self._prepared)
+        call = partial(self.session.execute, self._prepared)
         read = None if job.writes else turbocql.AsyncRows.one
         return self._loop.run_until_complete(
             awaiting.run(job.shape, requests, job.in_flight, call, read, 0)
@@ -43,7 +43,7 @@ class Awaited(Client):
         raise NotImplementedError("scans are the blocking session's, as the other drivers' are")
 
     def close(self) -> None:
-        self._loop.run_until_complete(self._session.close())
+        self._loop.run_until_complete(self.session.close())
         self._loop.close()
 
 
@@ -54,30 +54,30 @@ class Blocking(Client):
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._session = turbocql.connect(
+        self.session = turbocql.connect(
             job.contact_point, rows=ROWS.get(job.shape, "tuple"), **SETTINGS
         )
-        self._prepared = self._session.prepare(job.statement)
+        self._prepared = self.session.prepare(job.statement)
         self.has_latencies = job.shape == "sync"
 
     def run(self, requests: Pass) -> int:
         if self._job.shape == "bulk":
             concurrency = self._job.in_flight
-            self._session.execute_many(self._prepared, requests.rows, concurrency=concurrency)
+            self.session.execute_many(self._prepared, requests.rows, concurrency=concurrency)
             return 0
-        execute, reads = self._session.execute, not self._job.writes
+        execute, reads = self.session.execute, not self._job.writes
         return blocking.run(execute, self._prepared, requests, reads=reads)
 
     def scan(self, limit: int | None = None) -> list[Any]:
         if limit is None:
-            return self._session.execute(self._prepared).all()
-        return self._session.execute(f"{self._job.statement} LIMIT {limit}").all()
+            return self.session.execute(self._prepared).all()
+        return self.session.execute(f"{self._job.statement} LIMIT {limit}").all()
 
     def close(self) -> None:
-        self._session.close()
+        self.session.close()
 
 
-def connect(job: Job) -> Client:
+def connect(job: Job) -> Awaited | Blocking:
     """Returns the client for the job's shape."""
     return Awaited(job) if job.shape in ("workers", "tasks") else Blocking(job)
 

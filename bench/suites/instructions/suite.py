@@ -1,4 +1,4 @@
-"""Counts the codec's instructions per call with callgrind, and compares with recorded counts.
+"""Counts instructions per call of the codec and per request, and compares with recorded counts.
 
 `make instructions` fails if a case takes over 3 % more instructions than `recorded.json` says.
 `make instructions RECORD="why"` records the new counts, with that reason. A case that changed by at
@@ -33,6 +33,8 @@ from bench.harness.environments import ROOT
 from bench.harness.selection import chosen
 from bench.harness.suites import Options, Run, Suite
 from bench.suites.codec.cases import NAMES
+from bench.suites.instructions.dump import Counts, read_dump
+from bench.suites.instructions.requests import REQUESTS, count_requests
 
 __all__ = [
     "FILE",
@@ -49,18 +51,12 @@ __all__ = [
 ]
 
 FILE = Path(__file__).with_name("recorded.json")
+ALL = (*NAMES, *REQUESTS)
 EMPTY = ""
 """The name of the empty loop, whose instructions are subtracted from those of each case."""
 LIMIT = 0.03
 NOTABLE = 0.005
 ADVICE = f'make instructions RECORD="why", and commit {FILE.name} with the change'
-
-
-class Counts(NamedTuple):
-    """Instructions per call: all of them, and those in turbocql's shared library."""
-
-    total: float
-    core: float
 
 
 class Recorded(NamedTuple):
@@ -122,33 +118,6 @@ def recorded_anew(
         )
         cases[name] = Recorded(counts, reason) if old is None or moved else old
     return cases
-
-
-def read_dump(text: str, core: str) -> Counts:
-    """Reads a callgrind dump: all instructions, and the self cost of the object file `core`.
-
-    A dump gives an object file a number and a name once, and later only the number. The line after
-    `calls=` is skipped: it has the inclusive cost of a callee, which has lines of its own.
-    """
-    total = core_cost = 0
-    number, skip, is_core = "", False, False
-    for line in text.splitlines():
-        key, equals, value = line.partition("=")
-        if equals and key in ("ob", "cob"):
-            index, _, name = value.partition(" ")
-            if name == core:
-                number = index
-            if key == "ob":
-                is_core = index == number
-        elif equals and key == "calls":
-            skip = True
-        elif line.startswith("totals:"):
-            total = int(line.split()[1])
-        elif line[:1].isdigit() or line[:1] in ("+", "-", "*"):
-            if is_core and not skip:
-                core_cost += int(line.split()[1])
-            skip = False
-    return Counts(total, core_cost)
 
 
 def count(patterns: Sequence[str]) -> tuple[dict[str, Counts], dict[str, str]]:
@@ -263,7 +232,7 @@ def save(path: Path, origin: dict[str, str], cases: Mapping[str, Recorded]) -> N
 
 def names(patterns: Sequence[str]) -> list[str]:
     """Returns the names of the cases that the patterns choose."""
-    return [name for name in NAMES if chosen(name, patterns, "instructions")]
+    return [name for name in ALL if chosen(name, patterns, "instructions")]
 
 
 def check(patterns: Sequence[str], reason: str | None) -> list[str]:
@@ -283,7 +252,10 @@ def check(patterns: Sequence[str], reason: str | None) -> list[str]:
         return ["turbocql needs valgrind to count instructions: install valgrind"]
 
     modified = core.stat().st_mtime_ns
-    now, undone = count(patterns)
+    of_codec = [name for name in names(patterns) if name in NAMES]
+    now, undone = count(patterns) if of_codec else ({}, {})
+    requests = [name for name in names(patterns) if name in REQUESTS]
+    now |= count_requests(requests, core)
     if extension().stat().st_mtime_ns != modified:
         raise SystemExit(f"{core.name} was built anew while it was measured: once more")
     for name, why in undone.items():
@@ -311,8 +283,8 @@ def _record(
 ) -> None:
     """Writes the file. Cases of `recorded` that were not counted keep their figures."""
     new = recorded_anew(recorded, now, reason)
-    new |= {name: case for name, case in recorded.items() if name in NAMES and name not in now}
-    save(FILE, origin, {name: new[name] for name in NAMES if name in new})
+    new |= {name: case for name, case in recorded.items() if name in ALL and name not in now}
+    save(FILE, origin, {name: new[name] for name in ALL if name in new})
     written = sum(recorded.get(name) != case for name, case in new.items())
     print(f"{len(new)} cases, {written} of them recorded anew: {reason}")
 
@@ -327,7 +299,7 @@ def run(options: Options) -> Run:
 
 SUITE = Suite(
     "instructions",
-    "the codec's instructions per call beside those recorded: `make instructions`",
+    "instructions per call and per request beside those recorded: `make instructions`",
     names,
     run,
     FILE.name,

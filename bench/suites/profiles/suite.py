@@ -1,10 +1,11 @@
 """Profiles codec cases and requests with callgrind.
 
 A pattern is the full name of a case, such as "value: int", or a scenario and a shape of requests,
-such as "insert_vector workers". turbocql's client sends requests with 100 in flight to an embedded
-Cassandra. The top functions, and the instructions of a case's floors, go to `profiles.json`. `bench
-report --targets` shows them for missed targets. Instructions are counted only while the case runs;
-the kernel's are not counted. The suite needs valgrind.
+such as "insert_vector workers"; "insert_text workers recorded" and "... sampled-out" make spans of
+the requests. turbocql's client sends requests with 100 in flight to an embedded Cassandra. The top
+functions, and the instructions of a case's floors, go to `profiles.json`. `bench report --targets`
+shows them for missed targets. Instructions are counted only while the case runs; the kernel's are
+not counted. The suite needs valgrind.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from bench.suites.requests.suite import job_of
 __all__ = ["SUITE"]
 
 TOP = 12
+SPANS = ("recorded", "sampled-out")
+"""What happens to the spans that are made of requests."""
 REQUESTS = 5000
 PROGRAM = "bench.clients.turbocql.profile"
 FILE = "profiles.json"
@@ -41,7 +44,8 @@ def names(patterns: Sequence[str]) -> list[str]:
     """Returns the names of cases and requests, all or those among the patterns."""
     ours = [case for case in request_cases() if case.client == "turbocql"]
     requests = dict.fromkeys(f"{case.scenario} {case.shape}" for case in ours)
-    return [name for name in [*NAMES, *requests] if not patterns or name in patterns]
+    spans = [f"insert_text workers {spans}" for spans in SPANS]
+    return [name for name in [*NAMES, *requests, *spans] if not patterns or name in patterns]
 
 
 def run(options: Options) -> Run:
@@ -99,9 +103,9 @@ def _counted(way: dict[str, Any]) -> tuple[float, list[str]]:
 
 def _of_requests(name: str, contact_point: str) -> dict[str, Any]:
     """Returns the top functions of requests, and the instructions per request."""
-    scenario, shape = name.split()
+    scenario, shape, *spans = name.split()
     job = job_of(Case(scenario, shape, "turbocql", 100), contact_point, REQUESTS, 0)
-    arguments = ("requests", json.dumps(asdict(job)))
+    arguments = ("requests", json.dumps(asdict(job)), *spans)
     with callgrind.counted(_command(*arguments)) as (_, out):
         total, lines = annotated(out, REQUESTS)
     text = f"Instructions per request, both threads, without the kernel's: {total:,.0f}"
