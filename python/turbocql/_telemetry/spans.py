@@ -107,7 +107,7 @@ class Spans:
         )
         call.span_context = call.span_context or span.get_span_context()
         if span.is_recording():
-            self._attempts(span, parent, fields["attempts"], sent_ns, ended_ns)
+            self._attempts(span, parent, fields, sent_ns, ended_ns)
         if "error" in fields:
             span.set_status(Status(StatusCode.ERROR, fields["error"]))
         span.end(ended_ns)
@@ -144,14 +144,20 @@ class Spans:
         self,
         span: Span,
         parent: contexts.Context,
-        attempts: list[tuple[str, float, float | None, str | None]],
+        fields: dict[str, Any],
         sent_ns: int,
         ended_ns: int,
     ) -> None:
         """Makes a child for each attempt, so that retries and speculation are siblings."""
         inside = trace.set_span_in_context(span, parent)
-        for number, (node, began, ended, error) in enumerate(attempts, 1):
+        attempts = fields["attempts"]
+        shards = fields.get("shards", [None] * len(attempts))
+        for number, ((node, began, ended, error), shard) in enumerate(
+            zip(attempts, shards, strict=True), 1
+        ):
             attributes = {**_peer(node), "turbocql.attempt": number}
+            if shard is not None:
+                attributes["turbocql.attempt.shard"] = shard
             if ended is None:
                 attributes["turbocql.attempt.abandoned"] = True
             child = self._tracer.start_span(

@@ -177,6 +177,10 @@ fn event_tuple(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyAny>> {
             Field::Seconds(seconds) => fields.set_item(name, seconds)?,
             Field::Text(text) => fields.set_item(name, text)?,
             Field::Attempts(attempts) => {
+                if attempts.iter().any(|attempt| attempt.shard.is_some()) {
+                    let shards: Vec<_> = attempts.iter().map(|attempt| attempt.shard).collect();
+                    fields.set_item("shards", shards)?;
+                }
                 let attempts = attempts.into_iter().map(|attempt| {
                     (attempt.node.to_string(), attempt.began, attempt.ended, attempt.error)
                 });

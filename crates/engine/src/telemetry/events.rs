@@ -45,6 +45,8 @@ pub enum Field {
 #[derive(Clone, Debug)]
 pub struct AttemptTimes {
     pub node: SocketAddr,
+    /// The shard of ScyllaDB that the attempt was sent to.
+    pub shard: Option<u32>,
     pub began: f64,
     pub ended: Option<f64>,
     pub error: Option<String>,

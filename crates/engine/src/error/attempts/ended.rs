@@ -108,7 +108,7 @@ impl Attempts {
             open.counted = None;
         }
         seen.also_open.iter_mut().for_each(|open| open.counted = None);
-        let answered = seen.succeeded.map(|(_, _, ended)| ended);
+        let answered = seen.succeeded.map(|attempt| attempt.ended);
         Some(End { answered, is_unusual: seen.count > 1 })
     }
 
@@ -119,14 +119,16 @@ impl Attempts {
         let history = self.history();
         let failed_or_open = history.iter().map(|tried| AttemptTimes {
             node: tried.node,
+            shard: tried.shard,
             began: tried.began.as_secs_f64(),
             ended: tried.ended.map(|ended| ended.as_secs_f64()),
             error: tried.answer.as_deref().map(general),
         });
-        let succeeded = self.seen().succeeded.map(|(node, began, ended)| AttemptTimes {
-            node,
-            began: began.as_secs_f64(),
-            ended: Some(ended.as_secs_f64()),
+        let succeeded = self.seen().succeeded.map(|attempt| AttemptTimes {
+            node: attempt.node,
+            shard: attempt.shard,
+            began: attempt.began.as_secs_f64(),
+            ended: Some(attempt.ended.as_secs_f64()),
             error: None,
         });
         let mut times: Vec<_> = failed_or_open.chain(succeeded).collect();

@@ -14,6 +14,8 @@ use bytes::Bytes;
 use scylla::errors::{RequestAttemptError, RequestError};
 use scylla::observability::history::{AttemptId, HistoryListener, RequestId, SpeculativeId};
 use scylla::policies::retry::RetryDecision;
+#[cfg(edited_crates)]
+use scylla::routing::Shard;
 
 use crate::error::effect::Effect;
 use crate::error::{attempt_failure, attempt_may_have_applied, is_answer};
@@ -51,8 +53,8 @@ struct Seen {
     open: Option<Begun>,
     /// The other open attempts. There are some only if a slow request was sent again.
     also_open: Vec<Begun>,
-    /// The attempt that has succeeded, and when it ended.
-    succeeded: Option<(SocketAddr, Duration, Duration)>,
+    /// The attempt that has succeeded.
+    succeeded: Option<Succeeded>,
     /// Whether an attempt failed with an error after which it may have been applied.
     uncertain: bool,
     failed: Vec<Tried>,
@@ -60,10 +62,20 @@ struct Seen {
     answer: Option<Box<(SocketAddr, RequestAttemptError)>>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Succeeded {
+    node: SocketAddr,
+    shard: Option<u32>,
+    began: Duration,
+    ended: Duration,
+}
+
 #[derive(Debug)]
 struct Begun {
     id: usize,
     node: SocketAddr,
+    /// The shard of ScyllaDB that it was sent to.
+    shard: Option<u32>,
     after: Duration,
     counted: Option<CountedAttempt>,
 }
@@ -72,6 +84,8 @@ struct Begun {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tried {
     pub node: SocketAddr,
+    /// The shard of ScyllaDB that the attempt was sent to.
+    pub shard: Option<u32>,
     /// The failure. The field is `None` if the attempt has not ended.
     pub answer: Option<String>,
     /// The time from the beginning of the request to the beginning of the attempt.
@@ -187,6 +201,7 @@ impl Attempts {
         let seen = self.seen();
         let open = seen.open.iter().chain(&seen.also_open).map(|begun| Tried {
             node: begun.node,
+            shard: begun.shard,
             answer: None,
             began: begun.after,
             ended: None,
@@ -208,6 +223,12 @@ impl Drop for Attempts {
 }
 
 impl Seen {
+    /// An open attempt.
+    #[cfg(edited_crates)]
+    fn begun(&mut self, id: AttemptId) -> Option<&mut Begun> {
+        self.open.iter_mut().chain(&mut self.also_open).find(|begun| begun.id == id.0)
+    }
+
     /// Removes an attempt from the open ones.
     fn end(&mut self, id: AttemptId) -> Option<Begun> {
         if self.open.as_ref().is_some_and(|begun| begun.id == id.0) {
@@ -247,7 +268,7 @@ impl HistoryListener for Attempts {
         // The first attempt begins with the request, so the clock need not be read.
         let after = if seen.count == 0 { Duration::ZERO } else { self.elapsed() };
         let id = seen.count as usize;
-        let begun = Begun { id, node, after, counted };
+        let begun = Begun { id, node, shard: None, after, counted };
         seen.count += 1;
         seen.node = Some(node);
         match seen.open {
@@ -260,8 +281,8 @@ impl HistoryListener for Attempts {
     fn log_attempt_success(&self, id: AttemptId) {
         let ended = self.elapsed();
         let mut seen = self.seen();
-        let Some(Begun { node, after, counted, .. }) = seen.end(id) else { return };
-        seen.succeeded = Some((node, after, ended));
+        let Some(Begun { node, shard, after, counted, .. }) = seen.end(id) else { return };
+        seen.succeeded = Some(Succeeded { node, shard, began: after, ended });
         if let Some(counted) = counted {
             counted.succeeded(self.kind, ended.saturating_sub(after));
         }
@@ -284,14 +305,21 @@ impl HistoryListener for Attempts {
         let ended = self.elapsed();
         let mut seen = self.seen();
         seen.uncertain |= uncertain;
-        let Some(Begun { node, after, counted, .. }) = seen.end(id) else { return };
+        let Some(Begun { node, shard, after, counted, .. }) = seen.end(id) else { return };
         if let Some(counted) = counted {
             counted.failed();
         }
         let answer = Some(attempt_failure(error));
-        seen.failed.push(Tried { node, answer, began: after, ended: Some(ended) });
+        seen.failed.push(Tried { node, shard, answer, began: after, ended: Some(ended) });
         if is_answer(error) {
             seen.answer = Some(Box::new((node, error.clone())));
+        }
+    }
+
+    #[cfg(edited_crates)]
+    fn log_attempt_shard(&self, id: AttemptId, shard: Shard) {
+        if let Some(begun) = self.seen().begun(id) {
+            begun.shard = Some(shard);
         }
     }
 
