@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Literal, get_args
 from uuid import UUID
 
@@ -130,9 +130,11 @@ class ClusterEvent:
     """The name of the table, type, function or aggregate; `None` for a keyspace."""
 
 
-def _node(entry: tuple[Any, ...]) -> Node:
-    host_id, *node_fields = entry
-    return Node(UUID(bytes=host_id), *node_fields)
+def _node(entry: tuple[Any, ...], addresses: Mapping[str, tuple[str, int | None]]) -> Node:
+    """Makes a `Node`. `addresses` has where nodes are reached, by the addresses they announce."""
+    host_id, announced, announced_port, *node_fields = entry
+    host, port = addresses.get(str(announced), (announced, None))
+    return Node(UUID(bytes=host_id), ip_address(host), port or announced_port, *node_fields)
 
 
 def _trace(

@@ -198,6 +198,22 @@ def test_connections_that_are_lost_and_refused(cassandra: Cassandra) -> None:
         assert session.metrics().nodes[at].opened >= 3
 
 
+def test_a_node_that_is_reached_at_another_address(cassandra: Cassandra) -> None:
+    """The figures and the state of a node are under one address, the one that is connected to."""
+    point = cassandra.contact_points[0]
+    with (
+        Liar(point, Answer.frame) as liar,
+        turbocql.connect(
+            liar.contact_point, addresses={point.rpartition(":")[0]: liar.contact_point}
+        ) as session,
+    ):
+        session.execute(SELECT, ("local",))
+        assert [node.at for node in session.nodes] == [liar.contact_point]
+        (node,) = session.metrics().nodes.values()
+        assert (node.state, node.attempts, node.connections) == ("up", 1, 2)
+        assert node.datacenter == session.nodes[0].datacenter
+
+
 def test_a_full_session(cassandra: Cassandra) -> None:
     held = threading.Event()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
 from .. import _core
-from .._checks import advise, check_int, check_seconds, nearest, unknown_setting
+from .._checks import address, advise, check_int, check_seconds, nearest, unknown_setting
 from .._columns.pieces import Columns
 from .._native import preload  # noqa: F401
 from .._options import ExecuteOptions, StatementOptions, checks_names
@@ -52,6 +52,7 @@ class SessionBase(Hooks, Generic[R]):
 
     __slots__ = (
         "__weakref__",
+        "_addresses",
         "_config",
         "_last_nodes",
         "_logs",
@@ -68,6 +69,11 @@ class SessionBase(Hooks, Generic[R]):
             )
         self._core = core
         self._config = config
+        self._addresses = {
+            address("addresses", announced)[0]: address("addresses", reached)
+            for announced, reached in config.addresses.items()
+        }
+        """Where nodes are reached, by the addresses that they announce."""
         self._schema: Schema | None = None
         """The schema that was read last. It is replaced as a whole, so it needs no lock."""
         self._logs = Logs(core.events(), self)
@@ -119,7 +125,10 @@ class SessionBase(Hooks, Generic[R]):
     @property
     def nodes(self) -> tuple[Node, ...]:
         """The nodes of the cluster that the session knows now, sorted by address."""
-        return tuple(_node(entry) for entry in self._core.nodes())
+        nodes = [_node(entry, self._addresses) for entry in self._core.nodes()]
+        return tuple(
+            sorted(nodes, key=lambda node: (node.address.version, node.address, node.port))
+        )
 
     def replicas(self, bound: Bound) -> tuple[Replica, ...]:
         """Returns the replicas of the partition that a bound statement is for.
