@@ -1,0 +1,51 @@
+"""Writes turbocql's records as JSON with structlog, beside the program's own."""
+
+import logging
+import sys
+from datetime import datetime, timezone
+from typing import Any
+
+import structlog
+
+import turbocql
+
+
+def sentence_and_time(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Adds the sentence of a record of `logging`, and its time, which is that of the event.
+
+    `event` is the name of the event in turbocql's records.
+    """
+    record = event["_record"]
+    at = datetime.fromtimestamp(record.created, timezone.utc)
+    return {**event, "message": record.getMessage(), "timestamp": at.isoformat()}
+
+
+shared = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+]
+formatter = structlog.stdlib.ProcessorFormatter(
+    # Only records that structlog did not make: those of turbocql and other libraries.
+    foreign_pre_chain=[*shared, sentence_and_time, structlog.stdlib.ExtraAdder()],
+    processors=[
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        structlog.processors.JSONRenderer(),
+    ],
+)
+handler = logging.StreamHandler(sys.stdout)
+handler.setFormatter(formatter)
+logging.basicConfig(level=logging.INFO, handlers=[handler])
+structlog.configure(
+    processors=[
+        *shared,
+        structlog.processors.TimeStamper(fmt="iso"),
+        structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+    ],
+    logger_factory=structlog.stdlib.LoggerFactory(),
+)
+
+with turbocql.connect(config=turbocql.Config.from_env(slow_request_s=0.000_001)) as session:
+    structlog.contextvars.bind_contextvars(request_id="r-17")
+    structlog.get_logger("app").info("reading", key="local")
+    session.execute("SELECT key FROM system.local WHERE key = ?", ("local",), consistency="ONE")
