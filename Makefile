@@ -204,7 +204,7 @@ cookbook: $(BIN)/.built .venv-cookbook/.installed jars ## the programs of docs/c
 
 check-engines: $(BIN)/.built $(ENGINES:%=.venv-%/.installed) jars ## Ray, Spark, duckdb and Dask read and write 1,000,000 rows on three nodes while workers and nodes are killed; a quarter of an hour; ENGINE="ray" for some
 	@failed=; for engine in $(or $(ENGINE),$(ENGINES)); do \
-		PYTHONPATH=python .venv-$$engine/bin/python -m pytest -p turbocql.testing.pytest_plugin -v --durations=0 tests/engines/test_$$engine.py || failed="$$failed $$engine"; \
+		PYTHONPATH=python .venv-$$engine/bin/python -m pytest -p turbocql.testing.pytest_plugin -v --durations=0 tests/engines/test_$$engine*.py || failed="$$failed $$engine"; \
 	done; test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 	$(BIN)/python scripts/engine_programs.py --check
 

@@ -21,7 +21,9 @@ collect_ignore = [
     *([] if find_spec("pyarrow") else ["columns", "tables", "engines"]),
     *([] if find_spec("cassandra") else ["accel", "differential"]),
     *([] if find_spec("fastapi") else ["cookbook"]),
-    *(f"engines/test_{name}.py" for name, package in ENGINES.items() if not find_spec(package)),
+]
+collect_ignore_glob = [
+    f"engines/test_{name}*.py" for name, package in ENGINES.items() if not find_spec(package)
 ]
 
 _ROOT = str(Path(__file__).resolve().parents[1])

@@ -22,6 +22,7 @@ from tests.support.nodes import eventually, paused
 
 import turbocql
 from turbocql import errors, telemetry
+from turbocql._engines.traces import current_trace
 from turbocql.testing import Cassandra
 
 SELECT = "SELECT release_version FROM system.local WHERE key = ?"
@@ -217,6 +218,67 @@ def test_durations_and_threads(cassandra: Cassandra, exported: Exported) -> None
     assert point.count == 40
     assert point.explicit_bounds == (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
     assert point.attributes["db.collection.name"] == "local"
+
+
+def test_the_trace_that_is_carried_to_workers(exported: Exported) -> None:
+    assert current_trace() == {}
+    with exported.tracer.start_as_current_span("job") as job:
+        context = job.get_span_context()
+        carried = current_trace()
+    assert list(carried) == ["traceparent"]
+    ids = f"00-{context.trace_id:032x}-{context.span_id:016x}-"
+    assert carried["traceparent"].startswith(ids)
+
+
+def test_calls_within_a_trace_that_was_carried(cassandra: Cassandra) -> None:
+    program = """
+        import sys
+        import turbocql
+        from turbocql._engines.traces import within_trace
+        from opentelemetry import trace
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+        exporter, provider = InMemorySpanExporter(), TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        trace.set_tracer_provider(provider)
+        carried = {"traceparent": "00-" + "a" * 32 + "-" + "b" * 16 + "-01"}
+        with turbocql.connect(sys.argv[1:]) as session:
+            for _ in range(2):
+                with within_trace(session, carried):
+                    session.execute("SELECT key FROM system.local")
+            session.execute("SELECT host_id FROM system.local")
+        for span in exporter.get_finished_spans():
+            if span.name != "attempt":
+                print(span.parent and (hex(span.parent.trace_id), hex(span.parent.span_id)))
+    """
+    parent = ("0x" + "a" * 32, "0x" + "b" * 16)
+    printed = run_python(program, *cassandra.contact_points)
+    assert printed.splitlines() == [str(parent), str(parent), "None"]
+
+
+def test_a_worker_without_opentelemetry_makes_no_spans(cassandra: Cassandra) -> None:
+    program = """
+        import sys
+        import turbocql
+        from turbocql._engines.traces import within_trace
+
+        sys.modules["opentelemetry"] = None
+        with turbocql.connect(sys.argv[1:]) as session:
+            with within_trace(session, {"traceparent": "00-" + "a" * 32 + "-" + "b" * 16 + "-01"}):
+                print(session.execute("SELECT key FROM system.local").scalar())
+    """
+    assert run_python(program, *cassandra.contact_points) == "local\n"
+
+
+def test_reading_the_current_trace_imports_no_opentelemetry() -> None:
+    program = """
+        import sys
+        from turbocql._engines.traces import current_trace
+        print(current_trace(), [name for name in sys.modules if "opentelemetry" in name])
+    """
+    assert run_python(program) == "{} []\n"
 
 
 def test_importing_turbocql_imports_no_opentelemetry() -> None:

@@ -24,6 +24,7 @@ from ..errors import ConfigError
 from ..session import Session
 from ..tables import Split
 from ..workers import Environment, Profile, _sendable, session
+from .traces import current_trace, within_trace
 
 __all__ = [
     "RELATION_OPTIONS",
@@ -69,6 +70,8 @@ class Reading:
     options: Mapping[str, Any] = field(hash=False)
     """Options of `Session.scan`."""
     types: ColumnTypes
+    trace: Mapping[str, str] = field(default_factory=current_trace, compare=False)
+    """The trace context of the program where the job begins, for the spans of the workers."""
 
     @property
     def table(self) -> str:
@@ -124,14 +127,16 @@ class Reading:
         if limit is not None:
             options["page_size"] = min(limit, options.get("page_size") or limit, 5000) or 1
         with session(self.settings) as open_session:
-            rows = open_session.scan(split=split, **options)
+            with within_trace(open_session, self.trace):
+                rows = open_session.scan(split=split, **options)
             batches = rows.batches(rows_per_batch=unit, types=self.types)
             yield from _gathered_tables(up_to(limit, batches))
 
     def batches(self, split: Split) -> Iterator[Any]:
         """The rows of a part as `pyarrow.RecordBatch`es, in any order."""
         with session(self.settings) as open_session:
-            rows = open_session.scan(split=split, **self.options)
+            with within_trace(open_session, self.trace):
+                rows = open_session.scan(split=split, **self.options)
             yield from up_to(None, rows.batches(types=self.types))
 
     def query(self, where: str, values: Sequence[Any]) -> Iterator[Any]:
@@ -141,9 +146,10 @@ class Reading:
         query = f"SELECT {', '.join(map(quoted, names))} FROM {self.table} WHERE {where}"
         options: Any = {name: self.options[name] for name in _QUERY_OPTIONS if name in self.options}
         with session(self.settings) as open_session:
-            rows = open_session.execute(
-                f"{query} ALLOW FILTERING", values, idempotent=True, **options
-            )
+            with within_trace(open_session, self.trace):
+                rows = open_session.execute(
+                    f"{query} ALLOW FILTERING", values, idempotent=True, **options
+                )
             yield from up_to(None, rows.batches(types=self.types))
 
 
@@ -248,6 +254,8 @@ class Writing:
     again replaces the list that it wrote before."""
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The CQL type of each column of the table; empty before `begun`."""
+    trace: Mapping[str, str] = field(default_factory=current_trace, compare=False)
+    """The trace context of the program where the job begins, for the spans of the workers."""
 
     @property
     def table(self) -> str:
@@ -282,7 +290,10 @@ class Writing:
 
         Raises: `BulkError` when a row failed.
         """
-        with session(self.settings) as open_session:
+        with (
+            session(self.settings) as open_session,
+            within_trace(open_session, self.trace),
+        ):
             return open_session.load(self.table, data, **self.options)
 
 

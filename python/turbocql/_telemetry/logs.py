@@ -29,6 +29,11 @@ class Logs(EventThread):
         self._dropped = 0
         super().__init__(events, "turbocql-log")
 
+    @property
+    def makes_spans(self) -> bool:
+        """Whether spans are made of requests."""
+        return self._spans is not None
+
     def make_spans(self, spans: Spans | None) -> None:
         """Makes spans of the requests that begin from now on, or makes none any more."""
         self._spans = spans

@@ -1,0 +1,66 @@
+"""Carries the trace context to the workers of engines, which then make spans of their requests."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from ..telemetry import instrument
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+__all__ = ["current_trace", "within_trace"]
+
+_lock = Lock()
+"""Held while a session is instrumented, so that tasks at the same time do it once."""
+
+
+def current_trace() -> dict[str, str]:
+    """The current trace context as texts, such as `traceparent`; empty without a current span.
+
+    A program that has not imported OpenTelemetry has no current span.
+    """
+    carrier: dict[str, str] = {}
+    if "opentelemetry.trace" in sys.modules:
+        from opentelemetry import propagate, trace
+
+        if trace.get_current_span().get_span_context().is_valid:
+            propagate.inject(carrier)
+    return carrier
+
+
+@contextmanager
+def within_trace(session: Session[Any], carrier: Mapping[str, str]) -> Iterator[None]:
+    """Makes calls of the `with` block children of the span that `current_trace` found.
+
+    The session makes spans from now on, with the process's global providers. A worker without
+    OpenTelemetry makes none.
+    """
+    if not carrier or not _instrument(session):
+        yield
+        return
+    from opentelemetry import context, propagate
+
+    token = context.attach(propagate.extract(carrier))
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
+def _instrument(session: Session[Any]) -> bool:
+    """Instruments a session that makes no spans yet.
+
+    Returns False if OpenTelemetry is not installed.
+    """
+    with _lock:
+        if not session._logs.makes_spans:
+            try:
+                instrument(session)
+            except ImportError:
+                return False
+    return True
