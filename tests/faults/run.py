@@ -36,7 +36,7 @@ from tests.faults.table import LEGEND, Table, lines_table
 import turbocql
 from turbocql.testing import Cassandra
 
-__all__ = ["CLUSTER", "Report", "Times", "run"]
+__all__ = ["CLUSTER", "JVM", "Report", "Times", "run"]
 
 CLUSTER: dict[str, Any] = {
     # A node acknowledges a write only after the write is in the commit log on disk. With the
@@ -64,7 +64,7 @@ CLUSTER: dict[str, Any] = {
 _KEYSPACE = "faults"
 _IN_FLIGHT = 200
 _HEAP_MB = 512
-_JVM = (
+JVM = (
     # The JVM uses only the C1 compiler, because nodes restart too often for C2 to pay off.
     "-XX:TieredStopAtLevel=1",
     # A node that was paused during a schema change pulls the schema after 0.5 s, not a minute.
@@ -125,7 +125,7 @@ def run(
 
     The records of the calls are written into `folder`.
     """
-    with Cassandra(nodes=3, heap_mb=_HEAP_MB, config=CLUSTER, jvm_options=_JVM) as cluster:
+    with Cassandra(nodes=3, heap_mb=_HEAP_MB, config=CLUSTER, jvm_options=JVM) as cluster:
         points = cluster.contact_points
         with Child("tests.faults.proxy", folder, seed, *points) as proxies:
             ports = proxies.ask("ports")["ports"]

@@ -1,0 +1,100 @@
+"""Changes which nodes a cluster has: moves its last node to another address, removes it, adds it.
+
+These need the tool `nodetool` of Cassandra, and a restart of the node.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+from turbocql.testing import Cassandra, jars, java
+from turbocql.testing.addresses import CQL_PORT
+
+__all__ = ["Ring"]
+
+_DECOMMISSION_S = 90
+
+
+class Ring:
+    """The last node of a cluster of three, which goes and comes."""
+
+    def __init__(self, cluster: Cassandra) -> None:
+        self.node = cluster.nodes[2]
+        self._address = self.node.address
+        block = self._address.rpartition(".")[0]
+        # No other cluster uses this block of addresses.
+        self._other_address = f"{block}.4"
+        self._home = self.node.log.parent.parent / "nodes" / "3"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._management_port = free.getsockname()[1]
+
+    @property
+    def other_contact_point(self) -> str:
+        """The contact point of the node after `move`."""
+        return f"{self._other_address}:{CQL_PORT}"
+
+    def move(self) -> None:
+        """Starts the node, which does not run, at another address, and waits until it answers."""
+        self._start_at(self._other_address, f"-Dcassandra.jmx.local.port={self._management_port}")
+
+    def decommission(self) -> None:
+        """Makes the moved node leave the cluster."""
+        options = java.NodeOptions(
+            lib=jars.ensure_jars(),
+            conf=self._home / "conf",
+            data=self._home,
+            scratch=self._home / "tmp",
+            heap_mb=64,
+            nodes=3,
+            ring_delay_ms=0,
+            extra=("-XX:TieredStopAtLevel=1", f"-Duser.home={self._home}"),
+        )
+        command = java.command(java.find_java(), options)[:-1]
+        tool = "org.apache.cassandra.tools.NodeTool", "-h", "127.0.0.1"
+        port = "-p", str(self._management_port)
+        done = subprocess.run(
+            [*command, *tool, *port, "decommission", "--force"],
+            capture_output=True,
+            text=True,
+            timeout=_DECOMMISSION_S,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def add(self) -> None:
+        """Starts the node at its first address, without data, and waits until it answers."""
+        self.node.kill()
+        for path in self._home.iterdir():
+            if path.name not in ("conf", "tmp"):
+                _remove(path)
+        self._start_at(self._address, "")
+
+    def _start_at(self, address: str, options: str) -> None:
+        path = self._home / "conf" / "cassandra.yaml"
+        settings = json.loads(path.read_text(encoding="utf-8"))
+        settings |= {"listen_address": address, "rpc_address": address}
+        path.write_text(json.dumps(settings), encoding="utf-8")
+        self.node.stand_behind(address)
+        self.node.upstream_address = address
+        before = os.environ.get("JAVA_TOOL_OPTIONS")
+        os.environ["JAVA_TOOL_OPTIONS"] = options
+        try:
+            self.node.launch()
+        finally:
+            if before is None:
+                del os.environ["JAVA_TOOL_OPTIONS"]
+            else:
+                os.environ["JAVA_TOOL_OPTIONS"] = before
+        self.node.wait_until_answering()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
