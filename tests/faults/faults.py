@@ -17,7 +17,17 @@ from tests.faults.stored import ASIDE_TABLE, KEYSPACE, aside
 
 from turbocql.testing import Cassandra
 
-__all__ = ["KINDS", "PROXY", "REHEARSAL", "Fault", "Injector", "Step", "long_plan", "short_plan"]
+__all__ = [
+    "EVERYWHERE",
+    "KINDS",
+    "PROXY",
+    "REHEARSAL",
+    "Fault",
+    "Injector",
+    "Step",
+    "long_plan",
+    "short_plan",
+]
 
 PROXY = ("delay", "throttle", "swallow", "drop", "cut", "half-close", "silent", "reset")
 """Faults of a proxy: see `wire.FAULTS`."""

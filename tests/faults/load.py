@@ -15,6 +15,8 @@ Commands:
 - `statements`: executes `texts` one after another with `timeout_s`, and records them as `kind`
 - `use_keyspace`: calls `use_keyspace` with `name`
 - `prepare`: prepares `count` statements that no caller uses
+- `report`: returns what the sessions have logged, and what in their metrics does not add up; the
+  load must be paused
 - `stop`: ends the callers; the reply lists the calls that did not end, and the failures of callers
 """
 
@@ -24,6 +26,7 @@ import asyncio
 import faulthandler
 import gc
 import json
+import logging
 import os
 import sys
 import threading
@@ -36,6 +39,7 @@ from typing import Any, TypeVar
 from tests.faults.calls import PREPARED, SPECULATIVE, Ask, Op, Outcome, Shared, Worker
 from tests.faults.child import Reply, serve
 from tests.faults.records import About, Recorder
+from tests.faults.sessions import SLOW_S, Seconds, contradictions
 from tests.faults.stored import aside
 
 import turbocql
@@ -111,6 +115,7 @@ class Load:
         speculation = ConstantSpeculation(delay_s=0.3)
         self._session_settings: dict[str, Any] = {
             **settings["session"],
+            "slow_request_s": SLOW_S,
             "profiles": {SPECULATIVE: ExecutionProfile(speculation=speculation)},
         }
         self._connect_settings = {
@@ -119,6 +124,9 @@ class Load:
         }
         self._recorder = Recorder(Path(settings["log"]))
         self._shared = Shared()
+        self._logged = Seconds()
+        logging.getLogger("turbocql").addHandler(self._logged)
+        logging.getLogger("turbocql").setLevel(logging.INFO)
         self._loop = asyncio.new_event_loop()
         self._tasks: list[asyncio.Task[None]] = []
         self._threads: list[threading.Thread] = []
@@ -213,6 +221,14 @@ class Load:
             text = f"SELECT value FROM {self._keyspace}.writes WHERE id = ? /* {self._prepares} */"
             outcomes.append(self._once(face, Ask("prepare", "prepare", timeout_s, (text,))))
         return {"errors": outcomes}
+
+    def _report(self) -> Reply:
+        wrong = [
+            f"{face}: {contradiction}"
+            for face, session in (("sync", self._sync), ("async", self._async))
+            for contradiction in contradictions(session.metrics())
+        ]
+        return {"logged": self._logged.pairs(), "wrong": wrong}
 
     def _stop(self) -> Reply:
         self._gate.stopped = True

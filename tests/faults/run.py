@@ -21,6 +21,7 @@ from tests.faults.calls import CONNECT_S, SESSION_S
 from tests.faults.child import Child, ChildError
 from tests.faults.faults import REHEARSAL, Injector, Step
 from tests.faults.records import Sample, Window, read_calls, sample_of
+from tests.faults.sessions import judge_logged
 from tests.faults.state import State, read_state
 from tests.faults.stored import (
     ASIDE_TABLE,
@@ -226,6 +227,9 @@ class _Run:
         injector.windows.append(Window("none, after", "", healthy, time.monotonic()))
         self._quiet(load, "every call ends when the load pauses after the faults")
         after = self._settled_sample(load, before)
+        report = load.ask("report")
+        self._none("the figures of the sessions add up", report["wrong"])
+        self._lines.append(judge_logged(injector.windows, report["logged"]))
         ended = load.ask("stop", within_s=60)
         self._none("every call ends when the load ends", ended["hung"])
         self._none("no caller of the load fails", ended["failures"])

@@ -1,0 +1,117 @@
+"""Judges what the load's sessions have logged and counted themselves."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tests.faults.audit import Line
+from tests.faults.faults import EVERYWHERE
+from tests.faults.records import Window
+
+from turbocql.telemetry import Metrics
+
+__all__ = ["SLOW_S", "Seconds", "contradictions", "judge_logged"]
+
+SLOW_S = 0.3
+"""A request of the load is slow after this time. A fault that delays frames is seen by it."""
+_LATER_S = 5.0
+"""An event may be logged this long after its fault has ended."""
+
+_BROKEN = frozenset({"connection lost"})
+_LATE = frozenset({"slow request", "node silent", "connection lost"})
+_ALTERED = frozenset({"schema changed"})
+_EVENTS = {
+    "delay": _LATE,
+    "throttle": _LATE,
+    "swallow": _LATE,
+    "drop": _LATE,
+    "cut": _BROKEN,
+    "half-close": _BROKEN,
+    "silent": _BROKEN,
+    "reset": _BROKEN,
+    "kill and restart": _BROKEN,
+    "kill two": _BROKEN,
+    "rolling restart": _BROKEN,
+    "pause": _LATE,
+    "pause all": _LATE,
+    "alter table": _ALTERED,
+    "alter while paused": _ALTERED,
+    # A node may evict statements that no caller uses again.
+    "evict statements": frozenset(),
+    "drop keyspace": _ALTERED,
+}
+"""The events that a kind of fault causes: one of them is to be logged, if there are any."""
+
+
+class Seconds(logging.Handler):
+    """Keeps in which seconds of the monotonic clock each event was logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._seconds: set[tuple[str, int]] = set()
+        self._kept = threading.Lock()
+        self._offset = time.monotonic() - time.time()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        event = getattr(record, "event", "")
+        with self._kept:
+            self._seconds.add((event, int(record.created + self._offset)))
+
+    def pairs(self) -> list[tuple[str, int]]:
+        """Returns the events with their seconds."""
+        with self._kept:
+            return sorted(self._seconds)
+
+
+def judge_logged(windows: Sequence[Window], pairs: Iterable[Sequence[Any]]) -> Line:
+    """Checks that each kind of fault that hit something is in the logs, at least once.
+
+    One window may hit only what the sessions do not use at that time.
+    """
+    line = Line("each kind of fault is in the logs")
+    seconds: dict[str, set[int]] = {}
+    for event, second in pairs:
+        seconds.setdefault(event, set()).add(second)
+    kinds: dict[str, bool] = {}
+    for window in windows:
+        events = _EVENTS[window.kind.removesuffix(EVERYWHERE)] if window.effect else frozenset()
+        if events and int(window.effect):
+            logged = set().union(*(seconds.get(event, ()) for event in events))
+            is_seen = any(
+                int(window.begun) <= second <= window.ended + _LATER_S for second in logged
+            )
+            kinds[window.kind] = kinds.get(window.kind, False) or is_seen
+    for kind, is_seen in kinds.items():
+        line.check(None if is_seen else f"{kind} is not logged")
+    return line
+
+
+def contradictions(metrics: Metrics) -> Iterator[str]:
+    """Yields what does not add up in the metrics of a session without calls in flight."""
+    for name in ("in_flight", "in_flight_bytes", "waiting"):
+        if getattr(metrics, name):
+            yield f"{name} is {getattr(metrics, name)}"
+    for name, kind in metrics.kinds.items():
+        if kind.latency.count != kind.requests or kind.failed > kind.requests:
+            yield f"{name}: {kind.requests} requests, {kind.failed} failed, {kind.latency}"
+    errors = sum(metrics.errors.values())
+    if metrics.failures > errors:
+        yield f"{metrics.failures} failures, and {errors} errors"
+    timeouts = sum(metrics.timeouts.values())
+    if timeouts != metrics.errors.get("RequestTimeout", 0):
+        yield f"{timeouts} timeouts, and the errors {dict(metrics.errors)}"
+    for at, node in metrics.nodes.items():
+        answered = sum(latency.count for latency in node.latencies.values())
+        if node.in_flight or node.attempts != answered + node.failed + node.abandoned:
+            yield (
+                f"{at}: {node.attempts} attempts, {answered} answered, {node.failed} failed,"
+                f" {node.abandoned} abandoned, {node.in_flight} in flight"
+            )
+        if node.connections > node.opened - node.lost:
+            yield (
+                f"{at}: {node.connections} connections, {node.opened} opened and {node.lost} lost"
+            )
