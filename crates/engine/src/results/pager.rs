@@ -225,14 +225,7 @@ mod tests {
     }
 
     fn page(next: Option<u8>) -> Response {
-        Response {
-            page: None,
-            next: next.map(|at| PagingState::from_bytes([at])),
-            warnings: Vec::new(),
-            tracing_id: None,
-            coordinator: None,
-            custom_payload: None,
-        }
+        Response { next: next.map(|at| PagingState::from_bytes([at])), ..Response::default() }
     }
 
     /// A pager over pages 1 to 3. If `flaky` is true, the first request for each page fails.

@@ -265,20 +265,17 @@ mod tests {
     use super::*;
     use std::sync::Mutex as Locked;
     use std::sync::mpsc as std_mpsc;
-    use turbocql_codec::{Column, Page};
+    use turbocql_codec::Page;
 
     /// A page of `rows` rows of one int each. The int shows the row's range and page.
     fn page(range: usize, at: u8, last: u8, rows: usize) -> Response {
         let cell = [0, 0, 0, 4, 0, 0, u8::try_from(range).unwrap(), at];
-        let columns: Arc<[Column]> = Arc::new([]);
-        let page = Page { columns, rows: cell.repeat(rows).into(), row_count: rows };
+        let rows =
+            Page { columns: Arc::default(), rows: cell.repeat(rows).into(), row_count: rows };
         Response {
-            page: Some(page),
+            page: Some(rows),
             next: (at < last).then(|| PagingState::from_bytes([at + 1])),
-            warnings: Vec::new(),
-            tracing_id: None,
-            coordinator: None,
-            custom_payload: None,
+            ..Response::default()
         }
     }
 

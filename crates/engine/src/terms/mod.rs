@@ -12,7 +12,7 @@ use turbocql_codec::Page;
 use self::payload::Entries;
 
 /// The response to a request. No value in it is decoded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Response {
     /// The rows, or `None` for a statement without a result.
     pub page: Option<Page>,
