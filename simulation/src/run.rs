@@ -49,7 +49,7 @@ pub struct Report {
 static NETWORK: OnceLock<Network> = OnceLock::new();
 static BEGAN: OnceLock<Instant> = OnceLock::new();
 
-fn connect(at: std::net::SocketAddr) -> Connecting {
+fn connect(at: std::net::SocketAddr, _: Option<u16>) -> Connecting {
     let network = NETWORK.get().expect("the network is there before the session").clone();
     Box::pin(async move {
         let stream = network.connect(at).await?;

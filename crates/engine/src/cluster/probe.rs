@@ -11,13 +11,12 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use scylla::errors::TranslationError;
 use scylla::policies::address_translator::{AddressTranslator, UntranslatedPeer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::lookup_host;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use crate::cluster::config::Config;
 use crate::cluster::server_names::TlsClient;
-use crate::cluster::transport::connect;
+use crate::cluster::transport::{connect, resolve};
 use crate::policies::profile::Allowed;
 
 pub(crate) const NO_ANSWER: &str = "no answer";
@@ -72,8 +71,7 @@ pub(crate) async fn reach(
     tls: Option<&Arc<TlsClient>>,
     addresses: &Addresses,
 ) -> Result<(), String> {
-    let resolved = lookup_host(contact_point).await.map_err(|error| error.to_string())?;
-    let mut resolved: Vec<SocketAddr> = resolved.collect();
+    let mut resolved = resolve(contact_point).await.map_err(|error| error.to_string())?;
     resolved.dedup();
     *addresses.lock() = resolved.iter().map(|at| (*at, None)).collect();
     if let (Some(tls), Some((host, _))) = (tls, contact_point.rsplit_once(':')) {
@@ -186,11 +184,20 @@ pub(crate) struct Endpoints {
 
 #[derive(Clone, Debug)]
 enum ProbeResult {
-    /// The node answered at this time, after this duration.
-    Answers(Instant, Duration),
+    Answers(Answer),
     /// The node could not be reached, for this reason.
     Fails(String),
     Silent,
+}
+
+/// A node's answer to a probe.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    at: Instant,
+    took: Duration,
+    /// Whether the answer was so late that the node may have been hanging. The next probe shows how
+    /// long the node takes otherwise.
+    is_doubtful: bool,
 }
 
 /// The time limit of an answer. A third of the connect timeout applies if that is shorter.
@@ -202,6 +209,9 @@ const FRESH: Duration = Duration::from_secs(2);
 
 /// The lower bound of [`Endpoints::patience`].
 const LEAST_PATIENCE: Duration = Duration::from_millis(500);
+
+/// An answer may take so many times as long as the last one.
+const SLOWER: u32 = 4;
 
 impl Endpoints {
     pub(crate) fn new(config: &Config, tls: Option<Arc<TlsClient>>, took: Duration) -> Endpoints {
@@ -232,7 +242,7 @@ impl Endpoints {
         let mut failures: Vec<_> = states
             .iter()
             .filter_map(|(at, result)| match result {
-                ProbeResult::Answers(..) => None,
+                ProbeResult::Answers(_) => None,
                 ProbeResult::Fails(why) => Some((*at, why.clone())),
                 ProbeResult::Silent => Some((*at, NO_ANSWER.to_owned())),
             })
@@ -245,19 +255,33 @@ impl Endpoints {
     /// long gets more time.
     pub(crate) fn patience(&self, at: SocketAddr) -> Duration {
         let took = match self.states().get(&at) {
-            Some(ProbeResult::Answers(_, took)) => *took,
+            Some(ProbeResult::Answers(answer)) => answer.took,
             // The last probe failed, or there was none. The driver opens the session at a contact
             // point whose address it does not translate, so that point is not probed.
             _ => self.took,
         };
-        (took * 4).min(self.limit).max(LEAST_PATIENCE)
+        (took * SLOWER).min(self.limit).max(LEAST_PATIENCE)
+    }
+
+    /// Whether another probe has to show how long the node's answers take.
+    pub(crate) fn is_doubtful(&self, at: SocketAddr) -> bool {
+        matches!(self.states().get(&at), Some(ProbeResult::Answers(answer)) if answer.is_doubtful)
     }
 
     /// Probes the node at an address, on a new connection, without a time limit.
     pub(crate) async fn probe(&self, at: SocketAddr) -> std::io::Result<()> {
         let began = Instant::now();
         probe(at, self.tls.as_ref(), false).await?;
-        self.states().insert(at, ProbeResult::Answers(Instant::now(), began.elapsed()));
+        let took = began.elapsed();
+        let mut states = self.states();
+        // A node that answers two probes late, one after the other, is slow.
+        let is_slow = matches!(
+            states.get(&at),
+            Some(ProbeResult::Answers(last)) if last.is_doubtful && last.at <= began
+        );
+        let is_doubtful = took * SLOWER > LEAST_PATIENCE && !is_slow;
+        let answer = Answer { at: Instant::now(), took, is_doubtful };
+        states.insert(at, ProbeResult::Answers(answer));
         Ok(())
     }
 
@@ -272,8 +296,8 @@ impl Endpoints {
     }
 
     async fn check(&self, at: SocketAddr) -> Result<(), TranslationError> {
-        if let Some(ProbeResult::Answers(when, _)) = self.states().get(&at)
-            && when.elapsed() < FRESH
+        if let Some(ProbeResult::Answers(answer)) = self.states().get(&at)
+            && answer.at.elapsed() < FRESH
         {
             return Ok(());
         }
@@ -304,5 +328,54 @@ impl AddressTranslator for Endpoints {
         let at = self.reached_at(peer.untranslated_address());
         self.check(at).await?;
         Ok(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    /// Answers each connection's first bytes with those of a response, after these pauses.
+    fn serve(pauses: Vec<Duration>) -> SocketAddr {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for pause in pauses {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.read_exact(&mut [0; 9]).unwrap();
+                std::thread::sleep(pause);
+                stream.write_all(&[0x84]).unwrap();
+            }
+        });
+        at
+    }
+
+    /// The patience with a node after each of its answers.
+    fn patience(pauses: &[u64]) -> Vec<(Duration, bool)> {
+        let at = serve(pauses.iter().copied().map(Duration::from_millis).collect());
+        let endpoints = Endpoints::new(&Config::default(), None, Duration::ZERO);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let probed = pauses.iter().map(|_| {
+            runtime.block_on(endpoints.probe(at)).unwrap();
+            (endpoints.patience(at), endpoints.is_doubtful(at))
+        });
+        probed.collect()
+    }
+
+    #[test]
+    fn a_late_answer_is_doubtful_until_the_next() {
+        let probed = patience(&[0, 200, 0]);
+        assert_eq!(probed[0], (LEAST_PATIENCE, false));
+        assert!(probed[1].0 >= Duration::from_millis(800) && probed[1].1);
+        assert_eq!(probed[2], (LEAST_PATIENCE, false));
+    }
+
+    #[test]
+    fn a_node_that_is_late_twice_is_slow() {
+        let probed = patience(&[200, 200]);
+        assert!(probed[0].1);
+        assert!(probed[1].0 >= Duration::from_millis(800) && !probed[1].1);
     }
 }

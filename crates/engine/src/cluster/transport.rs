@@ -1,4 +1,4 @@
-//! Opens the connections on which nodes are probed.
+//! Opens the connections on which nodes are probed, and resolves names of contact points.
 
 use std::io::Result;
 use std::net::SocketAddr;
@@ -12,7 +12,16 @@ pub(crate) async fn connect(at: SocketAddr) -> Result<tokio::net::TcpStream> {
 #[cfg(feature = "simulation")]
 pub(crate) async fn connect(at: SocketAddr) -> Result<Box<dyn scylla::Transport>> {
     match scylla::SIMULATED_CONNECT.get() {
-        Some(connect) => connect(at).await,
+        Some(connect) => connect(at, None).await,
         None => Ok(Box::new(tokio::net::TcpStream::connect(at).await?)),
     }
+}
+
+/// The addresses of a contact point, `host:port`.
+pub(crate) async fn resolve(contact_point: &str) -> Result<Vec<SocketAddr>> {
+    #[cfg(feature = "simulation")]
+    if let Some(resolve) = scylla::SIMULATED_RESOLVE.get() {
+        return resolve(contact_point);
+    }
+    Ok(tokio::net::lookup_host(contact_point).await?.collect())
 }

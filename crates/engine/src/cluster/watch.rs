@@ -30,7 +30,7 @@ const TICK: Duration = Duration::from_millis(100);
 const PATIENCE: u64 = 2;
 
 /// After a node has answered a probe, the watch waits at least this many ticks before it probes the
-/// node again.
+/// node again, unless the answer was doubtful.
 const ASKED: u64 = 10;
 
 /// If no requests are sent for this time, the watch sends one request to each connected node.
@@ -139,9 +139,12 @@ impl Watch {
             waits |= since != 0;
             let unanswered = since != 0 && now.saturating_sub(since) >= PATIENCE;
             let due = now >= state.ask_at.load(Ordering::Relaxed);
+            // The next hang is noticed late if the end of the last one counts as a slow answer.
+            let is_doubtful =
+                node.is_connected() && self.endpoints.is_doubtful(self.reached_at(node));
             // The only node cannot be left out, so it is probed only if it is silent already.
             if due
-                && (is_silent || (several && unanswered))
+                && (is_silent || (several && (unanswered || is_doubtful)))
                 && let Some(asking) = Asking::begin(state)
             {
                 let (this, session) = (Arc::clone(self), Arc::clone(session));
@@ -201,7 +204,8 @@ impl Watch {
                 self.telemetry.report(Event::new("node answers again", Some(at)));
             }
             state.missed.store(0, Ordering::Relaxed);
-            state.ask_at.store(now + ASKED, Ordering::Relaxed);
+            let pause = if self.endpoints.is_doubtful(at) { 0 } else { ASKED };
+            state.ask_at.store(now + pause, Ordering::Relaxed);
         } else {
             let cluster = session.engine().get_cluster_state();
             let _deciding = silence.deciding.lock().unwrap_or_else(PoisonError::into_inner);
