@@ -1,5 +1,6 @@
 //! The faults of a run: which, when, to which node, how long.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -91,6 +92,8 @@ impl Fault {
 #[derive(Clone, Copy, Debug)]
 pub struct Happened {
     pub node: usize,
+    /// The node's address when the fault began.
+    pub at: SocketAddr,
     pub fault: Fault,
     pub began: Instant,
     pub ended: Option<Instant>,
@@ -111,6 +114,11 @@ impl Happened {
 
     pub fn is_survived(&self) -> bool {
         self.fault.is_survived()
+    }
+
+    /// Whether the node's answers take longer during the fault.
+    pub fn is_slow(&self) -> bool {
+        matches!(self.fault, Fault::Slow(_) | Fault::Drip(..) | Fault::DripUnderLoad(_))
     }
 
     pub fn refuses_logins(&self) -> bool {
@@ -185,7 +193,8 @@ pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log)
             (_, 1) => random.within(2000..10_000),
             (..) => random.within(10_000..40_000),
         });
-        let happened = Happened { node, fault, began: Instant::now(), ended: None };
+        let at = cluster.address(node);
+        let happened = Happened { node, at, fault, began: Instant::now(), ended: None };
         let number = {
             let mut faults = log.lock();
             faults.push(happened);
@@ -204,6 +213,17 @@ pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log)
         log.lock()[number].ended = Some(Instant::now());
         trace.line(|| format!("FAULT node {}: {fault:?} ends", node + 1));
         sleep(Duration::from_millis(random.within(0..12_000))).await;
+    }
+}
+
+/// Changes the schema now and then, as another client does.
+pub async fn change_schema(cluster: Cluster, mut random: Random, trace: Trace) {
+    let began = Instant::now();
+    while began.elapsed() < FAULTY {
+        sleep(Duration::from_millis(random.within(5_000..25_000))).await;
+        let node = random.within(0..cluster.size() as u64) as usize;
+        cluster.make_table(node);
+        trace.line(|| format!("another client makes a table at node {}", node + 1));
     }
 }
 

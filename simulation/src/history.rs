@@ -103,7 +103,7 @@ impl Call {
     }
 
     /// When a `USE` failed or was given up.
-    fn given_up(&self) -> Option<Instant> {
+    pub fn given_up(&self) -> Option<Instant> {
         match (self.action, &self.ended) {
             (Action::UseKeyspace { .. }, Some((ended, Outcome::Failed(_)))) => Some(*ended),
             _ => None,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use turbocql_engine::{
-    Config, Connecting, Event, Events, Metrics, Profile, Runtime, SIMULATED_CONNECT, Session,
-    Speculation, Transport,
+    Config, Connecting, Metrics, Profile, Runtime, SIMULATED_CONNECT, Session, Speculation,
+    Transport,
 };
 
 use crate::cluster::{Cluster, PASSWORD, USER};
@@ -15,8 +15,10 @@ use crate::faults::{self, FAULTY, Log};
 use crate::ffi;
 use crate::history::{failed_bursts, misfits, needless_failures, violations};
 use crate::network::Network;
+use crate::observed::Observed;
 use crate::random::Random;
 use crate::trace::Trace;
+use crate::visible;
 use crate::workload::{LIMIT, Program};
 
 /// The parts of a run that have random numbers of their own.
@@ -26,7 +28,9 @@ mod part {
     pub const FAULTS: u64 = 3;
     pub const SETTINGS: u64 = 4;
     pub const OTHER_FAULTS: u64 = 5;
+    /// Further workers have the numbers after it.
     pub const PROGRAM: u64 = 6;
+    pub const OTHER_CLIENT: u64 = 100;
 }
 
 /// How long after the last fault calls must succeed again: gossip, the longest interval between two
@@ -79,6 +83,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
         let of_cluster = Random::of_part(seed, part::CLUSTER);
         let cluster = Cluster::start(nodes, network.clone(), trace.clone(), of_cluster);
         let config = config(&cluster, &mut random);
+        let has_speculation = config.profile.speculation.is_some();
         trace.line(|| format!("{nodes} nodes, {:?}", config.profile.speculation));
         let mut broken = Vec::new();
         let (mut calls, mut failed) = (0, 0);
@@ -106,8 +111,12 @@ pub fn run(seed: u64, kept: usize) -> Report {
             Err(_) if happen_together => {}
             Err(error) => broken.push(format!("no session, though a majority is healthy: {error}")),
             Ok(session) => {
+                let observed = Observed::default();
                 let events = Arc::clone(&session.telemetry().events);
-                tokio::spawn(tell(events, trace.clone()));
+                tokio::spawn(observed.clone().follow(events, trace.clone()));
+                let samples = tokio::spawn(observed.clone().sample(session.clone(), nodes));
+                let of_client = Random::of_part(seed, part::OTHER_CLIENT);
+                tokio::spawn(faults::change_schema(cluster.clone(), of_client, trace.clone()));
                 let program = Program::new(
                     session.clone(),
                     runtime.clone(),
@@ -131,6 +140,19 @@ pub fn run(seed: u64, kept: usize) -> Report {
                         ));
                     }
                 }
+                broken.extend(visible::miscounted(&observed));
+                if !happen_together {
+                    let closed_by_use: Vec<_> =
+                        history.iter().filter_map(|call| call.given_up()).collect();
+                    broken.extend(visible::unseen(&visible::Story {
+                        observed: &observed,
+                        faults: &faults,
+                        refusals: &cluster.refusals(),
+                        made: &cluster.made(),
+                        closed_by_use: &closed_by_use,
+                        has_speculation,
+                    }));
+                }
                 broken.extend(misfits(&history, &cluster.misfits(), &faults));
                 broken.extend(program.broken());
                 let (admitted, bytes) = session.gate().admitted();
@@ -139,6 +161,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
                 }
                 broken.extend(miscounted(&session.metrics()));
                 sends_bursts.abort();
+                samples.abort();
                 drop((program, session, log));
                 sleep(Duration::from_secs(5)).await;
                 let open = network.open_connections();
@@ -222,17 +245,6 @@ async fn use_session(
     }
     if !succeeded {
         broken.push(format!("calls fail {RECOVERY:?} after the last fault"));
-    }
-}
-
-/// Adds the session's own events to the story, until the session is gone.
-async fn tell(events: Arc<Events>, trace: Trace) {
-    while let Some(waiting) = events.take(Duration::ZERO) {
-        for Event { name, node, fields, .. } in waiting {
-            let node = node.map(|node| node.to_string()).unwrap_or_default();
-            trace.line(|| format!("session: {name} {node} {fields:?}"));
-        }
-        sleep(Duration::from_millis(50)).await;
     }
 }
 

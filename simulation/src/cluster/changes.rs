@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::statements::REMADE;
+use super::statements::{REMADE, table_name};
 use super::wire::{self, Type};
 use super::{Cluster, GOSSIP, PORT, SCHEMA_SPREAD};
 
@@ -70,6 +70,24 @@ impl Cluster {
         self.restart(node);
     }
 
+    /// Another client makes a table at this node, if the node runs.
+    pub fn make_table(&self, node: usize) {
+        let mut state = self.lock();
+        let of = &state.nodes[node];
+        if !of.is_alive || !*of.runs.borrow() {
+            return;
+        }
+        let number = -1 - state.made.len() as i64;
+        state.made.push((table_name(number), Instant::now()));
+        drop(state);
+        self.change_schema(node, number);
+    }
+
+    /// The tables that another client has made, and when.
+    pub fn made(&self) -> Vec<(String, Instant)> {
+        self.lock().made.clone()
+    }
+
     /// Makes a table. The other nodes learn of it later.
     pub(super) fn change_schema(&self, node: usize, table: i64) {
         let mut state = self.lock();
@@ -98,9 +116,14 @@ impl Cluster {
     pub(super) fn learn_schema(&self, node: usize, version: u64) {
         let mut state = self.lock();
         if state.nodes[node].schema < version {
-            state.nodes[node].schema = version;
-            let event = wire::schema_event("t");
-            state.nodes[node].subscribers.retain(|to| to.send(event.clone()).is_ok());
+            let earlier = std::mem::replace(&mut state.nodes[node].schema, version);
+            let tables =
+                state.tables.iter().filter(|(_, made)| (earlier + 1..=version).contains(made));
+            let events: Vec<_> =
+                tables.map(|(table, _)| wire::schema_event(&table_name(*table))).collect();
+            for event in events {
+                state.nodes[node].subscribers.retain(|to| to.send(event.clone()).is_ok());
+            }
         }
     }
 

@@ -71,6 +71,24 @@ impl Effect {
     }
 }
 
+/// What a node refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// A request, because the node was overloaded.
+    Overloaded,
+    /// A prepared statement that the node did not know.
+    Unprepared,
+    Login,
+}
+
+/// An answer with which a node refused something.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusal {
+    pub at: Instant,
+    pub node: usize,
+    pub what: Refused,
+}
+
 #[derive(Clone)]
 pub struct Cluster(Arc<Inner>);
 
@@ -98,6 +116,9 @@ struct State {
     misfits: Vec<(i64, Instant)>,
     /// The preparations by node, text and second.
     preparations: BTreeMap<(usize, String, u64), u32>,
+    refusals: Vec<Refusal>,
+    /// The tables that another client made, and when.
+    made: Vec<(String, Instant)>,
     began: Instant,
     /// What no client may do.
     defects: Vec<String>,
@@ -169,6 +190,8 @@ impl Cluster {
             remade: (Type::Bigint, Instant::now()),
             misfits: Vec::new(),
             preparations: BTreeMap::new(),
+            refusals: Vec::new(),
+            made: Vec::new(),
             began: Instant::now(),
             defects: Vec::new(),
         };
@@ -207,6 +230,11 @@ impl Cluster {
     /// What happened to each value on the servers.
     pub fn effects(&self) -> BTreeMap<i64, Effect> {
         self.lock().effects.clone()
+    }
+
+    /// What nodes refused.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.lock().refusals.clone()
     }
 
     fn accept(&self, node: usize) {
@@ -266,6 +294,10 @@ impl State {
             }
         }
         replicas
+    }
+
+    fn note_refusal(&mut self, node: usize, what: Refused) {
+        self.refusals.push(Refusal { at: Instant::now(), node, what });
     }
 
     /// Counts the preparations of a text.

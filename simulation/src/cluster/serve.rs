@@ -7,9 +7,9 @@ use futures::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 use tokio::sync::mpsc;
 
-use super::statements::{KEYSPACES, Kind, id};
+use super::statements::{KEYSPACES, Kind, id, table_name};
 use super::wire::{self, HEADER, Parameters, Reader, Type, frame, opcode, put_text};
-use super::{Cluster, PASSWORD, USER, system_tables};
+use super::{Cluster, PASSWORD, Refused, USER, system_tables};
 use crate::network::Stream;
 
 /// The RESULT without content.
@@ -100,7 +100,12 @@ impl Connection {
     fn log_in(&self, body: &[u8]) -> Answer {
         let expected = format!("\0{USER}\0{PASSWORD}");
         let is_right = Reader(body).bytes() == Some(expected.as_bytes());
-        match self.cluster.lock().nodes[self.node].refuses_logins {
+        let mut state = self.cluster.lock();
+        let code = state.nodes[self.node].refuses_logins;
+        if code.is_some() {
+            state.note_refusal(self.node, Refused::Login);
+        }
+        match code {
             Some(code) => Err(wire::error(code, "logins are refused for now", &[])),
             None if is_right => Ok((-1i32).to_be_bytes().to_vec()),
             None => Err(wire::error(0x0100, "wrong name or password", &[])),
@@ -146,9 +151,10 @@ impl Connection {
 
     /// The text of a prepared statement.
     fn prepared(&self, id: &[u8]) -> Result<String, Vec<u8>> {
-        let state = self.cluster.lock();
-        let node = &state.nodes[self.node];
-        node.prepared.get(id).cloned().ok_or_else(|| {
+        let mut state = self.cluster.lock();
+        let text = state.nodes[self.node].prepared.get(id).cloned();
+        text.ok_or_else(|| {
+            state.note_refusal(self.node, Refused::Unprepared);
             let mut more = Vec::new();
             wire::put_short_bytes(&mut more, id);
             wire::error(0x2500, "Prepared query not found", &more)
@@ -185,16 +191,19 @@ impl Connection {
     }
 
     fn refuse_if_overloaded(&self) -> Result<(), Vec<u8>> {
-        match self.cluster.lock().nodes[self.node].is_overloaded {
-            true => Err(wire::error(0x1001, "Request has been shed", &[])),
-            false => Ok(()),
+        let mut state = self.cluster.lock();
+        if !state.nodes[self.node].is_overloaded {
+            return Ok(());
         }
+        state.note_refusal(self.node, Refused::Overloaded);
+        Err(wire::error(0x1001, "Request has been shed", &[]))
     }
 
     async fn execute(&self, text: &str, parameters: &Parameters) -> Answer {
         let (cluster, node) = (&self.cluster, self.node);
         let kind = Kind::of(text).ok_or_else(|| unknown(text))?;
-        if kind != Kind::System {
+        // A node sheds no request of a connection's own: the session does not count these.
+        if !matches!(kind, Kind::System | Kind::Use) {
             self.refuse_if_overloaded()?;
         }
         let cell = |value: i64| Some(value.to_be_bytes().to_vec());
@@ -244,7 +253,7 @@ impl Connection {
             Kind::Create(number) => {
                 cluster.change_schema(node, number);
                 let mut body = 5i32.to_be_bytes().to_vec();
-                wire::put_created(&mut body, &format!("t{number}"));
+                wire::put_created(&mut body, &table_name(number));
                 Ok(body)
             }
             Kind::Keyspace => {

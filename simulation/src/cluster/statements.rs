@@ -83,6 +83,11 @@ impl Kind {
     }
 }
 
+/// The name of a table that was made: with a number below 0, by another client.
+pub fn table_name(number: i64) -> String {
+    if number < 0 { format!("other{}", -number) } else { format!("t{number}") }
+}
+
 /// The id of a prepared statement: the same on all nodes.
 pub fn id(text: &str) -> Vec<u8> {
     let mut random = crate::random::Random::new(text.len() as u64);

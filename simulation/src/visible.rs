@@ -1,0 +1,364 @@
+//! Checks that the session's events and figures show a fault, as docs/telemetry.md says.
+//!
+//! A fault is judged if the session was connected to all nodes before it, and no other fault
+//! happened since.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cluster::{Refusal, Refused};
+use crate::faults::{Fault, Happened};
+use crate::observed::{INTERVAL, Observed, Sample, Seen};
+
+/// How long after the first request that a node does not answer the node is shown as silent: two
+/// ticks of the watch, the tick in between, and the shortest patience of its probe.
+const SILENT: Duration = Duration::from_millis(950);
+
+/// The same for a node whose answers were slow before: its probes have more time.
+const SILENT_SLOW: Duration = Duration::from_millis(3800);
+
+/// How long the watch does not probe a node that has answered a probe.
+const ASKED: Duration = Duration::from_secs(1);
+/// How long after a fault nodes have been probed because of it.
+const RECENT: Duration = Duration::from_secs(3);
+
+/// How long after the end of a hang the node is shown as answering: the longest pause between two
+/// probes, and a probe that began before the end.
+const ANSWERS: Duration = Duration::from_millis(3000);
+
+/// How long after a connection is lost the events about it follow.
+const LOST: Duration = Duration::from_millis(200);
+
+/// How long after its start a killed node is connected again, if it was killed for less than
+/// [`SOON_TRIED`].
+const UP: Duration = Duration::from_millis(2500);
+const SOON_TRIED: Duration = Duration::from_secs(20);
+
+/// How long the answers of a node are on the way.
+const ANSWERED: Duration = Duration::from_millis(100);
+
+/// How long after a change every node knows it, and its event has arrived.
+const SCHEMA: Duration = Duration::from_millis(2200);
+
+/// What happened in a run.
+pub struct Story<'a> {
+    pub observed: &'a Observed,
+    pub faults: &'a [Happened],
+    pub refusals: &'a [Refusal],
+    /// Tables that another client made, and when.
+    pub made: &'a [(String, Instant)],
+    /// When a `USE` failed or was given up, which closes connections.
+    pub closed_by_use: &'a [Instant],
+    pub has_speculation: bool,
+}
+
+/// Returns a sentence for each fault that the session does not show.
+pub fn unseen(story: &Story<'_>) -> Vec<String> {
+    let (events, samples) = (story.observed.events(), story.observed.samples());
+    let mut unseen = Vec::new();
+    for (number, fault) in story.faults.iter().enumerate() {
+        let Some(before) = samples.iter().rfind(|sample| sample.at <= fault.began) else {
+            continue;
+        };
+        let next = story.faults.get(number + 1);
+        let view = View { story, events: &events, samples: &samples, fault, before, next };
+        if before.is_whole && !view.is_disturbed() {
+            view.judge(&mut |what| {
+                unseen.push(format!("{:?} of {}: {what}", fault.fault, fault.at));
+            });
+        }
+    }
+    unseen.extend(unseen_changes(story, &events, &samples));
+    unseen
+}
+
+/// Returns a sentence for each table that another client made, and that no event shows, though the
+/// session was connected to all nodes and no fault happened.
+fn unseen_changes(story: &Story<'_>, events: &[Seen], samples: &[Sample]) -> Vec<String> {
+    let mut unseen = Vec::new();
+    for (table, made) in story.made {
+        let until = *made + SCHEMA;
+        let is_disturbed = story.faults.iter().any(|fault| {
+            fault.began < until && fault.ended.is_none_or(|ended| ended > *made)
+                || fault.lingers(until)
+        });
+        let is_whole = |sample: &Sample| sample.at < *made || sample.at > until || sample.is_whole;
+        if is_disturbed
+            || !samples.iter().all(is_whole)
+            || samples.last().is_none_or(|s| s.at < until)
+        {
+            continue;
+        }
+        let shown = events.iter().any(|event| {
+            event.name == "schema changed"
+                && event.text("object") == Some(table)
+                && event.text("change") == Some("created")
+                && event.at >= *made
+                && event.at <= until
+        });
+        if !shown {
+            unseen.push(format!("no event says that another client made the table {table}"));
+        }
+    }
+    unseen
+}
+
+/// One fault, and what the session shows around it.
+struct View<'a> {
+    story: &'a Story<'a>,
+    events: &'a [Seen],
+    samples: &'a [Sample],
+    fault: &'a Happened,
+    before: &'a Sample,
+    next: Option<&'a Happened>,
+}
+
+impl View<'_> {
+    /// Whether something else closes or holds connections at the same time.
+    fn is_disturbed(&self) -> bool {
+        let earlier = self.story.faults.iter().filter(|other| other.began < self.fault.began);
+        earlier.into_iter().any(|other| {
+            other.lingers(self.fault.began)
+                || other.may_close(self.fault.began, self.fault.began)
+                || other.ended.is_none()
+        })
+    }
+
+    /// Whether a `USE` closed connections between two times.
+    fn is_closed_by_use(&self, from: Instant, until: Instant) -> bool {
+        let late = Duration::from_secs(6);
+        self.story.closed_by_use.iter().any(|at| *at + late > from && *at <= until)
+    }
+
+    /// The end of the fault, or of the run.
+    fn end(&self) -> Instant {
+        let last = self.samples.last().map_or(self.fault.began, |sample| sample.at);
+        self.fault.ended.unwrap_or(last)
+    }
+
+    /// Whether the next fault begins after this time.
+    fn is_alone_until(&self, at: Instant) -> bool {
+        self.next.is_none_or(|next| next.began > at)
+            && self.samples.last().is_some_and(|sample| sample.at > at)
+    }
+
+    fn event(&self, name: &str, at: SocketAddr, from: Instant, until: Instant) -> Option<&Seen> {
+        let is_it = |event: &&Seen| event.name == name && event.node == Some(at);
+        let events = self.events.iter().filter(is_it);
+        events.into_iter().find(|event| event.at >= from && event.at <= until)
+    }
+
+    fn judge(&self, report: &mut impl FnMut(&str)) {
+        match self.fault.fault {
+            Fault::Pause | Fault::PauseUnderLoad(_) | Fault::Cut(_) | Fault::CutUnderLoad(_) => {
+                self.judge_hang(report);
+            }
+            Fault::PowerLoss => self.judge_hang(report),
+            Fault::Kill | Fault::Move | Fault::Replace => self.judge_kill(report),
+            Fault::Overload => self.judge_overload(report),
+            Fault::ForgetStatements | Fault::FillCache => self.judge_forgotten(report),
+            Fault::RefuseLogins(code) => self.judge_refused(code, report),
+            Fault::DripUnderLoad(_)
+            | Fault::Reset
+            | Fault::Freeze(_)
+            | Fault::ResetInFrame(_)
+            | Fault::Slow(_)
+            | Fault::Drip(..)
+            | Fault::RemakeTable => {}
+        }
+    }
+
+    /// How long after its first unanswered request a node is shown as silent.
+    fn time_to_silence(&self) -> Duration {
+        let (at, began) = (self.fault.at, self.fault.began);
+        let earlier = || self.story.faults.iter().filter(|other| other.began < began);
+        if earlier().any(|other| other.at == at && other.is_slow()) {
+            return SILENT_SLOW;
+        }
+        let is_recent = |other: &Happened| other.ended.is_none_or(|end| end + RECENT > began);
+        if earlier().any(is_recent) { SILENT + ASKED } else { SILENT }
+    }
+
+    /// A node that hangs has requests in flight at once, is silent soon, and answers again after the
+    /// end.
+    fn judge_hang(&self, report: &mut impl FnMut(&str)) {
+        let (at, began, end) = (self.fault.at, self.fault.began, self.end());
+        let during: Vec<_> =
+            self.samples.iter().filter(|sample| sample.at >= began && sample.at < end).collect();
+        let sent =
+            during.windows(2).find(|pair| pair[1].node(at).attempts > pair[0].node(at).attempts);
+        let Some([earlier, first]) = sent else { return };
+        let (before, shown) = (earlier.node(at), first.node(at));
+        if shown.in_flight == 0 && shown.abandoned == before.abandoned {
+            report("requests that it does not answer are not in flight");
+        }
+        let limit = self.time_to_silence();
+        if self.is_closed_by_use(began, first.at + limit) {
+            return;
+        }
+        if end <= first.at + limit {
+            return;
+        }
+        let silent = self.event("node silent", at, began, first.at + limit);
+        let Some(silent) = silent else {
+            return report("no event says that it is silent");
+        };
+        let is_shown =
+            during.iter().all(|sample| sample.at <= silent.at || sample.node(at).is_silent);
+        if !is_shown {
+            report("its state is not silent after the event");
+        }
+        if self.is_alone_until(end + ANSWERS)
+            && self.event("node answers again", at, end, end + ANSWERS).is_none()
+        {
+            report("no event says that it answers again");
+        }
+    }
+
+    /// A killed node has lost its connections and is down at once. It is up soon after its start.
+    fn judge_kill(&self, report: &mut impl FnMut(&str)) {
+        let (at, began, end) = (self.fault.at, self.fault.began, self.end());
+        if self.is_closed_by_use(began, end + UP) {
+            return;
+        }
+        match self.event("connection lost", at, began, began + LOST) {
+            None => report("no event says that its connection is lost"),
+            Some(lost) if lost.is("repeated") => {
+                report("the loss is said to repeat an earlier one")
+            }
+            Some(_) => {}
+        }
+        let seen = self.samples.iter().find(|sample| sample.at >= began + LOST);
+        if let Some(seen) = seen
+            && end > seen.at
+            && (seen.node(at).lost == self.before.node(at).lost || seen.node(at).connections != 0)
+        {
+            report("its figures show no loss");
+        }
+        if end > began + LOST && self.event("node down", at, began, began + LOST).is_none() {
+            report("no event says that it is down");
+        }
+        let is_judged = self.fault.fault == Fault::Kill
+            && end < began + SOON_TRIED
+            && self.is_alone_until(end + UP);
+        if is_judged {
+            for name in ["connection opened", "node up"] {
+                if self.event(name, at, end, end + UP).is_none() {
+                    report(&format!("no event {name:?} after its start"));
+                }
+            }
+        }
+    }
+
+    /// The refusals of a kind that this node answered with during the fault.
+    fn refusals(&self, of: Refused) -> impl Iterator<Item = &Refusal> {
+        let (node, began, end) = (self.fault.node, self.fault.began, self.end());
+        self.story.refusals.iter().filter(move |refusal| {
+            let is_in_time = refusal.at >= began && refusal.at <= end;
+            refusal.node == node && refusal.what == of && is_in_time
+        })
+    }
+
+    /// The answers of an overloaded node are among the failed attempts as soon as they arrive.
+    fn judge_overload(&self, report: &mut impl FnMut(&str)) {
+        let at = self.fault.at;
+        for sample in self.samples.iter().filter(|sample| sample.at <= self.end()) {
+            let Some(arrived) = sample.at.checked_sub(ANSWERED) else { continue };
+            let refused = self.refusals(Refused::Overloaded).filter(|of| of.at <= arrived).count();
+            let (before, now) = (self.before.node(at), sample.node(at));
+            let failed = now.failed - before.failed.min(now.failed);
+            let abandoned = now.abandoned - before.abandoned.min(now.abandoned);
+            let shown = if self.story.has_speculation { failed + abandoned } else { failed };
+            if shown < refused as u64 {
+                report(&format!("it refused {refused} requests, and {shown} are shown"));
+                return;
+            }
+        }
+    }
+
+    /// A statement that a node has forgotten is prepared again, and that is counted.
+    fn judge_forgotten(&self, report: &mut impl FnMut(&str)) {
+        let (at, began) = (self.fault.at, self.fault.began);
+        let until = self.end() + ANSWERED;
+        let refused = self.refusals(Refused::Unprepared).count();
+        let is_it = |event: &&Seen| event.name == "prepared again" && event.node == Some(at);
+        let prepared = self.events.iter().filter(is_it);
+        let prepared = prepared.filter(|event| event.at >= began && event.at <= until).count();
+        let counted = |at: Instant| {
+            let sample = self.samples.iter().rfind(|sample| sample.at <= at);
+            sample.map_or(0, |sample| sample.prepared_again)
+        };
+        let counted = counted(until + INTERVAL) - counted(began);
+        if (refused > 0 && prepared == 0) || counted < prepared as u64 {
+            report(&format!(
+                "it had forgotten statements {refused} times, {prepared} events and {counted} \
+                 counted"
+            ));
+        }
+    }
+
+    /// A refused login is a connection that failed, and says so if the credentials were refused.
+    fn judge_refused(&self, code: i32, report: &mut impl FnMut(&str)) {
+        let (at, end) = (self.fault.at, self.end());
+        let Some(refusal) = self.refusals(Refused::Login).next() else { return };
+        let until = refusal.at + ANSWERED;
+        if end <= until {
+            return;
+        }
+        match self.event("connection failed", at, refusal.at, until) {
+            None => report("no event says that a connection failed"),
+            Some(failed) if failed.is("authentication") != (code == 0x0100) => {
+                report("the event is wrong about the credentials");
+            }
+            Some(failed) if code == 0x0100 && failed.is("repeated") => {
+                report("the first refusal of credentials is said to repeat another");
+            }
+            Some(_) => {}
+        }
+        let later = self.samples.iter().find(|sample| sample.at > until);
+        if later.is_some_and(|sample| sample.node(at).refused == self.before.node(at).refused) {
+            report("its figures show no refused connection");
+        }
+    }
+}
+
+/// Returns a sentence for each figure that does not agree with the events.
+pub fn miscounted(observed: &Observed) -> Vec<String> {
+    let events = observed.events();
+    let mut wrong = Vec::new();
+    let Some(last) = observed.samples().pop() else { return wrong };
+    if last.dropped_events > 0 {
+        return wrong;
+    }
+    let count = |name: &str, at: SocketAddr| {
+        let of_node = events.iter().filter(|event| event.name == name && event.node == Some(at));
+        of_node.filter(|event| event.at <= last.at).count() as u64
+    };
+    for (at, node) in &last.nodes {
+        // The figures of a node that has left its address begin again.
+        let is_it =
+            |event: &Seen| event.node == Some(*at) || event.text("was") == Some(&at.to_string());
+        let has_left = |event: &Seen| matches!(event.name, "node removed" | "node moved");
+        if events.iter().any(|event| has_left(event) && is_it(event)) {
+            continue;
+        }
+        for (name, figure) in [("connection lost", node.lost), ("connection failed", node.refused)]
+        {
+            let events = count(name, *at);
+            if events != figure {
+                wrong.push(format!("{at}: {events} events {name:?}, and {figure} are counted"));
+            }
+        }
+    }
+    let again = events.iter().filter(|event| event.name == "prepared again");
+    let again = again.filter(|event| event.at <= last.at).count() as u64;
+    if again != last.prepared_again {
+        wrong.push(format!(
+            "{again} statements prepared again, and {} counted",
+            last.prepared_again
+        ));
+    }
+    wrong
+}
