@@ -26,6 +26,7 @@ EDITS = (
     "reconnect",
     "types",
     "batch",
+    "tablets",
 )
 """Edits that faults of nodes and networks need. Those about hostile servers have other tests."""
 
@@ -36,8 +37,8 @@ PLANTED = {
     # What these two edits declare is used elsewhere, so their effect alone is taken out.
     "without silent-nodes": (
         "crates/engine/src/cluster/watch.rs",
-        "        self.silence.known.set(silent);\n",
-        "        let _ = silent;\n",
+        "            self.silence.known.set(silent.map(|(node, at)| (node.host_id, at)).collect());\n",
+        "            let _ = silent.count();\n",
     ),
     "without keepalive": (
         "build/crates/scylla/src/network/connection.rs",

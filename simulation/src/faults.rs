@@ -52,6 +52,10 @@ pub enum Fault {
     /// A table is dropped and made again with other types.
     RemakeTable,
     Overload,
+    /// One shard of a node of ScyllaDB stops.
+    HangShard(u16),
+    /// A node of ScyllaDB is killed, and starts with this number of shards.
+    Reshard(u16),
 }
 
 /// Requests that the program sends to one node at the same time.
@@ -68,7 +72,7 @@ impl Fault {
         use Fault::*;
         match self {
             Pause | PauseUnderLoad(_) | CutUnderLoad(_) | Kill | PowerLoss => true,
-            Move | Replace => true,
+            Move | Replace | HangShard(_) | Reshard(_) => true,
             RefuseLogins(_) | Cut(_) | ForgetStatements | FillCache | RemakeTable => true,
             Reset | Freeze(_) | ResetInFrame(_) | DripUnderLoad(_) | Slow(_) | Drip(..)
             | Overload => false,
@@ -79,9 +83,11 @@ impl Fault {
     fn closes_after(self) -> Option<Duration> {
         use Fault::*;
         match self {
-            Kill | PowerLoss | Move | Replace | RefuseLogins(_) | Reset | Freeze(_)
-            | ResetInFrame(_) => Some(Duration::ZERO),
-            Pause | PauseUnderLoad(_) | CutUnderLoad(_) | Cut(_) => Some(CLOSED_IN_SILENCE),
+            Kill | PowerLoss | Move | Replace | Reshard(_) | RefuseLogins(_) | Reset
+            | Freeze(_) | ResetInFrame(_) => Some(Duration::ZERO),
+            Pause | PauseUnderLoad(_) | CutUnderLoad(_) | Cut(_) | HangShard(_) => {
+                Some(CLOSED_IN_SILENCE)
+            }
             Slow(_) | Drip(..) | DripUnderLoad(_) => None,
             ForgetStatements | FillCache | RemakeTable | Overload => None,
         }
@@ -128,7 +134,8 @@ impl Happened {
     /// Whether the fault still makes calls fail some time after its end: a half-open connection is
     /// noticed by its keepalive.
     pub fn lingers(&self, at: Instant) -> bool {
-        matches!(self.fault, Fault::Freeze(_)) && at < self.began + Duration::from_secs(25)
+        matches!(self.fault, Fault::Freeze(_) | Fault::HangShard(_))
+            && at < self.began + Duration::from_secs(25)
     }
 
     /// Whether frames arrive at the node only when the fault has ended.
@@ -143,6 +150,7 @@ impl Happened {
                 | Slow(_)
                 | Drip(..)
                 | DripUnderLoad(_)
+                | HangShard(_)
         )
     }
 }
@@ -185,7 +193,7 @@ pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log)
             sleep(Duration::from_millis(500)).await;
             continue;
         }
-        let fault = draw(&mut random, node);
+        let fault = draw(&mut random, node, cluster.shards(node));
         let lasts = Duration::from_millis(match (fault, random.within(0..3)) {
             (Fault::DripUnderLoad(_), _) => 40_000,
             (Fault::PauseUnderLoad(_) | Fault::CutUnderLoad(_), _) => random.within(1500..2500),
@@ -227,7 +235,24 @@ pub async fn change_schema(cluster: Cluster, mut random: Random, trace: Trace) {
     }
 }
 
-fn draw(random: &mut Random, node: usize) -> Fault {
+/// Moves tablets now and then, as the cluster does to balance its load.
+pub async fn migrate_tablets(cluster: Cluster, mut random: Random) {
+    let began = Instant::now();
+    while began.elapsed() < FAULTY {
+        sleep(Duration::from_millis(random.within(1_000..8_000))).await;
+        cluster.migrate_tablet();
+    }
+}
+
+fn draw(random: &mut Random, node: usize, shards: Option<u16>) -> Fault {
+    if let Some(shards) = shards
+        && random.percent(20)
+    {
+        return match random.percent(60) {
+            true => Fault::HangShard(random.within(0..shards.into()) as u16),
+            false => Fault::Reshard(random.within(1..5) as u16),
+        };
+    }
     match random.within(0..40) {
         0..7 => Fault::Pause,
         7 if random.percent(7) => {
@@ -268,7 +293,10 @@ fn begin(cluster: &Cluster, node: usize, fault: Fault) {
     let (network, host) = (cluster.network(), cluster.ip(node));
     match fault {
         Fault::Pause | Fault::PauseUnderLoad(_) => cluster.pause(node, true),
-        Fault::Kill | Fault::Move | Fault::Replace => cluster.kill(node, false),
+        Fault::Kill | Fault::Move | Fault::Replace | Fault::Reshard(_) => {
+            cluster.kill(node, false);
+        }
+        Fault::HangShard(shard) => cluster.hang_shard(node, Some(shard)),
         Fault::PowerLoss => {
             BOTH.iter().for_each(|way| network.change(host, *way, |link| link.is_cut = true));
             cluster.kill(node, true);
@@ -311,6 +339,11 @@ fn end(cluster: &Cluster, node: usize, fault: Fault) {
         Fault::Kill | Fault::PowerLoss => cluster.restart(node),
         Fault::Move => cluster.restart_elsewhere(node),
         Fault::Replace => cluster.replace(node),
+        Fault::Reshard(shards) => {
+            cluster.reshard(node, shards);
+            cluster.restart(node);
+        }
+        Fault::HangShard(_) => cluster.hang_shard(node, None),
         Fault::RefuseLogins(_) => cluster.refuse_logins(node, None),
         Fault::FillCache => cluster.fill_cache(node, false),
         Fault::Overload => cluster.overload(node, false),

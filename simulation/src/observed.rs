@@ -12,6 +12,8 @@ use crate::trace::Trace;
 /// The time between two samples.
 pub const INTERVAL: Duration = Duration::from_millis(50);
 
+const CLOSED: &str = "connection closed";
+
 /// An event of the session.
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -87,7 +89,13 @@ impl Observed {
 
     /// Keeps the session's events, and adds them to the story, until the session is gone.
     pub async fn follow(self, events: Arc<Events>, trace: Trace) {
-        while let Some(waiting) = events.take(Duration::ZERO) {
+        while let Some(mut waiting) = events.take(Duration::ZERO) {
+            // The crate closes connections in the order of a map whose hashes depend on addresses.
+            let are_closed =
+                |a: &Event, b: &Event| a.name == CLOSED && b.name == CLOSED && a.at == b.at;
+            waiting
+                .chunk_by_mut(are_closed)
+                .for_each(|chunk| chunk.sort_by_key(|event| event.node));
             let (now, real_now) = (Instant::now(), SystemTime::now());
             for Event { name, node, fields, at, .. } in waiting {
                 let shown = node.map(|node| node.to_string()).unwrap_or_default();

@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
-use turbocql_engine::{
-    Config, Connecting, Metrics, Profile, Runtime, SIMULATED_CONNECT, Session, Speculation,
-    Transport,
-};
+use turbocql_engine::{Config, Metrics, Profile, Runtime, Session, Speculation, simulated};
 
 use crate::cluster::{Cluster, PASSWORD, USER};
 use crate::faults::{self, FAULTY, Log};
@@ -17,6 +14,7 @@ use crate::history::{failed_bursts, misfits, needless_failures, violations};
 use crate::network::Network;
 use crate::observed::Observed;
 use crate::random::Random;
+use crate::routing;
 use crate::trace::Trace;
 use crate::visible;
 use crate::workload::{LIMIT, Program};
@@ -31,6 +29,8 @@ mod part {
     /// Further workers have the numbers after it.
     pub const PROGRAM: u64 = 6;
     pub const OTHER_CLIENT: u64 = 100;
+    pub const SCYLLA: u64 = 101;
+    pub const BALANCER: u64 = 102;
 }
 
 /// How long after the last fault calls must succeed again: gossip, the longest interval between two
@@ -53,11 +53,11 @@ pub struct Report {
 static NETWORK: OnceLock<Network> = OnceLock::new();
 static BEGAN: OnceLock<Instant> = OnceLock::new();
 
-fn connect(at: std::net::SocketAddr, _: Option<u16>) -> Connecting {
+fn connect(at: std::net::SocketAddr, source_port: Option<u16>) -> simulated::Connecting {
     let network = NETWORK.get().expect("the network is there before the session").clone();
     Box::pin(async move {
-        let stream = network.connect(at).await?;
-        Ok(Box::new(stream) as Box<dyn Transport>)
+        let stream = network.connect(at, source_port).await?;
+        Ok(Box::new(stream) as Box<dyn simulated::Transport>)
     })
 }
 
@@ -77,11 +77,12 @@ pub fn run(seed: u64, kept: usize) -> Report {
         let trace = Trace::new(kept);
         let network = Network::new(Random::of_part(seed, part::NETWORK));
         assert!(NETWORK.set(network.clone()).is_ok(), "a process runs one seed");
-        let _ = SIMULATED_CONNECT.set(connect);
+        let _ = simulated::CONNECT.set(connect);
         let mut random = Random::of_part(seed, part::SETTINGS);
         let nodes = random.within(3..6) as usize;
         let of_cluster = Random::of_part(seed, part::CLUSTER);
-        let cluster = Cluster::start(nodes, network.clone(), trace.clone(), of_cluster);
+        let of_scylla = Random::of_part(seed, part::SCYLLA);
+        let cluster = Cluster::start(nodes, network.clone(), trace.clone(), of_cluster, of_scylla);
         let config = config(&cluster, &mut random);
         let has_speculation = config.profile.speculation.is_some();
         trace.line(|| format!("{nodes} nodes, {:?}", config.profile.speculation));
@@ -117,6 +118,8 @@ pub fn run(seed: u64, kept: usize) -> Report {
                 let samples = tokio::spawn(observed.clone().sample(session.clone(), nodes));
                 let of_client = Random::of_part(seed, part::OTHER_CLIENT);
                 tokio::spawn(faults::change_schema(cluster.clone(), of_client, trace.clone()));
+                let of_balancer = Random::of_part(seed, part::BALANCER);
+                tokio::spawn(faults::migrate_tablets(cluster.clone(), of_balancer));
                 let program = Program::new(
                     session.clone(),
                     runtime.clone(),
@@ -141,9 +144,15 @@ pub fn run(seed: u64, kept: usize) -> Report {
                     }
                 }
                 broken.extend(visible::miscounted(&observed));
+                let closed_by_use: Vec<_> =
+                    history.iter().filter_map(|call| call.given_up()).collect();
+                broken.extend(routing::misrouted(&routing::Story {
+                    arrivals: &cluster.arrivals(),
+                    samples: &observed.samples(),
+                    faults: &faults,
+                    closed_by_use: &closed_by_use,
+                }));
                 if !happen_together {
-                    let closed_by_use: Vec<_> =
-                        history.iter().filter_map(|call| call.given_up()).collect();
                     broken.extend(visible::unseen(&visible::Story {
                         observed: &observed,
                         faults: &faults,
@@ -237,7 +246,12 @@ async fn use_session(
     sleep(RECOVERY).await;
     trace.line(|| "all faults have ended".into());
     let mut random = Random::of_part(seed, part::PROGRAM);
-    let mut succeeded = program.read_all().await;
+    let (began, mut succeeded) = (Instant::now(), true);
+    for _ in 0..4 {
+        succeeded &= program.read_all().await;
+        sleep(Duration::from_millis(500)).await;
+    }
+    broken.extend(routing::misrouted_since(began, &program.cluster().arrivals()));
     for _ in 0..20 {
         succeeded &= program.call(&mut random).await;
         // A `USE` that is given up closes connections, which are made again.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::cluster::{Refusal, Refused};
+use crate::cluster::{PORT, Refusal, Refused};
 use crate::faults::{Fault, Happened};
 use crate::observed::{INTERVAL, Observed, Sample, Seen};
 
@@ -156,7 +156,9 @@ impl View<'_> {
                 self.judge_hang(report);
             }
             Fault::PowerLoss => self.judge_hang(report),
-            Fault::Kill | Fault::Move | Fault::Replace => self.judge_kill(report),
+            Fault::Kill | Fault::Move | Fault::Replace | Fault::Reshard(_) => {
+                self.judge_kill(report);
+            }
             Fault::Overload => self.judge_overload(report),
             Fault::ForgetStatements | Fault::FillCache => self.judge_forgotten(report),
             Fault::RefuseLogins(code) => self.judge_refused(code, report),
@@ -166,7 +168,8 @@ impl View<'_> {
             | Fault::ResetInFrame(_)
             | Fault::Slow(_)
             | Fault::Drip(..)
-            | Fault::RemakeTable => {}
+            | Fault::RemakeTable
+            | Fault::HangShard(_) => {}
         }
     }
 
@@ -337,6 +340,9 @@ pub fn miscounted(observed: &Observed) -> Vec<String> {
         of_node.filter(|event| event.at <= last.at).count() as u64
     };
     for (at, node) in &last.nodes {
+        if at.port() != PORT {
+            wrong.push(format!("{at} has figures of its own, and is no node"));
+        }
         // The figures of a node that has left its address begin again.
         let is_it =
             |event: &Seen| event.node == Some(*at) || event.text("was") == Some(&at.to_string());

@@ -52,7 +52,7 @@ pub use request::gate::{Gate, Permit, QueuePosition};
 pub use results::pager::{PageSource, Pager, first_with_rows};
 pub use results::scan::{Scan, ScanPlan, ScanRange};
 #[cfg(feature = "simulation")]
-pub use scylla::{Connecting, SIMULATED_CONNECT, SIMULATED_RESOLVE, Transport};
+pub use scylla::simulated;
 pub use session::nodes::{Metrics, Node, Trace, TraceEvent};
 pub use session::{Request, Session};
 pub use statement::{BatchEntry, BatchKind, Prepared, RequestOptions};

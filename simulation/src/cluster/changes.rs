@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::statements::{REMADE, table_name};
 use super::wire::{self, Type};
-use super::{Cluster, GOSSIP, PORT, SCHEMA_SPREAD};
+use super::{Cluster, GOSSIP, NO_SHARD, PORT, SCHEMA_SPREAD};
 
 impl Cluster {
     /// Stops a node's process where it is, or lets it go on.
@@ -103,7 +103,7 @@ impl Cluster {
             };
             let cluster = self.clone();
             tokio::spawn(async move {
-                cluster.work(other, late).await;
+                cluster.work((other, NO_SHARD), late).await;
                 // A killed node learns it when it starts.
                 if cluster.lock().nodes[other].is_alive {
                     cluster.learn_schema(other, version);

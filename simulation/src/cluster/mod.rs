@@ -5,6 +5,7 @@
 //! it learns late, as by gossip.
 
 mod changes;
+mod scylla;
 mod serve;
 mod statements;
 mod store;
@@ -26,6 +27,8 @@ use crate::network::Network;
 use crate::random::Random;
 use crate::trace::Trace;
 
+pub use self::scylla::{Arrival, SHARD_AWARE_PORT};
+use self::scylla::{NO_SHARD, Scylla};
 pub use self::statements::{BURST, CLAIM, CREATE, KEYSPACE, KEYSPACES, READ, REMADE, SCAN, WRITE};
 pub use self::store::LAST_KEY;
 use self::wire::Type;
@@ -117,6 +120,9 @@ struct State {
     /// The preparations by node, text and second.
     preparations: BTreeMap<(usize, String, u64), u32>,
     refusals: Vec<Refusal>,
+    arrivals: Vec<Arrival>,
+    /// What a cluster of ScyllaDB has more.
+    scylla: Option<Scylla>,
     /// The tables that another client made, and when.
     made: Vec<(String, Instant)>,
     began: Instant,
@@ -130,6 +136,12 @@ struct Node {
     /// The host id and the address that clients were told of.
     announced: (u64, IpAddr),
     tokens: Vec<i64>,
+    /// The number of shards: one, if the cluster is not one of ScyllaDB.
+    shards: u16,
+    /// The number of connections that were given to the shards in turn.
+    dealt: u16,
+    /// The shard that has stopped.
+    hung_shard: watch::Sender<Option<u16>>,
     /// The version of the schema that the node knows.
     schema: u64,
     /// Whether the process runs and is not paused.
@@ -155,15 +167,24 @@ struct Node {
 
 impl Cluster {
     /// Starts a cluster of this many nodes.
-    pub fn start(nodes: usize, network: Network, trace: Trace, mut random: Random) -> Cluster {
+    pub fn start(
+        nodes: usize,
+        network: Network,
+        trace: Trace,
+        mut random: Random,
+        mut of_scylla: Random,
+    ) -> Cluster {
         let has_logins = random.percent(50);
-        let nodes = (0..nodes)
+        let mut nodes: Vec<Node> = (0..nodes)
             .map(|node| (node as u64 + 1, Ipv4Addr::new(10, 0, 0, node as u8 + 1).into()))
             .map(|(host_id, ip)| Node {
                 host_id,
                 ip,
                 announced: (host_id, ip),
                 schema: 0,
+                shards: 1,
+                dealt: 0,
+                hung_shard: watch::Sender::new(None),
                 tokens: (0..TOKENS).map(|_| random.draw() as i64).collect(),
                 runs: watch::Sender::new(true),
                 is_alive: false,
@@ -179,6 +200,7 @@ impl Cluster {
                 tasks: JoinSet::new(),
             })
             .collect();
+        let scylla = Scylla::draw(&mut nodes, &mut of_scylla);
         let state = State {
             random,
             nodes,
@@ -191,6 +213,8 @@ impl Cluster {
             misfits: Vec::new(),
             preparations: BTreeMap::new(),
             refusals: Vec::new(),
+            arrivals: Vec::new(),
+            scylla,
             made: Vec::new(),
             began: Instant::now(),
             defects: Vec::new(),
@@ -238,15 +262,33 @@ impl Cluster {
     }
 
     fn accept(&self, node: usize) {
-        let mut connections = self.network().listen(self.address(node));
-        let cluster = self.clone();
-        self.lock().nodes[node].is_alive = true;
-        self.spawn(node, async move {
-            while let Some(stream) = connections.recv().await {
-                let connection = serve::serve(cluster.clone(), node, stream);
-                cluster.spawn(node, connection);
-            }
-        });
+        let mut ports = vec![PORT];
+        let mut state = self.lock();
+        state.nodes[node].is_alive = true;
+        if state.scylla.as_ref().is_some_and(|scylla| scylla.has_shard_aware_port) {
+            ports.push(SHARD_AWARE_PORT);
+        }
+        drop(state);
+        for port in ports {
+            let mut connections = self.network().listen(SocketAddr::new(self.ip(node), port));
+            let cluster = self.clone();
+            self.spawn(node, async move {
+                while let Some((stream, source_port)) = connections.recv().await {
+                    let source_port = source_port.filter(|_| port == SHARD_AWARE_PORT);
+                    let shard = cluster.deal_shard(node, source_port);
+                    let connection = serve::serve(cluster.clone(), (node, shard), stream);
+                    cluster.spawn(node, connection);
+                }
+            });
+        }
+    }
+
+    /// The shard of a new connection: that of its source port, or the next one.
+    fn deal_shard(&self, node: usize, source_port: Option<u16>) -> u16 {
+        let mut state = self.lock();
+        let node = &mut state.nodes[node];
+        node.dealt = node.dealt.wrapping_add(1);
+        source_port.unwrap_or(node.dealt) % node.shards
     }
 
     /// Runs a task of a node's process. A kill ends it.
@@ -259,15 +301,24 @@ impl Cluster {
 
     /// Waits until the node's process runs.
     async fn running(&self, node: usize) {
-        let mut runs = self.lock().nodes[node].runs.subscribe();
+        self.shard_running((node, NO_SHARD)).await;
+    }
+
+    /// Waits until the node's process and this shard of it run.
+    async fn shard_running(&self, (node, shard): (usize, u16)) {
+        let (mut runs, mut hung_shard) = {
+            let node = &self.lock().nodes[node];
+            (node.runs.subscribe(), node.hung_shard.subscribe())
+        };
         let _ = runs.wait_for(|runs| *runs).await;
+        let _ = hung_shard.wait_for(|hung| *hung != Some(shard)).await;
     }
 
     /// Waits as a task of the node's process: a pause of the process ends in the middle.
-    async fn work(&self, node: usize, duration: Duration) {
-        self.running(node).await;
+    async fn work(&self, at: (usize, u16), duration: Duration) {
+        self.shard_running(at).await;
         sleep(duration).await;
-        self.running(node).await;
+        self.shard_running(at).await;
     }
 
     fn duration(&self, microseconds: std::ops::Range<u64>) -> Duration {
@@ -278,6 +329,9 @@ impl Cluster {
 impl State {
     /// The nodes that have a key, in the order of the ring.
     fn replicas(&self, key: i64) -> Vec<usize> {
+        if let Some(replicas) = self.scylla.as_ref().and_then(|scylla| scylla.replicas(key)) {
+            return replicas;
+        }
         let token = murmur3(&key.to_be_bytes());
         let mut ring: Vec<(i64, usize)> = self
             .nodes
@@ -324,6 +378,7 @@ impl State {
     }
 
     fn apply(&mut self, node: usize, key: i64, written: Written) {
+        let node = self.scylla.as_ref().map_or(node, |scylla| scylla.heir(node, key));
         let stored = self.nodes[node].rows.entry(key).or_insert(written);
         *stored = written.max(*stored);
     }

@@ -7,9 +7,9 @@ use futures::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 use tokio::sync::mpsc;
 
-use super::statements::{KEYSPACES, Kind, id, table_name};
-use super::wire::{self, HEADER, Parameters, Reader, Type, frame, opcode, put_text};
-use super::{Cluster, PASSWORD, Refused, USER, system_tables};
+use super::statements::{BURST, KEYSPACES, Kind, id, table_name};
+use super::wire::{self, HEADER, Parameters, Reader, Type, frame_with, opcode, put_text};
+use super::{Cluster, PASSWORD, Refused, State, USER, system_tables};
 use crate::network::Stream;
 
 /// The RESULT without content.
@@ -20,20 +20,21 @@ const VOID: [u8; 4] = 1i32.to_be_bytes();
 struct Connection {
     cluster: Cluster,
     node: usize,
+    shard: u16,
     answers: mpsc::UnboundedSender<Vec<u8>>,
     /// The index of the keyspace in use, in [`KEYSPACES`].
     keyspace: Arc<AtomicUsize>,
 }
 
 /// Serves a connection of a node until the client closes it.
-pub async fn serve(cluster: Cluster, node: usize, stream: Stream) {
+pub async fn serve(cluster: Cluster, (node, shard): (usize, u16), stream: Stream) {
     let (mut reader, mut writer) = split(stream);
     let (answers, mut ready) = mpsc::unbounded_channel::<Vec<u8>>();
     let written = {
         let cluster = cluster.clone();
         async move {
             while let Some(bytes) = ready.recv().await {
-                cluster.running(node).await;
+                cluster.shard_running((node, shard)).await;
                 if writer.write_all(&bytes).await.is_err() {
                     return;
                 }
@@ -41,7 +42,7 @@ pub async fn serve(cluster: Cluster, node: usize, stream: Stream) {
         }
     };
     let keyspace = Arc::new(AtomicUsize::new(KEYSPACES.len()));
-    let connection = Connection { cluster: cluster.clone(), node, answers, keyspace };
+    let connection = Connection { cluster: cluster.clone(), node, shard, answers, keyspace };
     let read = async {
         loop {
             let mut header = [0; HEADER];
@@ -53,7 +54,7 @@ pub async fn serve(cluster: Cluster, node: usize, stream: Stream) {
             if reader.read_exact(&mut body).await.is_err() {
                 return;
             }
-            cluster.running(node).await;
+            cluster.shard_running((node, shard)).await;
             let stream = i16::from_be_bytes([header[2], header[3]]);
             cluster.spawn(node, connection.clone().answer(stream, header[4], body));
         }
@@ -71,9 +72,11 @@ type Answer = Result<Vec<u8>, Vec<u8>>;
 impl Connection {
     async fn answer(self, stream: i16, code: u8, body: Vec<u8>) {
         let (cluster, node) = (&self.cluster, self.node);
-        cluster.work(node, cluster.duration(20..400)).await;
+        let at = (node, self.shard);
+        cluster.work(at, cluster.duration(20..400)).await;
+        let mut payload = None;
         let (opcode, body) = match code {
-            opcode::OPTIONS => (opcode::SUPPORTED, supported()),
+            opcode::OPTIONS => (opcode::SUPPORTED, self.supported()),
             opcode::STARTUP if cluster.has_logins() => {
                 let mut body = Vec::new();
                 put_text(&mut body, "org.apache.cassandra.auth.PasswordAuthenticator");
@@ -88,13 +91,37 @@ impl Connection {
                 cluster.lock().nodes[node].subscribers.push(self.answers.clone());
                 (opcode::READY, Vec::new())
             }
-            _ => match self.request(code, &body).await {
+            _ => match self.request(code, &body, &mut payload).await {
                 Ok(result) => (opcode::RESULT, result),
                 Err(error) => (opcode::ERROR, error),
             },
         };
-        cluster.running(node).await;
-        let _ = self.answers.send(frame(stream, opcode, &body));
+        cluster.shard_running(at).await;
+        let payload = payload.filter(|_| opcode == opcode::RESULT);
+        let _ = self.answers.send(frame_with(payload.as_deref(), stream, opcode, &body));
+    }
+
+    fn supported(&self) -> Vec<u8> {
+        let mut options = vec![("CQL_VERSION", "3.4.7".to_owned()), ("COMPRESSION", String::new())];
+        options.extend(self.cluster.lock().options(self.shard, self.node));
+        let mut body = (options.len() as u16).to_be_bytes().to_vec();
+        for (name, value) in options {
+            put_text(&mut body, name);
+            body.extend_from_slice(&1u16.to_be_bytes());
+            put_text(&mut body, &value);
+        }
+        body
+    }
+
+    /// Notes where a prepared statement has arrived. Returns what the client learns about it.
+    fn note_arrival(&self, text: &str, parameters: &Parameters) -> Option<Vec<u8>> {
+        let kind = Kind::of(text).filter(|kind| !kind.markers(Type::Bigint).is_empty())?;
+        // A burst goes to the node that it was made for.
+        if text == BURST {
+            return None;
+        }
+        let key = wire::bigint(&parameters.values, 0);
+        self.cluster.lock().note_arrival((self.node, self.shard), kind.table().1, key)
     }
 
     fn log_in(&self, body: &[u8]) -> Answer {
@@ -112,13 +139,16 @@ impl Connection {
         }
     }
 
-    async fn request(&self, code: u8, body: &[u8]) -> Answer {
+    /// Answers a request. `payload` becomes the custom payload of the answer.
+    async fn request(&self, code: u8, body: &[u8], payload: &mut Option<Vec<u8>>) -> Answer {
         let mut reader = Reader(body);
         match code {
             opcode::PREPARE => self.prepare(reader.long_text()),
             opcode::EXECUTE => {
                 let text = self.prepared(reader.short_bytes())?;
-                self.execute(&text, &reader.parameters()).await
+                let parameters = reader.parameters();
+                *payload = self.note_arrival(&text, &parameters);
+                self.execute(&text, &parameters).await
             }
             opcode::QUERY => {
                 let text = reader.long_text().to_owned();
@@ -131,10 +161,10 @@ impl Connection {
 
     fn prepare(&self, text: &str) -> Answer {
         let kind = Kind::of(text).ok_or_else(|| unknown(text))?;
-        if kind == Kind::System {
-            refuse_scylla_tables(text)?;
-        }
         let mut state = self.cluster.lock();
+        if kind == Kind::System {
+            refuse_scylla_tables(&state, text)?;
+        }
         state.note_prepare(self.node, text);
         let node = &mut state.nodes[self.node];
         if !node.is_cache_full {
@@ -275,8 +305,9 @@ impl Connection {
                 Ok(body)
             }
             Kind::System => {
-                refuse_scylla_tables(text)?;
-                let (columns, rows) = system_tables::read(&cluster.lock(), node, text);
+                let state = cluster.lock();
+                refuse_scylla_tables(&state, text)?;
+                let (columns, rows) = system_tables::read(&state, node, text);
                 Ok(wire::rows(("system", "local"), &columns, &rows, None))
             }
         }
@@ -287,19 +318,11 @@ fn unknown(text: &str) -> Vec<u8> {
     wire::error(0x2000, &format!("not of the model: {text}"), &[])
 }
 
-fn supported() -> Vec<u8> {
-    let mut body = 2u16.to_be_bytes().to_vec();
-    for (name, value) in [("CQL_VERSION", "3.4.7"), ("COMPRESSION", "")] {
-        put_text(&mut body, name);
-        body.extend_from_slice(&1u16.to_be_bytes());
-        put_text(&mut body, value);
-    }
-    body
-}
-
-/// The engine looks for tables that only ScyllaDB has.
-fn refuse_scylla_tables(text: &str) -> Result<(), Vec<u8>> {
-    match text.contains(".scylla_") {
+/// The engine looks for tables that only ScyllaDB has. The model has one of these.
+fn refuse_scylla_tables(state: &State, text: &str) -> Result<(), Vec<u8>> {
+    let has_tablets = state.scylla.as_ref().is_some_and(|scylla| !scylla.tablets.is_empty());
+    let is_there = has_tablets && text.contains(".scylla_keyspaces");
+    match text.contains(".scylla_") && !is_there {
         true => Err(wire::error(0x2200, "unconfigured table", &[])),
         false => Ok(()),
     }

@@ -48,9 +48,15 @@ impl Cluster {
 
     /// Sends a message to a replica and waits for its answer. A message to a killed replica is
     /// lost.
-    async fn ask<T>(&self, replica: usize, work: impl FnOnce(&mut State) -> T) -> Option<T> {
+    async fn ask<T>(
+        &self,
+        replica: usize,
+        key: i64,
+        work: impl FnOnce(&mut State) -> T,
+    ) -> Option<T> {
         tokio::time::sleep(self.duration(50..800)).await;
-        self.running(replica).await;
+        let shard = self.lock().shard(replica, key);
+        self.shard_running((replica, shard)).await;
         let answer = {
             let mut state = self.lock();
             if !state.nodes[replica].is_alive {
@@ -83,7 +89,7 @@ impl Cluster {
             }
             let (cluster, sender) = (self.clone(), sender.clone());
             tokio::spawn(async move {
-                let answer = cluster.ask(replica, |state| state.apply(replica, key, written));
+                let answer = cluster.ask(replica, key, |state| state.apply(replica, key, written));
                 match answer.await {
                     Some(()) => drop(sender.send(())),
                     None => cluster.lock().nodes[replica].hints.push((key, written)),
@@ -143,7 +149,7 @@ impl Cluster {
             let (cluster, sender) = (self.clone(), sender.clone());
             tokio::spawn(async move {
                 let read =
-                    cluster.ask(replica, |state| state.nodes[replica].rows.get(&key).copied());
+                    cluster.ask(replica, key, |state| state.nodes[replica].rows.get(&key).copied());
                 if let Some(written) = read.await {
                     let _ = sender.send((replica, written));
                 }
@@ -166,7 +172,8 @@ impl Cluster {
             for &replica in &behind {
                 let (cluster, sender) = (self.clone(), sender.clone());
                 tokio::spawn(async move {
-                    let repair = cluster.ask(replica, |state| state.apply(replica, key, latest));
+                    let repair =
+                        cluster.ask(replica, key, |state| state.apply(replica, key, latest));
                     if repair.await.is_some() {
                         let _ = sender.send(());
                     }
@@ -215,7 +222,7 @@ impl Cluster {
             for &replica in &replicas.up {
                 let (cluster, sender) = (self.clone(), sender.clone());
                 tokio::spawn(async move {
-                    if cluster.ask(replica, |_| ()).await.is_some() {
+                    if cluster.ask(replica, key, |_| ()).await.is_some() {
                         let _ = sender.send(());
                     }
                 });

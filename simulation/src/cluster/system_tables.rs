@@ -5,7 +5,7 @@ use super::wire::{Columns, Row, Type, inet_bytes};
 use crate::cluster::State;
 
 /// A UUID with this number at its end.
-fn uuid(first: u8, number: u64) -> Vec<u8> {
+pub(super) fn uuid(first: u8, number: u64) -> Vec<u8> {
     let mut id = vec![first; 8];
     id.extend_from_slice(&number.to_be_bytes());
     id
@@ -68,10 +68,15 @@ pub fn read(state: &State, node: usize, text: &str) -> (Columns, Vec<Row>) {
     } else if lower.contains("system.peers") {
         of_nodes((0..state.nodes.len()).filter(|peer| *peer != node).collect())
     } else {
-        let of = |keyspace| names.iter().map(move |name| keyspace_cell(keyspace, name));
+        let is_of_scylla = lower.contains("system_schema.scylla_keyspaces");
+        let cell_of = |keyspace: &str, name: &str| match is_of_scylla {
+            true => state.scylla_cell(keyspace, name),
+            false => keyspace_cell(keyspace, name),
+        };
+        let of = |keyspace| names.iter().map(move |name| cell_of(keyspace, name));
         let types = names.iter().map(|name| name.to_string()).zip(of("").map(|(of, _)| of));
         let rows = KEYSPACES.iter().map(|keyspace| of(keyspace).map(|(_, cell)| cell).collect());
-        let has_rows = lower.contains("system_schema.keyspaces");
+        let has_rows = is_of_scylla || lower.contains("system_schema.keyspaces");
         (types.collect(), rows.filter(|_| has_rows).collect())
     }
 }

@@ -128,10 +128,18 @@ pub fn bigint(values: &[Option<Vec<u8>>], index: usize) -> i64 {
 
 /// A frame with this body.
 pub fn frame(stream: i16, opcode: u8, body: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0x84, 0];
+    frame_with(None, stream, opcode, body)
+}
+
+/// A frame with a custom payload, if there is one.
+pub fn frame_with(payload: Option<&[u8]>, stream: i16, opcode: u8, body: &[u8]) -> Vec<u8> {
+    const CUSTOM_PAYLOAD: u8 = 0x04;
+    let mut frame = vec![0x84, if payload.is_some() { CUSTOM_PAYLOAD } else { 0 }];
+    let payload = payload.unwrap_or_default();
     frame.extend_from_slice(&stream.to_be_bytes());
     frame.push(opcode);
-    frame.extend_from_slice(&(body.len() as u32).to_be_bytes());
+    frame.extend_from_slice(&((payload.len() + body.len()) as u32).to_be_bytes());
+    frame.extend_from_slice(payload);
     frame.extend_from_slice(body);
     frame
 }
@@ -174,6 +182,7 @@ pub fn inet_bytes(ip: std::net::IpAddr) -> Vec<u8> {
 pub enum Type {
     Bigint,
     Boolean,
+    Int,
     Text,
     Uuid,
     Inet,
@@ -186,6 +195,7 @@ impl Type {
         let ids: &[u16] = match self {
             Type::Bigint => &[0x02],
             Type::Boolean => &[0x04],
+            Type::Int => &[0x09],
             Type::Text => &[0x0d],
             Type::Uuid => &[0x0c],
             Type::Inet => &[0x10],

@@ -41,6 +41,9 @@ pub struct Link {
     pub drip: Option<(usize, Duration)>,
 }
 
+/// A connection at its host, and the source port that the client has chosen.
+pub type Incoming = (Stream, Option<u16>);
+
 #[derive(Clone)]
 pub struct Network(Arc<Inner>);
 
@@ -52,7 +55,7 @@ struct Inner {
 
 struct State {
     random: Random,
-    listeners: BTreeMap<SocketAddr, mpsc::UnboundedSender<Stream>>,
+    listeners: BTreeMap<SocketAddr, mpsc::UnboundedSender<Incoming>>,
     links: BTreeMap<(IpAddr, Direction), Link>,
     connections: BTreeMap<u64, Connection>,
     next: u64,
@@ -82,7 +85,7 @@ impl Network {
     }
 
     /// Accepts connections to an address, until the receiver is dropped.
-    pub fn listen(&self, at: SocketAddr) -> mpsc::UnboundedReceiver<Stream> {
+    pub fn listen(&self, at: SocketAddr) -> mpsc::UnboundedReceiver<Incoming> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.lock().listeners.insert(at, sender);
         receiver
@@ -109,8 +112,12 @@ impl Network {
         usual + state.links.get(&(host, direction)).map_or(Duration::ZERO, |link| link.delay)
     }
 
-    /// Connects to an address.
-    pub async fn connect(&self, at: SocketAddr) -> std::io::Result<Stream> {
+    /// Connects to an address, from a source port if one is chosen.
+    pub async fn connect(
+        &self,
+        at: SocketAddr,
+        source_port: Option<u16>,
+    ) -> std::io::Result<Stream> {
         for direction in BOTH {
             loop {
                 let changed = self.0.changed.notified();
@@ -144,7 +151,7 @@ impl Network {
             (Direction::ToHost, to_host),
             Some(id),
         );
-        listener.send(theirs).map_err(|_| refused())?;
+        listener.send((theirs, source_port)).map_err(|_| refused())?;
         Ok(ours)
     }
 

@@ -84,6 +84,10 @@ impl Program {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub fn cluster(&self) -> &Cluster {
+        &self.0.cluster
+    }
+
     pub fn calls(&self) -> Vec<Call> {
         self.lock().calls.clone()
     }

@@ -10,8 +10,8 @@ pub(crate) async fn connect(at: SocketAddr) -> Result<tokio::net::TcpStream> {
 
 /// Opens a connection of the simulation, or a socket if no simulation is in place.
 #[cfg(feature = "simulation")]
-pub(crate) async fn connect(at: SocketAddr) -> Result<Box<dyn scylla::Transport>> {
-    match scylla::SIMULATED_CONNECT.get() {
+pub(crate) async fn connect(at: SocketAddr) -> Result<Box<dyn scylla::simulated::Transport>> {
+    match scylla::simulated::CONNECT.get() {
         Some(connect) => connect(at, None).await,
         None => Ok(Box::new(tokio::net::TcpStream::connect(at).await?)),
     }
@@ -20,7 +20,7 @@ pub(crate) async fn connect(at: SocketAddr) -> Result<Box<dyn scylla::Transport>
 /// The addresses of a contact point, `host:port`.
 pub(crate) async fn resolve(contact_point: &str) -> Result<Vec<SocketAddr>> {
     #[cfg(feature = "simulation")]
-    if let Some(resolve) = scylla::SIMULATED_RESOLVE.get() {
+    if let Some(resolve) = scylla::simulated::RESOLVE.get() {
         return resolve(contact_point);
     }
     Ok(tokio::net::lookup_host(contact_point).await?.collect())

@@ -1,0 +1,278 @@
+//! What a cluster of ScyllaDB has more: shards, a port at which a client chooses the shard, and
+//! tablets that migrate. A node serves each connection with one of its shards.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+use turbocql_codec::token::murmur3;
+
+use super::system_tables::uuid;
+use super::wire::{Type, put_bytes, put_text};
+use super::{Cluster, Node, REPLICAS, State, Written};
+use crate::random::Random;
+
+/// The port at which the source port of a connection decides about its shard.
+pub const SHARD_AWARE_PORT: u16 = 19042;
+/// The number of a token's first bits that do not decide about its shard.
+const IGNORED_BITS: u32 = 12;
+/// The shard of what belongs to no shard.
+pub const NO_SHARD: u16 = u16::MAX;
+
+const TABLETS: u64 = 8;
+
+/// The settings and the tablets of a cluster.
+pub struct Scylla {
+    pub has_shard_aware_port: bool,
+    /// The tablets in the order of their tokens. Tables without tablets have none.
+    pub tablets: Vec<Tablet>,
+}
+
+/// A range of tokens with its replicas: the same for all tables.
+pub struct Tablet {
+    first: i64,
+    last: i64,
+    replicas: Vec<(usize, u16)>,
+    /// The nodes that were replicas, each with the node that has its data now.
+    heirs: BTreeMap<usize, usize>,
+    changed: Instant,
+}
+
+/// A prepared statement that has arrived at a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    pub at: Instant,
+    pub key: i64,
+    pub table: &'static str,
+    /// Whether the node and the shard are none of the key's.
+    pub is_misrouted: bool,
+    pub node: usize,
+    pub shard: u16,
+    /// The key's tablet, and when it has changed last.
+    pub tablet: Option<(usize, Instant)>,
+}
+
+/// The shard of a token on a node without tablets.
+fn shard_of(token: i64, shards: u16) -> u16 {
+    let biased = (token as u64).wrapping_add(1 << 63) << IGNORED_BITS;
+    ((u128::from(biased) * u128::from(shards)) >> 64) as u16
+}
+
+impl Scylla {
+    /// Chooses whether a cluster is one of ScyllaDB, and if so with which settings. Sets the numbers
+    /// of the nodes' shards.
+    pub fn draw(nodes: &mut [Node], random: &mut Random) -> Option<Scylla> {
+        if !random.percent(33) {
+            return None;
+        }
+        for node in nodes.iter_mut() {
+            node.shards = random.within(1..5) as u16;
+        }
+        let has_shard_aware_port = random.percent(70);
+        let mut tablets = Vec::new();
+        if random.percent(70) {
+            let size = u64::MAX / TABLETS;
+            tablets = (0..TABLETS)
+                .map(|number| Tablet {
+                    first: if number == 0 {
+                        i64::MIN
+                    } else {
+                        i64::MIN.wrapping_add((number * size) as i64)
+                    },
+                    last: match number + 1 {
+                        TABLETS => i64::MAX,
+                        next => i64::MIN.wrapping_add((next * size) as i64),
+                    },
+                    replicas: draw_replicas(nodes, random),
+                    heirs: BTreeMap::new(),
+                    changed: Instant::now(),
+                })
+                .collect();
+        }
+        Some(Scylla { has_shard_aware_port, tablets })
+    }
+
+    /// The number of a key's tablet, if there are tablets.
+    fn number(&self, key: i64) -> Option<usize> {
+        let token = murmur3(&key.to_be_bytes());
+        let number = self.tablets.partition_point(|tablet| tablet.last < token);
+        (number < self.tablets.len()).then_some(number)
+    }
+
+    fn tablet(&self, key: i64) -> Option<&Tablet> {
+        Some(&self.tablets[self.number(key)?])
+    }
+
+    /// The nodes of a key's tablet, if there are tablets.
+    pub fn replicas(&self, key: i64) -> Option<Vec<usize>> {
+        Some(self.tablet(key)?.replicas.iter().map(|(node, _)| *node).collect())
+    }
+
+    /// The node that stores what was sent to `node`: the tablet may have moved on.
+    pub fn heir(&self, mut node: usize, key: i64) -> usize {
+        let Some(tablet) = self.tablet(key) else { return node };
+        while let Some(heir) = tablet.heirs.get(&node) {
+            node = *heir;
+        }
+        node
+    }
+}
+
+fn draw_replicas(nodes: &[Node], random: &mut Random) -> Vec<(usize, u16)> {
+    let mut chosen: Vec<(usize, u16)> = Vec::new();
+    while chosen.len() < REPLICAS {
+        let node = random.within(0..nodes.len() as u64) as usize;
+        if chosen.iter().all(|(other, _)| *other != node) {
+            chosen.push((node, random.within(0..nodes[node].shards.into()) as u16));
+        }
+    }
+    chosen
+}
+
+impl State {
+    /// The shard of a node that has a key.
+    pub(super) fn shard(&self, node: usize, key: i64) -> u16 {
+        let tablet = self.scylla.as_ref().and_then(|scylla| scylla.tablet(key));
+        let replica = tablet.and_then(|tablet| tablet.replicas.iter().find(|of| of.0 == node));
+        match replica {
+            Some((_, shard)) => *shard,
+            None => shard_of(murmur3(&key.to_be_bytes()), self.nodes[node].shards),
+        }
+    }
+
+    /// Notes where a prepared statement has arrived. Returns what the client is told about the
+    /// key's tablet, if the tablet is elsewhere.
+    pub(super) fn note_arrival(
+        &mut self,
+        (node, shard): (usize, u16),
+        table: &'static str,
+        key: i64,
+    ) -> Option<Vec<u8>> {
+        let is_misrouted = !self.replicas(key).contains(&node) || self.shard(node, key) != shard;
+        let scylla = self.scylla.as_ref();
+        let number = scylla.and_then(|scylla| scylla.number(key));
+        let found = scylla.zip(number).map(|(scylla, number)| &scylla.tablets[number]);
+        let payload = found.filter(|_| is_misrouted).map(|tablet| self.routing(tablet));
+        let tablet = number.zip(found.map(|tablet| tablet.changed));
+        let at = Instant::now();
+        self.arrivals.push(Arrival { at, key, table, is_misrouted, node, shard, tablet });
+        payload
+    }
+
+    /// The custom payload about a tablet.
+    fn routing(&self, tablet: &Tablet) -> Vec<u8> {
+        let mut replicas = (tablet.replicas.len() as i32).to_be_bytes().to_vec();
+        for (node, shard) in &tablet.replicas {
+            let mut replica = Vec::new();
+            put_bytes(&mut replica, Some(&uuid(0x40, self.nodes[*node].host_id)));
+            put_bytes(&mut replica, Some(&i32::from(*shard).to_be_bytes()));
+            put_bytes(&mut replicas, Some(&replica));
+        }
+        let mut value = Vec::new();
+        put_bytes(&mut value, Some(&tablet.first.to_be_bytes()));
+        put_bytes(&mut value, Some(&tablet.last.to_be_bytes()));
+        put_bytes(&mut value, Some(&replicas));
+        let mut payload = 1u16.to_be_bytes().to_vec();
+        put_text(&mut payload, "tablets-routing-v1");
+        put_bytes(&mut payload, Some(&value));
+        payload
+    }
+
+    /// The options of SUPPORTED on a connection to this shard.
+    pub(super) fn options(&self, shard: u16, node: usize) -> Vec<(&'static str, String)> {
+        let Some(scylla) = &self.scylla else { return Vec::new() };
+        let mut options = vec![
+            ("SCYLLA_SHARD", shard.to_string()),
+            ("SCYLLA_NR_SHARDS", self.nodes[node].shards.to_string()),
+            ("SCYLLA_PARTITIONER", "org.apache.cassandra.dht.Murmur3Partitioner".to_owned()),
+            ("SCYLLA_SHARDING_ALGORITHM", "biased-token-round-robin".to_owned()),
+            ("SCYLLA_SHARDING_IGNORE_MSB", IGNORED_BITS.to_string()),
+        ];
+        if scylla.has_shard_aware_port {
+            options.push(("SCYLLA_SHARD_AWARE_PORT", SHARD_AWARE_PORT.to_string()));
+        }
+        if !scylla.tablets.is_empty() {
+            options.push(("TABLETS_ROUTING_V1", String::new()));
+        }
+        options
+    }
+
+    /// The keyspaces with tablets, in a table that only ScyllaDB has.
+    pub(super) fn scylla_cell(&self, keyspace: &str, column: &str) -> (Type, Option<Vec<u8>>) {
+        match column {
+            "initial_tablets" => (Type::Int, Some((TABLETS as i32).to_be_bytes().to_vec())),
+            _ => (Type::Text, Some(keyspace.as_bytes().to_vec())),
+        }
+    }
+}
+
+impl Cluster {
+    /// The number of a node's shards: none if the cluster is not one of ScyllaDB.
+    pub fn shards(&self, node: usize) -> Option<u16> {
+        let state = self.lock();
+        state.scylla.as_ref().map(|_| state.nodes[node].shards)
+    }
+
+    /// The prepared statements that have arrived.
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        self.lock().arrivals.clone()
+    }
+
+    /// Stops one shard of a node, or lets it go on.
+    pub fn hang_shard(&self, node: usize, shard: Option<u16>) {
+        self.lock().nodes[node].hung_shard.send_replace(shard);
+    }
+
+    /// Changes the number of shards of a node, which must not run.
+    pub fn reshard(&self, node: usize, shards: u16) {
+        let mut state = self.lock();
+        state.nodes[node].shards = shards;
+        let Some(scylla) = &mut state.scylla else { return };
+        for tablet in &mut scylla.tablets {
+            for replica in tablet.replicas.iter_mut().filter(|replica| replica.0 == node) {
+                replica.1 %= shards;
+                tablet.changed = Instant::now();
+            }
+        }
+    }
+
+    /// Moves one replica of a tablet to another node, or to another shard of its node. Both nodes
+    /// must run.
+    pub fn migrate_tablet(&self) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let Some(scylla) = state.scylla.as_mut().filter(|scylla| !scylla.tablets.is_empty()) else {
+            return;
+        };
+        let random = &mut state.random;
+        let number = random.within(0..TABLETS) as usize;
+        let tablet = &mut scylla.tablets[number];
+        let index = random.within(0..REPLICAS as u64) as usize;
+        let from = tablet.replicas[index];
+        let to = random.within(0..state.nodes.len() as u64) as usize;
+        let shard = random.within(0..state.nodes[to].shards.into()) as u16;
+        let runs = |node: usize| {
+            let node = &state.nodes[node];
+            node.is_alive && *node.runs.borrow() && node.is_known_up
+        };
+        let is_taken = tablet.replicas.iter().any(|replica| replica.0 == to && to != from.0);
+        if !runs(from.0) || !runs(to) || is_taken || (to, shard) == from {
+            return;
+        }
+        tablet.replicas[index] = (to, shard);
+        tablet.changed = Instant::now();
+        self.0.trace.line(|| format!("tablet {number} moves from {from:?} to {:?}", (to, shard)));
+        if to == from.0 {
+            return;
+        }
+        tablet.heirs.remove(&to);
+        tablet.heirs.insert(from.0, to);
+        let range = tablet.first..=tablet.last;
+        let rows: Vec<(i64, Written)> = state
+            .nodes
+            .iter()
+            .flat_map(|node| node.rows.clone())
+            .filter(|(key, _)| range.contains(&murmur3(&key.to_be_bytes())))
+            .collect();
+        rows.into_iter().for_each(|(key, written)| state.apply(to, key, written));
+    }
+}
