@@ -88,6 +88,8 @@ mod _core {
     #[pymodule_export]
     use turbocql_accel::stand_ins::named::NamedStandIn;
     #[pymodule_export]
+    use turbocql_accel::stand_ins::query_plan::{PlanStandIn, QueryPlan};
+    #[pymodule_export]
     use turbocql_accel::stand_ins::result::ResultStandIn;
     #[pymodule_export]
     use turbocql_accel::stand_ins::result_plan::ResultPlan;
@@ -99,6 +101,8 @@ mod _core {
     use turbocql_accel::stand_ins::serialize::{SerializeStandIn, TypePlan};
     #[pymodule_export]
     use turbocql_accel::stand_ins::timer::TimerStandIn;
+    #[pymodule_export]
+    use turbocql_accel::stand_ins::usual::Usual;
     #[pymodule_export]
     use turbocql_accel::switch::{accel_changed, accel_enable};
     #[pymodule_export]

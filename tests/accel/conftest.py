@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib.util
 import warnings
 from collections.abc import Iterator
 
@@ -25,6 +26,8 @@ assert cluster
 
 # These files count native calls. Without quick paths, there are fewer native calls.
 collect_ignore = ["test_bodies.py", "test_extensions.py", "test_status_counts.py"] if SAFE else []
+if importlib.util.find_spec("cassandra.tablets") is None:
+    collect_ignore.append("test_tablet_plans.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:

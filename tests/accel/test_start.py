@@ -33,7 +33,7 @@ OWN = {
                 "._seams",
                 "._serializers_module",
             ),
-            *("._start", "._statements", "._variable"),
+            *("._policies", "._sources", "._start", "._statements", "._variable"),
         )
     ),
 }

@@ -14,6 +14,7 @@ from ._marshal import marshal_groups
 from ._origin import NotReplaced, expect_own, expect_parameters, function
 from ._patch import Driver, Group, Patch
 from ._plans import WATCHED
+from ._policies import policy_groups
 from ._readers import Entry
 from ._results import NamedRows, Results
 
@@ -328,7 +329,7 @@ class KeyParts(Group):
 
 
 def groups() -> list[Group]:
-    """All groups for the codec and for connections.
+    """All groups for the codec, for connections and for policies.
 
     `TypeWatcher` is first: without it, types are not accelerated. The functions of
     `cassandra.marshal` are last. Originals of other groups call these functions while they are
@@ -355,5 +356,6 @@ def groups() -> list[Group]:
         ),
         NamedRows(),
         *connection_groups(),
+        *policy_groups(),
         *marshal_groups(),
     ]

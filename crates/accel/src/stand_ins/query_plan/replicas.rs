@@ -1,0 +1,178 @@
+//! The replicas of a partition key, by the driver's token map or by its tablets.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyType};
+use turbocql_codec::token::murmur3;
+
+use super::MetadataClasses;
+
+/// The classes of the driver whose objects are read natively.
+pub struct Ring {
+    metadata: Py<PyType>,
+    token_map: Py<PyType>,
+    token: Py<PyType>,
+    /// None if the driver has no tablets.
+    pub tablets: Option<TabletClasses>,
+}
+
+/// What the plans of tables with tablets need.
+pub struct TabletClasses {
+    tablets: Py<PyType>,
+    /// The consistency mode of keyspaces whose tablets have no leaders.
+    pub eventual: Py<PyAny>,
+    pub uuid: Py<PyType>,
+}
+
+/// Where the replicas of a key are described.
+pub enum Source<'py> {
+    /// The list of replicas that the token map has. It is the driver's own list, not a copy.
+    TokenMap(Bound<'py, PyList>),
+    Tablet(Bound<'py, PyAny>),
+}
+
+impl Ring {
+    pub fn new((metadata, token_map, token, tablets): MetadataClasses) -> Ring {
+        let tablets =
+            tablets.map(|(tablets, eventual, uuid)| TabletClasses { tablets, eventual, uuid });
+        Ring { metadata, token_map, token, tablets }
+    }
+
+    /// None if the driver must find the replicas.
+    pub fn source<'py>(
+        &self,
+        metadata: &Bound<'py, PyAny>,
+        keyspace: &Bound<'py, PyAny>,
+        query: &Bound<'py, PyAny>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Source<'py>>> {
+        let py = metadata.py();
+        let Ok(key) = key.cast_exact::<PyBytes>() else { return Ok(None) };
+        if !metadata.get_type().is(&self.metadata) || has_own_method(metadata)? {
+            return Ok(None);
+        }
+        let map = metadata.getattr(pyo3::intern!(py, "token_map"))?;
+        if !map.get_type().is(&self.token_map)
+            || !map.getattr(pyo3::intern!(py, "token_class"))?.is(&self.token)
+            || has_own_method(&map)?
+        {
+            return Ok(None);
+        }
+        // The driver does not use the least number, which no server's token has.
+        let token = match murmur3(key.as_bytes()) {
+            i64::MIN => i64::MAX,
+            token => token,
+        };
+        if let Some(classes) = &self.tablets {
+            match tablet(metadata, &classes.tablets, keyspace, query, token)? {
+                Tablet::Of(tablet) => return Ok(Some(Source::Tablet(tablet))),
+                Tablet::Unknown => return Ok(None),
+                Tablet::None => {}
+            }
+        }
+        let by_keyspace = map.getattr(pyo3::intern!(py, "tokens_to_hosts_by_ks"))?;
+        let Ok(by_keyspace) = by_keyspace.cast_into_exact::<PyDict>() else { return Ok(None) };
+        let hosts = match by_keyspace.get_item(keyspace)? {
+            Some(hosts) if hosts.is_exact_instance_of::<PyDict>() => hosts,
+            // The driver computes the replicas of a keyspace at its first plan.
+            _ => {
+                let name = pyo3::intern!(py, "get_replicas");
+                let replicas = metadata.call_method1(name, (keyspace, key))?;
+                return Ok(replicas.cast_into_exact().ok().map(Source::TokenMap));
+            }
+        };
+        if !hosts.is_truthy()? {
+            return Ok(Some(Source::TokenMap(PyList::empty(py))));
+        }
+        let ring = map.getattr(pyo3::intern!(py, "ring"))?;
+        let Ok(ring) = ring.cast_into_exact::<PyList>() else { return Ok(None) };
+        let value = |object: &Bound<'py, PyAny>| -> PyResult<Option<i64>> {
+            if !object.get_type().is(&self.token) {
+                return Ok(None);
+            }
+            integer(object, pyo3::intern!(py, "value"))
+        };
+        let Some(point) = bisect_left(&ring, token, value)? else { return Ok(None) };
+        let Ok(point) = ring.get_item(if point == ring.len() { 0 } else { point }) else {
+            return Ok(None);
+        };
+        Ok(hosts.get_item(point)?.cast_into_exact().ok().map(Source::TokenMap))
+    }
+}
+
+/// Whether an object has a method of its own, which shadows its class's.
+fn has_own_method(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    let attributes = object.getattr(pyo3::intern!(py, "__dict__"))?;
+    let Ok(attributes) = attributes.cast_into_exact::<PyDict>() else { return Ok(true) };
+    Ok(attributes.contains(pyo3::intern!(py, "get_replicas"))?
+        || attributes.contains(pyo3::intern!(py, "get_tablet_for_key"))?)
+}
+
+enum Tablet<'py> {
+    Of(Bound<'py, PyAny>),
+    /// The table has no tablets, or none of them has the token.
+    None,
+    /// The driver must look the tablet up.
+    Unknown,
+}
+
+fn tablet<'py>(
+    metadata: &Bound<'py, PyAny>,
+    class: &Py<PyType>,
+    keyspace: &Bound<'py, PyAny>,
+    query: &Bound<'py, PyAny>,
+    token: i64,
+) -> PyResult<Tablet<'py>> {
+    let py = metadata.py();
+    let tablets = metadata.getattr(pyo3::intern!(py, "_tablets"))?;
+    if !tablets.get_type().is(class) || has_own_method(&tablets)? {
+        return Ok(Tablet::Unknown);
+    }
+    let by_table = tablets.getattr(pyo3::intern!(py, "_tablets"))?;
+    let Ok(by_table) = by_table.cast_into_exact::<PyDict>() else { return Ok(Tablet::Unknown) };
+    if by_table.is_empty() {
+        return Ok(Tablet::None);
+    }
+    let table = query.getattr(pyo3::intern!(py, "table"))?;
+    let Some(of_table) = by_table.get_item((keyspace, table))? else { return Ok(Tablet::None) };
+    let Ok(of_table) = of_table.cast_into_exact::<PyList>() else { return Ok(Tablet::Unknown) };
+    if of_table.is_empty() {
+        return Ok(Tablet::None);
+    }
+    let last_token = pyo3::intern!(py, "last_token");
+    let position = bisect_left(&of_table, token, |tablet| integer(tablet, last_token))?;
+    let Some(position) = position else { return Ok(Tablet::Unknown) };
+    let Ok(tablet) = of_table.get_item(position) else { return Ok(Tablet::None) };
+    match integer(&tablet, pyo3::intern!(py, "first_token"))? {
+        Some(first) if token > first => Ok(Tablet::Of(tablet)),
+        Some(_) => Ok(Tablet::None),
+        None => Ok(Tablet::Unknown),
+    }
+}
+
+/// An attribute that is an `int` of at most 64 bits.
+fn integer(object: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) -> PyResult<Option<i64>> {
+    let value = object.getattr(name)?;
+    Ok(value.cast_exact::<PyInt>().ok().and_then(|value| value.extract().ok()))
+}
+
+/// The position of the first item whose number is not less than `number`, as Python's
+/// `bisect_left` finds it. None if an item has no such number.
+fn bisect_left<'py>(
+    list: &Bound<'py, PyList>,
+    number: i64,
+    value: impl Fn(&Bound<'py, PyAny>) -> PyResult<Option<i64>>,
+) -> PyResult<Option<usize>> {
+    let (mut low, mut high) = (0, list.len());
+    while low < high {
+        let middle = low.midpoint(high);
+        // Another thread may have shortened the list.
+        let Ok(item) = list.get_item(middle) else { return Ok(None) };
+        match value(&item)? {
+            Some(value) if value < number => low = middle + 1,
+            Some(_) => high = middle,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(low))
+}

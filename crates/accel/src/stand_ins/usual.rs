@@ -1,0 +1,38 @@
+//! The classes and names of the driver that a stand-in imitates, and checks whether they are the
+//! driver's own.
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use super::dependence::Dependence;
+use super::entries::{Entries, Entry};
+
+/// Classes whose methods a stand-in imitates, each with a Python function that checks them, and the
+/// entries of modules that the methods use.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Usual {
+    classes: Vec<Dependence>,
+    entries: Entries,
+}
+
+#[pymethods]
+impl Usual {
+    #[new]
+    fn new(classes: Vec<(Py<PyType>, Py<PyAny>)>, entries: Vec<Entry<'_>>) -> Usual {
+        let dependence = |(class, is_usual)| Dependence::new(class, is_usual);
+        Usual {
+            classes: classes.into_iter().map(dependence).collect(),
+            entries: Entries::new(entries),
+        }
+    }
+
+    /// Whether nothing has been replaced since the stand-in was made.
+    pub fn holds(&self, py: Python<'_>) -> PyResult<bool> {
+        for class in &self.classes {
+            if !class.is_as_usual(py)? {
+                return Ok(false);
+            }
+        }
+        Ok(self.entries.are_current(py))
+    }
+}

@@ -1,0 +1,308 @@
+"""Native query plans of the driver's load balancing policies."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from .. import _core
+from ._origin import NotReplaced
+from ._patch import Driver, Group, Patch
+from ._sources import Sources
+from ._statements import CLUSTER
+
+__all__ = ["Checked", "policy_groups"]
+
+
+_SOURCES: dict[str, tuple[str, ...]] = {
+    "policies.DCAwareRoundRobinPolicy.distance": ("41e89f06ae81",),
+    "policies.DCAwareRoundRobinPolicy._dc": ("b2d7293b08bb",),
+    "policies.RoundRobinPolicy.distance": ("40e9e6090883",),
+    "metadata.Metadata.get_replicas": ("19ad955b24b3",),
+    "metadata.TokenMap.get_replicas": ("6472de228823",),
+    "metadata.Token.from_key": ("1a698bd39045",),
+    "metadata.Token.__init__": ("c232cdbe0e69",),
+    "metadata.Token.__lt__": ("1f3be6a29029",),
+    "metadata.Token.__eq__": ("3482cb70b4e1",),
+    "metadata.Token.__hash__": ("f323b908824d",),
+    "metadata.Murmur3Token.hash_fn": ("f30b0aadb16f",),
+    "metadata.Murmur3Token.__init__": ("ec883b7d3041", "e1fcd5ad0877"),
+}
+"""The functions that native plans imitate, and the digests of their known sources."""
+_SCYLLA_SOURCES: dict[str, tuple[str, ...]] = {
+    "policies.RackAwareRoundRobinPolicy.distance": ("4bff36b6ff11",),
+    "policies.RackAwareRoundRobinPolicy._dc": ("b2d7293b08bb",),
+    "policies.RackAwareRoundRobinPolicy._rack": ("2dd77aa37bf7",),
+    "tablets.Tablets.get_tablet_for_key": ("c1ed1a8085eb", "602ba21657ca"),
+}
+"""Functions that only scylla-driver has."""
+
+
+@dataclass(frozen=True)
+class _Flavor:
+    by_distance: bool
+    has_leaders: bool
+
+
+_TOKEN_AWARE = {
+    "c52fb113d45a": _Flavor(by_distance=False, has_leaders=False),
+    "8a51a8711cb3": _Flavor(by_distance=True, has_leaders=False),
+    "fad491cb9358": _Flavor(by_distance=True, has_leaders=True),
+}
+"""The known sources of `TokenAwarePolicy.make_query_plan`, and how their plans differ."""
+_DEFAULT = ("15bcb9326e8e",)
+_IS_SERIAL = ("3858340642ad",)
+
+
+class Checked:
+    """Classes and names of the driver that a native function imitates.
+
+    `usual` is for native code: it finds out at each call whether something was replaced.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._attributes: dict[type[Any], dict[str, Any]] = {}
+        self._entries: list[tuple[dict[str, Any], str, Any]] = []
+
+    def expect(self, module: ModuleType, name: str, digests: tuple[str, ...]) -> Any:
+        """A function or method of a module, which must be one that is known.
+
+        Raises: NotReplaced, if it is missing, was replaced, or has another source.
+        """
+        owner_name, _, method = name.rpartition(".")
+        if not owner_name:
+            value = self._sources.expect_function(module, name, digests)
+            self.add_entry(module, name, value)
+            return value
+        owner = vars(module).get(owner_name)
+        attribute = self._sources.expect_method(module, owner, method, digests)
+        self.add_attribute(owner, method)
+        return attribute
+
+    def add_attribute(self, owner: Any, name: str) -> None:
+        """Watches an attribute of a class, also against an override in the class itself."""
+        self._attributes.setdefault(owner, {})[name] = vars(owner).get(name)
+
+    def add_entry(self, module: ModuleType, name: str, value: Any) -> None:
+        """Watches a name of a module, which must have this value.
+
+        Raises: NotReplaced, if the name has another value.
+        """
+        if vars(module).get(name) is not value:
+            raise NotReplaced(f"{module.__name__}.{name} has been replaced")
+        self._entries.append((vars(module), name, value))
+
+    def problem(self) -> str:
+        """What was replaced since; an empty text if nothing was."""
+        for owner, attributes in self._attributes.items():
+            for name, value in attributes.items():
+                if vars(owner).get(name) is not value:
+                    return f"{owner.__module__}.{owner.__name__}.{name} has been replaced"
+        for namespace, name, value in self._entries:
+            if namespace.get(name) is not value:
+                return f"{namespace.get('__name__')}.{name} has been replaced"
+        return ""
+
+    def usual(self) -> _core.Usual:
+        """What native code checks at each call."""
+        return _core.Usual(
+            [(owner, _is_unchanged(owner, names)) for owner, names in self._attributes.items()],
+            list(self._entries),
+        )
+
+
+def _is_unchanged(owner: type[Any], attributes: dict[str, Any]) -> Callable[[], bool]:
+    return lambda: all(vars(owner).get(name) is value for name, value in attributes.items())
+
+
+class QueryPlans(Group):
+    """The plans of the policies that other policies are made of, and of the default policy."""
+
+    part = "query_plans"
+    needs = CLUSTER
+    names = (
+        "policies.TokenAwarePolicy.make_query_plan",
+        "policies.DefaultLoadBalancingPolicy.make_query_plan",
+    )
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        modules = {name: _module(name) for name in ("policies", "metadata")}
+        policies, metadata = modules["policies"], modules["metadata"]
+        sources = Sources()
+        digest = sources.digest(policies, "TokenAwarePolicy.make_query_plan")
+        flavor = _TOKEN_AWARE.get(digest)
+        if flavor is None:
+            raise NotReplaced(f"turbocql does not know the source of token-aware plans ({digest})")
+        token_aware = sources.expect_method(
+            policies, policies.TokenAwarePolicy, "make_query_plan", (digest,)
+        )
+        default = sources.expect_method(
+            policies, policies.DefaultLoadBalancingPolicy, "make_query_plan", _DEFAULT
+        )
+        if flavor.by_distance:
+            modules["tablets"] = _module("tablets")
+        checked = self._checked(sources, modules, flavor)
+        usual = checked.usual()
+        distance = policies.HostDistance
+        rack_aware = policies.RackAwareRoundRobinPolicy if flavor.by_distance else None
+        own_rack = [distance.LOCAL_RACK] if flavor.by_distance else []
+        tablets = None
+        if flavor.by_distance:
+            mode = metadata._ConsistencyMode.EVENTUAL if flavor.has_leaders else None
+            tablets = (modules["tablets"].Tablets, mode, uuid.UUID)
+        stand_ins = [
+            _core.PlanStandIn(
+                token_aware,
+                policies.TokenAwarePolicy,
+                usual,
+                _statements(driver),
+                (
+                    (policies.DCAwareRoundRobinPolicy, rack_aware, policies.RoundRobinPolicy),
+                    [*own_rack, distance.LOCAL, distance.REMOTE],
+                    (metadata.Metadata, metadata.TokenMap, metadata.Murmur3Token, tablets),
+                    policies.shuffle,
+                    (flavor.by_distance, flavor.has_leaders),
+                ),
+            ),
+            _core.PlanStandIn(
+                default, policies.DefaultLoadBalancingPolicy, usual, _statements(driver), None
+            ),
+        ]
+        replacements = [stand_in.function() for stand_in in stand_ins]
+        _expect_same_plans(driver, modules, token_aware, replacements[0])
+        patches = [
+            Patch(
+                owner,
+                "make_query_plan",
+                name,
+                replacement,
+                stand_in.counts,
+                problem=checked.problem,
+            )
+            for owner, name, replacement, stand_in in zip(
+                (policies.TokenAwarePolicy, policies.DefaultLoadBalancingPolicy),
+                self.names,
+                replacements,
+                stand_ins,
+                strict=True,
+            )
+        ]
+        for patch in patches:
+            patch.count_from_here()
+        return patches
+
+    def _checked(
+        self, sources: Sources, modules: dict[str, ModuleType], flavor: _Flavor
+    ) -> Checked:
+        policies, metadata = modules["policies"], modules["metadata"]
+        checked = Checked(sources)
+        imitated = _SOURCES | (_SCYLLA_SOURCES if flavor.by_distance else {})
+        for name, digests in imitated.items():
+            module, _, function = name.partition(".")
+            checked.expect(modules[module], function, digests)
+        # Subclasses must not have methods of their own.
+        for name in ("from_key", "__eq__", "__lt__", "__hash__"):
+            for token in (metadata.Murmur3Token, metadata.HashToken):
+                checked.add_attribute(token, name)
+                if name in vars(token):
+                    raise NotReplaced(f"cassandra.metadata.{token.__name__}.{name} is not known")
+        package = sys.modules["cassandra"]
+        checked.expect(package, "ConsistencyLevel.is_serial", _IS_SERIAL)
+        for level, number in (("SERIAL", 8), ("LOCAL_SERIAL", 9)):
+            checked.add_attribute(package.ConsistencyLevel, level)
+            if vars(package.ConsistencyLevel)[level] != number:
+                raise NotReplaced(f"cassandra.ConsistencyLevel.{level} has been replaced")
+        distances = {"IGNORED": -1, "LOCAL_RACK": 0, "LOCAL": 1, "REMOTE": 2}
+        if not flavor.by_distance:
+            distances = {"IGNORED": -1, "LOCAL": 0, "REMOTE": 1}
+        for name, number in distances.items():
+            checked.add_attribute(policies.HostDistance, name)
+            if vars(policies.HostDistance)[name] != number:
+                raise NotReplaced(f"cassandra.policies.HostDistance.{name} has been replaced")
+        checked.add_entry(policies, "shuffle", random.shuffle)
+        checked.add_entry(policies, "HostDistance", policies.HostDistance)
+        if flavor.has_leaders:
+            checked.add_entry(policies, "ConsistencyLevel", package.ConsistencyLevel)
+        murmur3 = vars(metadata).get("murmur3")
+        if murmur3 is None:
+            raise NotReplaced("the driver cannot compute tokens")
+        checked.add_entry(metadata, "murmur3", murmur3)
+        checked.add_entry(metadata, "bisect_left", metadata.bisect_left)
+        return checked
+
+
+def _module(name: str) -> ModuleType:
+    module = sys.modules.get(f"cassandra.{name}")
+    if module is None:
+        raise NotReplaced(f"cassandra.{name} is not imported")
+    return module
+
+
+def _statements(driver: Driver) -> list[type[Any]]:
+    query = driver.query
+    return [query.BoundStatement, query.SimpleStatement, query.BatchStatement]
+
+
+_KEYS = [b"", b"a", b"\0\0\0\x05", bytes(range(40)), b"\xff" * 17]
+_TOKENS = [-(2**62), -1, 0, 2**61, 2**62]
+
+
+class _Host:
+    """Serves as a host of the driver in the plans that are compared."""
+
+    def __init__(self, datacenter: str | None, rack: str | None, is_up: bool) -> None:
+        self.datacenter, self.rack, self.is_up = datacenter, rack, is_up
+        self.host_id = uuid.UUID(int=id(self))
+
+
+class _Cluster:
+    """Serves as a cluster of the driver."""
+
+    def __init__(self, metadata: Any) -> None:
+        self.metadata = metadata
+
+
+def _expect_same_plans(
+    driver: Driver, modules: dict[str, ModuleType], original: Any, replacement: Any
+) -> None:
+    policies, metadata = modules["policies"], modules["metadata"]
+    description = metadata.Metadata()
+    hosts = [
+        _Host(datacenter, rack, is_up)
+        for datacenter in ("here", "there", None)
+        for rack in ("r1", "r2")
+        for is_up in (True, False)
+    ]
+    tokens = [metadata.Murmur3Token(token) for token in _TOKENS]
+    token_map = metadata.TokenMap(metadata.Murmur3Token, {}, tokens, description)
+    token_map.tokens_to_hosts_by_ks["ks"] = {
+        token: hosts[number:] + hosts[: number - 6] for number, token in enumerate(tokens)
+    }
+    description.token_map = token_map
+    children = [policies.DCAwareRoundRobinPolicy("here", 1), policies.RoundRobinPolicy()]
+    if "tablets" in modules:
+        children.append(policies.RackAwareRoundRobinPolicy("here", "r1", 1))
+    for child in children:
+        policy = policies.TokenAwarePolicy(child, shuffle_replicas=False)
+        child._hosts_lock = threading.Lock()
+        policy.populate(_Cluster(description), hosts)
+        for key in [None, *_KEYS]:
+            statement = driver.query.SimpleStatement("", routing_key=key, keyspace="ks")
+            plans = []
+            for make_plan in (original, replacement):
+                child._position = 3
+                plans.append(list(make_plan(policy, None, statement)))
+            if plans[0] != plans[1]:
+                raise NotReplaced("its plans differ from those that turbocql makes")
+
+
+def policy_groups() -> list[Group]:
+    """All groups that patch load balancing policies."""
+    return [QueryPlans()]
