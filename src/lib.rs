@@ -76,6 +76,8 @@ mod _core {
     #[pymodule_export]
     use turbocql_accel::stand_ins::deserialize::DeserializeStandIn;
     #[pymodule_export]
+    use turbocql_accel::stand_ins::frames::{DecodeStandIn, EncodeStandIn, FrameStandIn, Frames};
+    #[pymodule_export]
     use turbocql_accel::stand_ins::key_parts::{KeyPartsStandIn, PackedParts};
     #[pymodule_export]
     use turbocql_accel::stand_ins::lazy::LazyRows;
@@ -88,7 +90,13 @@ mod _core {
     #[pymodule_export]
     use turbocql_accel::stand_ins::named::NamedStandIn;
     #[pymodule_export]
+    use turbocql_accel::stand_ins::pool::ReturnStandIn;
+    #[pymodule_export]
     use turbocql_accel::stand_ins::query_plan::{PlanStandIn, QueryPlan};
+    #[pymodule_export]
+    use turbocql_accel::stand_ins::response::events::ThreadEvents;
+    #[pymodule_export]
+    use turbocql_accel::stand_ins::response::{ResponseStandIn, Responses};
     #[pymodule_export]
     use turbocql_accel::stand_ins::result::ResultStandIn;
     #[pymodule_export]

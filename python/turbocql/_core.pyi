@@ -255,6 +255,91 @@ class Usual:
     ) -> None: ...
     def holds(self) -> bool: ...
 
+class ThreadEvents:
+    def __init__(
+        self,
+        event: type[Any],
+        condition: type[Any],
+        deque: type[Any],
+        lock: type[Any],
+        allocate_lock: Any,
+        new_object: Any,
+    ) -> None: ...
+    def event(self) -> Any: ...
+    def lock(self) -> Any: ...
+    def set(self, event: Any) -> None: ...
+    def notify(self, condition: Any) -> None: ...
+
+class Responses:
+    def __init__(
+        self,
+        owner: type[Any],
+        usual: Usual,
+        events: ThreadEvents,
+        not_set: Any,
+        time: Any,
+        no_plan: type[Any],
+        result_message: type[Any],
+        log: Any,
+        is_scylla: bool,
+    ) -> None: ...
+
+class ResponseStandIn:
+    def __init__(self, original: Any, responses: Responses, name: str) -> None: ...
+    def function(self) -> Any: ...
+    def counts(self) -> tuple[int, int]: ...
+
+class ReturnStandIn:
+    def __init__(
+        self, original: Any, owner: type[Any], usual: Usual, events: ThreadEvents
+    ) -> None: ...
+    def function(self) -> Any: ...
+    def counts(self) -> tuple[int, int]: ...
+
+class Frames:
+    def __init__(
+        self,
+        usual: Usual,
+        is_usual_connection: Callable[[type[Any]], bool],
+        process_io_buffer: Any,
+        io_buffer: type[Any],
+        bytes_io: type[Any],
+        segment_codec: type[Any],
+        frame: type[Any],
+        protocol_exception: type[Any],
+        log: Any,
+        has_features: bool,
+    ) -> None: ...
+
+class FrameStandIn:
+    def __init__(self, original: Any, frames: Frames, name: str) -> None: ...
+    def function(self) -> Any: ...
+    def counts(self) -> tuple[int, int]: ...
+
+class DecodeStandIn:
+    def __init__(
+        self,
+        original: Any,
+        usual: Usual,
+        is_usual_message: Callable[[type[Any]], bool],
+        has_features: bool,
+    ) -> None: ...
+    def function(self) -> Any: ...
+    def counts(self) -> tuple[int, int]: ...
+
+class EncodeStandIn:
+    def __init__(
+        self,
+        original: Any,
+        usual: Usual,
+        is_usual_handler: Callable[[type[Any]], bool],
+        bytes_io: type[Any],
+        has_features: bool,
+        reserves_header: bool,
+    ) -> None: ...
+    def function(self) -> Any: ...
+    def counts(self) -> tuple[int, int]: ...
+
 class PlanStandIn:
     def __init__(
         self,

@@ -28,10 +28,18 @@ _HANDLERS = {
     name: f"protocol.{name}: recv_results_rows"
     for name in ("_ProtocolHandler", "LazyProtocolHandler", "NumpyProtocolHandler")
 }
+_FUTURES = {
+    f"cluster.ResponseFuture.{name}"
+    for name in (
+        *("__init__", "_start_timer", "_cancel_timer", "_set_result", "_set_final_result"),
+        *("add_callback", "add_errback", "add_callbacks"),
+    )
+}
+"""Methods whose sources are known only of the last releases, and of cassandra-driver."""
 LEFT: dict[str, set[str]] = {
     "scylla-driver": set(),
-    "scylla-driver-previous": set(),
-    "scylla-driver-earlier": set(),
+    "scylla-driver-previous": _FUTURES,
+    "scylla-driver-earlier": _FUTURES,
     "cassandra-driver": set(),
     # This release has a single protocol handler.
     "cassandra-driver-earlier": {*_HANDLERS.values()},

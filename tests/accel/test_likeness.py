@@ -99,8 +99,13 @@ def test_a_stand_in_is_like_its_original(accelerated: None) -> None:
         names.add(name)
         if name == "query.namedtuple":
             continue
-        assert described(replacement) == described(original), name
-        assert inspect.unwrap(replacement) is original, name
+        if hasattr(original, "__wrapped__"):
+            # The driver has decorated this method.
+            assert inspect.signature(replacement) == inspect.signature(original), name
+            assert inspect.unwrap(replacement) is inspect.unwrap(original), name
+        else:
+            assert described(replacement) == described(original), name
+            assert inspect.unwrap(replacement) is original, name
         assert replacement.__wrapped__ is original, name
         assert copied(replacement) == [True] * 4, name
         assert bool(inspect.isroutine(replacement)), name

@@ -33,7 +33,8 @@ OWN = {
                 "._seams",
                 "._serializers_module",
             ),
-            *("._policies", "._sources", "._start", "._statements", "._variable"),
+            *("._checked", "._frames", "._policies", "._responses", "._sources"),
+            *("._start", "._statements", "._variable"),
         )
     ),
 }

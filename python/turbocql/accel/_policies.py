@@ -6,18 +6,18 @@ import random
 import sys
 import threading
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from .. import _core
+from ._checked import Checked, loaded
 from ._origin import NotReplaced
 from ._patch import Driver, Group, Patch
 from ._sources import Sources
 from ._statements import CLUSTER
 
-__all__ = ["Checked", "policy_groups"]
+__all__ = ["policy_groups"]
 
 
 _SOURCES: dict[str, tuple[str, ...]] = {
@@ -60,68 +60,6 @@ _DEFAULT = ("15bcb9326e8e",)
 _IS_SERIAL = ("3858340642ad",)
 
 
-class Checked:
-    """Classes and names of the driver that a native function imitates.
-
-    `usual` is for native code: it finds out at each call whether something was replaced.
-    """
-
-    def __init__(self, sources: Sources) -> None:
-        self._sources = sources
-        self._attributes: dict[type[Any], dict[str, Any]] = {}
-        self._entries: list[tuple[dict[str, Any], str, Any]] = []
-
-    def expect(self, module: ModuleType, name: str, digests: tuple[str, ...]) -> Any:
-        """A function or method of a module, which must be one that is known.
-
-        Raises: NotReplaced, if it is missing, was replaced, or has another source.
-        """
-        owner_name, _, method = name.rpartition(".")
-        if not owner_name:
-            value = self._sources.expect_function(module, name, digests)
-            self.add_entry(module, name, value)
-            return value
-        owner = vars(module).get(owner_name)
-        attribute = self._sources.expect_method(module, owner, method, digests)
-        self.add_attribute(owner, method)
-        return attribute
-
-    def add_attribute(self, owner: Any, name: str) -> None:
-        """Watches an attribute of a class, also against an override in the class itself."""
-        self._attributes.setdefault(owner, {})[name] = vars(owner).get(name)
-
-    def add_entry(self, module: ModuleType, name: str, value: Any) -> None:
-        """Watches a name of a module, which must have this value.
-
-        Raises: NotReplaced, if the name has another value.
-        """
-        if vars(module).get(name) is not value:
-            raise NotReplaced(f"{module.__name__}.{name} has been replaced")
-        self._entries.append((vars(module), name, value))
-
-    def problem(self) -> str:
-        """What was replaced since; an empty text if nothing was."""
-        for owner, attributes in self._attributes.items():
-            for name, value in attributes.items():
-                if vars(owner).get(name) is not value:
-                    return f"{owner.__module__}.{owner.__name__}.{name} has been replaced"
-        for namespace, name, value in self._entries:
-            if namespace.get(name) is not value:
-                return f"{namespace.get('__name__')}.{name} has been replaced"
-        return ""
-
-    def usual(self) -> _core.Usual:
-        """What native code checks at each call."""
-        return _core.Usual(
-            [(owner, _is_unchanged(owner, names)) for owner, names in self._attributes.items()],
-            list(self._entries),
-        )
-
-
-def _is_unchanged(owner: type[Any], attributes: dict[str, Any]) -> Callable[[], bool]:
-    return lambda: all(vars(owner).get(name) is value for name, value in attributes.items())
-
-
 class QueryPlans(Group):
     """The plans of the policies that other policies are made of, and of the default policy."""
 
@@ -133,7 +71,7 @@ class QueryPlans(Group):
     )
 
     def patches(self, driver: Driver) -> list[Patch]:
-        modules = {name: _module(name) for name in ("policies", "metadata")}
+        modules = {name: loaded(name) for name in ("policies", "metadata")}
         policies, metadata = modules["policies"], modules["metadata"]
         sources = Sources()
         digest = sources.digest(policies, "TokenAwarePolicy.make_query_plan")
@@ -147,7 +85,7 @@ class QueryPlans(Group):
             policies, policies.DefaultLoadBalancingPolicy, "make_query_plan", _DEFAULT
         )
         if flavor.by_distance:
-            modules["tablets"] = _module("tablets")
+            modules["tablets"] = loaded("tablets")
         checked = self._checked(sources, modules, flavor)
         usual = checked.usual()
         distance = policies.HostDistance
@@ -236,13 +174,6 @@ class QueryPlans(Group):
         checked.add_entry(metadata, "murmur3", murmur3)
         checked.add_entry(metadata, "bisect_left", metadata.bisect_left)
         return checked
-
-
-def _module(name: str) -> ModuleType:
-    module = sys.modules.get(f"cassandra.{name}")
-    if module is None:
-        raise NotReplaced(f"cassandra.{name} is not imported")
-    return module
 
 
 def _statements(driver: Driver) -> list[type[Any]]:

@@ -10,12 +10,14 @@ from typing import Any
 from .. import _core
 from ._bodies import Bodies
 from ._connections import connection_groups
+from ._frames import frame_groups
 from ._marshal import marshal_groups
 from ._origin import NotReplaced, expect_own, expect_parameters, function
 from ._patch import Driver, Group, Patch
 from ._plans import WATCHED
 from ._policies import policy_groups
 from ._readers import Entry
+from ._responses import response_groups
 from ._results import NamedRows, Results
 
 __all__ = ["TypeWatcher", "groups"]
@@ -356,6 +358,8 @@ def groups() -> list[Group]:
         ),
         NamedRows(),
         *connection_groups(),
+        *frame_groups(),
         *policy_groups(),
+        *response_groups(),
         *marshal_groups(),
     ]

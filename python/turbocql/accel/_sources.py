@@ -58,8 +58,12 @@ class Sources:
         """A digest of the source of a function or method; empty if the source is not there."""
         import hashlib
 
-        source = _definition(self._text(module), *name.split("."))
+        source = self.source(module, name)
         return hashlib.sha256(source.encode()).hexdigest()[:12] if source else ""
+
+    def source(self, module: ModuleType, name: str) -> str:
+        """The source of a function or method; empty if the source is not there."""
+        return _definition(self._text(module), *name.split("."))
 
     def _text(self, module: ModuleType) -> str:
         folder, name = os.path.split(getattr(module, "__file__", None) or "")

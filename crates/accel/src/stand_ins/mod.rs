@@ -1,5 +1,6 @@
 //! The stand-ins, which do the work of functions of the driver.
 
+mod arguments;
 pub mod bind;
 pub mod body;
 mod body_fields;
@@ -8,13 +9,16 @@ mod counts;
 mod dependence;
 pub mod deserialize;
 mod entries;
+pub mod frames;
 pub mod key_parts;
 pub mod lazy;
 pub mod literals;
 pub mod mapper;
 pub mod marshal;
 pub mod named;
+pub mod pool;
 pub mod query_plan;
+pub mod response;
 pub mod result;
 pub mod result_plan;
 pub mod routing;

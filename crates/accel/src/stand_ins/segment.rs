@@ -64,16 +64,16 @@ impl SegmentStandIn {
 }
 
 /// The compression functions of a codec, and the format of its segments.
-struct Compression<'py> {
-    format: Format,
+pub struct Compression<'py> {
+    pub format: Format,
     compressor: Bound<'py, PyAny>,
-    decompressor: Bound<'py, PyAny>,
+    pub decompressor: Bound<'py, PyAny>,
 }
 
 impl<'py> Compression<'py> {
     /// None unless the codec's instance attributes are exactly its two compression functions.
     /// Another attribute may shadow a method of the codec.
-    fn of(codec: &Bound<'py, PyAny>) -> PyResult<Option<Compression<'py>>> {
+    pub fn of(codec: &Bound<'py, PyAny>) -> PyResult<Option<Compression<'py>>> {
         let py = codec.py();
         let attributes = codec.getattr(pyo3::intern!(py, "__dict__"))?;
         let Ok(attributes) = attributes.cast_into_exact::<PyDict>() else { return Ok(None) };

@@ -49,6 +49,9 @@ type Children = (Py<PyType>, Option<Py<PyType>>, Py<PyType>);
 type MetadataClasses =
     (Py<PyType>, Py<PyType>, Py<PyType>, Option<(Py<PyType>, Py<PyAny>, Py<PyType>)>);
 
+/// What the plans of a token-aware policy need, as `PlanStandIn::new` describes it.
+type TokenAware = (Children, Vec<i64>, MetadataClasses, Py<PyAny>, (bool, bool));
+
 #[pymethods]
 impl PlanStandIn {
     /// `token_aware` is None for the policy that targets a host of the statement. Otherwise it has
@@ -61,7 +64,7 @@ impl PlanStandIn {
         owner: Py<PyType>,
         usual: Py<Usual>,
         statements: Vec<Py<PyType>>,
-        token_aware: Option<(Children, Vec<i64>, MetadataClasses, Py<PyAny>, (bool, bool))>,
+        token_aware: Option<TokenAware>,
     ) -> PyResult<PlanStandIn> {
         let kind = match token_aware {
             None => Kind::Default,

@@ -1,0 +1,187 @@
+//! Stand-ins for the methods of a connection that read frames and dispatch them.
+
+mod decode;
+mod dispatch;
+mod encode;
+mod reading;
+
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use super::counts::Counts;
+use super::usual::Usual;
+use crate::ffi::call::{self, StandIn};
+use crate::ffi::version;
+pub use decode::DecodeStandIn;
+pub use encode::EncodeStandIn;
+
+/// What the methods use of the driver.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Frames {
+    usual: Py<Usual>,
+    /// The classes of connections whose methods are the driver's.
+    connections: UsualClasses,
+    /// The driver's `Connection.process_io_buffer`, and its function for `process_msg`.
+    process_io_buffer: Py<PyAny>,
+    io_buffer: Py<PyType>,
+    bytes_io: Py<PyType>,
+    segment_codec: Py<PyType>,
+    frame: Py<PyType>,
+    protocol_exception: Py<PyType>,
+    log: Py<PyAny>,
+    /// Whether decoders take the features of the connection, as those of scylla-driver do.
+    has_features: bool,
+    dispatched: Counts,
+}
+
+#[pymethods]
+impl Frames {
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "Python code passes each by name")]
+    fn new(
+        usual: Py<Usual>,
+        is_usual_connection: Py<PyAny>,
+        process_io_buffer: Py<PyAny>,
+        io_buffer: Py<PyType>,
+        bytes_io: Py<PyType>,
+        segment_codec: Py<PyType>,
+        frame: Py<PyType>,
+        protocol_exception: Py<PyType>,
+        log: Py<PyAny>,
+        has_features: bool,
+    ) -> Frames {
+        Frames {
+            usual,
+            connections: UsualClasses::new(is_usual_connection),
+            process_io_buffer,
+            io_buffer,
+            bytes_io,
+            segment_codec,
+            frame,
+            protocol_exception,
+            log,
+            has_features,
+            dispatched: Counts::default(),
+        }
+    }
+}
+
+/// Classes of a program or of the driver, and whether they have the driver's methods.
+pub struct UsualClasses {
+    /// A Python function that finds out.
+    is_usual: Py<PyAny>,
+    /// The version of each class, and the function's result for this version.
+    known: Mutex<Vec<(u32, bool)>>,
+}
+
+/// The greatest number of classes that are remembered.
+const MOST_CLASSES: usize = 32;
+
+impl UsualClasses {
+    pub fn new(is_usual: Py<PyAny>) -> UsualClasses {
+        UsualClasses { is_usual, known: Mutex::new(Vec::new()) }
+    }
+
+    /// Whether a class has the driver's methods. False if CPython gives the class no version.
+    pub fn has(&self, class: &Bound<'_, PyType>) -> PyResult<bool> {
+        let before = version::of(class);
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_version =
+            |version| known().iter().find(|(known, _)| *known == version).map(|(_, usual)| *usual);
+        if before != 0
+            && let Some(is_usual) = of_version(before)
+        {
+            return Ok(is_usual);
+        }
+        let is_usual = self.is_usual.bind(class.py()).call1((class,))?.is_truthy()?;
+        // The lookups of the function make CPython assign a version.
+        let after = version::of(class);
+        if after == 0 || (before != 0 && after != before) {
+            return Ok(false);
+        }
+        let mut known = known();
+        if known.len() == MOST_CLASSES {
+            known.clear();
+        }
+        known.push((after, is_usual));
+        Ok(is_usual)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    ProcessIoBuffer,
+    ProcessMsg,
+}
+
+/// Stands in for `process_io_buffer` or `process_msg` of connections.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct FrameStandIn {
+    original: Py<PyAny>,
+    frames: Py<Frames>,
+    kind: Kind,
+    counts: Counts,
+}
+
+#[pymethods]
+impl FrameStandIn {
+    #[new]
+    fn new(original: Py<PyAny>, frames: Py<Frames>, name: &str) -> PyResult<FrameStandIn> {
+        let kind = match name {
+            "process_io_buffer" => Kind::ProcessIoBuffer,
+            "process_msg" => Kind::ProcessMsg,
+            _ => return Err(PyValueError::new_err(format!("unknown function: {name:?}"))),
+        };
+        Ok(FrameStandIn { original, frames, kind, counts: Counts::default() })
+    }
+
+    /// The function that replaces the original.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, &this.get().original)
+    }
+
+    /// The numbers of native calls and of fallbacks. Frames that `process_io_buffer` dispatches
+    /// without a call count as native calls of `process_msg`.
+    fn counts(&self) -> (u64, u64) {
+        let (native, fallback) = self.counts.get();
+        match self.kind {
+            Kind::ProcessIoBuffer => (native, fallback),
+            Kind::ProcessMsg => (native + self.frames.get().dispatched.get().0, fallback),
+        }
+    }
+}
+
+impl StandIn for FrameStandIn {
+    fn call<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (stand_in, py) = (this.get(), this.py());
+        let frames = stand_in.frames.get();
+        let Some(connection) = arguments.first() else { return Ok(None) };
+        if !frames.connections.has(&connection.get_type())? || !frames.usual.get().holds(py)? {
+            return Ok(None);
+        }
+        let done = match (stand_in.kind, arguments) {
+            (Kind::ProcessIoBuffer, [connection]) => frames.process_io_buffer(connection)?,
+            (Kind::ProcessMsg, [connection, header, body]) => {
+                frames.process_msg(connection, header, body)?
+            }
+            _ => false,
+        };
+        if !done {
+            return Ok(None);
+        }
+        stand_in.counts.native();
+        Ok(Some(py.None().into_bound(py)))
+    }
+
+    fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
+        let stand_in = this.get();
+        stand_in.counts.fallback();
+        &stand_in.original
+    }
+}

@@ -1,0 +1,87 @@
+//! The stand-in for `return_connection` of the driver's connection pools.
+
+use pyo3::prelude::*;
+use pyo3::types::{PySet, PyType};
+
+use super::counts::Counts;
+use super::response::events::ThreadEvents;
+use super::usual::Usual;
+use crate::ffi::call::{self, StandIn};
+
+/// Stands in for `return_connection(connection)` of a connection that stays open.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct ReturnStandIn {
+    original: Py<PyAny>,
+    /// Only pools of exactly this class are handled natively.
+    class: Py<PyType>,
+    usual: Py<Usual>,
+    events: Py<ThreadEvents>,
+    counts: Counts,
+}
+
+#[pymethods]
+impl ReturnStandIn {
+    #[new]
+    fn new(
+        original: Py<PyAny>,
+        owner: Py<PyType>,
+        usual: Py<Usual>,
+        events: Py<ThreadEvents>,
+    ) -> ReturnStandIn {
+        ReturnStandIn { original, class: owner, usual, events, counts: Counts::default() }
+    }
+
+    /// The function that replaces the original.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, &this.get().original)
+    }
+
+    /// The numbers of native calls and of fallbacks.
+    fn counts(&self) -> (u64, u64) {
+        self.counts.get()
+    }
+}
+
+impl StandIn for ReturnStandIn {
+    fn call<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (stand_in, py) = (this.get(), this.py());
+        let [pool, connection] = arguments else { return Ok(None) };
+        if !pool.get_type().is(&stand_in.class) || !stand_in.usual.get().holds(py)? {
+            return Ok(None);
+        }
+        // The driver does more for these connections, so it does everything.
+        for name in [pyo3::intern!(py, "is_defunct"), pyo3::intern!(py, "is_closed")] {
+            if connection.getattr(name)?.is_truthy()? {
+                return Ok(None);
+            }
+        }
+        let trash = pool.getattr(pyo3::intern!(py, "_trash"))?;
+        if !trash.is_exact_instance_of::<PySet>() || trash.is_truthy()? {
+            return Ok(None);
+        }
+        let lock = connection.getattr(pyo3::intern!(py, "lock"))?;
+        lock.call_method0(pyo3::intern!(py, "acquire"))?;
+        let changed = one_less(connection);
+        lock.call_method0(pyo3::intern!(py, "release"))?;
+        changed?;
+        let condition = pool.getattr(pyo3::intern!(py, "_stream_available_condition"))?;
+        stand_in.events.get().notify(&condition)?;
+        stand_in.counts.native();
+        Ok(Some(py.None().into_bound(py)))
+    }
+
+    fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
+        let stand_in = this.get();
+        stand_in.counts.fallback();
+        &stand_in.original
+    }
+}
+
+fn one_less(connection: &Bound<'_, PyAny>) -> PyResult<()> {
+    let name = pyo3::intern!(connection.py(), "in_flight");
+    let in_flight = connection.getattr(name)?.sub(1)?;
+    connection.setattr(name, in_flight)
+}

@@ -1,0 +1,184 @@
+//! Adds callbacks and errbacks to futures.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+
+use super::Responses;
+use crate::stand_ins::arguments::sorted;
+
+const PARAMETERS: [&str; 7] = [
+    "self",
+    "callback",
+    "errback",
+    "callback_args",
+    "callback_kwargs",
+    "errback_args",
+    "errback_kwargs",
+];
+
+/// A function that is called when a request has ended, and its further arguments.
+struct Call<'py> {
+    function: Bound<'py, PyAny>,
+    arguments: Bound<'py, PyTuple>,
+    named: Bound<'py, PyDict>,
+}
+
+impl<'py> Call<'py> {
+    /// The arguments of `add_callback` or `add_errback`. None if there is no function.
+    fn of(
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+        names: Option<&Bound<'py, PyTuple>>,
+    ) -> PyResult<Option<Call<'py>>> {
+        let named = names.map_or(0, |names| names.len());
+        let (positional, by_name) = arguments.split_at(arguments.len() - named);
+        let [future, function, further @ ..] = positional else { return Ok(None) };
+        let py = future.py();
+        let keywords = PyDict::new(py);
+        for (position, value) in by_name.iter().enumerate() {
+            let Some(names) = names else { return Ok(None) };
+            let name = names.get_borrowed_item(position)?;
+            // Python refuses a second value for these parameters.
+            let name = name.cast::<PyString>()?;
+            if matches!(name.to_str()?, "self" | "fn") {
+                return Ok(None);
+            }
+            keywords.set_item(name, value)?;
+        }
+        let arguments = PyTuple::new(py, further)?;
+        Ok(Some(Call { function: (**function).clone(), arguments, named: keywords }))
+    }
+
+    /// A function with arguments that were passed as a tuple and a dict. None if they are of
+    /// another class.
+    fn with(
+        function: &Bound<'py, PyAny>,
+        arguments: Option<&Borrowed<'_, 'py, PyAny>>,
+        named: Option<&Borrowed<'_, 'py, PyAny>>,
+    ) -> PyResult<Option<Call<'py>>> {
+        let py = function.py();
+        let arguments = match arguments.map(|arguments| arguments.cast_exact::<PyTuple>()) {
+            None => PyTuple::empty(py),
+            Some(Ok(arguments)) => arguments.to_owned(),
+            Some(Err(_)) => return Ok(None),
+        };
+        let named = match named.filter(|named| !named.is_none()) {
+            None => PyDict::new(py),
+            Some(named) => match named.cast_exact::<PyDict>() {
+                Ok(named) => named.to_owned(),
+                Err(_) => return Ok(None),
+            },
+        };
+        Ok(Some(Call { function: function.clone(), arguments, named }))
+    }
+
+    /// Passes the function and its arguments to a future's method.
+    fn give(self, future: &Bound<'py, PyAny>, method: &Bound<'py, PyString>) -> PyResult<()> {
+        let Call { function, arguments, named } = self;
+        if arguments.is_empty() && named.is_empty() {
+            return future.call_method1(method, (function,)).map(drop);
+        }
+        let arguments = after(&function, arguments)?;
+        future.getattr(method)?.call(arguments, Some(&named)).map(drop)
+    }
+}
+
+impl Responses {
+    /// Does what `add_callback` does. Returns false if the original must be called.
+    pub fn add_callback<'py>(
+        &self,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+        names: Option<&Bound<'py, PyTuple>>,
+    ) -> PyResult<bool> {
+        let [future, ..] = arguments else { return Ok(false) };
+        let Some(call) = Call::of(arguments, names)? else { return Ok(false) };
+        let py = future.py();
+        let Some(callbacks) = self.list(future, pyo3::intern!(py, "_callbacks"))? else {
+            return Ok(false);
+        };
+        self.add(future, &callbacks, call, pyo3::intern!(py, "_final_result"))?;
+        Ok(true)
+    }
+
+    /// Does what `add_errback` does. Returns false if the original must be called.
+    pub fn add_errback<'py>(
+        &self,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+        names: Option<&Bound<'py, PyTuple>>,
+    ) -> PyResult<bool> {
+        let [future, ..] = arguments else { return Ok(false) };
+        let Some(call) = Call::of(arguments, names)? else { return Ok(false) };
+        let py = future.py();
+        let Some(errbacks) = self.list(future, pyo3::intern!(py, "_errbacks"))? else {
+            return Ok(false);
+        };
+        self.add(future, &errbacks, call, pyo3::intern!(py, "_final_exception"))?;
+        Ok(true)
+    }
+
+    /// Does what `add_callbacks` does. Returns false if the original must be called.
+    pub fn add_callbacks<'py>(
+        &self,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+        names: Option<&Bound<'py, PyTuple>>,
+    ) -> PyResult<bool> {
+        let Some(values) = sorted(arguments, names, &PARAMETERS) else { return Ok(false) };
+        let [Some(future), Some(callback), Some(errback), ..] = values else { return Ok(false) };
+        let py = future.py();
+        let Some(callback) = Call::with(callback, values[3], values[4])? else { return Ok(false) };
+        let Some(errback) = Call::with(errback, values[5], values[6])? else { return Ok(false) };
+        callback.give(future, pyo3::intern!(py, "add_callback"))?;
+        errback.give(future, pyo3::intern!(py, "add_errback"))?;
+        Ok(true)
+    }
+
+    /// The list of a future's callbacks or errbacks, if no thread holds the future's lock. The lock
+    /// stays free until Python code runs, so that it need not be acquired.
+    fn list<'py>(
+        &self,
+        future: &Bound<'py, PyAny>,
+        name: &Bound<'py, PyString>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let list = future.getattr(name)?;
+        let lock = future.getattr(pyo3::intern!(future.py(), "_callback_lock"))?;
+        if !self.events.get().is_free(&lock)? {
+            return Ok(None);
+        }
+        Ok(list.cast_into_exact().ok())
+    }
+
+    /// Adds a function to a list, and calls it if the request has ended already.
+    fn add<'py>(
+        &self,
+        future: &Bound<'py, PyAny>,
+        list: &Bound<'py, PyList>,
+        call: Call<'py>,
+        outcome: &Bound<'py, PyString>,
+    ) -> PyResult<()> {
+        let py = future.py();
+        let Call { function, arguments, named } = call;
+        let entry = PyTuple::new(py, [&function, arguments.as_any(), named.as_any()])?;
+        list.append(entry)?;
+        let value = future.getattr(outcome)?;
+        let has_ended = if outcome.is(pyo3::intern!(py, "_final_result")) {
+            !value.is(&self.not_set)
+        } else {
+            value.is_truthy()?
+        };
+        if has_ended {
+            function.call(after(&value, arguments)?, Some(&named))?;
+        }
+        Ok(())
+    }
+}
+
+/// A tuple with one more item at its start.
+pub fn after<'py>(
+    first: &Bound<'py, PyAny>,
+    rest: Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let first = PyTuple::new(first.py(), [first])?;
+    if rest.is_empty() {
+        return Ok(first);
+    }
+    Ok(first.into_any().add(rest)?.cast_into()?)
+}

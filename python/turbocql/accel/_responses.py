@@ -1,0 +1,179 @@
+"""Native methods of the driver's futures and of its connection pools."""
+
+from __future__ import annotations
+
+import collections
+import threading
+import time
+from types import ModuleType
+from typing import Any
+
+from .. import _core
+from ._checked import Checked, loaded
+from ._origin import NotReplaced, is_own
+from ._patch import Driver, Group, Patch
+from ._sources import Sources
+from ._statements import CLUSTER
+
+__all__ = ["response_groups"]
+
+_SOURCES: dict[str, tuple[str, ...]] = {
+    "_start_timer": ("a4fd3cc5d61c",),
+    "_cancel_timer": ("da78b04d2bff",),
+    "add_callback": ("9628a696959b",),
+    "add_errback": ("a71cc4a37ef2",),
+    "add_callbacks": ("47375aeeb1ec",),
+}
+"""The methods of `ResponseFuture` that are replaced, and the digests of their known sources."""
+_OF_SCYLLA: dict[str, tuple[str, ...]] = {
+    "__init__": ("dae7160b7809",),
+    "_set_result": ("21c11fbdb9e7",),
+    "_set_final_result": ("ba450955b251",),
+}
+_OF_CASSANDRA: dict[str, tuple[str, ...]] = {
+    "__init__": ("fa48a4cbc973",),
+    "_set_result": ("358651dab216",),
+    "_set_final_result": ("84c38589ac1e",),
+}
+"""The methods that differ between the drivers."""
+_IMITATED: dict[str, tuple[str, ...]] = {
+    "cluster.ResponseFuture._time_remaining": ("fbe4115ebed8",),
+    "policies.NoSpeculativeExecutionPlan.next_execution": ("cf59b5678019",),
+}
+"""Functions that native code does not call, because it does their work."""
+
+
+def _thread_events(cluster: ModuleType, checked: Checked) -> _core.ThreadEvents:
+    """The classes of `threading` that the driver uses.
+
+    Raises: NotReplaced, if they are not CPython's, or if their objects are made differently. So it
+        is under gevent and eventlet.
+    """
+    lock = threading.Lock()
+    event, condition = threading.Event, threading.Condition
+    if type(lock).__module__ not in ("_thread", "builtins"):
+        raise NotReplaced("the locks of this process are not CPython's")
+    checked.add_entry(cluster, "Event", event)
+    checked.add_entry(cluster, "Lock", threading.Lock)
+    for owner, names in (
+        (event, ("__init__", "set")),
+        (condition, ("__init__", "notify", "notify_all", "__enter__", "__exit__")),
+    ):
+        checked.expect_none(owner, "__setattr__", "__new__")
+        for name in names:
+            checked.add_attribute(owner, name)
+            if not is_own(threading, owner, name):
+                raise NotReplaced(f"threading.{owner.__name__}.{name} has been replaced")
+    events = _core.ThreadEvents(
+        event, condition, collections.deque, type(lock), threading.Lock, object.__new__
+    )
+    own, native = event(), events.event()
+    if _description(own) != _description(native):
+        raise NotReplaced("this Python makes events that differ from those that turbocql knows")
+    for sample in (own, native):
+        sample.set()
+    if _description(own) != _description(native):
+        raise NotReplaced("this Python sets events differently from turbocql")
+    return events
+
+
+def _description(event: Any) -> list[Any]:
+    """The attributes of an event and of its condition, in a form that can be compared."""
+    condition = event._cond
+    functions = [getattr(condition, name) for name in ("acquire", "release")]
+    return [
+        *(type(event), type(condition), type(condition._lock)),
+        *(list(vars(event)), list(vars(condition))),
+        *(event._flag, condition._waiters, condition._lock.locked()),
+        *([function.__self__ is condition._lock for function in functions]),
+        *([function.__name__ for function in functions]),
+    ]
+
+
+class Responses(Group):
+    """Methods that make futures, add callbacks to them, and set their results."""
+
+    part = "responses"
+    needs = CLUSTER
+    names = tuple(f"cluster.ResponseFuture.{name}" for name in _SOURCES | _OF_SCYLLA)
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        cluster = loaded("cluster")
+        sources = Sources()
+        checked = Checked(sources)
+        owner = cluster.ResponseFuture
+        is_scylla = "_routing_token" in sources.source(cluster, "ResponseFuture.__init__")
+        digests = _SOURCES | (_OF_SCYLLA if is_scylla else _OF_CASSANDRA)
+        originals = {
+            name: checked.expect(cluster, f"ResponseFuture.{name}", digests[name])
+            for name in digests
+        }
+        for name, known in _IMITATED.items():
+            module, _, function = name.partition(".")
+            checked.expect(loaded(module), function, known)
+        checked.expect_none(owner, "__setattr__", "__getattribute__", "__getattr__")
+        checked.add_entry(cluster, "time", time)
+        checked.add_entry(cluster, "ResultMessage", driver.protocol.ResultMessage)
+        checked.add_entry(cluster, "log", cluster.log)
+        for name, number in (("RESULT_KIND_VOID", 1), ("RESULT_KIND_ROWS", 2)):
+            if vars(cluster).get(name) != number:
+                raise NotReplaced(f"cassandra.cluster.{name} has been replaced")
+            checked.add_entry(cluster, name, vars(cluster)[name])
+        events = _thread_events(cluster, checked)
+        responses = _core.Responses(
+            owner,
+            checked.usual(),
+            events,
+            cluster._NOT_SET,
+            time,
+            loaded("policies").NoSpeculativeExecutionPlan,
+            driver.protocol.ResultMessage,
+            cluster.log,
+            is_scylla,
+        )
+        patches = []
+        for name, original in originals.items():
+            stand_in = _core.ResponseStandIn(original, responses, name)
+            replacement = stand_in.function()
+            patches.append(
+                Patch(
+                    owner,
+                    name,
+                    f"cluster.ResponseFuture.{name}",
+                    replacement,
+                    stand_in.counts,
+                    problem=checked.problem,
+                )
+            )
+        return patches
+
+
+_RETURN_CONNECTION = ("174f793685be", "1301db82f41b")
+
+
+class Pools(Group):
+    """The method that returns a connection to its pool after each response."""
+
+    part = "responses"
+    needs = CLUSTER
+    names = ("pool.HostConnection.return_connection",)
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        pool, cluster = loaded("pool"), loaded("cluster")
+        checked = Checked(Sources())
+        name = "return_connection"
+        original = checked.expect(pool, f"HostConnection.{name}", _RETURN_CONNECTION)
+        checked.add_entry(pool, "Condition", threading.Condition)
+        events = _thread_events(cluster, checked)
+        owner = pool.HostConnection
+        stand_in = _core.ReturnStandIn(original, owner, checked.usual(), events)
+        replacement = stand_in.function()
+        patch = Patch(
+            owner, name, self.names[0], replacement, stand_in.counts, problem=checked.problem
+        )
+        return [patch]
+
+
+def response_groups() -> list[Group]:
+    """All groups that patch futures and pools."""
+    return [Responses(), Pools()]
