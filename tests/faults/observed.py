@@ -229,8 +229,8 @@ class Observer:
         )
 
     def figures(self, node: str) -> NodeMetrics:
-        """Returns the present figures of a node."""
-        return self.session.metrics().nodes[node]
+        """Returns the present figures of a node; none if the session does not know it."""
+        return self.session.metrics().nodes.get(node, NodeMetrics())
 
     def _start(self, target: Callable[[], None]) -> None:
         thread = threading.Thread(target=target, daemon=True)

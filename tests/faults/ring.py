@@ -25,23 +25,28 @@ class Ring:
 
     def __init__(self, cluster: Cassandra) -> None:
         self.node = cluster.nodes[2]
-        self._address = self.node.address
-        block = self._address.rpartition(".")[0]
-        # No other cluster uses this block of addresses.
-        self._other_address = f"{block}.4"
+        block = self.node.address.rpartition(".")[0]
+        # No other cluster uses this block of addresses. A node that is added needs an address which
+        # the others do not remember.
+        self._moved_address, self._added_address = f"{block}.4", f"{block}.5"
         self._home = self.node.log.parent.parent / "nodes" / "3"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._management_port = free.getsockname()[1]
 
     @property
-    def other_contact_point(self) -> str:
+    def moved_contact_point(self) -> str:
         """The contact point of the node after `move`."""
-        return f"{self._other_address}:{CQL_PORT}"
+        return f"{self._moved_address}:{CQL_PORT}"
+
+    @property
+    def added_contact_point(self) -> str:
+        """The contact point of the node after `add`."""
+        return f"{self._added_address}:{CQL_PORT}"
 
     def move(self) -> None:
         """Starts the node, which does not run, at another address, and waits until it answers."""
-        self._start_at(self._other_address, f"-Dcassandra.jmx.local.port={self._management_port}")
+        self._start_at(self._moved_address, f"-Dcassandra.jmx.local.port={self._management_port}")
 
     def decommission(self) -> None:
         """Makes the moved node leave the cluster."""
@@ -67,12 +72,12 @@ class Ring:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def add(self) -> None:
-        """Starts the node at its first address, without data, and waits until it answers."""
+        """Starts the node at a third address, without data, and waits until it answers."""
         self.node.kill()
         for path in self._home.iterdir():
             if path.name not in ("conf", "tmp"):
                 _remove(path)
-        self._start_at(self._address, "")
+        self._start_at(self._added_address, "")
 
     def _start_at(self, address: str, options: str) -> None:
         path = self._home / "conf" / "cassandra.yaml"

@@ -161,33 +161,6 @@ def dies(place: Place) -> Iterator[tuple[str, Observation]]:
     yield "a dead node is back", returned
 
 
-def ring_changes(place: Place) -> Iterator[tuple[str, Observation]]:
-    ring = Ring(place.cluster)
-    first = ring.node.contact_point
-    with place.observer() as observer:
-        observer.calls(4, lambda: observer.session.execute(_VERSION))
-        ring.node.kill()
-        observer.wait(lambda: observer.figures(first).state == "down")
-        with observer.observing(ring.other_contact_point, "refused") as moved:
-            ring.move()
-            moved.since = time.time()
-            observer.wait_for(moved, "node up")
-        place.cluster.wait_until_settled()
-        with observer.observing(None, "lost", "refused") as removed:
-            ring.decommission()
-            removed.since = time.time()
-            observer.wait_for(removed, "node removed")
-            assert ring.other_contact_point not in observer.session.metrics().nodes
-        with observer.observing(first, "lost", "refused") as added:
-            ring.add()
-            added.since = time.time()
-            observer.wait_for(added, "node up")
-    place.cluster.wait_until_settled()
-    yield "a node has another address", moved
-    yield "a node leaves the cluster", removed
-    yield "a node is added", added
-
-
 def resets(place: Place) -> Iterator[tuple[str, Observation]]:
     with place.observer_behind_proxies() as (observer, proxies, at):
         session = observer.session
@@ -338,15 +311,40 @@ def schema(place: Place) -> Iterator[tuple[str, Observation]]:
     yield "a node has forgotten a statement", forgotten
 
 
+def ring_changes(place: Place) -> Iterator[tuple[str, Observation]]:
+    ring = Ring(place.cluster)
+    first = ring.node.contact_point
+    with place.observer() as observer:
+        observer.calls(4, lambda: observer.session.execute(_VERSION))
+        ring.node.kill()
+        observer.wait(lambda: observer.figures(first).state == "down")
+        with observer.observing(ring.moved_contact_point, "refused") as moved:
+            ring.move()
+            moved.since = time.time()
+            observer.wait_for(moved, "node up")
+            # A node counts as up when it is new, a moment before the session connects to it.
+            observer.wait(lambda: observer.figures(ring.moved_contact_point).state == "up")
+        place.cluster.wait_until_settled()
+        with observer.observing(None, "lost", "refused") as removed:
+            ring.decommission()
+            removed.since = time.time()
+            observer.wait_for(removed, "node removed")
+            assert ring.moved_contact_point not in observer.session.metrics().nodes
+        with observer.observing(ring.added_contact_point, "lost", "refused") as added:
+            ring.add()
+            added.since = time.time()
+            observer.wait_for(added, "node up")
+            observer.wait(lambda: observer.figures(ring.added_contact_point).state == "up")
+    place.cluster.wait_until_settled()
+    yield "a node has another address", moved
+    yield "a node leaves the cluster", removed
+    yield "a node is added", added
+
+
 SCENES: dict[Scene, tuple[str, ...]] = {
     hangs: ("a node hangs", "it answers again"),
     all_hang: ("all nodes hang", "they answer again"),
     dies: ("a node dies", "too few replicas answer a write", "a dead node is back"),
-    ring_changes: (
-        "a node has another address",
-        "a node leaves the cluster",
-        "a node is added",
-    ),
     resets: ("connections are reset amid requests", "connections can be opened again"),
     overload: ("a node is overloaded",),
     full: ("the session is full", 'it is full, with `when_full="raise"`'),
@@ -354,5 +352,11 @@ SCENES: dict[Scene, tuple[str, ...]] = {
     slow_statement: ("a statement is slow",),
     speculation: ("a node is slow, with `speculation`",),
     schema: ("another client changes the schema", "a node has forgotten a statement"),
+    # The last scene, because it leaves another node behind.
+    ring_changes: (
+        "a node has another address",
+        "a node leaves the cluster",
+        "a node is added",
+    ),
 }
 """The scenes, and the rows of the page that each is about."""
