@@ -91,6 +91,7 @@ proof: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/
 
 soak: $(BIN)/.built jars ## the audit under faults on three real nodes, half an hour, into build/soak.md; SOAK_MINUTES=5, SOAK_SEED=1 to choose
 	$(BIN)/python -m tests.faults.soak $(if $(SOAK_MINUTES),--minutes $(SOAK_MINUTES)) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+	$(BIN)/python -m pytest --all -m exhaustive tests/faults
 
 build: $(BIN)/.built ## compile the native core, optimized, into .venv
 
