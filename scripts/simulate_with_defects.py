@@ -37,7 +37,8 @@ PLANTED = {
     # What these two edits declare is used elsewhere, so their effect alone is taken out.
     "without silent-nodes": (
         "crates/engine/src/cluster/watch.rs",
-        "            self.silence.known.set(silent.map(|(node, at)| (node.host_id, at)).collect());\n",
+        "            self.silence.known.set(silent.map(|(node, at)| (node.host_id, at))"
+        ".collect());\n",
         "            let _ = silent.count();\n",
     ),
     "without keepalive": (

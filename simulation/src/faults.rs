@@ -56,6 +56,8 @@ pub enum Fault {
     HangShard(u16),
     /// A node of ScyllaDB is killed, and starts with this number of shards.
     Reshard(u16),
+    /// All nodes start again at other addresses.
+    MoveAll,
 }
 
 /// Requests that the program sends to one node at the same time.
@@ -75,7 +77,7 @@ impl Fault {
             Move | Replace | HangShard(_) | Reshard(_) => true,
             RefuseLogins(_) | Cut(_) | ForgetStatements | FillCache | RemakeTable => true,
             Reset | Freeze(_) | ResetInFrame(_) | DripUnderLoad(_) | Slow(_) | Drip(..)
-            | Overload => false,
+            | Overload | MoveAll => false,
         }
     }
 
@@ -83,7 +85,7 @@ impl Fault {
     fn closes_after(self) -> Option<Duration> {
         use Fault::*;
         match self {
-            Kill | PowerLoss | Move | Replace | Reshard(_) | RefuseLogins(_) | Reset
+            Kill | PowerLoss | Move | MoveAll | Replace | Reshard(_) | RefuseLogins(_) | Reset
             | Freeze(_) | ResetInFrame(_) => Some(Duration::ZERO),
             Pause | PauseUnderLoad(_) | CutUnderLoad(_) | Cut(_) | HangShard(_) => {
                 Some(CLOSED_IN_SILENCE)
@@ -174,6 +176,16 @@ impl Log {
 
     pub fn faults(&self) -> Vec<Happened> {
         self.lock().clone()
+    }
+
+    pub fn add(&self, fault: Happened) {
+        self.lock().push(fault);
+    }
+
+    /// Notes that all faults have ended.
+    pub fn end_all(&self) {
+        let now = Instant::now();
+        self.lock().iter_mut().for_each(|fault| _ = fault.ended.get_or_insert(now));
     }
 
     /// Whether a node has had a fault since a time.
@@ -293,7 +305,7 @@ fn begin(cluster: &Cluster, node: usize, fault: Fault) {
     let (network, host) = (cluster.network(), cluster.ip(node));
     match fault {
         Fault::Pause | Fault::PauseUnderLoad(_) => cluster.pause(node, true),
-        Fault::Kill | Fault::Move | Fault::Replace | Fault::Reshard(_) => {
+        Fault::Kill | Fault::Move | Fault::MoveAll | Fault::Replace | Fault::Reshard(_) => {
             cluster.kill(node, false);
         }
         Fault::HangShard(shard) => cluster.hang_shard(node, Some(shard)),
@@ -337,7 +349,7 @@ fn end(cluster: &Cluster, node: usize, fault: Fault) {
     match fault {
         Fault::Pause | Fault::PauseUnderLoad(_) => cluster.pause(node, false),
         Fault::Kill | Fault::PowerLoss => cluster.restart(node),
-        Fault::Move => cluster.restart_elsewhere(node),
+        Fault::Move | Fault::MoveAll => cluster.restart_elsewhere(node),
         Fault::Replace => cluster.replace(node),
         Fault::Reshard(shards) => {
             cluster.reshard(node, shards);

@@ -341,7 +341,8 @@ pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> us
         let is_being_connected = error.kind == ErrorKind::Unavailable
             && faults.iter().any(|fault| fault.may_close(since, call.began));
         // A `USE` that was given up has closed the connection.
-        !is_being_connected && !is_because_of_use(error)
+        let is_half_open = faults.iter().any(|fault| fault.lingers(call.began));
+        !is_being_connected && !is_half_open && !is_because_of_use(error)
     });
     failed.count()
 }

@@ -13,6 +13,7 @@ pub mod history;
 pub mod network;
 pub mod observed;
 pub mod random;
+pub mod relocation;
 pub mod routing;
 pub mod run;
 pub mod trace;

@@ -14,6 +14,7 @@ use crate::history::{failed_bursts, misfits, needless_failures, violations};
 use crate::network::Network;
 use crate::observed::Observed;
 use crate::random::Random;
+use crate::relocation;
 use crate::routing;
 use crate::trace::Trace;
 use crate::visible;
@@ -31,6 +32,8 @@ mod part {
     pub const OTHER_CLIENT: u64 = 100;
     pub const SCYLLA: u64 = 101;
     pub const BALANCER: u64 = 102;
+    pub const NAMES: u64 = 103;
+    pub const RELOCATION: u64 = 104;
 }
 
 /// How long after the last fault calls must succeed again: gossip, the longest interval between two
@@ -51,6 +54,7 @@ pub struct Report {
 }
 
 static NETWORK: OnceLock<Network> = OnceLock::new();
+static CLUSTER: OnceLock<Cluster> = OnceLock::new();
 static BEGAN: OnceLock<Instant> = OnceLock::new();
 
 fn connect(at: std::net::SocketAddr, source_port: Option<u16>) -> simulated::Connecting {
@@ -59,6 +63,10 @@ fn connect(at: std::net::SocketAddr, source_port: Option<u16>) -> simulated::Con
         let stream = network.connect(at, source_port).await?;
         Ok(Box::new(stream) as Box<dyn simulated::Transport>)
     })
+}
+
+fn resolve(contact_point: &str) -> std::io::Result<Vec<std::net::SocketAddr>> {
+    relocation::resolve(CLUSTER.get().expect("the cluster is there"), contact_point)
 }
 
 /// Sets the simulated clock to tokio's, which has moved to the next timer.
@@ -83,7 +91,11 @@ pub fn run(seed: u64, kept: usize) -> Report {
         let of_cluster = Random::of_part(seed, part::CLUSTER);
         let of_scylla = Random::of_part(seed, part::SCYLLA);
         let cluster = Cluster::start(nodes, network.clone(), trace.clone(), of_cluster, of_scylla);
-        let config = config(&cluster, &mut random);
+        let _ = (CLUSTER.set(cluster.clone()), simulated::RESOLVE.set(resolve));
+        let mut of_names = Random::of_part(seed, part::NAMES);
+        let contact_points = relocation::contact_points(&cluster, &mut of_names);
+        let has_names = contact_points[0].parse::<std::net::SocketAddr>().is_err();
+        let config = Config { contact_points, ..config(&cluster, &mut random) };
         let has_speculation = config.profile.speculation.is_some();
         trace.line(|| format!("{nodes} nodes, {:?}", config.profile.speculation));
         let mut broken = Vec::new();
@@ -103,8 +115,12 @@ pub fn run(seed: u64, kept: usize) -> Report {
         }
         let connecting = Instant::now();
         let mut session = Session::connect(config.clone()).await;
-        if session.is_err() && log.faults().iter().any(|fault| fault.began > connecting) {
-            // A node that falls silent while the session is opened may take the whole limit.
+        let hinders = |fault: &faults::Happened| {
+            fault.began > connecting || matches!(fault.fault, faults::Fault::HangShard(_))
+        };
+        if session.is_err() && log.faults().iter().any(hinders) {
+            // A node that falls silent while the session is opened may take the whole limit. So may
+            // one whose shard hangs, if the control connection is at that shard.
             session = Session::connect(config).await;
         }
         match session {
@@ -128,7 +144,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
                     trace.clone(),
                 );
                 let sends_bursts = tokio::spawn(program.clone().send_bursts(bursts));
-                use_session(seed, &program, faults, &trace, &mut broken).await;
+                use_session(seed, &program, has_names, faults, &trace, &mut broken).await;
                 let history = program.calls();
                 calls = history.len();
                 failed = history.iter().filter(|call| is_failed(call)).count();
@@ -205,7 +221,6 @@ fn config(cluster: &Cluster, random: &mut Random) -> Config {
         profile.speculation = Some(Speculation::Constant { delay, attempts: 2 });
     }
     Config {
-        contact_points: (0..cluster.size()).map(|node| cluster.address(node).to_string()).collect(),
         profile,
         user: cluster.has_logins().then(|| USER.to_owned()),
         password: cluster.has_logins().then(|| PASSWORD.to_owned()),
@@ -222,6 +237,7 @@ fn config(cluster: &Cluster, random: &mut Random) -> Config {
 async fn use_session(
     seed: u64,
     program: &Program,
+    has_names: bool,
     faults: Vec<JoinHandle<()>>,
     trace: &Trace,
     broken: &mut Vec<String>,
@@ -242,6 +258,10 @@ async fn use_session(
             Ok(Err(panic)) => broken.push(format!("a panic: {panic}")),
             Err(_) => broken.push("a call did not end within a minute of its deadline".into()),
         }
+    }
+    if has_names {
+        let mut random = Random::of_part(seed, part::RELOCATION);
+        broken.extend(relocation::relocate(program, &mut random, trace).await);
     }
     sleep(RECOVERY).await;
     trace.line(|| "all faults have ended".into());

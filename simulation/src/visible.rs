@@ -169,7 +169,8 @@ impl View<'_> {
             | Fault::Slow(_)
             | Fault::Drip(..)
             | Fault::RemakeTable
-            | Fault::HangShard(_) => {}
+            | Fault::HangShard(_)
+            | Fault::MoveAll => {}
         }
     }
 
@@ -181,7 +182,9 @@ impl View<'_> {
             return SILENT_SLOW;
         }
         let is_recent = |other: &Happened| other.ended.is_none_or(|end| end + RECENT > began);
-        if earlier().any(is_recent) { SILENT + ASKED } else { SILENT }
+        let is_burst =
+            matches!(self.fault.fault, Fault::PauseUnderLoad(_) | Fault::CutUnderLoad(_));
+        if is_burst || earlier().any(is_recent) { SILENT + ASKED } else { SILENT }
     }
 
     /// A node that hangs has requests in flight at once, is silent soon, and answers again after the
@@ -198,7 +201,10 @@ impl View<'_> {
             report("requests that it does not answer are not in flight");
         }
         let limit = self.time_to_silence();
-        if self.is_closed_by_use(began, first.at + limit) {
+        // A `USE` closes connections on which it is not answered, also if it succeeds elsewhere.
+        let until = first.at + limit;
+        let is_lost = |sample: &&&Sample| sample.at <= until && !sample.node(at).is_connected;
+        if self.is_closed_by_use(began, until) || during.iter().any(|of| is_lost(&of)) {
             return;
         }
         if end <= first.at + limit {

@@ -189,6 +189,11 @@ impl Network {
         self.lock().listeners.retain(|at, _| at.ip() != host);
     }
 
+    /// Whether the client has a connection to a host.
+    pub fn is_open_to(&self, host: IpAddr) -> bool {
+        self.lock().connections.values().any(|connection| connection.host == host)
+    }
+
     /// The number of connections that the client has not closed.
     pub fn open_connections(&self) -> usize {
         self.lock().connections.len()

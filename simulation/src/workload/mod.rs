@@ -84,6 +84,14 @@ impl Program {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub fn session(&self) -> &Session {
+        &self.0.session
+    }
+
+    pub fn log(&self) -> &Log {
+        &self.0.log
+    }
+
     pub fn cluster(&self) -> &Cluster {
         &self.0.cluster
     }

@@ -1,0 +1,107 @@
+//! All nodes get new addresses at once, while the session is open. Their host names have these.
+
+use std::io::{Error, ErrorKind, Result};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::cluster::{Cluster, PORT};
+use crate::faults::{Fault, Happened};
+use crate::network::{BOTH, Direction};
+use crate::random::Random;
+use crate::trace::Trace;
+use crate::workload::Program;
+
+/// The host name of all nodes together, and the beginning and the end of each node's own.
+const ALL: &str = "nodes.sim";
+const NODE: &str = "node";
+const OF_NODE: &str = ".sim";
+
+/// How long after the start of the nodes the session is connected to all of them, if their old
+/// addresses refuse connections.
+const WHOLE: Duration = Duration::from_secs(3);
+/// The same if the old addresses answer nothing: the control connection tries up to five of them, one
+/// after the other, for a third of the connect timeout each; then a keepalive ends the connections to
+/// the old addresses.
+const WHOLE_AFTER_SILENCE: Duration = Duration::from_secs(32);
+/// How long after that calls succeed: the nodes know of each other late.
+const GOSSIP: Duration = Duration::from_secs(9);
+
+/// The contact points of a session: addresses, one name for all nodes, or a name for each.
+pub fn contact_points(cluster: &Cluster, random: &mut Random) -> Vec<String> {
+    let nodes = 0..cluster.size();
+    match random.within(0..10) {
+        0..6 => nodes.map(|node| cluster.address(node).to_string()).collect(),
+        6..8 => vec![format!("{ALL}:{PORT}")],
+        _ => nodes.map(|node| format!("{NODE}{node}{OF_NODE}:{PORT}")).collect(),
+    }
+}
+
+/// The addresses of a contact point.
+pub fn resolve(cluster: &Cluster, contact_point: &str) -> Result<Vec<SocketAddr>> {
+    if let Ok(at) = contact_point.parse() {
+        return Ok(vec![at]);
+    }
+    let host = contact_point.rsplit_once(':').map_or(contact_point, |(host, _)| host);
+    if host == ALL {
+        return Ok((0..cluster.size()).map(|node| cluster.address(node)).collect());
+    }
+    let node = host.strip_prefix(NODE).and_then(|rest| rest.strip_suffix(OF_NODE));
+    let node = node.and_then(|number| number.parse().ok());
+    let node = node.filter(|node| *node < cluster.size());
+    Ok(vec![cluster.address(node.ok_or_else(|| Error::from(ErrorKind::NotFound))?)])
+}
+
+/// Kills all nodes, and starts them at other addresses. Returns what is wrong some time later.
+pub async fn relocate(program: &Program, random: &mut Random, trace: &Trace) -> Vec<String> {
+    let (cluster, session, log) = (program.cluster(), program.session(), program.log());
+    let lasts = Duration::from_millis(random.within(100..20_000));
+    // The old addresses refuse connections, or drop what is sent to them.
+    let is_dropped = random.percent(50);
+    let began = Instant::now();
+    let nodes = 0..cluster.size();
+    let old: Vec<SocketAddr> = nodes.clone().map(|node| cluster.address(node)).collect();
+    trace.line(|| format!("FAULT all nodes move, for {lasts:.1?}, dropped: {is_dropped}"));
+    for (node, at) in old.iter().enumerate() {
+        let happened = Happened { node, at: *at, fault: Fault::MoveAll, began, ended: None };
+        log.add(happened);
+        if is_dropped {
+            let cut = |way: &Direction| {
+                cluster.network().change(at.ip(), *way, |link| link.is_cut = true);
+            };
+            BOTH.iter().for_each(cut);
+        }
+        cluster.kill(node, is_dropped);
+    }
+    let calls = program.clone().run(random.clone(), began + lasts + Duration::from_secs(5));
+    let calls = tokio::spawn(calls);
+    sleep(lasts).await;
+    nodes.for_each(|node| cluster.restart_elsewhere(node));
+    let started = Instant::now();
+    trace.line(|| "FAULT all nodes are back".to_owned());
+    let is_whole = || {
+        let listed = session.nodes();
+        let is_back = |at: &SocketAddr| listed.iter().any(|of| of.connected && of.address == *at);
+        (0..cluster.size()).all(|node| {
+            is_back(&cluster.address(node)) && cluster.network().is_open_to(cluster.ip(node))
+        })
+    };
+    let mut broken = Vec::new();
+    let limit = if is_dropped { WHOLE_AFTER_SILENCE } else { WHOLE };
+    while !is_whole() && started.elapsed() < limit {
+        sleep(Duration::from_millis(50)).await;
+    }
+    let took = started.elapsed();
+    trace.line(|| format!("the session took {took:.2?}"));
+    if !is_whole() {
+        broken.push(format!("{took:?} after all nodes have moved, some are not connected"));
+    }
+    sleep(GOSSIP).await;
+    let _ = calls.await;
+    log.end_all();
+    if !program.read_all().await {
+        broken.push("calls fail after all nodes have moved".to_owned());
+    }
+    broken
+}
