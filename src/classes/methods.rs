@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use turbocql_engine::EngineError;
@@ -191,6 +192,14 @@ impl Session {
         let events = self.0.engine.telemetry().cluster_events.clone();
         events.want(turbocql_engine::EVERY);
         telemetry::Events(events)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.0.hooks.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.0.hooks.clear();
     }
 
     /// Ranks the nodes, by host id. Nodes of a lower rank are tried first; None excludes a node.

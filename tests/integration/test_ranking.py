@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
+import weakref
 from collections import Counter
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from tests.support.faces import Client, Face
 from tests.support.nodes import eventually
 
+import turbocql
 from turbocql import Balancing, ExecutionProfile, errors
 from turbocql.cluster import Node
 from turbocql.testing import Cassandra
@@ -161,3 +164,22 @@ async def test_a_closed_session_ranks_nothing(twin: Face, cassandra: Cassandra) 
         client.session.rank_nodes(lambda node: 0)
     with pytest.raises(errors.ClosedError):
         client.session.retry_when(lambda error, count: None)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("hook", ["rank_nodes", "retry_when"])
+def test_a_function_that_refers_to_its_session_does_not_keep_it(
+    cassandra: Cassandra, hook: str
+) -> None:
+    class Holder:
+        session: Any = None
+
+    def abandoned() -> weakref.ref[Any]:
+        session, holder = turbocql.connect(cassandra.contact_points), Holder()
+        holder.session = session
+        getattr(session, hook)(lambda *_: 1 if holder.session else None)
+        return weakref.ref(session)
+
+    session = abandoned()
+    # The thread of the events refers to the session while it ranks the nodes.
+    assert eventually(lambda: gc.collect() >= 0 and session() is None)

@@ -216,7 +216,7 @@ async def test_a_wrong_answer_is_raised(
         with pytest.raises(error, match=message) as caught:
             await client.execute("SELECT nonsense FROM nowhere")
         assert isinstance(caught.value.__context__, errors.InvalidQuery)
-        assert client.session.in_flight == 0
+        assert await client.idle()
 
 
 async def test_what_the_function_raises_is_raised(

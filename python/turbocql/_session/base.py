@@ -78,6 +78,7 @@ class SessionBase(Hooks, Generic[R]):
         """The schema that was read last. It is replaced as a whole, so it needs no lock."""
         self._logs = Logs(core.events(), self)
         self._streams = None
+        self._ranking = None
         self._last_nodes: tuple[Node, ...] = ()
         """The nodes when the session was closed."""
         _SESSIONS.add(self)

@@ -23,10 +23,12 @@ OPENING = threading.Lock()
 class Hooks:
     """What both kinds of session have for functions of the program."""
 
-    __slots__ = ("_core", "_streams")
+    __slots__ = ("_core", "_ranking", "_streams")
 
     _core: _core.Session
     _streams: Streams | None
+    _ranking: Ranking | None
+    """It is here, and not with the thread, because its function may refer to the session."""
 
     def rank_nodes(self, rank: Callable[[Node], int | None] | None) -> None:
         """Makes a function decide in which order the nodes are tried for a request.
@@ -49,9 +51,16 @@ class Hooks:
         if rank is not None and not callable(rank):
             raise TypeError(f"rank_nodes takes a function of a Node, or None, got {rank!r}")
         self._core.nodes()  # Raises if the session is closed.
-        self._start_streams().rank_by(None if rank is None else Ranking(rank, self))
+        self._start_streams()
+        self._ranking = None
         if rank is None:
             self._core.rank(None)
+            return
+        ranking, before = Ranking(rank), self._core.nodes()
+        ranking.apply(self)
+        self._ranking = ranking
+        if self._core.nodes() != before:
+            ranking.apply(self)
 
     def retry_when(self, decide: Callable[[RequestError, int], float | None] | None) -> None:
         """Makes a function decide whether a failed call of `execute` sends its request again.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 from ..errors import ClosedError
 
@@ -18,23 +17,19 @@ _HIGHEST = 2**31 - 1
 
 
 class Ranking:
-    """A function that ranks nodes, and the session whose nodes it ranks."""
+    """A function that ranks nodes."""
 
-    def __init__(self, rank: Callable[[Node], int | None], session: Any) -> None:
+    def __init__(self, rank: Callable[[Node], int | None]) -> None:
         self._rank = rank
-        self._session = ref(session)
 
-    def apply(self) -> None:
-        """Calls the function for each node, and hands its answers to the native core."""
-        session = self._session()
-        if session is not None:
-            ranks = [(node.host_id.bytes, self._of(node)) for node in session.nodes]
-            session._core.rank(ranks)
+    def apply(self, session: Any) -> None:
+        """Calls the function for each node of a session, and hands its answers to the core."""
+        session._core.rank([(node.host_id.bytes, self._of(node)) for node in session.nodes])
 
-    def apply_again(self) -> None:
+    def apply_again(self, session: Any) -> None:
         """Like `apply`, after the nodes have changed. If the function raises, the ranks stay."""
         try:
-            self.apply()
+            self.apply(session)
         except ClosedError:
             return
         except Exception:

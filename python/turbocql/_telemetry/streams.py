@@ -15,7 +15,6 @@ from weakref import ReferenceType, WeakSet, ref
 
 from ..cluster import _CLUSTER_EVENTS, ClusterEvent
 from .logs import Datacenters
-from .ranking import Ranking
 from .threads import Event, EventThread
 
 if TYPE_CHECKING:
@@ -177,7 +176,7 @@ class Streams(EventThread):
         self._opening = threading.Lock()
         self._has_ended = False
         self._streams: tuple[ReferenceType[Stream[ClusterEvent]], ...] = ()
-        self._ranking: Ranking | None = None
+        self._session = ref(session)
         self._nodes_changed = False
         super().__init__(events, "turbocql-events")
 
@@ -189,13 +188,6 @@ class Streams(EventThread):
                 return
         stream.close()
 
-    def rank_by(self, ranking: Ranking | None) -> None:
-        """Ranks the nodes now, and after each change of the nodes."""
-        self._ranking = None
-        if ranking is not None:
-            ranking.apply()
-        self._ranking = ranking
-
     def handle(self, event: Event) -> None:
         """Puts an event into the streams."""
         self._nodes_changed |= event[0] in _NODE_EVENTS
@@ -206,9 +198,12 @@ class Streams(EventThread):
 
     def handled(self) -> None:
         """Ranks the nodes again if they have changed."""
-        if self._nodes_changed and self._ranking is not None:
-            self._ranking.apply_again()
-        self._nodes_changed = False
+        if self._nodes_changed:
+            self._nodes_changed = False
+            session = self._session()
+            ranking = None if session is None else session._ranking
+            if ranking is not None:
+                ranking.apply_again(session)
 
     def finish(self) -> None:
         """Closes the streams."""

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
 /// One function, or none. Reading that there is none takes no lock.
@@ -20,6 +21,14 @@ impl Hook {
         // Dropped without the lock, because dropping may run Python code.
         drop(current);
         drop(replaced);
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // If the lock is held, the function is in use and not garbage, so the GC may skip it.
+        match self.function.try_lock() {
+            Ok(function) => visit.call(function.as_ref()),
+            Err(_) => Ok(()),
+        }
     }
 
     pub fn get(&self, py: Python<'_>) -> Option<Py<PyAny>> {
@@ -41,6 +50,12 @@ pub struct Hooks {
 }
 
 impl Hooks {
+    /// Visits the functions for the GC: they may refer to the session.
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.retry_when.traverse(visit)?;
+        self.trace_context.traverse(visit)
+    }
+
     /// Drops the functions. They may refer to the session.
     pub fn clear(&self) {
         self.retry_when.set(None);
