@@ -30,8 +30,8 @@ impl Story<'_> {
     fn is_quiet(&self, from: Instant, until: Instant) -> bool {
         let Some(from) = from.checked_sub(SETTLED) else { return false };
         let is_near = |fault: &Happened| {
-            fault.began <= until && fault.ended.is_none_or(|ended| ended >= from)
-                || fault.began <= until && fault.lingers(from)
+            fault.began <= until
+                && (fault.ended.is_none_or(|ended| ended >= from) || fault.lingers(from))
         };
         let covers = self.samples.first().is_some_and(|sample| sample.at <= from);
         let mut during =
