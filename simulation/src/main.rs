@@ -21,7 +21,7 @@ const KEPT: &[(u64, &str)] = &[
     (25, "without the edit `prepare`, a call that prepares waits for a node that is out of reach"),
     (44, "without the edit `orphans`, requests that were given up end a connection with others"),
     (63, "without the edit `streams`, requests beyond a connection's streams fail at once"),
-    (23271, "without the edit `tablets`, a node with a new address ends the cluster's worker"),
+    (23271, "with the crate's assertion about tablets, a node's new address ends its worker"),
     (247, "without the edit `waiting`, requests that wait for a stream are told another reason"),
 ];
 
