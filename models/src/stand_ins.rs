@@ -58,6 +58,11 @@ pub mod engine {
         pub fn answer(&self) {
             self.answers.notify_one();
         }
+
+        /// What a request that is sent again goes through.
+        pub async fn send(request: &Request<'_>) -> Result<Response, EngineError> {
+            execute(request, None, &mut Attempts::idle()).await
+        }
     }
 
     /// The arguments of [`execute`].
