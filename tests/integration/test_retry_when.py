@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import struct
 import threading
 import time
@@ -10,11 +11,15 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.support.faces import Face
 from tests.support.liar import BATCH, ERROR, EXECUTE, QUERY, Answer, Liar
+from tests.support.nodes import eventually
 
 import turbocql
-from turbocql import errors
+from turbocql import errors, telemetry
 from turbocql.testing import Cassandra
 
 INSERT = "INSERT INTO t (k, v) VALUES (?, ?)"
@@ -286,3 +291,25 @@ async def test_a_request_that_is_sent_again_counts_each_time(
             await client.execute("SELECT nonsense FROM nowhere")
         change = client.session.metrics() - before
         assert (change.requests, change.errors) == (3, {"InvalidQuery": 3})
+
+
+async def test_a_request_that_is_sent_again_has_a_span_beside_the_first(
+    twin: Face, cassandra: Cassandra, keyspace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+        telemetry.instrument(client.session, tracer_provider=provider)
+        client.session.retry_when(Decision(0.05, most=2))
+        with caplog.at_level(logging.DEBUG, "turbocql.request"):
+            with pytest.raises(errors.InvalidQuery):
+                await client.execute("SELECT nonsense FROM nowhere", timeout_s=20)
+            assert eventually(lambda: len(exporter.get_finished_spans()) == 6)
+    spans = [span for span in exporter.get_finished_spans() if span.name == "SELECT"]
+    counts = [(span.attributes or {}).get("turbocql.resend_count") for span in spans]
+    assert counts == [None, 1, 2]
+    assert [span.parent for span in spans] == [None] * 3
+    ends = [span.end_time or 0 for span in spans]
+    assert all((span.start_time or 0) >= end for span, end in zip(spans[1:], ends, strict=False))
+    records = [record for record in caplog.records if getattr(record, "event", "") == "request"]
+    assert [getattr(record, "resend_count", None) for record in records] == [None, 1, 2]

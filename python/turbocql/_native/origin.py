@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextvars import copy_context
+from copy import copy
 from typing import Any
 
 __all__ = ["CallOrigin"]
@@ -12,7 +13,7 @@ __all__ = ["CallOrigin"]
 class CallOrigin:
     """The thread and the context of a call. The native core makes it when a call begins."""
 
-    __slots__ = ("__weakref__", "call", "context", "thread_id", "thread_name")
+    __slots__ = ("__weakref__", "call", "context", "resend_count", "thread_id", "thread_name")
 
     def __init__(self) -> None:
         self.context = copy_context()
@@ -20,3 +21,11 @@ class CallOrigin:
         """What a consumer of the reports keeps for the call."""
         self.thread_id = threading.get_ident()
         self.thread_name = threading.current_thread().name
+        self.resend_count = 0
+        """How often `Session.retry_when` has had the request sent again."""
+
+    def again(self, resend_count: int) -> CallOrigin:
+        """Returns the origin of a request that is sent again as a part of the same call."""
+        origin = copy(self)
+        origin.call, origin.resend_count = None, resend_count
+        return origin

@@ -106,6 +106,8 @@ def _log(event: Event, datacenters: Datacenters) -> None:
     if not logger.isEnabledFor(level):
         return
     extra = {"event": name, **fields}
+    if origin is not None and origin.resend_count:
+        extra["resend_count"] = origin.resend_count
     if node is not None:
         extra |= {"node": node, "datacenter": datacenters.of(node)}
     message = kind.message(node or "", fields)

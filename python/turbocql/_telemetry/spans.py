@@ -78,6 +78,10 @@ class Spans:
         ended_ns = int(time_s * 1e9)
         sent_ns = ended_ns - int(fields["duration_s"] * 1e9)
         began_ns = sent_ns - int(fields.get("waited_s", 0.0) * 1e9)
+        if origin is not None and origin.resend_count:
+            # It waited for the earlier requests of the call, which have spans of their own.
+            began_ns = sent_ns
+            attributes["turbocql.resend_count"] = origin.resend_count
         measured: dict[str, Any] = {
             name: attributes[name]
             for name in (

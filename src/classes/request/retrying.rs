@@ -120,7 +120,9 @@ impl Step for Pause {
         let Pause(again) = *self;
         let session = again.execute.session(py);
         session.check_open()?;
-        let how = How { began: Some(again.began), ..again.how.clone_ref(py) };
+        let how = again.how.clone_ref(py);
+        let options = session.with_origin_again(py, how.options, again.count)?;
+        let how = How { options, began: Some(again.began), ..how };
         let next = again.execute.admit(py, how, op)?;
         Ok(again.watch(next))
     }

@@ -124,6 +124,21 @@ impl SessionState {
         Ok(Some(Arc::new(options.over(&traced))))
     }
 
+    /// The options of a request that is sent again as a part of the same call.
+    pub fn with_origin_again(
+        &self,
+        py: Python<'_>,
+        options: Options,
+        resend_count: u32,
+    ) -> PyResult<Options> {
+        let origin = options.as_ref().and_then(|options| options.origin.as_ref());
+        let origin = origin.and_then(|origin| origin.0.downcast_ref::<CallOrigin>());
+        let Some(CallOrigin(origin)) = origin else { return Ok(options) };
+        let again = origin.bind(py).call_method1(pyo3::intern!(py, "again"), (resend_count,))?;
+        let origin = Some(Origin(Arc::new(CallOrigin(again.unbind()))));
+        Ok(Some(Arc::new(RequestOptions { origin, ..or_default(&options).clone() })))
+    }
+
     /// Counts a statement that was found in the cache.
     pub fn count_cache_hit(&self) {
         self.engine.telemetry().cache_hits.fetch_add(1, Ordering::Relaxed);
