@@ -275,6 +275,8 @@ def test_children_of_a_fork_go_on() -> None:
 @pytest.mark.filterwarnings(
     "ignore:Exception ignored in.*_get_module_lock:pytest.PytestUnraisableExceptionWarning"
 )
+# One between the opening of a file and its `with` block leaves the file to be collected.
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_interrupts_leave_nothing_half_done() -> None:
     before = vars(CassandraType.__class__).keys() | set()
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .._telemetry.ranking import Ranking
+from .._telemetry.ranking import SETTING, Ranking
 from .._telemetry.streams import Stream, Streams
 
 if TYPE_CHECKING:
@@ -52,12 +52,18 @@ class Hooks:
             raise TypeError(f"rank_nodes takes a function of a Node, or None, got {rank!r}")
         self._core.nodes()  # Raises if the session is closed.
         self._start_streams()
-        self._ranking = None
         if rank is None:
-            self._core.rank(None)
+            with SETTING:
+                self._ranking = None
+                self._core.rank(None)
             return
         ranking, before = Ranking(rank), self._core.nodes()
-        ranking.apply(self)
+        earlier, self._ranking = self._ranking, None
+        try:
+            ranking.apply(self)
+        except BaseException:
+            self._ranking = earlier
+            raise
         self._ranking = ranking
         if self._core.nodes() != before:
             ranking.apply(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,12 @@ from ..errors import ClosedError
 if TYPE_CHECKING:
     from ..cluster import Node
 
-__all__ = ["Ranking"]
+__all__ = ["SETTING", "Ranking"]
 
 _HIGHEST = 2**31 - 1
+
+SETTING = threading.Lock()
+"""Held while ranks are set, so that those of a function that was replaced are not set late."""
 
 
 class Ranking:
@@ -22,14 +26,18 @@ class Ranking:
     def __init__(self, rank: Callable[[Node], int | None]) -> None:
         self._rank = rank
 
-    def apply(self, session: Any) -> None:
+    def apply(self, session: Any, *, only_if_set: bool = False) -> None:
         """Calls the function for each node of a session, and hands its answers to the core."""
-        session._core.rank([(node.host_id.bytes, self._of(node)) for node in session.nodes])
+        ranks = [(node.host_id.bytes, self._of(node)) for node in session.nodes]
+        with SETTING:
+            # The program may have set another function while this one ran.
+            if not only_if_set or session._ranking is self:
+                session._core.rank(ranks)
 
     def apply_again(self, session: Any) -> None:
         """Like `apply`, after the nodes have changed. If the function raises, the ranks stay."""
         try:
-            self.apply(session)
+            self.apply(session, only_if_set=True)
         except ClosedError:
             return
         except Exception:

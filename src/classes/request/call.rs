@@ -84,12 +84,13 @@ impl Call for Execute {
         let rows = rows_as(py, session, self.options.as_ref().map(|options| options.bind(py)))?;
         let how = How { options, rows, began: None };
         let op = OpState::empty();
-        let again = session.hooks.retry_when.get(py).map(|decide| Again {
+        let again = session.hooks.retry_when.get(py).filter(|_| !self.waits).map(|decide| Again {
             execute: self.clone_ref(py),
             how: how.clone_ref(py),
             decide,
             began: Instant::now(),
             count: 0,
+            in_doubt: false,
         });
         let next = self.admit(py, how, &op)?;
         op.begin(match again {

@@ -24,6 +24,8 @@ pub struct Again {
     pub began: Instant,
     /// How often the request was sent again.
     pub count: u32,
+    /// Whether an earlier request of the call may have been applied.
+    pub in_doubt: bool,
 }
 
 impl Again {
@@ -32,6 +34,13 @@ impl Again {
         match next {
             Next::Again(step) => Next::Again(Box::new(Watched { step, again: self })),
             done => done,
+        }
+    }
+
+    /// Says in an error that the call may have applied its request, if an earlier one may have.
+    fn note_doubt(&self, py: Python<'_>, error: &PyErr) {
+        if self.in_doubt {
+            drop(error.value(py).setattr("may_have_applied", true));
         }
     }
 
@@ -55,8 +64,10 @@ impl Again {
         };
         let delay = answer.inspect_err(|raised| {
             // The error of the request is the context of what the function raised.
-            let shown = raised.value(py).setattr("__context__", value);
-            drop(shown);
+            let raised = raised.value(py);
+            if !raised.is(value) {
+                drop(raised.setattr("__context__", value));
+            }
         })?;
         if session
             .engine
@@ -66,6 +77,7 @@ impl Again {
             return Err(error);
         }
         self.count += 1;
+        self.in_doubt |= may_have_applied;
         op.run(&session.runtime, async move {
             turbocql_engine::pause(delay).await;
             Ok(Arrival::Done)
@@ -101,7 +113,10 @@ impl Step for Watched {
         let Watched { step, again } = *self;
         match step.arrived(py, arrival, op) {
             Ok(next) => Ok(again.watch(next)),
-            Err(error) => again.after(py, error, op),
+            Err(error) => {
+                again.note_doubt(py, &error);
+                again.after(py, error, op)
+            }
         }
     }
 }
@@ -123,7 +138,12 @@ impl Step for Pause {
         let how = again.how.clone_ref(py);
         let options = session.with_origin_again(py, how.options, again.count)?;
         let how = How { options, began: Some(again.began), ..how };
-        let next = again.execute.admit(py, how, op)?;
-        Ok(again.watch(next))
+        match again.execute.admit(py, how, op) {
+            Ok(next) => Ok(again.watch(next)),
+            Err(error) => {
+                again.note_doubt(py, &error);
+                Err(error)
+            }
+        }
     }
 }
