@@ -89,14 +89,9 @@ impl Responses {
         arguments: &[Borrowed<'_, 'py, PyAny>],
         names: Option<&Bound<'py, PyTuple>>,
     ) -> PyResult<bool> {
-        let [future, ..] = arguments else { return Ok(false) };
-        let Some(call) = Call::of(arguments, names)? else { return Ok(false) };
-        let py = future.py();
-        let Some(callbacks) = self.list(future, pyo3::intern!(py, "_callbacks"))? else {
-            return Ok(false);
-        };
-        self.add(future, &callbacks, call, pyo3::intern!(py, "_final_result"))?;
-        Ok(true)
+        self.add_one(arguments, names, |py| {
+            (pyo3::intern!(py, "_callbacks"), pyo3::intern!(py, "_final_result"))
+        })
     }
 
     /// Does what `add_errback` does. Returns false if the original must be called.
@@ -105,13 +100,24 @@ impl Responses {
         arguments: &[Borrowed<'_, 'py, PyAny>],
         names: Option<&Bound<'py, PyTuple>>,
     ) -> PyResult<bool> {
+        self.add_one(arguments, names, |py| {
+            (pyo3::intern!(py, "_errbacks"), pyo3::intern!(py, "_final_exception"))
+        })
+    }
+
+    /// Adds a call to one of a future's lists. `attributes` returns the names of the list and of
+    /// the outcome that the call waits for.
+    fn add_one<'py>(
+        &self,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+        names: Option<&Bound<'py, PyTuple>>,
+        attributes: impl Fn(Python<'py>) -> (&'py Bound<'py, PyString>, &'py Bound<'py, PyString>),
+    ) -> PyResult<bool> {
         let [future, ..] = arguments else { return Ok(false) };
         let Some(call) = Call::of(arguments, names)? else { return Ok(false) };
-        let py = future.py();
-        let Some(errbacks) = self.list(future, pyo3::intern!(py, "_errbacks"))? else {
-            return Ok(false);
-        };
-        self.add(future, &errbacks, call, pyo3::intern!(py, "_final_exception"))?;
+        let (list, outcome) = attributes(future.py());
+        let Some(calls) = self.list(future, list)? else { return Ok(false) };
+        self.add(future, &calls, call, outcome)?;
         Ok(true)
     }
 
