@@ -53,14 +53,15 @@ pub fn misrouted(story: &Story<'_>) -> Vec<String> {
         let since = match arrival.tablet {
             None => arrival.at,
             Some((tablet, changed)) => {
-                let told = learned.entry((arrival.table, tablet)).or_insert((changed, arrival.at));
-                if told.0 != changed {
-                    *told = (changed, arrival.at);
+                let lesson =
+                    learned.entry((arrival.table, tablet)).or_insert((changed, arrival.at));
+                if lesson.0 != changed {
+                    *lesson = (changed, arrival.at);
                 }
-                if arrival.at <= told.1 + LEARNED {
+                if arrival.at <= lesson.1 + LEARNED {
                     continue;
                 }
-                told.1
+                lesson.1
             }
         };
         if story.is_quiet(since, arrival.at) {
@@ -81,8 +82,8 @@ pub fn misrouted_since(began: Instant, arrivals: &[Arrival]) -> Vec<String> {
     let after = wrong.filter(|arrival| match arrival.tablet {
         None => true,
         Some((tablet, _)) => {
-            let told = learned.entry((arrival.table, tablet)).or_insert(arrival.at);
-            arrival.at > *told + LEARNED
+            let learned_at = learned.entry((arrival.table, tablet)).or_insert(arrival.at);
+            arrival.at > *learned_at + LEARNED
         }
     });
     after.map(|arrival| format!("after all faults, {arrival:?} was not at a replica")).collect()

@@ -133,13 +133,13 @@ impl EncodeStandIn {
             return self.by_driver(&handler, &buffer, &written, (version, stream, &opcode, length));
         };
         let [stream_0, stream_1] = stream.to_be_bytes();
-        let made = bytes::build(py, HEADER + body.len(), |made| {
-            made.put(&[number, 0, stream_0, stream_1, opcode]);
-            made.put(&length.to_be_bytes());
-            made.put(body);
+        let frame = bytes::build(py, HEADER + body.len(), |frame| {
+            frame.put(&[number, 0, stream_0, stream_1, opcode]);
+            frame.put(&length.to_be_bytes());
+            frame.put(body);
             true
         })?;
-        Ok(made.map(Bound::into_any))
+        Ok(frame.map(Bound::into_any))
     }
 
     /// Makes a frame whose header is written by the driver's function, which raises an error for

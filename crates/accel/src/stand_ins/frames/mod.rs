@@ -74,7 +74,7 @@ pub struct UsualClasses {
     /// A Python function that finds out.
     is_usual: Py<PyAny>,
     /// The version of each class, and the function's result for this version.
-    known: Mutex<Vec<(u32, bool)>>,
+    by_version: Mutex<Vec<(u32, bool)>>,
 }
 
 /// The greatest number of classes that are remembered.
@@ -82,15 +82,16 @@ const MOST_CLASSES: usize = 32;
 
 impl UsualClasses {
     pub fn new(is_usual: Py<PyAny>) -> UsualClasses {
-        UsualClasses { is_usual, known: Mutex::new(Vec::new()) }
+        UsualClasses { is_usual, by_version: Mutex::new(Vec::new()) }
     }
 
     /// Whether a class has the driver's methods. False if CPython gives the class no version.
     pub fn has(&self, class: &Bound<'_, PyType>) -> PyResult<bool> {
         let before = version::of(class);
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_version =
-            |version| known().iter().find(|(known, _)| *known == version).map(|(_, usual)| *usual);
+        let by_version = || self.by_version.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_version = |version| {
+            by_version().iter().find(|(seen, _)| *seen == version).map(|(_, usual)| *usual)
+        };
         if before != 0
             && let Some(is_usual) = of_version(before)
         {
@@ -102,11 +103,11 @@ impl UsualClasses {
         if after == 0 || (before != 0 && after != before) {
             return Ok(false);
         }
-        let mut known = known();
-        if known.len() == MOST_CLASSES {
-            known.clear();
+        let mut by_version = by_version();
+        if by_version.len() == MOST_CLASSES {
+            by_version.clear();
         }
-        known.push((after, is_usual));
+        by_version.push((after, is_usual));
         Ok(is_usual)
     }
 }
