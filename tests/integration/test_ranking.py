@@ -134,6 +134,33 @@ async def test_a_function_that_raises_later_keeps_the_ranks(
         assert await coordinators(client) == {at: 20}
 
 
+async def test_a_late_answer_of_a_replaced_function_is_dropped(
+    twin: Face, cassandra_three: Cassandra
+) -> None:
+    async with twin.connect(cassandra_three.contact_points) as client:
+        session, called, go_on = client.session, threading.Event(), threading.Event()
+        caller = threading.current_thread()
+
+        def rank(node: Node) -> int | None:
+            if threading.current_thread() is caller:
+                return 0
+            called.set()
+            go_on.wait(20)
+            return None
+
+        session.rank_nodes(rank)
+        ranking = session._ranking
+        assert ranking is not None
+        late = threading.Thread(target=ranking.apply_again, args=(session,))
+        late.start()
+        assert called.wait(20)
+        at = session.nodes[1].at
+        session.rank_nodes(first(at))
+        go_on.set()
+        late.join(20)
+        assert await coordinators(client) == {at: 20}
+
+
 @pytest.mark.parametrize(
     ("rank", "error", "message"),
     [

@@ -313,3 +313,49 @@ async def test_a_request_that_is_sent_again_has_a_span_beside_the_first(
     assert all((span.start_time or 0) >= end for span, end in zip(spans[1:], ends, strict=False))
     records = [record for record in caplog.records if getattr(record, "event", "") == "request"]
     assert [getattr(record, "resend_count", None) for record in records] == [None, 1, 2]
+
+
+async def test_a_doubt_about_an_earlier_request_outlives_a_certain_failure(
+    twin: Face, cassandra: Cassandra, keyspace: str, number: int
+) -> None:
+    failing = Failing(WRITE_TIMEOUT, 2, b"doubt")
+
+    def change(answer: Answer) -> bytes:
+        if failing.requests == 1:
+            failing.error = INVALID
+        return failing(answer)
+
+    with Liar(cassandra.contact_points[0], change) as liar:
+        async with twin.connect(
+            liar.contact_point, keyspace=keyspace, retry="fallthrough"
+        ) as client:
+            client.session.retry_when(Decision(most=1))
+            with pytest.raises(errors.InvalidQuery) as caught:
+                await client.execute(INSERT, (number, "doubt"), idempotent=True)
+            assert failing.requests == 2
+            assert caught.value.may_have_applied
+            assert (await client.execute(SELECT, (number,))).scalar() == "doubt"
+
+
+async def test_the_error_itself_may_be_raised(
+    twin: Face, cassandra: Cassandra, keyspace: str
+) -> None:
+    def decide(error: errors.RequestError, count: int) -> float:
+        raise error
+
+    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+        client.session.retry_when(decide)
+        with pytest.raises(errors.InvalidQuery) as caught:
+            await client.execute("SELECT nonsense FROM nowhere")
+        assert caught.value.__context__ is not caught.value
+
+
+async def test_the_schema_is_read_without_the_function(
+    twin: Face, cassandra: Cassandra, keyspace: str
+) -> None:
+    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+        decision = Decision()
+        client.session.retry_when(decision)
+        # Cassandra lacks some of the tables that are asked for.
+        assert keyspace in (await client.schema(refresh=True)).keyspaces
+        assert decision.asked == []
