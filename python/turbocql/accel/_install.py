@@ -76,10 +76,9 @@ def accelerate(*, without: Iterable[str] = ()) -> None:
     may call this function at any time. A second call does nothing, unless its `without` differs:
     then the new `without` applies from now on, and the counts begin again.
 
-    `without` names parts of the accelerator to leave out, to find out which part causes a problem:
-    `types`, `marshal`, `bind`, `routing_key`, `bodies`, `rows`, `named_rows`, `segments`, `timers`,
-    `simple_statements`, `cqlengine`, `serializers`, `query_plans`, `responses`, `frames`.
-    `status()` names the part of each function.
+    `without` names parts to leave out, to find out which part causes a problem: `types`, `marshal`,
+    `bind`, `routing_key`, `bodies`, `rows`, `named_rows`, `segments`, `timers`, `cqlengine`,
+    `simple_statements`, `serializers`, `query_plans`, `responses`, `frames`.
 
     Raises: ValueError, for an unknown part; TypeError, if `without` is a str or not iterable.
     """
