@@ -26,6 +26,12 @@ pub mod engine {
     #[derive(Clone, Default)]
     pub struct RequestOptions;
 
+    impl RequestOptions {
+        pub fn payload_len(&self) -> usize {
+            0
+        }
+    }
+
     #[derive(Debug)]
     pub struct Response;
 

@@ -58,6 +58,11 @@ pub trait Step: Send + Sync {
         arrival: Result<Arrival, EngineError>,
         op: &Arc<OpState>,
     ) -> PyResult<Next>;
+
+    /// Whether the operation waits to send its request.
+    fn is_unsent(&self) -> bool {
+        false
+    }
 }
 
 pub enum Next {
@@ -189,7 +194,8 @@ impl OpState {
 
     /// Executes a prepared statement. The response is the next completion.
     pub fn execute(self: &Arc<Self>, execution: Execution) {
-        self.weigh(execution.row.get().byte_len());
+        let payload = or_default(&execution.options).payload_len();
+        self.weigh(execution.row.get().byte_len() + payload);
         if self.execution.get().is_some() {
             return self.execute_again(execution);
         }
@@ -257,6 +263,10 @@ impl OpState {
             None => self.arrived.notify_all(),
         }
         None
+    }
+
+    pub fn is_abandoned(&self) -> bool {
+        matches!(self.lock().phase, Phase::Abandoned)
     }
 
     /// Abandons the operation, and cancels its work on the I/O thread.

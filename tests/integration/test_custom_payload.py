@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from tests.support.faces import Client, Face
 from tests.support.liar import EXECUTE, Answer, Liar
+from tests.support.nodes import eventually
 
 import turbocql
 from turbocql import telemetry
@@ -55,6 +58,39 @@ async def test_every_kind_of_request_carries_one(
         batch.add("INSERT INTO mirrored.t (k, v) VALUES (?, ?)", (2, "b"))
         assert await payload_of(client, batch) == PAYLOAD
         assert (await client.execute(SELECT, (2,))).scalar() == "b"
+
+
+async def test_its_bytes_count_in_flight(twin: Face, mirror: Cassandra) -> None:
+    held = threading.Event()
+
+    def change(answer: Answer) -> bytes:
+        if b"held" in answer.request_body:
+            held.wait(20)
+        return answer.frame()
+
+    with Liar(mirror.contact_points[0], change) as liar:
+        async with twin.connect(liar.contact_point) as client:
+            prepared = await client.prepare(SELECT)
+            batch = turbocql.Batch("unlogged")
+            batch.add("INSERT INTO mirrored.t (k) VALUES (3)")
+
+            def bytes_in_flight() -> int:
+                return client.session.metrics().in_flight_bytes
+
+            for statement, values in [
+                (prepared, (1,)),
+                ("SELECT v FROM mirrored.t", None),
+                (batch, None),
+            ]:
+                payload = {"held": bytes(12_345)}
+                call = asyncio.ensure_future(
+                    client.execute(statement, values, custom_payload=payload)
+                )
+                assert await asyncio.to_thread(eventually, lambda: bytes_in_flight() >= 12_345)
+                held.set()
+                await call
+                held.clear()
+                assert bytes_in_flight() == 0
 
 
 async def test_only_requests_that_ask_for_it(twin: Face, mirror: Cassandra) -> None:

@@ -14,6 +14,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.support.children import run_python
 from tests.support.faces import Face
 from tests.support.liar import BATCH, ERROR, EXECUTE, QUERY, Answer, Liar
 from tests.support.nodes import eventually
@@ -279,6 +280,98 @@ async def test_a_call_that_waits_can_be_canceled(
             assert await client.idle()
             client.session.retry_when(None)
             await client.execute("SELECT release_version FROM system.local")
+
+
+async def test_a_session_that_is_closed_or_full_raises_the_last_error(
+    twin: Face, cassandra: Cassandra, keyspace: str
+) -> None:
+    odd = "SELECT nonsense FROM nowhere"
+    async with twin.connect(
+        cassandra.contact_points, keyspace=keyspace, max_in_flight=1, when_full="raise"
+    ) as client:
+        decision = Decision(0.3, most=1)
+        client.session.retry_when(decision)
+        call = asyncio.ensure_future(client.execute(odd))
+        assert await asyncio.to_thread(eventually, lambda: bool(decision.asked))
+
+        # The waiting call gives up its place, so that another one takes it.
+        others = [asyncio.ensure_future(client.execute("SELECT * FROM t")) for _ in range(200)]
+        with pytest.raises(errors.InvalidQuery):
+            await asyncio.wait_for(call, 10)
+        await asyncio.gather(*others, return_exceptions=True)
+        decision.delay_s, decision.asked = 30.0, []
+        call = asyncio.ensure_future(client.execute(odd))
+        assert await asyncio.to_thread(eventually, lambda: bool(decision.asked))
+        await client.close(timeout_s=0)
+        with pytest.raises(errors.InvalidQuery):
+            await asyncio.wait_for(call, 10)
+
+
+async def test_a_call_that_waits_for_room_raises_the_last_error(
+    twin: Face, cassandra: Cassandra, keyspace: str
+) -> None:
+    held = threading.Event()
+
+    def change(answer: Answer) -> bytes:
+        if answer.answers(QUERY, "FROM t WHERE k = -1"):
+            held.wait(20)
+        return answer.frame()
+
+    with Liar(cassandra.contact_points[0], change) as liar:
+        async with twin.connect(liar.contact_point, keyspace=keyspace, max_in_flight=1) as client:
+            decision = Decision(0.3)
+            client.session.retry_when(decision)
+            call = asyncio.ensure_future(client.execute("SELECT odd FROM t", timeout_s=2.0))
+            assert await asyncio.to_thread(eventually, lambda: bool(decision.asked))
+            holding = asyncio.ensure_future(client.execute("SELECT v FROM t WHERE k = -1"))
+            try:
+                with pytest.raises(errors.InvalidQuery):
+                    await asyncio.wait_for(call, 10)
+                assert len(decision.asked) == 1
+            finally:
+                held.set()
+            await holding
+
+
+def test_a_fork_in_the_function(cassandra: Cassandra) -> None:
+    program = """
+        import os, sys, turbocql, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        session = turbocql.connect(sys.argv[1:])
+        child = None
+        def decide(error, count):
+            global child
+            if child is None:
+                child = os.fork()
+            return 0.1 if count < 3 else None
+        session.retry_when(decide)
+        try:
+            session.execute("SELECT nonsense FROM system.local")
+        except turbocql.errors.InvalidQuery:
+            print("raised", flush=True)
+        if child:
+            print(os.waitpid(child, 0)[1])
+        else:
+            os._exit(0)
+    """
+    assert run_python(program, *cassandra.contact_points).split() == ["raised", "raised", "0"]
+
+
+async def test_a_function_that_cancels_its_call(cassandra: Cassandra) -> None:
+    async with turbocql.aio.connect(cassandra.contact_points) as session:
+        calls: list[asyncio.Task[Any]] = []
+
+        def decide(error: errors.RequestError, count: int) -> float:
+            calls[0].cancel()
+            return 60.0
+
+        session.retry_when(decide)
+        calls.append(asyncio.ensure_future(session.execute("SELECT nonsense FROM nowhere")))
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(calls[0], 10)
+        began = time.monotonic()
+        await session.close()
+        assert time.monotonic() - began < 10
 
 
 async def test_a_request_that_is_sent_again_counts_each_time(

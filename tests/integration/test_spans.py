@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import sys
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -17,7 +20,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.support.children import run_python
 from tests.support.faces import Face
-from tests.support.liar import ERROR, EXECUTE, Answer, Liar
+from tests.support.liar import BATCH, ERROR, EXECUTE, Answer, Liar
 from tests.support.nodes import eventually, paused
 
 import turbocql
@@ -186,6 +189,94 @@ def test_attempts_are_siblings(cassandra_three: Cassandra, exported: Exported) -
         assert "turbocql.attempt.abandoned" not in (second.attributes or {})
         assert 0.04e9 < second.start_time - first.start_time < 2e9  # type: ignore[operator]
         assert (several[0].attributes or {})["cassandra.speculative_execution.count"] >= 1  # type: ignore[operator]
+
+
+def test_a_request_that_is_canceled(cassandra: Cassandra, exported: Exported) -> None:
+    async def cancel(point: str) -> None:
+        async with turbocql.aio.connect(point) as session:
+            telemetry.instrument(session, tracer_provider=exported.provider)
+            prepared = await session.prepare(SELECT)
+            batch = turbocql.Batch("unlogged")
+            batch.add("INSERT INTO nowhere.t (k) VALUES (1)")
+            with exported.tracer.start_as_current_span("program"):
+                for call in [session.execute(prepared, ("local",)), session.execute(batch)]:
+                    with pytest.raises(asyncio.TimeoutError):
+                        await asyncio.wait_for(call, 0.2)
+
+    def change(answer: Answer) -> bytes:
+        if answer.answers(EXECUTE, "local") or answer.request_opcode == BATCH:
+            time.sleep(0.5)
+        return answer.frame()
+
+    with Liar(cassandra.contact_points[0], change) as liar:
+        asyncio.run(cancel(liar.contact_point))
+        names = ["SELECT system.local", "BATCH"]
+        exported.wait(lambda: all(exported.roots(name) for name in names))
+    (program,) = exported.roots("program")
+    assert [span.name for span in exported.children(program)] == names
+    for span in exported.children(program):
+        assert (span.attributes or {})["error.type"] == "canceled"
+        assert span.status.status_code == trace.StatusCode.ERROR
+        (attempt,) = exported.children(span)
+        assert (attempt.attributes or {})["turbocql.attempt.abandoned"] is True
+        assert 0.1e9 < (span.end_time or 0) - (span.start_time or 0) < 0.5e9
+
+
+def test_calls_that_end_before_their_request_is_sent(
+    cassandra: Cassandra, exported: Exported
+) -> None:
+    answers = threading.Event()
+
+    def change(answer: Answer) -> bytes:
+        if answer.answers(EXECUTE, "local"):
+            answers.wait(20)
+        return answer.frame()
+
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point, max_in_flight=1) as session,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        prepared = session.prepare(SELECT)
+        telemetry.instrument(session, tracer_provider=exported.provider)
+        holding = pool.submit(session.execute, prepared, ("local",), timeout_s=30)
+        assert eventually(lambda: session.in_flight > 0)
+        try:
+            with pytest.raises(errors.RequestTimeout, match="the session is full"):
+                session.execute("SELECT rack FROM system.local", timeout_s=0.3)
+            with pytest.raises(errors.RequestTimeout, match="the session is full"):
+                session.execute(turbocql.Batch(), timeout_s=0.1)
+        finally:
+            answers.set()
+        holding.result()
+        with pytest.raises(errors.InvalidQuery):
+            session.execute("SELECT nonsense FROM system.local WHERE key = ?", ("local",))
+        exported.wait(lambda: len(exported.roots("SELECT")) == 2 and exported.roots("BATCH"))
+    full, unprepared = exported.roots("SELECT")
+    assert (full.attributes or {})["error.type"] == "RequestTimeout"
+    assert (full.end_time or 0) - (full.start_time or 0) > 0.2e9
+    assert (unprepared.attributes or {})["error.type"] == "InvalidQuery"
+    for span in [full, unprepared, *exported.roots("BATCH")]:
+        assert exported.children(span) == []
+        assert "server.address" not in (span.attributes or {})
+
+
+def test_a_call_that_a_full_session_refuses(cassandra: Cassandra, exported: Exported) -> None:
+    async def refuse() -> None:
+        async with turbocql.aio.connect(
+            cassandra.contact_points, max_in_flight=1, when_full="raise"
+        ) as session:
+            telemetry.instrument(session, tracer_provider=exported.provider)
+            text = "SELECT rack FROM system.local"
+            results = await asyncio.gather(
+                *(session.execute(text) for _ in range(2)), return_exceptions=True
+            )
+            assert [type(result) is errors.SessionFull for result in results] == [False, True]
+
+    asyncio.run(refuse())
+    exported.wait(lambda: len(exported.roots("SELECT")) == 2)
+    types = {(span.attributes or {}).get("error.type") for span in exported.roots("SELECT")}
+    assert types == {None, "SessionFull"}
 
 
 def test_durations_and_threads(cassandra: Cassandra, exported: Exported) -> None:

@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.nodes import eventually
@@ -184,6 +185,30 @@ def test_tls_and_authentication() -> None:
             Connection(node.address, context=trusting, user="cassandra", password="wrong")
         with pytest.raises(CassandraError, match="asks for a user"):
             Connection(node.address, context=trusting)
+
+
+@pytest.mark.parametrize(
+    ("racks", "error", "message"),
+    [
+        (["a"], ValueError, "racks: expected the racks of 2 nodes, got"),
+        ("abc", ValueError, "racks: expected the racks of 2 nodes, got 'abc'"),
+        (["a", ""], ValueError, "racks: expected letters, digits and any of _.-, got ''"),
+        (["a", "b\nrack=c"], ValueError, "got 'b.nrack=c'"),
+        (["a", ("b",)], TypeError, "racks: expected a rack or .datacenter, rack. for each node"),
+        ([1, 2], TypeError, "for each node, got 1"),
+    ],
+)
+def test_wrong_racks(racks: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        Cassandra(nodes=2, racks=racks)
+
+
+@needs_cassandra
+def test_a_node_in_a_rack_of_its_own() -> None:
+    with Cassandra(heap_mb=HEAP_MB, racks=[("east", "r-1.a")]) as cluster:
+        with cluster.nodes[0].probe() as connection:
+            rows = connection.query("SELECT data_center, rack FROM system.local").rows
+        assert rows == [[b"east", b"r-1.a"]]
 
 
 @pytest.mark.exhaustive

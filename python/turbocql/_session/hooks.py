@@ -80,7 +80,8 @@ class Hooks:
         is not called for a request that may have been applied (`error.may_have_applied`), unless
         it is declared idempotent, nor for later pages of a result, nor for the rows of
         `execute_many`, which has `retry_for_s`. All attempts together keep the call's `timeout_s`:
-        if the wait would exceed it, the error is raised at once.
+        if the wait would exceed it, the error is raised at once. It is also raised if the session
+        is closed, or has no room in time, when the request is to be sent again.
 
         The function is called by the thread that waits for the result, or in the event loop, where
         it must not block. What it raises is raised by the call.

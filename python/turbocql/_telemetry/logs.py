@@ -69,7 +69,10 @@ def _make_span(spans: Spans, event: Event, datacenters: Datacenters) -> None:
     name, time_s, _, node, fields, origin = event
     if name == "bulk":
         spans.record_bulk(time_s, fields, origin)
-    elif name in ("request", "slow request") and fields.get("error") != "canceled":
+    elif name in ("request", "slow request"):
+        if origin is None and fields.get("error") == "canceled":
+            # Its call is not known.
+            return
         if fields.get("bulk"):
             spans.record_failed_row(time_s, fields, origin)
         else:

@@ -95,7 +95,8 @@ class Spans:
             )
             if name in attributes
         }
-        self._durations.record(fields["duration_s"], measured)
+        if fields["attempts"]:
+            self._durations.record(fields["duration_s"], measured)
         parent = contexts.Context() if origin is None else origin.context.run(contexts.get_current)
         call = _Call() if origin is None else origin.call or _Call()
         if origin is not None:

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from . import java
 from .addresses import Claim
-from .config import cassandra_yaml, write_config
+from .config import cassandra_yaml, places, write_config
 from .errors import CassandraError
 from .jars import ensure_jars
 from .node import Access, Node, NodeFiles
@@ -54,9 +54,10 @@ class Cassandra:
     `nodes` is 1 to 3. `tls` encrypts client connections, with a certificate authority made for this
     cluster (`ca_certificate`). `require_client_certificate` also requires a certificate from
     clients. `authentication` requires `user` and `password`. `scylla` puts a simulator of
-    ScyllaDB's additions to the protocol in front of the nodes. `config` replaces top-level settings
-    of cassandra.yaml. `jvm_options` come last among the JVM's options. With `keep_logs`, the nodes'
-    logs (`Node.log`) are kept. Everything else is always removed.
+    ScyllaDB's additions to the protocol in front of the nodes. `racks` has the name of each node's
+    rack, or its `(datacenter, rack)`. `config` replaces top-level settings of cassandra.yaml.
+    `jvm_options` come last among the JVM's options. With `keep_logs`, the nodes' logs (`Node.log`)
+    are kept. Everything else is always removed.
 
     Blocks: `start`, and so the `with` statement, for about 10 s per node; 40 s longer when the
         server's jars must be fetched first. A node that does not answer within `timeout_s` seconds
@@ -82,6 +83,7 @@ class Cassandra:
         keep_logs: bool = False,
         timeout_s: float = 180.0,
         scylla: Shards | Sequence[Shards | None] | None = None,
+        racks: Sequence[str | tuple[str, str]] | None = None,
     ) -> None:
         if not isinstance(nodes, int) or not 1 <= nodes <= _MAX_NODES:
             raise ValueError(f"nodes: expected an int from 1 to {_MAX_NODES}, got {nodes!r}")
@@ -104,6 +106,7 @@ class Cassandra:
             shards = list(scylla)
         if len(shards) != nodes:
             raise ValueError(f"scylla: expected settings of {nodes} nodes, got {len(shards)}")
+        self._places = None if racks is None else places(racks, nodes)
         self.scylla: Scylla | None = None
         """With `scylla=`, the simulator in front of the nodes; otherwise `None`."""
         self._shards = None if scylla is None else shards
@@ -245,7 +248,8 @@ class Cassandra:
                 authentication=self.user is not None,
                 certificates=self._certificates,
             )
-            write_config(options.conf, {**settings, **self._config})
+            place = None if self._places is None else self._places[number - 1]
+            write_config(options.conf, settings, self._config, place)
             node = Node(
                 address=address,
                 command=java.command(installed, options),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .addresses import CQL_PORT, STORAGE_PORT
 from .tls import Certificates
 
-__all__ = ["cassandra_yaml", "write_config"]
+__all__ = ["Place", "cassandra_yaml", "places", "write_config"]
 
 # The server logs to standard output, which the guard redirects to the node's log. So the log also
 # contains the JVM's messages when it cannot start, or crashes.
@@ -89,8 +90,46 @@ def cassandra_yaml(
     return settings
 
 
-def write_config(conf: Path, settings: Mapping[str, Any]) -> None:
-    """Writes cassandra.yaml and logback.xml. JSON is valid YAML, so no YAML library is needed."""
+class Place(NamedTuple):
+    """The datacenter and the rack of a node."""
+
+    datacenter: str
+    rack: str
+
+
+def places(racks: Sequence[str | tuple[str, str]], nodes: int) -> list[Place]:
+    """Reads the racks of a cluster's nodes.
+
+    Raises: `TypeError`, or `ValueError` for another number of racks than `nodes` and for names that
+        the server cannot read.
+    """
+    read = [Place("datacenter1", it) if isinstance(it, str) else Place(*_pair(it)) for it in racks]
+    if len(read) != nodes:
+        raise ValueError(f"racks: expected the racks of {nodes} nodes, got {racks!r}")
+    for name in (name for place in read for name in place):
+        if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
+            raise ValueError(f"racks: expected letters, digits and any of _.-, got {name!r}")
+    return read
+
+
+def _pair(entry: Any) -> tuple[str, str]:
+    if isinstance(entry, tuple) and [type(name) for name in entry] == [str, str]:
+        return entry[0], entry[1]
+    raise TypeError(f"racks: expected a rack or (datacenter, rack) for each node, got {entry!r}")
+
+
+def write_config(
+    conf: Path, settings: Mapping[str, Any], replaced: Mapping[str, Any], place: Place | None
+) -> None:
+    """Writes cassandra.yaml, in which the settings `replaced` replace others, and logback.xml.
+
+    For a `place`, the node reads it from a file. JSON is valid YAML, so no YAML library is needed.
+    """
     conf.mkdir(parents=True, exist_ok=True)
+    settings = {**settings, **replaced}
+    if place is not None:
+        settings["endpoint_snitch"] = "GossipingPropertyFileSnitch"
+        text = f"dc={place.datacenter}\nrack={place.rack}\n"
+        (conf / "cassandra-rackdc.properties").write_text(text, encoding="utf-8")
     (conf / "cassandra.yaml").write_text(json.dumps(settings, indent=2), encoding="utf-8")
     (conf / "logback.xml").write_text(_LOGBACK, encoding="utf-8")

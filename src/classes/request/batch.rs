@@ -203,7 +203,7 @@ impl BatchStep {
             })
         })?;
         self.sent = true;
-        op.weigh(rows.byte_len());
+        op.weigh(rows.byte_len() + or_default(&self.options).payload_len());
         let (engine, kind, options, began) =
             (self.session.engine.clone(), self.kind, self.options.clone(), self.began);
         op.run(&self.session.runtime, async move {

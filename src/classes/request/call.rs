@@ -91,6 +91,7 @@ impl Call for Execute {
             began: Instant::now(),
             count: 0,
             in_doubt: false,
+            last: None,
         });
         let next = self.admit(py, how, &op)?;
         op.begin(match again {
@@ -133,6 +134,10 @@ impl Step for AdmitStep {
         self.execute.session.get().0.check_open()?;
         self.execute.send(py, self.how, op)
     }
+
+    fn is_unsent(&self) -> bool {
+        true
+    }
 }
 
 impl Execute {
@@ -159,7 +164,8 @@ impl Execute {
                 self.send(py, how, op)
             }
             None if session.raises_when_full && !self.waits => {
-                Err(raise_engine(py, &session.engine.session_full(&self.text(py)?)))
+                let error = session.engine.session_full(&self.text(py)?, or_default(&how.options));
+                Err(raise_engine(py, &error))
             }
             None => self.wait(py, how, op),
         }
@@ -173,9 +179,10 @@ impl Execute {
         let text = self.text(py)?;
         let position = engine.gate().join_queue();
         op.run(&session.runtime, async move {
-            engine
-                .admitted(position, &text, or_default(&options), began)
-                .await
+            let options = or_default(&options);
+            let admitted = engine.admitted(position, &text, options, began).await;
+            admitted
+                .inspect_err(|error| engine.report_unsent(&text, options, began, error))
                 .map(Arrival::Admitted)
         });
         let how = How { began: Some(began), ..how };
@@ -266,7 +273,7 @@ impl Execute {
             return session.with_prepared(py, text, then, began, op);
         }
         session.warn_of(py, || has_condition(&text))?;
-        op.weigh(text.len());
+        op.weigh(text.len() + or_default(&options).payload_len());
         let text: Arc<str> = text.into();
         let plain = Plain {
             text: text.clone(),

@@ -26,6 +26,8 @@ pub struct Again {
     pub count: u32,
     /// Whether an earlier request of the call may have been applied.
     pub in_doubt: bool,
+    /// The error of the last request. It is raised if the request cannot be sent again.
+    pub last: Option<PyErr>,
 }
 
 impl Again {
@@ -42,6 +44,18 @@ impl Again {
         if self.in_doubt {
             drop(error.value(py).setattr("may_have_applied", true));
         }
+    }
+
+    /// Returns the error of a call whose request could not be sent again. If the session has no
+    /// room or is closed, that is the error of the last request.
+    fn refused(&mut self, py: Python<'_>, error: PyErr) -> PyResult<Next> {
+        let is_of_session = error.value(py).is_instance(python::request_error(py)?)?
+            || self.execute.session(py).check_open().is_err();
+        let last = self.last.take().filter(|_| is_of_session);
+        Err(last.unwrap_or_else(|| {
+            self.note_doubt(py, &error);
+            error
+        }))
     }
 
     /// Asks whether the request is sent again. Otherwise returns its error.
@@ -69,13 +83,15 @@ impl Again {
                 drop(raised.setattr("__context__", value));
             }
         })?;
-        if session
-            .engine
-            .remaining_time(or_default(&options), self.began)
-            .is_some_and(|left| left <= delay)
+        let remaining = session.engine.remaining_time(or_default(&options), self.began);
+        // The function may have canceled the call, closed the session or forked the process.
+        if remaining.is_some_and(|left| left <= delay)
+            || op.is_abandoned()
+            || session.check_open().is_err()
         {
             return Err(error);
         }
+        self.last = Some(error);
         self.count += 1;
         self.in_doubt |= may_have_applied;
         op.run(&session.runtime, async move {
@@ -110,14 +126,20 @@ impl Step for Watched {
         arrival: Result<Arrival, EngineError>,
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
-        let Watched { step, again } = *self;
+        let Watched { step, mut again } = *self;
+        let is_unsent = step.is_unsent();
         match step.arrived(py, arrival, op) {
             Ok(next) => Ok(again.watch(next)),
+            Err(error) if is_unsent && again.last.is_some() => again.refused(py, error),
             Err(error) => {
                 again.note_doubt(py, &error);
                 again.after(py, error, op)
             }
         }
+    }
+
+    fn is_unsent(&self) -> bool {
+        self.step.is_unsent()
     }
 }
 
@@ -131,19 +153,20 @@ impl Step for Pause {
         arrival: Result<Arrival, EngineError>,
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
-        arrival.map_err(|error| crate::error::raise_engine(py, &error))?;
-        let Pause(again) = *self;
+        let Pause(mut again) = *self;
         let session = again.execute.session(py);
-        session.check_open()?;
+        // The wait ends without an arrival if the session is closed.
+        if (arrival.is_err() || session.check_open().is_err())
+            && let Some(last) = again.last.take()
+        {
+            return Err(last);
+        }
         let how = again.how.clone_ref(py);
         let options = session.with_origin_again(py, how.options, again.count)?;
         let how = How { options, began: Some(again.began), ..how };
         match again.execute.admit(py, how, op) {
             Ok(next) => Ok(again.watch(next)),
-            Err(error) => {
-                again.note_doubt(py, &error);
-                Err(error)
-            }
+            Err(error) => again.refused(py, error),
         }
     }
 }

@@ -34,6 +34,8 @@ pub(super) async fn batch(
     check_batch(&statements, &values)?;
     let effect = batch_effect(kind, &statements, &values);
     let attempts = Attempts::counted(session.telemetry(), effect, RequestKind::Batch);
+    let first = statements.first().map_or("", BatchEntry::text);
+    attempts.describe(options.origin.as_ref(), first, None, None);
     let size = values.byte_len();
     let result =
         batch_uncounted(session, kind, &statements, values, options, began, &attempts).await;

@@ -4,7 +4,7 @@ use scylla::response::PagingStateResponse;
 use scylla::statement::unprepared::Statement;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::attempts::Attempts;
 use crate::error::effect::{Effect, has_condition, is_one_of, text_after_comments};
@@ -16,7 +16,8 @@ use crate::session::condition::delay_before_conditional_write;
 use crate::session::{Request, Session};
 use crate::statement::nulls::null_of;
 use crate::statement::{RequestOptions, has_steps, kind_of};
-use crate::telemetry::events::Event;
+use crate::telemetry::counters::RequestKind;
+use crate::telemetry::events::{Event, Field};
 use crate::terms::{PagingState, Response};
 
 /// Executes a prepared statement, like [`Session::execute`]. The attempts are recorded in
@@ -48,6 +49,36 @@ pub(super) fn count_result(session: &Session, result: &Result<Response, EngineEr
         telemetry.pages.fetch_add(1, Ordering::Relaxed);
         telemetry.rows.fetch_add(page.row_count as u64, Ordering::Relaxed);
     }
+}
+
+/// Reports a call that has ended before its request was sent, if that is wanted. The text of a
+/// batch is empty.
+pub(super) fn report_unsent(
+    session: &Session,
+    text: &str,
+    options: &RequestOptions,
+    began: Instant,
+    error: &EngineError,
+) {
+    let events = &session.telemetry().events;
+    // The time that a request waits before it is sent makes no request slow.
+    let Some((name, left_out)) = events.wants(Duration::ZERO, true) else { return };
+    let effect = Effect::of(text);
+    let kind = if text.is_empty() { RequestKind::Batch } else { kind_of(text, effect) };
+    let attempts = Attempts::new(effect);
+    let (error_kind, code) = error.counted_as();
+    let mut event = Event::new(name, None)
+        .text("kind", kind.name())
+        .seconds("duration_s", Duration::ZERO)
+        .int("left_out", left_out as usize)
+        .text("error_kind", error_kind);
+    event.fields.extend(code.map(|code| ("error_code", Field::Int(i64::from(code)))));
+    event.fields.push(("attempts", Field::Attempts(Vec::new())));
+    event = reported(session, event, &attempts, options, Some(began), &Err(error.clone()));
+    if !text.is_empty() {
+        event = event.text("statement", shown(text));
+    }
+    events.push(event);
 }
 
 /// Adds what all requests have in common to the report of one.
@@ -87,6 +118,12 @@ async fn execute_uncounted(
         return Err(EngineError::new(ErrorKind::Encode, message));
     };
     let mut bound = prepared.bind(row, options, &session.0.profiles, attempts)?;
+    attempts.describe(
+        options.origin.as_ref(),
+        prepared.text(),
+        prepared.keyspace(),
+        prepared.table(),
+    );
     if options.near.is_some() || prepared.has_condition {
         let routes = session.0.profiles.routes(options.profile.as_deref());
         let policy = match &options.near {
@@ -153,6 +190,7 @@ pub(super) async fn query(
 ) -> Result<Response, EngineError> {
     let effect = Effect::of(text);
     let attempts = Attempts::counted(session.telemetry(), effect, kind_of(text, effect));
+    attempts.describe(options.origin.as_ref(), text, None, None);
     let asked = Asked { doing, text, options, began };
     let result = query_uncounted(session, asked, paging, &attempts).await;
     count_result(session, &result);

@@ -137,6 +137,9 @@ impl Session {
             if error.kind == ErrorKind::Timeout {
                 self.telemetry().timed_out(TimeoutPhase::Prepare);
             }
+            if options.origin.is_some() {
+                self.report_unsent(text, options, began, error);
+            }
         }
         result
     }
@@ -368,10 +371,23 @@ impl Session {
     }
 
     /// The error for a request that must not wait in a full session.
-    pub fn session_full(&self, text: &str) -> EngineError {
+    pub fn session_full(&self, text: &str, options: &RequestOptions) -> EngineError {
         let error = EngineError::new(ErrorKind::Full, format!("executing: {}", self.full()));
         self.telemetry().failed(error.counted_as());
+        self.report_unsent(text, options, Instant::now(), &error);
         error.about(text, self.hides())
+    }
+
+    /// Reports a call that began at `began` and has ended before its request was sent, to the logs
+    /// and for a span. The text of a batch is empty.
+    pub fn report_unsent(
+        &self,
+        text: &str,
+        options: &RequestOptions,
+        began: Instant,
+        error: &EngineError,
+    ) {
+        execute::report_unsent(self, text, options, began, error);
     }
 
     fn full(&self) -> String {

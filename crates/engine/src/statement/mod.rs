@@ -244,6 +244,12 @@ impl RequestOptions {
         }
     }
 
+    /// The number of bytes that the request carries besides its values.
+    pub fn payload_len(&self) -> usize {
+        let payload = self.custom_payload.as_ref().and_then(|payload| payload.encoded());
+        payload.map_or(0, <[u8]>::len)
+    }
+
     pub(crate) fn apply(
         &self,
         request: &mut impl Configure,

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::Attempts;
+use super::{Attempts, Canceled};
 use crate::error::{EngineError, ErrorKind};
 use crate::telemetry::counters::TimeoutPhase;
 use crate::telemetry::events::{AttemptTimes, Event, Field};
@@ -29,8 +29,10 @@ impl Attempts {
         }
         telemetry.canceled();
         let took = self.elapsed();
+        let subject = self.subject.get();
         if let Some(times) = times
-            && let Some((name @ "slow request", left_out)) = telemetry.events.wants(took, true)
+            && let Some((name, left_out)) = telemetry.events.wants(took, true)
+            && (subject.is_some() || name == "slow request")
         {
             let mut event = Event::new(name, self.node())
                 .text("kind", self.kind.name())
@@ -38,6 +40,13 @@ impl Attempts {
                 .int("left_out", left_out as usize)
                 .text("error_kind", "canceled");
             event.fields.push(("attempts", Field::Attempts(times)));
+            if let Some(Canceled { origin, statement, keyspace, table }) = subject.map(|it| &**it) {
+                event = event.text("statement", statement);
+                if let (Some(keyspace), Some(table)) = (keyspace, table) {
+                    event = event.text("keyspace", keyspace).text("table", table);
+                }
+                event.origin = Some(origin.clone());
+            }
             telemetry.events.push(event);
         }
     }

@@ -18,9 +18,10 @@ use scylla::policies::retry::RetryDecision;
 use scylla::routing::Shard;
 
 use crate::error::effect::Effect;
-use crate::error::{attempt_failure, attempt_may_have_applied, is_answer};
+use crate::error::{attempt_failure, attempt_may_have_applied, is_answer, shown};
 use crate::telemetry::attempt::CountedAttempt;
 use crate::telemetry::counters::{RequestKind, Telemetry};
+use crate::telemetry::events::Origin;
 use crate::terms::payload::{CustomPayload, Entries, Payloads};
 
 /// Listens to the attempts of one request.
@@ -40,6 +41,17 @@ pub(crate) struct Attempts {
     seen: Mutex<Seen>,
     /// Set if the request has the option `custom_payload`.
     payloads: OnceLock<Box<Payloads>>,
+    /// Set if the request is reported when it is canceled.
+    subject: OnceLock<Box<Canceled>>,
+}
+
+/// The facts that are reported of a request that is canceled.
+#[derive(Debug)]
+struct Canceled {
+    origin: Origin,
+    statement: String,
+    keyspace: Option<String>,
+    table: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -104,6 +116,7 @@ impl Attempts {
             has_ended: AtomicBool::new(true),
             seen: Mutex::default(),
             payloads: OnceLock::new(),
+            subject: OnceLock::new(),
         })
     }
 
@@ -148,6 +161,7 @@ impl Attempts {
         attempts.started = Instant::now();
         attempts.has_ended = AtomicBool::new(false);
         attempts.payloads.take();
+        attempts.subject.take();
         *attempts.seen.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()) = Seen::default();
     }
 
@@ -179,6 +193,25 @@ impl Attempts {
         let seen = self.seen();
         self.effect != Effect::Reads
             && (seen.uncertain || seen.succeeded.is_some() || seen.open.is_some())
+    }
+
+    /// Keeps what is reported if the request is canceled: with an `origin`, requests are reported.
+    pub(crate) fn describe(
+        &self,
+        origin: Option<&Origin>,
+        statement: &str,
+        keyspace: Option<&str>,
+        table: Option<&str>,
+    ) {
+        let Some(origin) = origin else { return };
+        self.subject.get_or_init(|| {
+            Box::new(Canceled {
+                origin: origin.clone(),
+                statement: shown(statement),
+                keyspace: keyspace.map(str::to_owned),
+                table: table.map(str::to_owned),
+            })
+        });
     }
 
     /// Sends a custom payload with the request, and keeps that of the response.
