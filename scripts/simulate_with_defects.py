@@ -27,6 +27,7 @@ EDITS = (
     "types",
     "batch",
     "tablets",
+    "hung-shards",
 )
 """Edits that faults of nodes and networks need. Those about hostile servers have other tests."""
 
