@@ -195,10 +195,14 @@ enum ProbeResult {
 struct Answer {
     at: Instant,
     took: Duration,
-    /// Whether the answer was so late that the node may have been hanging. The next probe shows how
-    /// long the node takes otherwise.
-    is_doubtful: bool,
+    /// The number of answers in a row, each to a probe of its own, that were so late that the node may
+    /// have been hanging.
+    late: u32,
 }
+
+/// A node is slow if this many answers in a row are late. After fewer, another probe shows how long
+/// the node takes if it does not hang. Two may be the ends of two hangs, one soon after the other.
+const SLOW: u32 = 3;
 
 /// The time limit of an answer. A third of the connect timeout applies if that is shorter.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -265,7 +269,8 @@ impl Endpoints {
 
     /// Whether another probe has to show how long the node's answers take.
     pub(crate) fn is_doubtful(&self, at: SocketAddr) -> bool {
-        matches!(self.states().get(&at), Some(ProbeResult::Answers(answer)) if answer.is_doubtful)
+        let states = self.states();
+        matches!(states.get(&at), Some(ProbeResult::Answers(of)) if (1..SLOW).contains(&of.late))
     }
 
     /// Probes the node at an address, on a new connection, without a time limit.
@@ -274,13 +279,14 @@ impl Endpoints {
         probe(at, self.tls.as_ref(), false).await?;
         let took = began.elapsed();
         let mut states = self.states();
-        // A node that answers two probes late, one after the other, is slow.
-        let is_slow = matches!(
-            states.get(&at),
-            Some(ProbeResult::Answers(last)) if last.is_doubtful && last.at <= began
-        );
-        let is_doubtful = took * SLOWER > LEAST_PATIENCE && !is_slow;
-        let answer = Answer { at: Instant::now(), took, is_doubtful };
+        let late = match states.get(&at) {
+            _ if took * SLOWER <= LEAST_PATIENCE => 0,
+            Some(ProbeResult::Answers(last)) if last.at <= began => (last.late + 1).min(SLOW),
+            // Probes at the same time meet the same hang.
+            Some(ProbeResult::Answers(last)) => last.late.max(1),
+            _ => 1,
+        };
+        let answer = Answer { at: Instant::now(), took, late };
         states.insert(at, ProbeResult::Answers(answer));
         Ok(())
     }
@@ -373,9 +379,16 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_late_twice_is_slow() {
-        let probed = patience(&[200, 200]);
-        assert!(probed[0].1);
-        assert!(probed[1].0 >= Duration::from_millis(800) && !probed[1].1);
+    fn a_node_that_is_late_three_times_is_slow() {
+        let probed = patience(&[200, 200, 200, 200]);
+        assert!(probed[0].1 && probed[1].1);
+        assert!(probed[2].0 >= Duration::from_millis(800) && !probed[2].1);
+        assert!(!probed[3].1);
+    }
+
+    #[test]
+    fn two_hangs_in_a_row_do_not_make_a_node_slow() {
+        let probed = patience(&[200, 200, 0]);
+        assert_eq!(probed[2], (LEAST_PATIENCE, false));
     }
 }

@@ -134,6 +134,11 @@ impl Watch {
                 // The balancing policy leaves such a node out by itself, and the node's pool
                 // reconnects.
                 state.answered();
+                state.reconnects.store(true, Ordering::Relaxed);
+            } else if state.reconnects.swap(false, Ordering::Relaxed) {
+                // It has answered its pool, so it is probed at once, not after the pause of a node that
+                // does not answer.
+                state.ask_at.store(now, Ordering::Relaxed);
             }
             let since = state.waiting.load(Ordering::Relaxed);
             waits |= since != 0;

@@ -47,6 +47,8 @@ pub(crate) struct NodeSilence {
     pub(crate) asking: AtomicBool,
     /// The tick at which the node may be probed again.
     pub(crate) ask_at: AtomicU64,
+    /// Whether the node was not connected at the last tick.
+    pub(crate) reconnects: AtomicBool,
     /// The number of probes in a row that the node has not answered.
     pub(crate) missed: AtomicU64,
     /// The tick at which the node, which was silent, has its full share of requests again.
