@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use turbocql_engine::{EngineError, ErrorKind};
 
-use crate::cluster::{Effect, LAST_KEY};
+use crate::cluster::{Effect, LAST_KEY, SCHEMA_SPREAD};
 use crate::faults::Happened;
 
 /// The number of writes in a batch.
@@ -162,12 +162,25 @@ const NOTICED: Duration = Duration::from_secs(12);
 
 /// Returns a sentence for each call that failed although the node that is out was known to be, and
 /// the others are healthy. No two faults may have happened at the same time.
-pub fn needless_failures(calls: &[Call], faults: &[Happened]) -> Vec<String> {
+///
+/// `made` are the times at which another client made a table. The nodes agree on a schema two seconds
+/// after the last change, so an agreement beside two changes may take as long as the limit of a call.
+pub fn needless_failures(calls: &[Call], faults: &[Happened], made: &[Instant]) -> Vec<String> {
     let mut needless = Vec::new();
+    let given_up: Vec<Instant> = calls.iter().filter_map(Call::given_up).collect();
     for (number, call) in calls.iter().enumerate() {
         let Some((ended, Outcome::Failed(error))) = &call.ended else { continue };
         let is_given_up = matches!(call.action, Action::UseKeyspace { gives_up: Some(_) });
         if is_given_up || is_because_of_use(error) {
+            continue;
+        }
+        let waits_for_schema = matches!(call.action, Action::Create | Action::Agreement);
+        if waits_for_schema && made.iter().any(|at| *at + SCHEMA_SPREAD > call.began && at < ended)
+        {
+            continue;
+        }
+        // With the connections to the other nodes closed, only the node that is out is left.
+        if given_up.iter().any(|at| closes_connections(*at, call.began, *ended)) {
             continue;
         }
         if faults.iter().any(|fault| fault.lingers(call.began)) {
@@ -186,6 +199,11 @@ pub fn needless_failures(calls: &[Call], faults: &[Happened]) -> Vec<String> {
         }
     }
     needless
+}
+
+/// Whether a `USE` that was given up at a time may have closed connections between two others.
+fn closes_connections(given_up: Instant, from: Instant, until: Instant) -> bool {
+    given_up + Duration::from_secs(1) >= from && given_up <= until
 }
 
 /// Returns a sentence for each call that breaks a promise.
@@ -258,9 +276,7 @@ fn check_error(
         ErrorKind::Broken if is_because_of_use(error) => {}
         ErrorKind::Broken => {
             // A `USE` that is given up, by the program or by its deadline, closes connections.
-            let given_up = given_up
-                .iter()
-                .any(|at| *at + Duration::from_secs(1) >= call.began && *at <= ended);
+            let given_up = given_up.iter().any(|at| closes_connections(*at, call.began, ended));
             if !given_up && !faults.iter().any(|fault| fault.may_close(call.began, ended)) {
                 report("lost its connection, though no fault has closed one");
             }

@@ -22,6 +22,9 @@ const KEPT: &[(u64, &str)] = &[
     (44, "without the edit `orphans`, requests that were given up end a connection with others"),
     (63, "without the edit `streams`, requests beyond a connection's streams fail at once"),
     (23271, "with the crate's assertion about tablets, a node's new address ends its worker"),
+    (25182, "without the edit `hung-shards`, no session is opened beside a hung shard"),
+    (26375, "two hangs, one soon after the other, make a node slow, and the next one is seen late"),
+    (26783, "a node that its pool has reached again is silent until its next probe is due"),
     (247, "without the edit `waiting`, requests that wait for a stream are told another reason"),
 ];
 

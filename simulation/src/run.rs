@@ -115,12 +115,8 @@ pub fn run(seed: u64, kept: usize) -> Report {
         }
         let connecting = Instant::now();
         let mut session = Session::connect(config.clone()).await;
-        let hinders = |fault: &faults::Happened| {
-            fault.began > connecting || matches!(fault.fault, faults::Fault::HangShard(_))
-        };
-        if session.is_err() && log.faults().iter().any(hinders) {
-            // A node that falls silent while the session is opened may take the whole limit. So may
-            // one whose shard hangs, if the control connection is at that shard.
+        if session.is_err() && log.faults().iter().any(|fault| fault.began > connecting) {
+            // A node that falls silent while the session is opened may take the whole limit.
             session = Session::connect(config).await;
         }
         match session {
@@ -151,7 +147,8 @@ pub fn run(seed: u64, kept: usize) -> Report {
                 let faults = log.faults();
                 broken.extend(violations(&history, &cluster.effects(), &faults));
                 if !happen_together {
-                    broken.extend(needless_failures(&history, &faults));
+                    let made: Vec<Instant> = cluster.made().into_iter().map(|(_, at)| at).collect();
+                    broken.extend(needless_failures(&history, &faults, &made));
                     let lost = failed_bursts(&history, Duration::from_secs(10), &faults);
                     if lost > 0 {
                         broken.push(format!(

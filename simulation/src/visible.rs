@@ -84,8 +84,16 @@ fn unseen_changes(story: &Story<'_>, events: &[Seen], samples: &[Sample]) -> Vec
             fault.began < until && fault.ended.is_none_or(|ended| ended > *made)
                 || fault.lingers(until)
         });
+        // The next control connection is not told what the last one was, and a connection that is to
+        // be reset in a frame is reset by the event.
+        let loses_control = events.iter().any(|event| {
+            let is_it = event.name == "connection lost" && event.is("control");
+            is_it && event.at >= *made && event.at <= until
+        });
+        let may_lose = story.faults.iter().any(|fault| fault.may_close(*made, until));
         let is_whole = |sample: &Sample| sample.at < *made || sample.at > until || sample.is_whole;
         if is_disturbed
+            || (loses_control && may_lose)
             || !samples.iter().all(is_whole)
             || samples.last().is_none_or(|s| s.at < until)
         {

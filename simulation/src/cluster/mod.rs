@@ -40,7 +40,7 @@ const TOKENS: usize = 8;
 /// How long the other nodes take to notice that a node is down or up.
 const GOSSIP: Duration = Duration::from_secs(8);
 /// The longest time in which a node learns of a schema change.
-const SCHEMA_SPREAD: Duration = Duration::from_secs(2);
+pub const SCHEMA_SPREAD: Duration = Duration::from_secs(2);
 /// More preparations of one text at one node in one second are a defect of the client.
 const MOST_PREPARATIONS: u32 = 200;
 

@@ -139,7 +139,14 @@ impl Program {
             checked += 1;
             let newer = &faults[checked..];
             let is_alone = !newer.iter().any(|other| other.node == fault.node);
-            if fault.fault == Fault::Kill && ended - fault.began < SOON_TRIED && is_alone {
+            // A start that lasts less than a pause between two tries does not end an outage.
+            let mut began = fault.began;
+            for other in faults[..checked - 1].iter().rev().filter(|of| of.node == fault.node) {
+                if other.ended.is_some_and(|end| end + RECONNECTED > began) {
+                    began = other.began;
+                }
+            }
+            if fault.fault == Fault::Kill && ended - began < SOON_TRIED && is_alone {
                 let at = self.0.cluster.address(fault.node);
                 let nodes = self.0.session.nodes();
                 if nodes.iter().any(|node| node.address == at && !node.connected) {
