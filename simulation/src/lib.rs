@@ -14,6 +14,7 @@ pub mod network;
 pub mod observed;
 pub mod random;
 pub mod relocation;
+pub mod returning;
 pub mod routing;
 pub mod run;
 pub mod trace;

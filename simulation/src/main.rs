@@ -1,16 +1,20 @@
 //! Runs seeds.
 //!
 //!     simulate FIRST LAST [--jobs N] [--trace]
+//!     simulate FIRST LAST --return REQUESTS SECONDS
 //!
 //! Runs the kept seeds, then each seed from FIRST to LAST, each in a process of its own. Prints the
 //! seeds whose runs break a promise, with the end of their story. `--trace` runs no kept seed, and
-//! prints every line of every run.
+//! prints every line of every run. `--return` measures what the return of a node costs that hung for
+//! so many seconds, beside so many requests at a time.
 #![forbid(unsafe_code)]
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use turbocql_simulation::ffi::{Child, Ended};
+use turbocql_simulation::returning::{INTERVAL, measure};
 use turbocql_simulation::run::run;
 
 /// The time limit of a run. A run takes a fraction of a second.
@@ -33,22 +37,69 @@ struct Options {
     jobs: usize,
     kept: usize,
     shows_all: bool,
+    /// How many requests at a time, and how long a node hangs beside them.
+    returning: Option<(u64, Duration)>,
 }
 
 fn options() -> Option<Options> {
     let mut numbers = Vec::new();
-    let mut options = Options { seeds: 1..=1, jobs: 2, kept: 40, shows_all: false };
+    let mut options =
+        Options { seeds: 1..=1, jobs: 2, kept: 40, shows_all: false, returning: None };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--jobs" => options.jobs = arguments.next()?.parse().ok().filter(|jobs| *jobs > 0)?,
             "--trace" => (options.kept, options.shows_all) = (usize::MAX, true),
+            "--return" => {
+                let requests = arguments.next()?.parse().ok()?;
+                let seconds = arguments.next()?.parse().ok()?;
+                options.returning = Some((requests, Duration::try_from_secs_f64(seconds).ok()?));
+            }
             number => numbers.push(number.parse().ok()?),
         }
     }
     let [first, last] = numbers[..] else { return None };
     options.seeds = first..=last;
     Some(options)
+}
+
+/// Measures the return of a node with each seed, and prints the means.
+fn measure_returns(options: &Options, in_flight: u64, hangs: Duration) {
+    let mut sums: Vec<(f64, f64)> = Vec::new();
+    for seed in options.seeds.clone() {
+        let mut child = Child::start(|mut output| {
+            let measured = measure(seed, in_flight, hangs);
+            for (succeeded, slowest) in measured.succeeded.iter().zip(measured.slowest) {
+                let _ = writeln!(output, "{succeeded} {slowest}");
+            }
+        })
+        .expect("a child process can be made");
+        let text = loop {
+            match child.poll(LIMIT) {
+                None => std::thread::sleep(Duration::from_millis(1)),
+                Some(Ended::Output(text)) => break text,
+                Some(_) => panic!("seed {seed}: no result"),
+            }
+        };
+        for (number, line) in text.lines().enumerate() {
+            let mut numbers = line.split(' ').map(|word| word.parse().unwrap_or(f64::NAN));
+            let mut next = || numbers.next().unwrap_or(f64::NAN);
+            if sums.len() <= number {
+                sums.push((0.0, 0.0));
+            }
+            sums[number].0 += next();
+            sums[number].1 += next();
+        }
+    }
+    let count = (options.seeds.end() - options.seeds.start() + 1) as f64;
+    for (number, (succeeded, slowest)) in sums.iter().enumerate() {
+        let from = INTERVAL * number as u32;
+        println!(
+            "{from:.2?} after the return: {:.0} % of the requests, 99 of 100 within {:.0} ms",
+            succeeded / count,
+            slowest / count
+        );
+    }
 }
 
 fn report(seed: u64, kept: usize, mut output: impl std::io::Write) {
@@ -105,9 +156,13 @@ fn judge(seed: u64, ended: Ended, options: &Options, totals: &mut Totals) {
 
 fn main() -> ExitCode {
     let Some(options) = options() else {
-        eprintln!("usage: simulate FIRST LAST [--jobs N] [--trace]");
+        eprintln!("usage: simulate FIRST LAST [--jobs N] [--trace] [--return REQUESTS SECONDS]");
         return ExitCode::from(2);
     };
+    if let Some((in_flight, hangs)) = options.returning {
+        measure_returns(&options, in_flight, hangs);
+        return ExitCode::SUCCESS;
+    }
     let began = Instant::now();
     let mut totals = Totals::default();
     let kept = KEPT.iter().filter(|_| !options.shows_all).map(|(seed, _)| *seed);

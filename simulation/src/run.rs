@@ -53,11 +53,11 @@ pub struct Report {
     pub trace: Vec<String>,
 }
 
-static NETWORK: OnceLock<Network> = OnceLock::new();
+pub(crate) static NETWORK: OnceLock<Network> = OnceLock::new();
 static CLUSTER: OnceLock<Cluster> = OnceLock::new();
-static BEGAN: OnceLock<Instant> = OnceLock::new();
+pub(crate) static BEGAN: OnceLock<Instant> = OnceLock::new();
 
-fn connect(at: std::net::SocketAddr, source_port: Option<u16>) -> simulated::Connecting {
+pub(crate) fn connect(at: std::net::SocketAddr, source_port: Option<u16>) -> simulated::Connecting {
     let network = NETWORK.get().expect("the network is there before the session").clone();
     Box::pin(async move {
         let stream = network.connect(at, source_port).await?;
@@ -70,7 +70,7 @@ fn resolve(contact_point: &str) -> std::io::Result<Vec<std::net::SocketAddr>> {
 }
 
 /// Sets the simulated clock to tokio's, which has moved to the next timer.
-fn advance() {
+pub(crate) fn advance() {
     if let Some(began) = BEGAN.get() {
         ffi::set_elapsed(began.elapsed().as_nanos() as u64);
     }
@@ -89,7 +89,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
         let mut random = Random::of_part(seed, part::SETTINGS);
         let nodes = random.within(3..6) as usize;
         let of_cluster = Random::of_part(seed, part::CLUSTER);
-        let of_scylla = Random::of_part(seed, part::SCYLLA);
+        let of_scylla = Some(Random::of_part(seed, part::SCYLLA));
         let cluster = Cluster::start(nodes, network.clone(), trace.clone(), of_cluster, of_scylla);
         let _ = (CLUSTER.set(cluster.clone()), simulated::RESOLVE.set(resolve));
         let mut of_names = Random::of_part(seed, part::NAMES);

@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use turbocql_codec::token::murmur3;
@@ -37,6 +37,8 @@ pub const PORT: u16 = 9042;
 /// The number of replicas of a row.
 pub const REPLICAS: usize = 3;
 const TOKENS: usize = 8;
+/// The number of threads with which a node, or each of its shards, works on requests.
+const THREADS: usize = 32;
 /// How long the other nodes take to notice that a node is down or up.
 const GOSSIP: Duration = Duration::from_secs(8);
 /// The longest time in which a node learns of a schema change.
@@ -142,6 +144,8 @@ struct Node {
     dealt: u16,
     /// The shard that has stopped.
     hung_shard: watch::Sender<Option<u16>>,
+    /// The threads of each shard that are free.
+    threads: BTreeMap<u16, Arc<Semaphore>>,
     /// The version of the schema that the node knows.
     schema: u64,
     /// Whether the process runs and is not paused.
@@ -166,13 +170,13 @@ struct Node {
 }
 
 impl Cluster {
-    /// Starts a cluster of this many nodes.
+    /// Starts a cluster of this many nodes. With `of_scylla`, it may be one of ScyllaDB.
     pub fn start(
         nodes: usize,
         network: Network,
         trace: Trace,
         mut random: Random,
-        mut of_scylla: Random,
+        of_scylla: Option<Random>,
     ) -> Cluster {
         let has_logins = random.percent(50);
         let mut nodes: Vec<Node> = (0..nodes)
@@ -185,6 +189,7 @@ impl Cluster {
                 shards: 1,
                 dealt: 0,
                 hung_shard: watch::Sender::new(None),
+                threads: BTreeMap::new(),
                 tokens: (0..TOKENS).map(|_| random.draw() as i64).collect(),
                 runs: watch::Sender::new(true),
                 is_alive: false,
@@ -200,7 +205,7 @@ impl Cluster {
                 tasks: JoinSet::new(),
             })
             .collect();
-        let scylla = Scylla::draw(&mut nodes, &mut of_scylla);
+        let scylla = of_scylla.and_then(|mut random| Scylla::draw(&mut nodes, &mut random));
         let state = State {
             random,
             nodes,
@@ -319,6 +324,23 @@ impl Cluster {
         self.shard_running(at).await;
         sleep(duration).await;
         self.shard_running(at).await;
+    }
+
+    /// Works on a request with one of the shard's threads, after the requests that came before it.
+    /// Returns `None` if that is later than the deadline, without work.
+    async fn handle(&self, at: (usize, u16), deadline: Option<Instant>) -> Option<()> {
+        let threads = {
+            let mut state = self.lock();
+            let threads = state.nodes[at.0].threads.entry(at.1);
+            Arc::clone(threads.or_insert_with(|| Arc::new(Semaphore::new(THREADS))))
+        };
+        let _thread = threads.acquire().await;
+        self.shard_running(at).await;
+        if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            return None;
+        }
+        self.work(at, self.duration(20..400)).await;
+        Some(())
     }
 
     fn duration(&self, microseconds: std::ops::Range<u64>) -> Duration {

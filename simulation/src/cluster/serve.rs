@@ -73,7 +73,7 @@ impl Connection {
     async fn answer(self, stream: i16, code: u8, body: Vec<u8>) {
         let (cluster, node) = (&self.cluster, self.node);
         let at = (node, self.shard);
-        cluster.work(at, cluster.duration(20..400)).await;
+        cluster.handle(at, None).await;
         let mut payload = None;
         let (opcode, body) = match code {
             opcode::OPTIONS => (opcode::SUPPORTED, self.supported()),

@@ -47,16 +47,17 @@ impl Cluster {
     }
 
     /// Sends a message to a replica and waits for its answer. A message to a killed replica is
-    /// lost.
+    /// lost. A replica drops a message that waited until the coordinator's deadline.
     async fn ask<T>(
         &self,
         replica: usize,
         key: i64,
+        deadline: Instant,
         work: impl FnOnce(&mut State) -> T,
     ) -> Option<T> {
         tokio::time::sleep(self.duration(50..800)).await;
         let shard = self.lock().shard(replica, key);
-        self.shard_running((replica, shard)).await;
+        self.handle((replica, shard), Some(deadline)).await?;
         let answer = {
             let mut state = self.lock();
             if !state.nodes[replica].is_alive {
@@ -80,6 +81,7 @@ impl Cluster {
         let replicas = self.replicas(node, key, consistency)?;
         let time = time.unwrap_or_else(|| self.next_time());
         let written = Written { time, value };
+        let deadline = Instant::now() + WRITE_TIMEOUT;
         let (sender, mut answers) = mpsc::unbounded_channel();
         self.lock().effects.entry(value).or_default().add(time);
         for &replica in &replicas.all {
@@ -89,7 +91,8 @@ impl Cluster {
             }
             let (cluster, sender) = (self.clone(), sender.clone());
             tokio::spawn(async move {
-                let answer = cluster.ask(replica, key, |state| state.apply(replica, key, written));
+                let answer =
+                    cluster.ask(replica, key, deadline, |state| state.apply(replica, key, written));
                 match answer.await {
                     Some(()) => drop(sender.send(())),
                     None => cluster.lock().nodes[replica].hints.push((key, written)),
@@ -97,7 +100,6 @@ impl Cluster {
             });
         }
         drop(sender);
-        let deadline = Instant::now() + WRITE_TIMEOUT;
         let answered = self.enough(node, &mut answers, replicas.required, deadline).await;
         match answered {
             Ok(_) => Ok(()),
@@ -144,19 +146,20 @@ impl Cluster {
         consistency: u16,
     ) -> Result<Option<i64>, Failure> {
         let replicas = self.replicas(node, key, consistency)?;
+        let deadline = Instant::now() + READ_TIMEOUT;
         let (sender, mut answers) = mpsc::unbounded_channel();
         for &replica in &replicas.up {
             let (cluster, sender) = (self.clone(), sender.clone());
             tokio::spawn(async move {
-                let read =
-                    cluster.ask(replica, key, |state| state.nodes[replica].rows.get(&key).copied());
+                let read = cluster.ask(replica, key, deadline, |state| {
+                    state.nodes[replica].rows.get(&key).copied()
+                });
                 if let Some(written) = read.await {
                     let _ = sender.send((replica, written));
                 }
             });
         }
         drop(sender);
-        let deadline = Instant::now() + READ_TIMEOUT;
         let required = replicas.required;
         let late = |answered| {
             timed_out(0x1200, "Operation timed out", consistency, answered, required, |more| {
@@ -172,8 +175,8 @@ impl Cluster {
             for &replica in &behind {
                 let (cluster, sender) = (self.clone(), sender.clone());
                 tokio::spawn(async move {
-                    let repair =
-                        cluster.ask(replica, key, |state| state.apply(replica, key, latest));
+                    let repair = cluster
+                        .ask(replica, key, deadline, |state| state.apply(replica, key, latest));
                     if repair.await.is_some() {
                         let _ = sender.send(());
                     }
@@ -222,7 +225,7 @@ impl Cluster {
             for &replica in &replicas.up {
                 let (cluster, sender) = (self.clone(), sender.clone());
                 tokio::spawn(async move {
-                    if cluster.ask(replica, key, |_| ()).await.is_some() {
+                    if cluster.ask(replica, key, deadline, |_| ()).await.is_some() {
                         let _ = sender.send(());
                     }
                 });

@@ -19,12 +19,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use crate::cluster::probe::Endpoints;
 use crate::error::effect::Effect;
 use crate::policies::retry::Retry;
-use crate::policies::silence::{NodeSilence, Silence};
+use crate::policies::silence::{NodeSilence, Silence, TICK};
 use crate::telemetry::counters::Telemetry;
 use crate::telemetry::events::Event;
-
-/// The watch measures time in ticks, which do not pass while this process itself is paused.
-const TICK: Duration = Duration::from_millis(100);
 
 /// The number of ticks that requests to a node may be unanswered before the watch probes the node.
 const PATIENCE: u64 = 2;
@@ -199,13 +196,14 @@ impl Watch {
         };
         let was_silent = state.silent.load(Ordering::Relaxed);
         // A connected node that was silent must also answer one request.
+        let asked = Instant::now();
         let alive =
             alive && (!was_silent || !node.is_connected() || self.request(&node, &*session).await);
         let now = silence.tick.load(Ordering::Relaxed);
         if alive {
             state.answered();
             if was_silent {
-                silence.returns(state);
+                silence.returns(state, asked.elapsed());
                 self.telemetry.report(Event::new("node answers again", Some(at)));
             }
             state.missed.store(0, Ordering::Relaxed);

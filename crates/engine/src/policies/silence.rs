@@ -12,9 +12,16 @@ use scylla::routing::Shard;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-/// The number of ticks in which a node that answers again gets more and more requests. It may have a
-/// backlog: what the other nodes have kept for it, and requests of the time before.
+/// The greatest number of ticks in which a node that answers again gets more and more requests. It may
+/// have a backlog: what the other nodes have kept for it, and requests of the time before. Meanwhile the
+/// other nodes do its work, so a node without a backlog must have its share soon.
 const RETURNING: u64 = 20;
+
+/// A node has its share after so many times the time that its first answer took.
+const DRAINS: u32 = 4;
+
+/// The watch measures time in ticks, which do not pass while this process itself is paused.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// The state of a session's nodes: silent or not. The watch of the session updates it.
 #[derive(Debug, Default)]
@@ -53,6 +60,8 @@ pub(crate) struct NodeSilence {
     pub(crate) missed: AtomicU64,
     /// The tick at which the node, which was silent, has its full share of requests again.
     returning_until: AtomicU64,
+    /// The number of ticks in which its share grows.
+    returning_for: AtomicU64,
     /// The number of requests for which the node was considered while it was returning.
     considered: AtomicU64,
 }
@@ -66,9 +75,12 @@ impl NodeSilence {
 }
 
 impl Silence {
-    /// Called when a silent node answers again.
-    pub(crate) fn returns(&self, node: &NodeSilence) {
-        let until = self.tick.load(Ordering::Relaxed) + RETURNING;
+    /// Called when a silent node has answered a request again, which took this long.
+    pub(crate) fn returns(&self, node: &NodeSilence, took: Duration) {
+        let ticks = (took * DRAINS).as_nanos().div_ceil(TICK.as_nanos());
+        let ticks = u64::try_from(ticks).map_or(RETURNING, |ticks| ticks.min(RETURNING));
+        let until = self.tick.load(Ordering::Relaxed) + ticks;
+        node.returning_for.store(ticks.max(1), Ordering::Relaxed);
         node.returning_until.store(until, Ordering::Relaxed);
         self.returning_until.fetch_max(until, Ordering::Relaxed);
         node.silent.store(false, Ordering::Relaxed);
@@ -82,7 +94,8 @@ impl Silence {
         }
         let until = node.returning_until.load(Ordering::Relaxed);
         let ticks_left = until.saturating_sub(self.tick.load(Ordering::Relaxed));
-        ticks_left > 0 && node.considered.fetch_add(1, Ordering::Relaxed) % RETURNING < ticks_left
+        let ticks = node.returning_for.load(Ordering::Relaxed).max(1);
+        ticks_left > 0 && node.considered.fetch_add(1, Ordering::Relaxed) % ticks < ticks_left
     }
 
     /// Whether any node is silent or returning.
@@ -219,7 +232,7 @@ mod tests {
         let (silence, node) = (Silence::default(), NodeSilence::default());
         node.silent.store(true, Ordering::Relaxed);
         assert!(silence.avoids(&node));
-        silence.returns(&node);
+        silence.returns(&node, TICK * RETURNING as u32);
         let mut shares = Vec::new();
         for _ in 0..=RETURNING {
             shares.push((0..RETURNING).filter(|_| !silence.avoids(&node)).count() as u64);
@@ -227,5 +240,15 @@ mod tests {
         }
         assert_eq!(shares, (0..=RETURNING).collect::<Vec<_>>());
         assert!(!silence.avoids_any());
+    }
+
+    #[test]
+    fn a_node_that_answers_at_once_has_its_share_after_a_tick() {
+        let (silence, node) = (Silence::default(), NodeSilence::default());
+        node.silent.store(true, Ordering::Relaxed);
+        silence.returns(&node, Duration::from_millis(5));
+        assert!(silence.avoids(&node));
+        silence.tick.fetch_add(1, Ordering::Relaxed);
+        assert!(!silence.avoids(&node) && !silence.avoids_any());
     }
 }
