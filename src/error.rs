@@ -2,6 +2,7 @@
 
 use crate::python;
 use pyo3::prelude::*;
+use pyo3::types::PyTraceback;
 use turbocql_engine::{Detail, EngineError, ErrorKind, Tried};
 
 /// Makes the exception for an error of the engine. Returns the error of the conversion if the
@@ -46,4 +47,26 @@ pub fn interrupted() -> EngineError {
 pub fn ended(py: Python<'_>) -> PyErr {
     let reason = "the interpreter ends, and nobody can wait for the answer";
     raise_engine(py, &EngineError::new(ErrorKind::Closed, reason))
+}
+
+/// The exception that the arguments of a coroutine's `throw` describe: an exception alone, or a
+/// class with a value and a traceback, which CPython has deprecated since 3.12.
+///
+/// # Errors
+/// Returns the exception of the class's constructor, or a TypeError for a wrong argument.
+pub fn thrown<'py>(
+    thrown: &Bound<'py, PyAny>,
+    value: Option<&Bound<'py, PyAny>>,
+    traceback: Option<&Bound<'py, PyAny>>,
+) -> PyResult<PyErr> {
+    let error = match value {
+        Some(value) if value.is_instance(thrown).unwrap_or(false) => value.clone(),
+        Some(value) => thrown.call1((value,))?,
+        None => thrown.clone(),
+    };
+    let error = PyErr::from_value(error);
+    if let Some(traceback) = traceback {
+        error.set_traceback(thrown.py(), Some(traceback.cast::<PyTraceback>()?.clone()));
+    }
+    Ok(error)
 }

@@ -14,8 +14,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The native core of turbocql. It is private and may change at any time.
 ///
-/// On an interpreter that can run without the GIL, importing this module turns the GIL on.
-#[pyo3::pymodule(gil_used = true)]
+/// An interpreter built without the GIL leaves the GIL off when it imports this module.
+#[pyo3::pymodule(gil_used = false)]
 mod _core {
     use turbocql_values::ffi::quick_path::QuickPath;
 

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_void};
 use arrow_array::ArrayRef;
 use arrow_schema::Field;
 use pyo3::prelude::*;
+use pyo3::sync::critical_section::{with_critical_section, with_critical_section2};
 use pyo3::types::PyCapsule;
 
 use super::arrow::{Refused, Stream, import_array};
@@ -23,16 +24,19 @@ pub fn array(
     schema: &Bound<'_, PyCapsule>,
     array: &Bound<'_, PyCapsule>,
 ) -> Result<(Field, ArrayRef), Refused> {
-    let (schema, array) = (pointer(schema, c"arrow_schema")?, pointer(array, c"arrow_array")?);
+    let structs = (pointer(schema, c"arrow_schema")?, pointer(array, c"arrow_array")?);
     // SAFETY: capsules of these names point to the structs of the Arrow C data interface. The GIL
-    // is held, as the capsules show, and any other user of the capsules needs the GIL too.
-    // `tests/unit/test_hostile_producers.py` passes hostile structs.
-    unsafe { import_array(schema, array) }
+    // is held, as the capsules show, and any other user of the capsules needs the GIL too. Without
+    // the GIL, the critical section keeps other threads from taking the structs at the same time:
+    // `import_array` takes both before it calls anything that could leave the section.
+    // `tests/unit/test_hostile_producers.py` passes hostile structs,
+    // `tests/unit/test_threads.py` passes a capsule to many threads.
+    with_critical_section2(schema, array, || unsafe { import_array(structs.0, structs.1) })
 }
 
 /// Takes a stream out of its capsule, which is marked as used.
 pub fn stream(capsule: &Bound<'_, PyCapsule>) -> Result<Stream, Refused> {
     let stream = pointer(capsule, c"arrow_array_stream")?;
     // SAFETY: as in `array`.
-    unsafe { Stream::open(stream) }
+    with_critical_section(capsule, || unsafe { Stream::open(stream) })
 }

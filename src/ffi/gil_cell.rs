@@ -1,25 +1,29 @@
-//! A cell that the GIL guards, for the fields of Python classes. pyo3 requires these classes to be
-//! `Sync`.
-
-use std::cell::Cell;
+//! A cell for the fields of Python classes, which pyo3 requires to be `Sync`. The GIL guards the
+//! cell, or a lock on an interpreter built without the GIL.
 
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 
-/// A value that is read and written only by threads that hold the GIL. Its methods move values in
-/// and out. Only `traverse` lends a reference, to the GC. So no Python code can run while the value
-/// is in use.
-pub struct GilCell<T>(Cell<T>);
+/// A value that threads attached to the interpreter move in and out. Only `traverse` lends a
+/// reference, to the GC. So no Python code can run while the value is in use.
+pub struct GilCell<T>(Guarded<T>);
+
+#[cfg(not(Py_GIL_DISABLED))]
+type Guarded<T> = std::cell::Cell<T>;
+#[cfg(Py_GIL_DISABLED)]
+type Guarded<T> = std::sync::Mutex<T>;
 
 // SAFETY: only one thread at a time may use the cell. `replace` and `take` require a `Python`
-// token, which shows that the GIL is held; the GC calls `traverse` with the GIL held. `_core` is
-// declared with `gil_used = true`, which turns the GIL on in an interpreter that can run without
-// it. Tests: unit/test_row_iteration.py (test_threads_share_an_iterator).
+// token, which shows that the GIL is held; the GC calls `traverse` with the GIL held. On an
+// interpreter built without the GIL, this code is not compiled: a `Mutex` is `Sync`. Tests:
+// unit/test_row_iteration.py (test_threads_share_an_iterator).
+#[cfg(not(Py_GIL_DISABLED))]
 unsafe impl<T: Send> Sync for GilCell<T> {}
 
+#[cfg(not(Py_GIL_DISABLED))]
 impl<T> GilCell<T> {
     pub const fn new(value: T) -> GilCell<T> {
-        GilCell(Cell::new(value))
+        GilCell(Guarded::new(value))
     }
 
     #[inline(always)]
@@ -37,13 +41,54 @@ impl<T> GilCell<T> {
 
     /// Passes the value to `look`. Only `__traverse__` methods may call this method. They get no
     /// `Python` token, because they must not run Python code.
-    pub fn traverse<R>(&self, _visit: &PyVisit<'_>, look: impl FnOnce(&T) -> R) -> R {
+    pub fn traverse<R>(&self, _visit: &PyVisit<'_>, look: impl FnOnce(&T) -> R) -> Option<R> {
         // SAFETY: the value must not be replaced while `look` borrows it. The only callers are the
-        // `__traverse__` methods in row_iteration.rs. The GC calls these methods with the GIL held,
-        // by CPython's rule, so no other thread uses the cell. Their `look` functions only pass
-        // objects to the GC, which runs no Python code and changes no cell. Tests:
-        // unit/test_row_iteration.py (test_a_cycle_is_collected).
-        look(unsafe { &*self.0.as_ptr() })
+        // `__traverse__` methods in row_iteration.rs and remaining.rs. The GC calls these methods
+        // with the GIL held, by CPython's rule, so no other thread uses the cell. Their `look`
+        // functions only pass objects to the GC, which runs no Python code and changes no cell.
+        // Tests: unit/test_row_iteration.py (test_a_cycle_is_collected).
+        Some(look(unsafe { &*self.0.as_ptr() }))
+    }
+}
+
+/// Without the GIL, a lock guards the value. A thread that holds the lock only moves the value, and
+/// neither runs Python code nor detaches from the interpreter. So a thread that waits for the lock
+/// delays a stop of all threads by the GC only for that move.
+#[cfg(Py_GIL_DISABLED)]
+impl<T> GilCell<T> {
+    pub const fn new(value: T) -> GilCell<T> {
+        GilCell(Guarded::new(value))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub fn replace(&self, _py: Python<'_>, value: T) -> T {
+        std::mem::replace(&mut self.lock(), value)
+    }
+
+    #[inline]
+    pub fn take(&self, _py: Python<'_>) -> T
+    where
+        T: Default,
+    {
+        std::mem::take(&mut self.lock())
+    }
+
+    /// Changes the value in place. `change` must not run Python code, and so must not release a
+    /// Python object.
+    #[inline]
+    pub fn update<R>(&self, _py: Python<'_>, change: impl FnOnce(&mut T) -> R) -> R {
+        change(&mut self.lock())
+    }
+
+    /// Passes the value to `look`; `None` if another thread has the lock. The GC stops all threads
+    /// first, and threads hold the lock only between two points at which they stop. So the lock is
+    /// free. If it were not, an object that is not visited would only stay alive.
+    pub fn traverse<R>(&self, _visit: &PyVisit<'_>, look: impl FnOnce(&T) -> R) -> Option<R> {
+        self.0.try_lock().ok().map(|value| look(&value))
     }
 }
 

@@ -12,8 +12,8 @@ use pyo3::exceptions::{
 };
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyTraceback;
 
+use crate::error;
 use crate::ffi::send::{Sends, Sent};
 use crate::op::OpState;
 use crate::op::bridge::LoopQueue;
@@ -253,15 +253,7 @@ impl OpAwait {
         if matches!(*self.lock(), Stage::Ended) {
             return Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine"));
         }
-        let error = match value {
-            Some(value) if value.is_instance(thrown).unwrap_or(false) => value.clone(),
-            Some(value) => thrown.call1((value,))?,
-            None => thrown.clone(),
-        };
-        let error = PyErr::from_value(error);
-        if let Some(traceback) = traceback {
-            error.set_traceback(thrown.py(), Some(traceback.cast::<PyTraceback>()?.clone()));
-        }
+        let error = error::thrown(thrown, value, traceback)?;
         self.give_up()?;
         Err(error)
     }

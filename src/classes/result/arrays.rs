@@ -1,9 +1,10 @@
 //! Reads pages into columns for NumPy: numbers as bytes in NumPy's layout, and texts as lists.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use pyo3::types::{PyByteArray, PyList, PyString};
 use turbocql_codec::{Column, CqlType};
 use turbocql_columns::flat::{Layout, Reader, Sink};
@@ -37,6 +38,12 @@ struct State {
 pub struct PageArrays(Mutex<State>);
 
 impl PageArrays {
+    /// Locks the columns. The holder makes Python objects, which may suspend it. So a thread that
+    /// waits for the lock releases the GIL, or without the GIL lets the GC stop it.
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, State> {
+        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn gathered(py: Python<'_>, column: &Column, layout: Option<&Layout>) -> Gathered {
         if let Some(layout) = layout {
             let (bytes, width) = (Growing::new(py), layout.width());
@@ -66,9 +73,7 @@ impl PageArrays {
     /// Appends a page.
     fn append(&self, py: Python<'_>, page: &RawPage) -> PyResult<()> {
         let Some(page) = &page.0 else { return Ok(()) };
-        // The GIL is held here. No code releases the GIL while it holds this lock, so the lock is
-        // free.
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock(py);
         let State { reader, columns, rows } = &mut *state;
         // The page is checked before memory is allocated for its rows.
         reader.check(page).map_err(|error| failed(py, error))?;
@@ -102,7 +107,7 @@ impl PageArrays {
     /// Returns the values of a column. Numbers are a bytearray and one byte per row, 1 for null (or
     /// None if there are no nulls). Texts are a list. Other columns are None.
     fn take<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock(py);
         let rows = state.rows;
         let Some(column) = state.columns.get_mut(column) else { return Ok(None) };
         // The program owns the bytes from now on, so they must not be lengthened again.
@@ -119,8 +124,8 @@ impl PageArrays {
     }
 
     /// The indexes of the columns that are read here.
-    fn places(&self) -> Vec<usize> {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn places(&self, py: Python<'_>) -> Vec<usize> {
+        let state = self.lock(py);
         let columns = state.columns.iter().enumerate();
         let read = columns.filter(|(_, column)| !matches!(column, Gathered::Objects));
         read.map(|(place, _)| place).collect()

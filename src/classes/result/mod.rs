@@ -4,4 +4,5 @@ pub mod arrays;
 pub mod columns;
 pub mod cursor;
 pub mod first_page;
+mod remaining;
 pub mod row_iteration;

@@ -8,36 +8,10 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
+use super::remaining::Remaining;
+use crate::error;
 use crate::ffi::gil_cell::GilCell;
 use crate::ffi::send::{Sends, Sent};
-
-/// The rows of the current page that are still to be returned.
-#[derive(Default)]
-struct Remaining(GilCell<Option<(Py<PyList>, usize)>>);
-
-impl Remaining {
-    /// The next row; `None` at the end of the page.
-    #[inline(always)]
-    fn next<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
-        let (rows, at) = self.0.take(py)?;
-        let row = rows.bind(py).get_item(at).ok()?;
-        self.0.replace(py, Some((rows, at + 1)));
-        Some(row)
-    }
-
-    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.0.traverse(visit, |page| visit.call(page.as_ref().map(|(rows, _)| rows)))
-    }
-
-    fn clear(&self, py: Python<'_>) {
-        drop(self.0.take(py));
-    }
-
-    /// Starts a new page with these rows.
-    fn begin(&self, py: Python<'_>, rows: Bound<'_, PyList>) {
-        drop(self.0.replace(py, Some((rows.unbind(), 0))));
-    }
-}
 
 /// Iterates over the rows of all pages. `pages.next_page()` returns the rows of the next page as a
 /// list, or None at the end.
@@ -251,22 +225,23 @@ impl RowStep {
         RowStep::finish(<RowStep as Sends>::send(this)?)
     }
 
-    #[pyo3(signature = (*thrown))]
-    fn throw(&self, thrown: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+    /// The coroutine of `next_page` is passed the exception alone, because CPython has deprecated
+    /// a class with a value and a traceback.
+    #[pyo3(signature = (thrown, value=None, traceback=None, /))]
+    fn throw(
+        &self,
+        thrown: &Bound<'_, PyAny>,
+        value: Option<&Bound<'_, PyAny>>,
+        traceback: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
         let py = thrown.py();
+        let error = error::thrown(thrown, value, traceback)?;
         match self.stage.take(py) {
             Stage::Waiting(coroutine) => {
-                RowStep::finish(self.fetch(py, Some(coroutine), "throw", thrown)?)
+                let thrown = PyTuple::new(py, [error.value(py)])?;
+                RowStep::finish(self.fetch(py, Some(coroutine), "throw", &thrown)?)
             }
-            Stage::New => {
-                let error = thrown.get_item(0)?;
-                let error = match thrown.get_item(1) {
-                    Ok(value) if value.is_instance(&error).unwrap_or(false) => value,
-                    Ok(value) if !value.is_none() => error.call1((value,))?,
-                    _ => error,
-                };
-                Err(PyErr::from_value(error))
-            }
+            Stage::New => Err(error),
             Stage::Running => {
                 self.stage.replace(py, Stage::Running);
                 Err(RowStep::misused(Stage::Running))
@@ -290,10 +265,11 @@ impl RowStep {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.iterator)?;
-        self.stage.traverse(&visit, |stage| match stage {
+        let look = |stage: &Stage| match stage {
             Stage::Waiting(coroutine) => visit.call(coroutine),
             Stage::New | Stage::Running | Stage::Ended => Ok(()),
-        })
+        };
+        self.stage.traverse(&visit, look).unwrap_or(Ok(()))
     }
 
     fn __clear__(&self, py: Python<'_>) {
