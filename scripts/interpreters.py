@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import NoReturn
 
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
-ABOUT = "import platform as p; print(p.python_implementation(), *p.python_version_tuple()[:2])"
+ABOUT = (
+    "import platform as p, sysconfig;"
+    " free = 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else '';"
+    " print(p.python_implementation(), '.'.join(p.python_version_tuple()[:2]) + free)"
+)
 # This is the environment for other interpreters. Python's own variables would affect them, and
 # PYO3_PYTHON would override maturin's choice of an interpreter.
 CLEAN = {
@@ -60,7 +64,10 @@ def candidates(version: str) -> Iterator[str]:
 
 
 def version_of(python: str) -> str | None:
-    """Returns the version, such as 3.12, or `None` if this is not CPython or does not run."""
+    """Returns the version, such as 3.12, or `None` if this is not CPython or does not run.
+
+    The version of an interpreter built without the GIL ends with a `t`, as in 3.14t.
+    """
     try:
         ran = subprocess.run(
             [python, "-I", "-c", ABOUT], capture_output=True, text=True, env=CLEAN, timeout=60
@@ -68,7 +75,7 @@ def version_of(python: str) -> str | None:
     except OSError:
         return None
     said = ran.stdout.split()
-    return ".".join(said[1:]) if ran.returncode == 0 and said[0] == "CPython" else None
+    return said[1] if ran.returncode == 0 and said[0] == "CPython" else None
 
 
 def fail(reason: str) -> NoReturn:

@@ -10,17 +10,21 @@ import pickle
 import pydoc
 import subprocess
 import sys
+import sysconfig
 import types
 
 import pytest
 
 import turbocql
 
+QUICK_PATHS_ARE_OFF = bool(
+    os.environ.get("_TURBOCQL_TEST_INTERPRETER") or sysconfig.get_config_var("Py_GIL_DISABLED")
+)
 LIGHT = {
     *("turbocql", "turbocql._core", "turbocql._native", "turbocql._native.imports"),
     "turbocql.diagnose",
     # Probes of quick paths need it.
-    *(() if os.environ.get("_TURBOCQL_TEST_INTERPRETER") else ("turbocql.types",)),
+    *(() if QUICK_PATHS_ARE_OFF else ("turbocql.types",)),
 }
 """The package's modules that `import turbocql` imports."""
 

@@ -10,6 +10,7 @@ import os
 import platform
 import subprocess
 import sys
+import sysconfig
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from turbocql import _core
 PATHS = [path.name for path in turbocql.diagnosis().quick_paths]
 FORCED = os.environ.get("_TURBOCQL_TEST_INTERPRETER")
 TESTED = {f"3.{minor}" for minor in range(10, 16)}
+WITHOUT_GIL = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+needs_gil = pytest.mark.needs(not WITHOUT_GIL, "an interpreter built with the GIL")
 
 VALUES = """
 import dataclasses, gc, json, sys, asyncio, decimal, uuid, ipaddress, datetime
@@ -94,7 +97,10 @@ def test_all_are_on_where_they_were_tested() -> None:
     """Fails for a Python version that is not in `TESTED`. Test the version, then add it."""
     assert sys.implementation.name == "cpython"
     assert ".".join(platform.python_version_tuple()[:2]) in TESTED
-    assert [path for path in paths_of("arrays").values() if not path["on"]] == []
+    off = [path for path in paths_of("arrays").values() if not path["on"]]
+    assert len(off) == (len(PATHS) if WITHOUT_GIL else 0), off
+    for path in off:
+        assert path["reason"] == "not made for an interpreter built without the GIL"
 
 
 def test_none_is_on_where_they_were_not_tested() -> None:
@@ -111,6 +117,9 @@ def test_this_process_has_what_it_was_asked_for() -> None:
     if FORCED:
         assert on == set()
         assert "quick paths     all off (tested with CPython 3.10 to 3.15" in said
+    elif WITHOUT_GIL:
+        assert on == set()
+        assert "quick paths     all off (not made for an interpreter built without the GIL" in said
     else:
         assert on == set(PATHS)
         assert "quick paths     all on" in said
@@ -130,6 +139,7 @@ BUILT_ON = {"encode": {"big ints", "serialize"}, "records": {"uuids", "addresses
 """The paths that depend on each path. If a path is off, the paths that depend on it are off too."""
 
 
+@needs_gil
 @pytest.mark.parametrize(("name", "fault"), CORRUPTED)
 def test_each_probe_notices_what_is_wrong(name: str, fault: str) -> None:
     found = paths_of(name, _TURBOCQL_TEST_PROBE=f"{name}:{fault}")
@@ -168,6 +178,7 @@ assert off == {"uuids"}, off
 """
 
 
+@needs_gil
 @pytest.mark.parametrize(
     "replacement",
     [
@@ -185,6 +196,7 @@ def test_what_somebody_has_put_in_the_place_of_a_class(replacement: str) -> None
     run_here(f"import uuid\nuuid.UUID = {replacement}\n{ONLY_UUIDS}")
 
 
+@needs_gil
 def test_a_probe_that_raises_leaves_its_path_off() -> None:
     """The GC does not track UUIDs of the quick path. A tracked UUID shows that the path is off."""
     run_here(
@@ -196,6 +208,7 @@ def test_a_probe_that_raises_leaves_its_path_off() -> None:
     )
 
 
+@needs_gil
 def test_interrupts_and_no_memory_end_an_import_and_not_a_path() -> None:
     program = (
         "import uuid\nown, left = uuid.UUID.__eq__, [KeyboardInterrupt, MemoryError]\n"

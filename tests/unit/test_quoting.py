@@ -149,7 +149,7 @@ def test_values_of_a_type(value: object, cql_type: Any, expected: str) -> None:
         ("\ud800", "half a surrogate pair"),
         ([10**5000], "so many digits"),
         (np.ma.masked_array([1, 2], [True, False]), "masked array"),
-        (np.datetime64("NaT"), "datetime64 has no CQL literal"),
+        (np.datetime64("NaT", "s"), "datetime64 has no CQL literal"),
         ([{"a": object()}], "class object has no CQL literal"),
     ],
 )

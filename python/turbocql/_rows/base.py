@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import Any
 
 from .. import errors
@@ -12,9 +13,12 @@ __all__ = ["PagesBase", "check_columns", "check_row_count"]
 class PagesBase:
     """The position of an iteration. It is no generator, because a generator ends at its first
     error.
+
+    Threads may share it. A lock guards each change of the position, but is not held while a thread
+    waits for a page.
     """
 
-    __slots__ = ("_advancing", "_interrupted", "_number", "_page", "_rows")
+    __slots__ = ("_advancing", "_interrupted", "_lock", "_number", "_page", "_rows")
 
     def __init__(self, rows: Any) -> None:
         self._rows = rows
@@ -24,6 +28,8 @@ class PagesBase:
         self._advancing = False
         """Whether the iteration has left the current page and not yet fetched the next page."""
         self._interrupted = False
+        # The row class of the program is called with the lock held, and may use the iteration.
+        self._lock = RLock()
 
     def _begin(self) -> None:
         """Decodes the current page and begins to fetch the one after it."""
@@ -38,18 +44,19 @@ class PagesBase:
 
     def _has_more(self) -> bool:
         """Leaves the current page, and returns whether there is a page to fetch."""
-        if not self._advancing:
-            if not self._rows._leave(self._number):
-                return False
-            self._number += 1
-            self._advancing = True
-        if self._interrupted:
-            raise errors.Error(
-                "waiting for the next page was interrupted, or another caller is waiting for it:"
-                " rows may be missing from here on; execute the statement again"
-            )
-        self._interrupted = True
-        return True
+        with self._lock:
+            if not self._advancing:
+                if not self._rows._leave(self._number):
+                    return False
+                self._number += 1
+                self._advancing = True
+            if self._interrupted:
+                raise errors.Error(
+                    "waiting for the next page was interrupted, or another caller is waiting for"
+                    " it: rows may be missing from here on; execute the statement again"
+                )
+            self._interrupted = True
+            return True
 
     def _is_to_begin(self) -> bool:
         """Whether the current page must be decoded: it is the first, or its decoding failed."""
@@ -57,22 +64,24 @@ class PagesBase:
 
     def _take(self) -> list[Any]:
         """The rows of the current page."""
-        if self._page is None:
-            self._begin()
-        rows, self._page = self._page or [], []
-        return rows
+        with self._lock:
+            if self._page is None:
+                self._begin()
+            rows, self._page = self._page or [], []
+            return rows
 
     def _failed(self) -> None:
         """Records that the fetch raised an error to the caller. The next step tries again."""
         self._interrupted = False
 
     def _fetched(self, has_page: bool) -> bool:
-        self._interrupted = self._advancing = False
-        if has_page:
-            self._begin()
-        else:
-            self._page = []
-        return has_page
+        with self._lock:
+            self._interrupted = self._advancing = False
+            if has_page:
+                self._begin()
+            else:
+                self._page = []
+            return has_page
 
 
 def check_columns(rows: Any, method: str) -> None:

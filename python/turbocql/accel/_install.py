@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _core
 from ._connections import CONNECTION
 from ._mapper import MODELS, mapper_groups
-from ._origin import NotReplaced, expect_helpers
+from ._origin import NotReplaced, expect_gil, expect_helpers, reason_of
 from ._patch import Driver, Group, Patch, driver_name
 from ._seams import TypeWatcher, groups
 from ._serializers_module import SERIALIZERS, serializer_groups
@@ -233,7 +233,6 @@ def _switch_off() -> None:
             seam.ended(_REPLACED if seam.name in replaced_names else seam.why or "over")
             for seam in seams
         ]
-    if driver is not None:
         driver.plans.forget()
 
 
@@ -267,10 +266,11 @@ def _inspect_driver() -> bool:
     _state.reasons_by_name.clear()
     groups = _all_groups()
     try:
+        expect_gil()
         driver = Driver(*(importlib.import_module(name) for name in _MODULES))
         values = driver.plans.readers.collections()
     except Exception as error:  # a driver with pieces missing may fail in any way
-        reason = f"the driver could not be inspected: {error!r}"
+        reason = reason_of(error)
         for group in groups:
             _state.reasons_by_name.update(dict.fromkeys(group.names, reason))
         return False

@@ -13,6 +13,7 @@ from typing import Any
 
 __all__ = [
     "NotReplaced",
+    "expect_gil",
     "expect_helpers",
     "expect_own",
     "expect_parameters",
@@ -20,6 +21,7 @@ __all__ = [
     "function",
     "is_function_of",
     "is_own",
+    "reason_of",
     "resolved",
 ]
 
@@ -30,6 +32,27 @@ _COMPILED = {"cython_function_or_method", "fused_cython_function"}
 
 class NotReplaced(Exception):
     """The reason why a function of the driver is not replaced."""
+
+
+def expect_gil() -> None:
+    """Raises `NotReplaced` if the interpreter runs without the GIL.
+
+    The native functions read objects of the driver that other threads may change. A driver with
+    extension modules turns the GIL on when it is imported.
+    """
+    is_enabled: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)
+    if is_enabled is not None and not is_enabled():
+        raise NotReplaced(
+            "the interpreter runs without the GIL, which the accelerator needs: start Python with"
+            " -X gil=1"
+        )
+
+
+def reason_of(error: Exception) -> str:
+    """Why the driver is not accelerated, by the error of its inspection."""
+    if isinstance(error, NotReplaced):
+        return str(error)
+    return f"the driver could not be inspected: {error!r}"
 
 
 def function(attribute: Any) -> Any:

@@ -166,8 +166,10 @@ fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
             return Ok(Some(format!("not tested with an interpreter built {flag}")));
         }
     }
+    // Quick paths borrow the items of containers, which another thread could release meanwhile. They
+    // are off there with `-X gil=1` too: objects of such an interpreter have another layout.
     if cfg!(Py_GIL_DISABLED) {
-        return Ok(Some("not tested with an interpreter built without the GIL".to_owned()));
+        return Ok(Some("not made for an interpreter built without the GIL".to_owned()));
     }
     if cfg!(not(target_pointer_width = "64")) {
         return Ok(Some("tested only where addresses have 64 bits".to_owned()));

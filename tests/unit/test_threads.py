@@ -1,0 +1,362 @@
+"""Tests eight threads that share codecs, rows and messages, and change values while they are read.
+
+On an interpreter built without the GIL the threads run at the same time. With the GIL they take
+turns, as often as the interpreter allows.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import struct
+import sys
+import sysconfig
+import threading
+import time
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any, TypeVar
+from uuid import UUID
+
+import numpy as np
+import pytest
+from tests.support.results import result
+from tests.unit.test_hostile_producers import Producer, integers
+
+from turbocql import _core
+from turbocql.accel._origin import NotReplaced, expect_gil, reason_of
+from turbocql.codec import RowEncoder, find_deserializer, find_serializer
+from turbocql.errors import EncodeError
+from turbocql.protocol import BatchMessage, RowsDecoder
+
+T = TypeVar("T")
+
+THREADS = 8
+SECONDS = 0.4
+"""How long the threads of a test run."""
+
+
+@pytest.fixture(autouse=True)
+def _short_turns() -> Iterator[None]:
+    """Makes threads take turns often on an interpreter with the GIL."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def run_together(*works: Callable[[], object]) -> list[int]:
+    """Calls each function again and again, each on its own threads, for `SECONDS`.
+
+    Returns the number of calls of each function. Raises what a function has raised.
+    """
+    start, until = threading.Barrier(THREADS), time.monotonic() + SECONDS
+    raised: list[BaseException] = []
+    counts = [0] * THREADS
+
+    def repeat(number: int) -> None:
+        work = works[number % len(works)]
+        start.wait()
+        try:
+            while time.monotonic() < until and not raised:
+                work()
+                counts[number] += 1
+        except BaseException as error:  # a panic of the core is no Exception
+            raised.append(error)
+
+    threads = [threading.Thread(target=repeat, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads), "a call did not return"
+    if raised:
+        raise raised[0]
+    return [sum(counts[number :: len(works)]) for number in range(len(works))]
+
+
+VALUES: list[tuple[str, Any]] = [
+    ("int", 70_000),
+    ("varint", 1 << 80),
+    ("text", "gr\u00fc\u00dfe"),
+    ("blob", b"bytes"),
+    ("decimal", Decimal("-1234.5")),
+    ("uuid", UUID(int=7)),
+    ("list<int>", [1, 2, 3]),
+    ("set<text>", {"a", "b"}),
+    ("map<text, int>", {"a": 1, "b": 2}),
+    ("frozen<tuple<int, text>>", (1, "a")),
+    ("frozen<address{street text, zip int}>", {"street": "x", "zip": 2}),
+    ("vector<float, 64>", [0.5] * 64),
+]
+
+
+def test_threads_share_codecs_and_values() -> None:
+    pairs = [(find_serializer(name), find_deserializer(name), value) for name, value in VALUES]
+    expected = [serializer.serialize(value) for serializer, _, value in pairs]
+
+    def convert() -> None:
+        for (serializer, deserializer, value), data in zip(pairs, expected, strict=True):
+            assert serializer.serialize(value) == data
+            assert serializer.serialize(deserializer.deserialize(data)) == data
+
+    assert min(run_together(convert)) > THREADS
+
+
+def changing(kind: str) -> tuple[Any, list[Callable[[], object]]]:
+    """A value, and functions that change it, each in its own way."""
+    if kind == "list":
+        numbers = [1, 2, 3]
+        return numbers, [
+            lambda: numbers.extend(range(50)),
+            lambda: numbers.clear(),
+            lambda: numbers.insert(0, 2),
+            lambda: numbers.reverse(),
+        ]
+    if kind == "dict":
+        mapping = {"a": 1}
+        return mapping, [
+            lambda: mapping.update({str(number): number for number in range(50)}),
+            lambda: mapping.clear(),
+            lambda: mapping.pop("7", None),
+        ]
+    if kind == "set":
+        members = {1}
+        return members, [
+            lambda: members.update(range(50)),
+            lambda: members.clear(),
+            lambda: members.discard(7),
+        ]
+    assert kind == "bytearray"
+    data = bytearray(b"abc")
+
+    def resize(to: bytes) -> None:
+        # A bytearray cannot be resized while it is being read.
+        with suppress(BufferError):
+            data[:] = to
+
+    return data, [lambda: resize(b"x" * 1000), lambda: resize(b""), lambda: resize(b"yz")]
+
+
+def unless_changed(encode: Callable[[Any], T], value: Any) -> T | None:
+    """Encodes a value that other threads change; `None` if it is refused for that reason."""
+    try:
+        return encode(value)
+    except EncodeError:
+        return None
+    except RuntimeError as error:
+        # The error of Python's iterators over dicts and sets.
+        if "during iteration" not in str(error):
+            raise
+        return None
+
+
+@pytest.mark.parametrize(
+    ("kind", "cql_type"),
+    [
+        ("list", "list<int>"),
+        ("list", "vector<float, 50>"),
+        ("list", "frozen<tuple<int, int, int>>"),
+        ("dict", "map<text, int>"),
+        ("set", "set<int>"),
+        ("bytearray", "blob"),
+    ],
+)
+def test_a_value_changes_while_it_is_encoded(kind: str, cql_type: str) -> None:
+    value, changes = changing(kind)
+    serializer, deserializer = find_serializer(cql_type), find_deserializer(cql_type)
+
+    def encode() -> None:
+        data = unless_changed(serializer.serialize, value)
+        if data is not None:
+            # The bytes are one complete value.
+            deserializer.deserialize(data)
+
+    assert min(run_together(encode, *changes, encode)) > 0
+
+
+def test_rows_change_while_they_are_bound() -> None:
+    encoder = RowEncoder([("id", "int"), ("name", "text"), ("tags", "set<int>")])
+    row: list[Any] = [1, "a", {1, 2}]
+    named: dict[str, Any] = {"id": 1, "name": "a", "tags": {1, 2}}
+    expected = encoder.bind((1, "a", {1})).cells[0]
+
+    def change() -> None:
+        row[:] = [1, "a"]
+        row.append({1})
+        named.pop("tags", None)
+        named["tags"] = {1}
+        row[2:] = []
+
+    def bind(values: Any) -> None:
+        encoded = unless_changed(encoder.bind, values)
+        if encoded is not None:
+            assert encoded.cells[0] in (expected, ...)
+
+    def bind_many() -> None:
+        assert len(encoder.bind_many([(1, "a", {1})] * 10)) == 10
+
+    run_together(change, lambda: bind(row), lambda: bind(named), bind_many)
+
+
+def test_numbers_of_an_array_change_while_they_are_encoded() -> None:
+    numbers, plain = np.zeros(64, np.float32), array("f", [0.0] * 64)
+    serializer = find_serializer("vector<float, 64>")
+
+    def change() -> None:
+        for number in (0.0, 1.0):
+            numbers[:] = number
+            plain[7] = number
+
+    def encode() -> None:
+        for value in (numbers, plain):
+            data = struct.unpack(">64f", serializer.serialize(value))
+            assert set(data) <= {0.0, 1.0}
+
+    run_together(change, encode, encode, encode)
+
+
+def test_threads_share_a_decoder() -> None:
+    """More descriptions of columns come than the decoder keeps, while the GC runs."""
+    decoder = RowsDecoder("named")
+    bodies = [
+        (
+            result(
+                [("id", "int"), (f"name{number}", "text"), ("tags", "list<int>")],
+                [(struct.pack(">i", row), b"a", None) for row in range(20)],
+            ),
+            [(row, "a", None) for row in range(20)],
+        )
+        for number in range(100)
+    ]
+
+    def decode() -> None:
+        for body, expected in bodies:
+            assert decoder.decode(body).rows == expected
+
+    run_together(decode, decode, decode, gc.collect)
+
+
+def test_threads_share_an_iteration_while_pages_come() -> None:
+    class Pages:
+        def __init__(self) -> None:
+            self.pages = [[[page, row] for row in range(7)] for page in range(300)]
+
+        def next_page(self) -> list[list[int]] | None:
+            try:
+                return self.pages.pop()
+            except IndexError:
+                return None
+
+    seen: list[list[int]] = []
+    rows = _core.RowIterator(Pages())
+    threads = [threading.Thread(target=lambda: seen.extend(rows)) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(seen) == [[page, row] for page in range(300) for row in range(7)]
+
+
+def test_threads_resume_one_step() -> None:
+    """Each row goes to one thread; the others are told that the step has ended."""
+
+    class Pages:
+        async def next_page(self) -> list[int]:
+            return [1, 2, 3]
+
+    rows = _core.AsyncRowIterator(Pages())
+    ended = ("already awaited", "already executing")
+
+    def resume() -> None:
+        step = rows.__anext__()
+        results: list[object] = []
+
+        def send() -> None:
+            try:
+                step.send(None)
+            except StopIteration as stop:
+                results.append(stop.value)
+            except (RuntimeError, ValueError) as error:
+                if not any(text in str(error) for text in ended):
+                    raise
+
+        threads = [threading.Thread(target=send) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(results) == 1
+
+    run_together(resume)
+
+
+def test_a_capsule_is_taken_once() -> None:
+    """Threads import one Arrow array at the same time: one of them gets it."""
+    for _ in range(20):
+        producer = Producer()
+        schema, values = integers(producer)
+        take_at_once(producer.capsule(schema), producer.capsule(values))
+        producer.check()
+
+
+def take_at_once(schema: object, values: object) -> None:
+    start, pieces = threading.Barrier(THREADS), list[object]()
+
+    def take() -> None:
+        start.wait()
+        try:
+            pieces.append(_core.Piece.of_array(schema, values))
+        except EncodeError:
+            return
+
+    threads = [threading.Thread(target=take) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(pieces) == 1
+
+
+def test_threads_encode_one_message_while_others_make_it() -> None:
+    values: list[Any] = [b"a", None, bytes(1000)]
+    message = BatchMessage([(b"id", values)] * 20)
+    expected = message.encode(5)
+
+    def change() -> None:
+        values[2] = b"x" * 1000
+        values.append(b"b")
+        values.pop()
+
+    def encode() -> None:
+        assert message.encode(5) == expected
+
+    def make() -> None:
+        try:
+            BatchMessage([(b"id", values)] * 20).encode(5)
+        except EncodeError:
+            return
+
+    run_together(encode, make, change, encode)
+
+
+def test_the_gil_stays_as_it_is() -> None:
+    """An interpreter built without the GIL does not turn it on for the module."""
+    is_enabled = getattr(sys, "_is_gil_enabled", lambda: True)
+    assert sys.modules["turbocql._core"] is _core
+    asked_for = os.environ.get("PYTHON_GIL") == "1"
+    assert is_enabled() is (asked_for or not sysconfig.get_config_var("Py_GIL_DISABLED"))
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_accelerator_needs_the_gil(is_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: is_on, raising=False)
+    if is_on:
+        expect_gil()
+        return
+    with pytest.raises(NotReplaced, match="without the GIL") as caught:
+        expect_gil()
+    assert reason_of(caught.value) == str(caught.value)
+    assert "KeyError" in reason_of(KeyError("serializer"))
