@@ -18,8 +18,12 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def interpreter() -> str:
-    """Returns Python's version, and whether its build used PGO, which makes Python code faster."""
-    return f"CPython {platform.python_version()} ({_build()})"
+    """Returns Python's version, and whether its build used PGO, which makes Python code faster.
+
+    The version of an interpreter built without the GIL ends with a `t`.
+    """
+    free_threaded = "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
+    return f"CPython {platform.python_version()}{free_threaded} ({_build()})"
 
 
 def _build() -> str:

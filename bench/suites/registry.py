@@ -16,6 +16,7 @@ from bench.suites.profiles.suite import SUITE as PROFILES
 from bench.suites.requests.suite import COLUMNS
 from bench.suites.requests.suite import SUITE as REQUESTS
 from bench.suites.tables.suite import SUITE as TABLES
+from bench.suites.threads.suite import SUITE as THREADS
 
 __all__ = ["SUITES"]
 
@@ -25,6 +26,7 @@ SUITES: dict[str, Suite] = {
         CODEC,
         REQUESTS,
         GROWTH,
+        THREADS,
         ACCELERATOR,
         COLUMNS,
         TABLES,

@@ -150,7 +150,9 @@ def test_each_thread_runs_an_event_loop(cassandra: Cassandra, table: str) -> Non
             for _ in range(5):
                 keys = range(number, number + 20)
                 results = await asyncio.gather(*(session.execute(text, (k,)) for k in keys))
-                assert [[row.k for row in result.page()] for result in results] == [[k] for k in keys]
+                assert [[row.k for row in result.page()] for result in results] == [
+                    [k] for k in keys
+                ]
             rows = [
                 row async for row in await session.execute(f"SELECT k FROM {table} WHERE p = 0")
             ]

@@ -29,6 +29,8 @@ class _PieceQueue:
 
     def __init__(self) -> None:
         self.pieces: deque[Any] = deque()
+        self.lock = threading.Lock()
+        """Guards `pieces` and `is_awaited`, so that no wake is lost between the two."""
         self.free_slots = threading.Semaphore(1)
         self.is_awaited = False
         self.is_dropped = False
@@ -51,13 +53,11 @@ class ThreadedPieces:
         Raises: the exception that the producer has raised.
         """
         shared = self._shared
-        if not shared.pieces:
-            shared.is_awaited = True
-            # The thread may have appended a piece before it could see `is_awaited`.
-            if not shared.pieces:
+        with shared.lock:
+            shared.is_awaited = not shared.pieces
+            if shared.is_awaited:
                 return None
-        shared.is_awaited = False
-        piece = shared.pieces.popleft()
+            piece = shared.pieces.popleft()
         shared.free_slots.release()
         if isinstance(piece, BaseException):
             raise piece
@@ -80,9 +80,10 @@ def _read_ahead(
             piece = next(pieces, END)
         except BaseException as error:
             piece = error
-        shared.pieces.append(piece)
-        if shared.is_awaited:
-            shared.is_awaited = False
+        with shared.lock:
+            shared.pieces.append(piece)
+            must_wake, shared.is_awaited = shared.is_awaited, False
+        if must_wake:
             wake()
 
 

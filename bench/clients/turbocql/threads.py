@@ -1,0 +1,110 @@
+"""Counts the calls of turbocql's codec that several threads make at the same time.
+
+The threads share the codec. Each has values of its own, so that no reference count is shared.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.support.results import result
+
+import turbocql
+from bench.harness.provenance import provenance
+from bench.harness.timing import say
+from bench.suites.threads.cases import CASES, COLUMNS, LIST, MAP, THREADS, row
+from turbocql.codec import RowEncoder, find_deserializer, find_serializer
+from turbocql.protocol import RowsDecoder
+
+ROUNDS = 7
+ROUND_S = 0.15
+BATCH = 20
+"""The calls between two looks at the clock."""
+
+
+def makers() -> dict[str, Callable[[int], Callable[[], Any]]]:
+    """Returns, by case, a function that makes a thread's call with values of its own."""
+    serializers = [find_serializer(cql_type) for _, cql_type in COLUMNS]
+    deserializers = [find_deserializer(cql_type) for _, cql_type in COLUMNS]
+    bind, rows = RowEncoder(COLUMNS).bind, RowsDecoder(rows="tuple").decode
+    of_list, of_map = find_serializer(LIST[0]), find_serializer(MAP[0])
+    to_map = find_deserializer(MAP[0])
+
+    def encoded(number: int) -> list[bytes]:
+        pairs = zip(serializers, row(number), strict=True)
+        return [bytes(bytearray(serializer.serialize(value))) for serializer, value in pairs]
+
+    def encode_list(number: int) -> Callable[[], Any]:
+        values = [value + number for value in LIST[1]]
+        return lambda: of_list.serialize(values)
+
+    def encode_scalars(number: int) -> Callable[[], Any]:
+        pairs = list(
+            zip([serializer.serialize for serializer in serializers], row(number), strict=True)
+        )
+        return lambda: [serialize(value) for serialize, value in pairs]
+
+    def decode_map(number: int) -> Callable[[], Any]:
+        data = bytes(bytearray(of_map.serialize(MAP[1])))
+        return lambda: to_map.deserialize(data)
+
+    def decode_scalars(number: int) -> Callable[[], Any]:
+        decoders = [deserializer.deserialize for deserializer in deserializers]
+        pairs = list(zip(decoders, encoded(number), strict=True))
+        return lambda: [deserialize(data) for deserialize, data in pairs]
+
+    def bind_row(number: int) -> Callable[[], Any]:
+        values = row(number)
+        return lambda: bind(values)
+
+    def read_rows(number: int) -> Callable[[], Any]:
+        body = result(COLUMNS, [encoded(number + at) for at in range(100)])
+        return lambda: rows(body).rows
+
+    made = (encode_list, encode_scalars, decode_map, decode_scalars, bind_row, read_rows)
+    return dict(zip(CASES, made, strict=True))
+
+
+def calls_per_second(make: Callable[[int], Callable[[], Any]], threads: int) -> float:
+    """Returns the highest rate of several rounds: other processes only lower it."""
+    calls = [make(1000 * number) for number in range(threads)]
+    return max(_round(calls) for _ in range(ROUNDS))
+
+
+def _round(calls: list[Callable[[], Any]]) -> float:
+    start, counts = threading.Barrier(len(calls)), [0.0] * len(calls)
+
+    def repeat(number: int) -> None:
+        call, done = calls[number], 0
+        start.wait()
+        began = now = time.perf_counter()
+        while now - began < ROUND_S:
+            for _ in range(BATCH):
+                call()
+            done += BATCH
+            now = time.perf_counter()
+        counts[number] = done / (now - began)
+
+    running = [threading.Thread(target=repeat, args=(number,)) for number in range(len(calls))]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return sum(counts)
+
+
+def main(case: str) -> None:
+    """Prints a sample per number of threads."""
+    quick = "on" if any(path.on for path in turbocql.diagnosis().quick_paths) else "off"
+    for threads in THREADS:
+        rate = calls_per_second(makers()[case], threads)
+        origin = provenance("turbocql", turbocql.__version__)
+        say({"case": case, "variant": quick, "threads": threads, "per_s": rate, **origin})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,1 @@
+"""Calls of the codec by several threads at once."""
