@@ -177,6 +177,43 @@ def test_exceptions_are_thrown_into_a_step() -> None:
     assert pages.ended
 
 
+@pytest.mark.parametrize(
+    "thrown",
+    [
+        (KeyError,),
+        (KeyError, "thrown"),
+        (KeyError, KeyError("thrown"), None),
+        (KeyError("thrown"),),
+    ],
+)
+def test_a_page_that_is_awaited_is_thrown_the_exception_alone(thrown: tuple[Any, ...]) -> None:
+    """CPython has deprecated further arguments. asyncio passes none; other callers may."""
+    received: list[tuple[Any, ...]] = []
+
+    class Waiting:
+        def __await__(self) -> Waiting:
+            return self
+
+        def send(self, _: None) -> str:
+            return "yielded"
+
+        def throw(self, *arguments: Any) -> None:
+            received.append(arguments)
+            raise arguments[0]
+
+    class Source:
+        def next_page(self) -> Waiting:
+            return Waiting()
+
+    step: Any = _core.AsyncRowIterator(Source()).__anext__()
+    assert step.send(None) == "yielded"
+    with pytest.raises(KeyError) as caught:
+        step.throw(*thrown)
+    assert received == [(caught.value,)]
+    with pytest.raises(KeyError):
+        _core.AsyncRowIterator(Source()).__anext__().throw(*thrown)
+
+
 def test_closing_a_step_closes_what_it_waits_for() -> None:
     pages = AsyncPages(ROWS)
     rows = _core.AsyncRowIterator(pages)

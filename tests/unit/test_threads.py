@@ -60,9 +60,11 @@ def run_together(*works: Callable[[], object]) -> list[int]:
         work = works[number % len(works)]
         start.wait()
         try:
-            while time.monotonic() < until and not raised:
+            while not raised:
                 work()
                 counts[number] += 1
+                if time.monotonic() >= until:
+                    break
         except BaseException as error:  # a panic of the core is no Exception
             raised.append(error)
 
@@ -102,7 +104,7 @@ def test_threads_share_codecs_and_values() -> None:
             assert serializer.serialize(value) == data
             assert serializer.serialize(deserializer.deserialize(data)) == data
 
-    assert min(run_together(convert)) > THREADS
+    assert min(run_together(convert)) >= THREADS
 
 
 def changing(kind: str) -> tuple[Any, list[Callable[[], object]]]:
@@ -110,7 +112,7 @@ def changing(kind: str) -> tuple[Any, list[Callable[[], object]]]:
     if kind == "list":
         numbers = [1, 2, 3]
         return numbers, [
-            lambda: numbers.extend(range(50)),
+            lambda: numbers.__setitem__(slice(0, 60), range(50)),
             lambda: numbers.clear(),
             lambda: numbers.insert(0, 2),
             lambda: numbers.reverse(),
@@ -295,7 +297,7 @@ def test_threads_resume_one_step() -> None:
 
 def test_a_capsule_is_taken_once() -> None:
     """Threads import one Arrow array at the same time: one of them gets it."""
-    for _ in range(20):
+    for _ in range(8):
         producer = Producer()
         schema, values = integers(producer)
         take_at_once(producer.capsule(schema), producer.capsule(values))
