@@ -9,6 +9,7 @@ import itertools
 import os
 import subprocess
 import sys
+import sysconfig
 import time
 import warnings
 from collections.abc import Callable, Coroutine
@@ -391,6 +392,7 @@ def test_a_later_callback_runs_after_the_waiting_task(points: list[str]) -> None
     assert seen == ["task", "callback"]
 
 
+@pytest.mark.needs(not sysconfig.get_config_var("Py_GIL_DISABLED"), "quick paths")
 def test_handles_that_are_not_as_expected_are_not_used(cassandra: Cassandra) -> None:
     """A process simulates a fault in the probe of handles. Only the quick path `handles` is off."""
     program = (
