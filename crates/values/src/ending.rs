@@ -13,7 +13,7 @@ use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
 
 /// The number of threads inside native calls that may run Python code.
-static INSIDE: AtomicUsize = AtomicUsize::new(0);
+static INSIDE: Count = Count::new();
 /// The number of threads of other libraries that read from turbocql: see `Foreign`.
 static FOREIGN: AtomicUsize = AtomicUsize::new(0);
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -28,6 +28,56 @@ const FOREIGN_PATIENCE: Duration = Duration::from_secs(30);
 /// How long to delay a thread that enters a native call after the exit has begun. The delay is
 /// bounded, because a later exit handler may wait for the thread's work.
 const HOLD_UP: Duration = Duration::from_millis(200);
+
+/// A count that each thread changes at every call. Without the GIL, threads that change one number at
+/// the same time slow each other down, so there are several numbers, each in a cache line of its own.
+struct Count([Part; PARTS]);
+
+#[repr(align(128))]
+struct Part(AtomicUsize);
+
+const PARTS: usize = if cfg!(Py_GIL_DISABLED) { 64 } else { 1 };
+
+impl Count {
+    const fn new() -> Count {
+        Count([const { Part(AtomicUsize::new(0)) }; PARTS])
+    }
+
+    /// The part of this thread, the same at every call.
+    #[inline(always)]
+    fn part(&self) -> &AtomicUsize {
+        #[cfg(Py_GIL_DISABLED)]
+        {
+            static THREADS: AtomicUsize = AtomicUsize::new(0);
+            thread_local! {
+                static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed) % PARTS;
+            }
+            &self.0[NUMBER.with(|number| *number)].0
+        }
+        #[cfg(not(Py_GIL_DISABLED))]
+        &self.0[0].0
+    }
+
+    #[inline(always)]
+    fn add(&self, calls: usize) {
+        self.part().fetch_add(calls, Ordering::SeqCst);
+    }
+
+    #[inline(always)]
+    fn subtract(&self, calls: usize) {
+        self.part().fetch_sub(calls, Ordering::AcqRel);
+    }
+
+    fn total(&self) -> usize {
+        self.0.iter().map(|part| part.0.load(Ordering::SeqCst)).sum()
+    }
+
+    /// Sets the count of this thread, and that of all others to 0.
+    fn reset(&self, calls: usize) {
+        self.0.iter().for_each(|part| part.0.store(0, Ordering::Release));
+        self.part().store(calls, Ordering::Release);
+    }
+}
 
 thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
@@ -61,11 +111,11 @@ impl Inside {
             // A thread that sleeps here is not counted as inside a native call, so that the exit
             // handler does not wait for it.
             let inside = usize::from(DEPTH.get() > 0);
-            INSIDE.fetch_sub(inside, Ordering::AcqRel);
+            INSIDE.subtract(inside);
             // `detach` takes the GIL again after the sleep. It does not return if the interpreter
             // has ended by then.
             py.detach(|| std::thread::sleep(HOLD_UP));
-            INSIDE.fetch_add(inside, Ordering::AcqRel);
+            INSIDE.add(inside);
         }
         Inside::count()
     }
@@ -73,7 +123,7 @@ impl Inside {
     /// Counts this thread as inside a native call. May be called with or without the GIL.
     fn count() -> Inside {
         if DEPTH.replace(DEPTH.get() + 1) == 0 {
-            INSIDE.fetch_add(1, Ordering::SeqCst);
+            INSIDE.add(1);
         }
         Inside(())
     }
@@ -84,7 +134,7 @@ impl Drop for Inside {
         let depth = DEPTH.get() - 1;
         DEPTH.set(depth);
         if depth == 0 {
-            INSIDE.fetch_sub(1, Ordering::AcqRel);
+            INSIDE.subtract(1);
         }
     }
 }
@@ -136,7 +186,7 @@ pub fn must_leave() -> bool {
 /// Called in a forked child. Resets the count of threads inside native calls, because no thread but
 /// this one exists in the child.
 pub fn forked() {
-    INSIDE.store(usize::from(DEPTH.get() > 0), Ordering::Release);
+    INSIDE.reset(usize::from(DEPTH.get() > 0));
 }
 
 /// Called by `atexit`: waits for the native calls of other threads, up to `PATIENCE`, and for the
@@ -147,7 +197,7 @@ pub fn ending(py: Python<'_>) {
     ENDING.store(true, Ordering::SeqCst);
     let own_calls = usize::from(DEPTH.get() > 0);
     let must_wait = |waited: Duration| {
-        (INSIDE.load(Ordering::SeqCst) > own_calls && waited < PATIENCE)
+        (INSIDE.total() > own_calls && waited < PATIENCE)
             || (FOREIGN.load(Ordering::SeqCst) > 0 && waited < FOREIGN_PATIENCE)
     };
     if !must_wait(Duration::ZERO) {
