@@ -222,6 +222,23 @@ def test_a_request_that_is_canceled(cassandra: Cassandra, exported: Exported) ->
         assert 0.1e9 < (span.end_time or 0) - (span.start_time or 0) < 0.5e9
 
 
+def test_a_bulk_that_is_canceled(cassandra: Cassandra, keyspace: str, exported: Exported) -> None:
+    async def cancel() -> None:
+        async with turbocql.aio.connect(cassandra.contact_points, keyspace=keyspace) as session:
+            telemetry.instrument(session, tracer_provider=exported.provider)
+            rows = ((7_000_000 + number, "v") for number in range(10_000_000))
+            call = session.execute_many("INSERT INTO kv (k, v) VALUES (?, ?)", rows)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(call, 0.5)
+            name = f"INSERT {keyspace}.kv"
+            exported.wait(lambda: exported.roots(name))
+
+    asyncio.run(cancel())
+    (span,) = exported.spans()
+    assert (span.attributes or {})["error.type"] == "canceled"
+    assert span.status.status_code == trace.StatusCode.ERROR
+
+
 def test_calls_that_end_before_their_request_is_sent(
     cassandra: Cassandra, exported: Exported
 ) -> None:
@@ -243,7 +260,7 @@ def test_calls_that_end_before_their_request_is_sent(
         assert eventually(lambda: session.in_flight > 0)
         try:
             with pytest.raises(errors.RequestTimeout, match="the session is full"):
-                session.execute("SELECT rack FROM system.local", timeout_s=0.3)
+                session.execute(prepared, ("local",), timeout_s=0.3)
             with pytest.raises(errors.RequestTimeout, match="the session is full"):
                 session.execute(turbocql.Batch(), timeout_s=0.1)
         finally:
@@ -251,8 +268,10 @@ def test_calls_that_end_before_their_request_is_sent(
         holding.result()
         with pytest.raises(errors.InvalidQuery):
             session.execute("SELECT nonsense FROM system.local WHERE key = ?", ("local",))
-        exported.wait(lambda: len(exported.roots("SELECT")) == 2 and exported.roots("BATCH"))
-    full, unprepared = exported.roots("SELECT")
+        exported.wait(lambda: exported.roots("SELECT") and exported.roots("BATCH"))
+    # The first span to end is that of the call that was never sent.
+    full, _ = exported.roots("SELECT system.local")
+    (unprepared,) = exported.roots("SELECT")
     assert (full.attributes or {})["error.type"] == "RequestTimeout"
     assert (full.end_time or 0) - (full.start_time or 0) > 0.2e9
     assert (unprepared.attributes or {})["error.type"] == "InvalidQuery"

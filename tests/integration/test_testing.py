@@ -191,7 +191,9 @@ def test_tls_and_authentication() -> None:
     ("racks", "error", "message"),
     [
         (["a"], ValueError, "racks: expected the racks of 2 nodes, got"),
-        ("abc", ValueError, "racks: expected the racks of 2 nodes, got 'abc'"),
+        ("ab", TypeError, "racks: expected the racks of 2 nodes, got 'ab'"),
+        ({"a", "b"}, TypeError, "racks: expected the racks of 2 nodes, got"),
+        (1, TypeError, "racks: expected the racks of 2 nodes, got 1"),
         (["a", ""], ValueError, "racks: expected letters, digits and any of _.-, got ''"),
         (["a", "b\nrack=c"], ValueError, "got 'b.nrack=c'"),
         (["a", ("b",)], TypeError, "racks: expected a rack or .datacenter, rack. for each node"),

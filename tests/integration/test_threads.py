@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.threads import run_threads
 
 import turbocql
 from turbocql import errors
@@ -40,23 +41,13 @@ def table(cassandra: Cassandra) -> str:
 
 def run_together(*works: Callable[[int], object]) -> None:
     """Calls each function once on its own threads, eight threads in all. Raises what they raise."""
-    start, raised = threading.Barrier(THREADS), list[BaseException]()
+    start = threading.Barrier(THREADS)
 
     def run(number: int) -> None:
         start.wait()
-        try:
-            works[number % len(works)](number)
-        except BaseException as error:  # a panic of the core is no Exception
-            raised.append(error)
+        works[number % len(works)](number)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads), "a call did not return"
-    if raised:
-        raise raised[0]
+    run_threads(THREADS, run)
 
 
 def expected_rows() -> list[tuple[Any, ...]]:

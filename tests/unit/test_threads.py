@@ -23,6 +23,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 from tests.support.results import result
+from tests.support.threads import run_threads
 from tests.unit.test_hostile_producers import Producer, integers
 
 from turbocql import _core
@@ -53,29 +54,23 @@ def run_together(*works: Callable[[], object]) -> list[int]:
     Returns the number of calls of each function. Raises what a function has raised.
     """
     start, until = threading.Barrier(THREADS), time.monotonic() + SECONDS
-    raised: list[BaseException] = []
+    has_raised = threading.Event()
     counts = [0] * THREADS
 
     def repeat(number: int) -> None:
         work = works[number % len(works)]
         start.wait()
         try:
-            while not raised:
+            while not has_raised.is_set():
                 work()
                 counts[number] += 1
                 if time.monotonic() >= until:
                     break
-        except BaseException as error:  # a panic of the core is no Exception
-            raised.append(error)
+        except BaseException:
+            has_raised.set()
+            raise
 
-    threads = [threading.Thread(target=repeat, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads), "a call did not return"
-    if raised:
-        raise raised[0]
+    run_threads(THREADS, repeat)
     return [sum(counts[number :: len(works)]) for number in range(len(works))]
 
 

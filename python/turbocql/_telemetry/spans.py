@@ -141,7 +141,10 @@ class Spans:
         if origin is not None and origin.call is not None:
             for failed_ns, error in origin.call.failures:
                 span.add_event("request failed", {"error.type": error}, failed_ns)
-        if fields["failed"] or fields["stopped"]:
+        if fields["canceled"]:
+            span.set_attribute("error.type", "canceled")
+            span.set_status(Status(StatusCode.ERROR, "canceled"))
+        elif fields["failed"] or fields["stopped"]:
             span.set_status(Status(StatusCode.ERROR, f"{fields['failed']} rows failed"))
         span.end(ended_ns)
 

@@ -103,6 +103,8 @@ def places(racks: Sequence[str | tuple[str, str]], nodes: int) -> list[Place]:
     Raises: `TypeError`, or `ValueError` for another number of racks than `nodes` and for names that
         the server cannot read.
     """
+    if isinstance(racks, str) or not isinstance(racks, Sequence):
+        raise TypeError(f"racks: expected the racks of {nodes} nodes, got {racks!r}")
     read = [Place("datacenter1", it) if isinstance(it, str) else Place(*_pair(it)) for it in racks]
     if len(read) != nodes:
         raise ValueError(f"racks: expected the racks of {nodes} nodes, got {racks!r}")

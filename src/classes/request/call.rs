@@ -164,7 +164,9 @@ impl Execute {
                 self.send(py, how, op)
             }
             None if session.raises_when_full && !self.waits => {
-                let error = session.engine.session_full(&self.text(py)?, or_default(&how.options));
+                let (text, prepared) = (self.text(py)?, self.prepared(py));
+                let options = or_default(&how.options);
+                let error = session.engine.session_full(&text, prepared.as_deref(), options);
                 Err(raise_engine(py, &error))
             }
             None => self.wait(py, how, op),
@@ -176,13 +178,15 @@ impl Execute {
         let session = &self.session.get().0;
         let began = how.began.unwrap_or_else(Instant::now);
         let (engine, options) = (session.engine.clone(), self.options_to_wait(py, &how)?);
-        let text = self.text(py)?;
+        let (text, prepared) = (self.text(py)?, self.prepared(py));
         let position = engine.gate().join_queue();
         op.run(&session.runtime, async move {
             let options = or_default(&options);
             let admitted = engine.admitted(position, &text, options, began).await;
             admitted
-                .inspect_err(|error| engine.report_unsent(&text, options, began, error))
+                .inspect_err(|error| {
+                    engine.report_unsent(&text, prepared.as_deref(), options, began, error);
+                })
                 .map(Arrival::Admitted)
         });
         let how = How { began: Some(began), ..how };
@@ -203,6 +207,15 @@ impl Execute {
         } else {
             text_of(statement)?
         })
+    }
+
+    /// The statement, if it is prepared.
+    fn prepared(&self, py: Python<'_>) -> Option<Arc<turbocql_engine::Prepared>> {
+        let statement = self.statement.bind(py);
+        if let Ok(bound) = statement.cast::<Bound_>() {
+            return Some(bound.get().prepared.get().engine.clone());
+        }
+        statement.cast::<Prepared>().ok().map(|prepared| prepared.get().engine.clone())
     }
 
     /// The options of the call and of its statement. Both kinds of options may include a time

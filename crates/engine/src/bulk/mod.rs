@@ -22,7 +22,7 @@ pub use self::pace::Pace;
 use self::partition::Batcher;
 pub use self::partition::Batches;
 pub use self::progress::{Progress, Snapshot};
-use self::request::{Request, readable};
+use self::request::{Reporting, Request, readable};
 use self::written_table::{Claim, Claims, hash_of, part_of};
 pub use self::written_table::{ListRead, Lists, Time, Times, WrittenTable};
 use crate::error::EngineError;
@@ -129,7 +129,12 @@ impl Bulk {
             let request =
                 Arc::new(Request { session, prepared, options, keep_results, table, claims });
             let judge = Judge(Arc::clone(&request));
-            let reporting = Arc::clone(&request);
+            let reporting = Reporting {
+                request: Arc::clone(&request),
+                began,
+                progress: progress.clone(),
+                has_ended: false,
+            };
             let send = move |rows| Arc::clone(&request).send(rows);
             let limits = window::Limits {
                 concurrency,
@@ -144,7 +149,7 @@ impl Bulk {
             let sending =
                 window::send_all(taking, &*events, limits, keep_results, Arc::new(judge), send);
             let outcome = sending.await;
-            reporting.report(began, &outcome);
+            reporting.ended(&outcome);
             events.completed(outcome);
         });
         Bulk { intake, task }

@@ -6,12 +6,12 @@ use std::time::Instant;
 use scylla::statement::batch::{Batch, BatchType};
 use turbocql_codec::{Cell, RowBuffer, RowRef};
 
-use super::BulkOutcome;
 use super::intake::RequestRows;
 use super::written_table::{
     Claims, ListState, Lists, Time, Times, WrittenList, WrittenTable, changed, compare, part_of,
     time_of,
 };
+use super::{BulkOutcome, Progress};
 use crate::error::attempts::Attempts;
 use crate::error::{EngineError, ErrorKind, shown};
 use crate::request::subject::{Subject, Text};
@@ -227,18 +227,19 @@ impl Request {
     }
 
     /// Reports the whole bulk, which began at `began`, if all requests are to be reported.
-    pub(super) fn report(&self, began: Instant, outcome: &BulkOutcome) {
+    fn report(&self, began: Instant, end: &End) {
         let events = &self.session.telemetry().events;
         if !events.wants_every() {
             return;
         }
-        let failed = outcome.failed.len();
-        let rows = usize::try_from(outcome.succeeded).unwrap_or(usize::MAX).saturating_add(failed);
+        let failed = usize::try_from(end.failed).unwrap_or(usize::MAX);
+        let rows = usize::try_from(end.succeeded).unwrap_or(usize::MAX).saturating_add(failed);
         let event = Event::new("bulk", None)
             .text("kind", self.prepared.kind.name())
             .seconds("duration_s", began.elapsed())
             .int("failed", failed)
-            .flag("stopped", outcome.stopped);
+            .flag("stopped", end.stopped)
+            .flag("canceled", end.canceled);
         events.push(self.reported(event, rows));
     }
 
@@ -269,4 +270,43 @@ pub(super) fn readable(consistency: Option<Consistency>) -> Option<Consistency> 
     consistency.map(
         |consistency| if consistency == Consistency::Any { Consistency::One } else { consistency },
     )
+}
+
+/// How a bulk has ended.
+#[derive(Default)]
+struct End {
+    succeeded: u64,
+    failed: u64,
+    stopped: bool,
+    canceled: bool,
+}
+
+/// Reports a bulk at its end, or when it is dropped before.
+pub(super) struct Reporting {
+    pub(super) request: Arc<Request>,
+    pub(super) began: Instant,
+    /// The counts of a bulk that is dropped. Without them, its rows are not counted.
+    pub(super) progress: Option<Arc<Progress>>,
+    pub(super) has_ended: bool,
+}
+
+impl Reporting {
+    pub(super) fn ended(mut self, outcome: &BulkOutcome) {
+        self.has_ended = true;
+        let (succeeded, failed) = (outcome.succeeded, outcome.failed.len() as u64);
+        let end = End { succeeded, failed, stopped: outcome.stopped, canceled: false };
+        self.request.report(self.began, &end);
+    }
+}
+
+impl Drop for Reporting {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            let counts = self.progress.as_ref().map(|progress| progress.snapshot());
+            let (succeeded, failed) =
+                counts.map_or((0, 0), |counts| (counts.succeeded, counts.failed));
+            let end = End { succeeded, failed, canceled: true, ..End::default() };
+            self.request.report(self.began, &end);
+        }
+    }
 }

@@ -15,7 +15,7 @@ use crate::session::answer::answered;
 use crate::session::condition::delay_before_conditional_write;
 use crate::session::{Request, Session};
 use crate::statement::nulls::null_of;
-use crate::statement::{RequestOptions, has_steps, kind_of};
+use crate::statement::{Prepared, RequestOptions, has_steps, kind_of};
 use crate::telemetry::counters::RequestKind;
 use crate::telemetry::events::{Event, Field};
 use crate::terms::{PagingState, Response};
@@ -56,6 +56,7 @@ pub(super) fn count_result(session: &Session, result: &Result<Response, EngineEr
 pub(super) fn report_unsent(
     session: &Session,
     text: &str,
+    prepared: Option<&Prepared>,
     options: &RequestOptions,
     began: Instant,
     error: &EngineError,
@@ -75,8 +76,11 @@ pub(super) fn report_unsent(
     event.fields.extend(code.map(|code| ("error_code", Field::Int(i64::from(code)))));
     event.fields.push(("attempts", Field::Attempts(Vec::new())));
     event = reported(session, event, &attempts, options, Some(began), &Err(error.clone()));
-    if !text.is_empty() {
-        event = event.text("statement", shown(text));
+    event = event.text("statement", shown(text));
+    if let Some((keyspace, table)) =
+        prepared.and_then(|prepared| prepared.keyspace().zip(prepared.table()))
+    {
+        event = event.text("keyspace", keyspace).text("table", table);
     }
     events.push(event);
 }

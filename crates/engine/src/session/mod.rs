@@ -138,7 +138,7 @@ impl Session {
                 self.telemetry().timed_out(TimeoutPhase::Prepare);
             }
             if options.origin.is_some() {
-                self.report_unsent(text, options, began, error);
+                self.report_unsent(text, None, options, began, error);
             }
         }
         result
@@ -371,10 +371,15 @@ impl Session {
     }
 
     /// The error for a request that must not wait in a full session.
-    pub fn session_full(&self, text: &str, options: &RequestOptions) -> EngineError {
+    pub fn session_full(
+        &self,
+        text: &str,
+        prepared: Option<&Prepared>,
+        options: &RequestOptions,
+    ) -> EngineError {
         let error = EngineError::new(ErrorKind::Full, format!("executing: {}", self.full()));
         self.telemetry().failed(error.counted_as());
-        self.report_unsent(text, options, Instant::now(), &error);
+        self.report_unsent(text, prepared, options, Instant::now(), &error);
         error.about(text, self.hides())
     }
 
@@ -383,11 +388,12 @@ impl Session {
     pub fn report_unsent(
         &self,
         text: &str,
+        prepared: Option<&Prepared>,
         options: &RequestOptions,
         began: Instant,
         error: &EngineError,
     ) {
-        execute::report_unsent(self, text, options, began, error);
+        execute::report_unsent(self, text, prepared, options, began, error);
     }
 
     fn full(&self) -> String {
