@@ -147,8 +147,9 @@ pub fn run(seed: u64, kept: usize) -> Report {
                 let faults = log.faults();
                 broken.extend(violations(&history, &cluster.effects(), &faults));
                 if !happen_together {
-                    let made: Vec<Instant> = cluster.made().into_iter().map(|(_, at)| at).collect();
-                    broken.extend(needless_failures(&history, &faults, &made));
+                    let change_times: Vec<Instant> =
+                        cluster.made().into_iter().map(|(_, at)| at).collect();
+                    broken.extend(needless_failures(&history, &faults, &change_times));
                     let lost = failed_bursts(&history, Duration::from_secs(10), &faults);
                     if lost > 0 {
                         broken.push(format!(

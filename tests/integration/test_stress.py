@@ -6,6 +6,8 @@ import threading
 import time
 from random import Random
 
+from tests.support.threads import run_threads
+
 import turbocql
 from turbocql import errors
 from turbocql.testing import Cassandra
@@ -48,12 +50,7 @@ def test_two_hundred_threads_on_one_session(cassandra: Cassandra) -> None:
             except BaseException as error:
                 faults.append(error)
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(120)
-        assert not any(thread.is_alive() for thread in threads), "a call did not return"
+        run_threads(THREADS, work, 120)
         assert faults == []
         # The number of timeouts depends on the machine.
         assert given_up > 0

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from . import java
 from .addresses import Claim
-from .config import cassandra_yaml, places, write_config
+from .config import cassandra_yaml, locations, write_config
 from .errors import CassandraError
 from .jars import ensure_jars
 from .node import Access, Node, NodeFiles
@@ -106,7 +106,7 @@ class Cassandra:
             shards = list(scylla)
         if len(shards) != nodes:
             raise ValueError(f"scylla: expected settings of {nodes} nodes, got {len(shards)}")
-        self._places = None if racks is None else places(racks, nodes)
+        self._locations = None if racks is None else locations(racks, nodes)
         self.scylla: Scylla | None = None
         """With `scylla=`, the simulator in front of the nodes; otherwise `None`."""
         self._shards = None if scylla is None else shards
@@ -248,8 +248,8 @@ class Cassandra:
                 authentication=self.user is not None,
                 certificates=self._certificates,
             )
-            place = None if self._places is None else self._places[number - 1]
-            write_config(options.conf, settings, self._config, place)
+            location = None if self._locations is None else self._locations[number - 1]
+            write_config(options.conf, settings, self._config, location)
             node = Node(
                 address=address,
                 command=java.command(installed, options),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from .addresses import CQL_PORT, STORAGE_PORT
 from .tls import Certificates
 
-__all__ = ["Place", "cassandra_yaml", "places", "write_config"]
+__all__ = ["Location", "cassandra_yaml", "locations", "write_config"]
 
 # The server logs to standard output, which the guard redirects to the node's log. So the log also
 # contains the JVM's messages when it cannot start, or crashes.
@@ -90,14 +90,14 @@ def cassandra_yaml(
     return settings
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """The datacenter and the rack of a node."""
 
     datacenter: str
     rack: str
 
 
-def places(racks: Sequence[str | tuple[str, str]], nodes: int) -> list[Place]:
+def locations(racks: Sequence[str | tuple[str, str]], nodes: int) -> list[Location]:
     """Reads the racks of a cluster's nodes.
 
     Raises: `TypeError`, or `ValueError` for another number of racks than `nodes` and for names that
@@ -105,10 +105,13 @@ def places(racks: Sequence[str | tuple[str, str]], nodes: int) -> list[Place]:
     """
     if isinstance(racks, str) or not isinstance(racks, Sequence):
         raise TypeError(f"racks: expected the racks of {nodes} nodes, got {racks!r}")
-    read = [Place("datacenter1", it) if isinstance(it, str) else Place(*_pair(it)) for it in racks]
+    read = [
+        Location("datacenter1", entry) if isinstance(entry, str) else Location(*_pair(entry))
+        for entry in racks
+    ]
     if len(read) != nodes:
         raise ValueError(f"racks: expected the racks of {nodes} nodes, got {racks!r}")
-    for name in (name for place in read for name in place):
+    for name in (name for location in read for name in location):
         if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
             raise ValueError(f"racks: expected letters, digits and any of _.-, got {name!r}")
     return read
@@ -121,17 +124,17 @@ def _pair(entry: Any) -> tuple[str, str]:
 
 
 def write_config(
-    conf: Path, settings: Mapping[str, Any], replaced: Mapping[str, Any], place: Place | None
+    conf: Path, settings: Mapping[str, Any], replaced: Mapping[str, Any], location: Location | None
 ) -> None:
     """Writes cassandra.yaml, in which the settings `replaced` replace others, and logback.xml.
 
-    For a `place`, the node reads it from a file. JSON is valid YAML, so no YAML library is needed.
+    The node reads its `location` from a file. JSON is valid YAML, so no YAML library is needed.
     """
     conf.mkdir(parents=True, exist_ok=True)
     settings = {**settings, **replaced}
-    if place is not None:
+    if location is not None:
         settings["endpoint_snitch"] = "GossipingPropertyFileSnitch"
-        text = f"dc={place.datacenter}\nrack={place.rack}\n"
+        text = f"dc={location.datacenter}\nrack={location.rack}\n"
         (conf / "cassandra-rackdc.properties").write_text(text, encoding="utf-8")
     (conf / "cassandra.yaml").write_text(json.dumps(settings, indent=2), encoding="utf-8")
     (conf / "logback.xml").write_text(_LOGBACK, encoding="utf-8")

@@ -40,7 +40,8 @@ impl Attempts {
                 .int("left_out", left_out as usize)
                 .text("error_kind", "canceled");
             event.fields.push(("attempts", Field::Attempts(times)));
-            if let Some(Canceled { origin, statement, keyspace, table }) = subject.map(|it| &**it) {
+            if let Some(Canceled { origin, statement, keyspace, table }) = subject.map(Box::as_ref)
+            {
                 event = event.text("statement", statement);
                 if let (Some(keyspace), Some(table)) = (keyspace, table) {
                     event = event.text("keyspace", keyspace).text("table", table);
