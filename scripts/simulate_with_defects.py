@@ -28,6 +28,7 @@ EDITS = (
     "batch",
     "tablets",
     "hung-shards",
+    "control-connection",
 )
 """Edits that faults of nodes and networks need. Those about hostile servers have other tests."""
 

@@ -21,10 +21,10 @@ const OF_NODE: &str = ".sim";
 /// How long after the start of the nodes the session is connected to all of them, if their old
 /// addresses refuse connections.
 const WHOLE: Duration = Duration::from_secs(3);
-/// The same if the old addresses answer nothing: the control connection tries up to five of them, one
-/// after the other, for a third of the connect timeout each; then a keepalive ends the connections to
-/// the old addresses.
-const WHOLE_AFTER_SILENCE: Duration = Duration::from_secs(32);
+/// The same if the old addresses answer nothing: the keepalive ends the control connection within 20 s.
+/// Then up to five addresses are tried half a second after each other, for a third of the connect
+/// timeout, and so long may a try at an old address last that the node's pool has begun before.
+const WHOLE_AFTER_SILENCE: Duration = Duration::from_secs(30);
 /// How long after that calls succeed: the nodes know of each other late.
 const GOSSIP: Duration = Duration::from_secs(9);
 
