@@ -29,6 +29,7 @@ const KEPT: &[(u64, &str)] = &[
     (25182, "without the edit `hung-shards`, no session is opened beside a hung shard"),
     (26375, "two hangs, one soon after the other, make a node slow, and the next one is seen late"),
     (26783, "a node that its pool has reached again is silent until its next probe is due"),
+    (30330, "requests to one node, which no other may take, do not show that the node hangs"),
     (247, "without the edit `waiting`, requests that wait for a stream are told another reason"),
 ];
 

@@ -215,7 +215,17 @@ impl Routes {
                 let policy = Arc::clone(&self.policy);
                 self.avoiding_silent(Arc::new(Rerouted::near((keyspace, table), *token, policy)))
             }
-            Near::Node { host_id, shard } => only(*host_id, *shard),
+            Near::Node { host_id, shard } => {
+                let policy = only(*host_id, *shard);
+                match &self.silence {
+                    Some(silence) => Arc::new(AvoidSilent {
+                        policy,
+                        silence: Arc::clone(silence),
+                        avoids: false,
+                    }),
+                    None => policy,
+                }
+            }
         }
     }
 
@@ -232,7 +242,9 @@ fn avoiding_silent(
     silence: Option<&Arc<Silence>>,
 ) -> Arc<dyn LoadBalancingPolicy> {
     match silence {
-        Some(silence) => Arc::new(AvoidSilent { policy, silence: Arc::clone(silence) }),
+        Some(silence) => {
+            Arc::new(AvoidSilent { policy, silence: Arc::clone(silence), avoids: true })
+        }
         None => policy,
     }
 }

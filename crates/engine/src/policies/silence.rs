@@ -161,11 +161,14 @@ impl Silence {
     }
 }
 
-/// Puts silent nodes last, and returning nodes for some of the requests. Otherwise keeps the order of the policy that it wraps.
+/// Puts silent nodes last, and returning nodes for some of the requests. Otherwise keeps the order of the
+/// policy that it wraps. Notes which requests wait for which nodes.
 #[derive(Debug)]
 pub(crate) struct AvoidSilent {
     pub(crate) policy: Arc<dyn LoadBalancingPolicy>,
     pub(crate) silence: Arc<Silence>,
+    /// False for requests that only one node may take.
+    pub(crate) avoids: bool,
 }
 
 impl LoadBalancingPolicy for AvoidSilent {
@@ -177,7 +180,7 @@ impl LoadBalancingPolicy for AvoidSilent {
         let picked = self.policy.pick(request, cluster)?;
         self.silence.with(picked.0.host_id, |node| {
             // Without a picked node, the request goes to the first node of `fallback`.
-            if self.silence.avoids(node) {
+            if self.avoids && self.silence.avoids(node) {
                 return None;
             }
             self.silence.begun(node);
@@ -191,7 +194,7 @@ impl LoadBalancingPolicy for AvoidSilent {
         cluster: &'a ClusterState,
     ) -> FallbackPlan<'a> {
         let mut plan = self.policy.fallback(request, cluster);
-        if self.silence.avoids_any() {
+        if self.avoids && self.silence.avoids_any() {
             let (avoided, others): (Vec<_>, Vec<_>) = plan.partition(|(node, _)| {
                 self.silence.with(node.host_id, |of| self.silence.avoids(of))
             });
