@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::cluster::{Cluster, PORT};
 use crate::faults::{Fault, Happened};
 use crate::network::{BOTH, Direction};
+use crate::observed::{Observed, Seen};
 use crate::random::Random;
 use crate::trace::Trace;
 use crate::workload::Program;
@@ -25,6 +26,10 @@ const WHOLE: Duration = Duration::from_secs(3);
 /// Then up to five addresses are tried half a second after each other, for a third of the connect
 /// timeout, and so long may a try at an old address last that the node's pool has begun before.
 const WHOLE_AFTER_SILENCE: Duration = Duration::from_secs(30);
+/// How long after the end of the control connection there is another, if all addresses that the session
+/// has answer nothing: up to five are tried half a second after each other, for a third of the connect
+/// timeout, and then the names are resolved again.
+const REOPENED: Duration = Duration::from_secs(6);
 /// How long after that calls succeed: the nodes know of each other late.
 const GOSSIP: Duration = Duration::from_secs(9);
 
@@ -54,7 +59,12 @@ pub fn resolve(cluster: &Cluster, contact_point: &str) -> Result<Vec<SocketAddr>
 }
 
 /// Kills all nodes, and starts them at other addresses. Returns what is wrong some time later.
-pub async fn relocate(program: &Program, random: &mut Random, trace: &Trace) -> Vec<String> {
+pub async fn relocate(
+    program: &Program,
+    observed: &Observed,
+    random: &mut Random,
+    trace: &Trace,
+) -> Vec<String> {
     let (cluster, session, log) = (program.cluster(), program.session(), program.log());
     let lasts = Duration::from_millis(random.within(100..20_000));
     // The old addresses refuse connections, or drop what is sent to them.
@@ -83,9 +93,9 @@ pub async fn relocate(program: &Program, random: &mut Random, trace: &Trace) -> 
     let is_whole = || {
         let listed = session.nodes();
         let is_back = |at: &SocketAddr| listed.iter().any(|of| of.connected && of.address == *at);
-        (0..cluster.size()).all(|node| {
-            is_back(&cluster.address(node)) && cluster.network().is_open_to(cluster.ip(node))
-        })
+        // A node is listed as connected while a connection to its old address is open.
+        let is_left = |at: &SocketAddr| !cluster.network().is_open_to(at.ip());
+        (0..cluster.size()).all(|node| is_back(&cluster.address(node))) && old.iter().all(is_left)
     };
     let mut broken = Vec::new();
     let limit = if is_dropped { WHOLE_AFTER_SILENCE } else { WHOLE };
@@ -98,10 +108,25 @@ pub async fn relocate(program: &Program, random: &mut Random, trace: &Trace) -> 
         broken.push(format!("{took:?} after all nodes have moved, some are not connected"));
     }
     sleep(GOSSIP).await;
+    if let Some(took) = control_reopened(&observed.events(), started)
+        && took > REOPENED
+    {
+        broken.push(format!("{took:?} after its end, the control connection is opened again"));
+    }
     let _ = calls.await;
     log.end_all();
     if !program.read_all().await {
         broken.push("calls fail after all nodes have moved".to_owned());
     }
     broken
+}
+
+/// How long there was no control connection, if it has ended after the nodes were started.
+fn control_reopened(events: &[Seen], started: Instant) -> Option<Duration> {
+    let of_control = events.iter().filter(|event| event.is("control"));
+    let mut later = of_control.skip_while(|event| event.at < started);
+    let has_ended = |event: &Seen| matches!(event.name, "connection lost" | "connection closed");
+    let ended = later.next().filter(|event| has_ended(event))?;
+    let opened = later.find(|event| event.name == "connection opened")?;
+    Some(opened.at - ended.at)
 }

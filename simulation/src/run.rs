@@ -140,7 +140,8 @@ pub fn run(seed: u64, kept: usize) -> Report {
                     trace.clone(),
                 );
                 let sends_bursts = tokio::spawn(program.clone().send_bursts(bursts));
-                use_session(seed, &program, has_names, faults, &trace, &mut broken).await;
+                let relocated = has_names.then_some(&observed);
+                use_session(seed, &program, relocated, faults, &trace, &mut broken).await;
                 let history = program.calls();
                 calls = history.len();
                 failed = history.iter().filter(|call| is_failed(call)).count();
@@ -235,7 +236,7 @@ fn config(cluster: &Cluster, random: &mut Random) -> Config {
 async fn use_session(
     seed: u64,
     program: &Program,
-    has_names: bool,
+    relocated: Option<&Observed>,
     faults: Vec<JoinHandle<()>>,
     trace: &Trace,
     broken: &mut Vec<String>,
@@ -257,9 +258,9 @@ async fn use_session(
             Err(_) => broken.push("a call did not end within a minute of its deadline".into()),
         }
     }
-    if has_names {
+    if let Some(observed) = relocated {
         let mut random = Random::of_part(seed, part::RELOCATION);
-        broken.extend(relocation::relocate(program, &mut random, trace).await);
+        broken.extend(relocation::relocate(program, observed, &mut random, trace).await);
     }
     sleep(RECOVERY).await;
     trace.line(|| "all faults have ended".into());
