@@ -61,7 +61,7 @@ PLANTED = {
     "a place not given back": (
         "crates/engine/src/request/gate.rs",
         "        if let Some(gate) = self.gate.take() {\n",
-        "        if let Some(gate) = self.gate.take().filter(|_| self.bytes != 48) {\n",
+        "        if let Some(gate) = self.gate.take().filter(|_| self.bytes != 72) {\n",
     ),
     "a row not sent": (
         "crates/engine/src/bulk/window.rs",

@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const RECONNECTED: Duration = Duration::from_millis(2500);
 /// After a longer outage, the pauses are longer.
 const SOON_TRIED: Duration = Duration::from_secs(20);
+/// The longest pause between two tries, with its jitter.
+const LONGEST_PAUSE: Duration = Duration::from_secs(12);
 
 #[derive(Clone)]
 pub struct Program(Arc<Inner>);
@@ -139,10 +141,10 @@ impl Program {
             checked += 1;
             let newer = &faults[checked..];
             let is_alone = !newer.iter().any(|other| other.node == fault.node);
-            // A start that lasts less than a pause between two tries does not end an outage.
+            // A start that lasts less than the pause between two tries does not end an outage.
             let mut began = fault.began;
             for other in faults[..checked - 1].iter().rev().filter(|of| of.node == fault.node) {
-                if other.ended.is_some_and(|end| end + RECONNECTED > began) {
+                if other.ended.is_some_and(|end| end + LONGEST_PAUSE > began) {
                     began = other.began;
                 }
             }
