@@ -11,6 +11,8 @@ use super::{Cluster, State, Written};
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
+const SERIAL: u16 = 0x0009;
+
 /// The greatest key.
 pub const LAST_KEY: i64 = 11;
 
@@ -217,7 +219,6 @@ impl Cluster {
         key: i64,
         value: i64,
     ) -> Result<Option<i64>, Failure> {
-        const SERIAL: u16 = 0x0009;
         let replicas = self.replicas(node, key, 0x0004)?;
         let deadline = Instant::now() + WRITE_TIMEOUT;
         for round in 0..2 {
@@ -255,6 +256,11 @@ impl Cluster {
         state.last_time = (now.unwrap_or_default().as_micros() as i64).max(state.last_time + 1);
         state.last_time
     }
+}
+
+/// The error of a round of Paxos whose read had enough answers, but not the row.
+pub(super) fn lost_round() -> Failure {
+    timed_out(0x1200, "Operation timed out", SERIAL, 2, 2, |more| more.push(0))
 }
 
 fn timed_out(
