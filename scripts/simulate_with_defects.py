@@ -65,8 +65,13 @@ PLANTED = {
     ),
     "a row not sent": (
         "crates/engine/src/bulk/window.rs",
-        "        self.occupied.fetch_sub(1, Ordering::Relaxed);\n    }\n\n    /// Sends each row",
-        "    }\n\n    /// Sends each row",
+        "            if self.occupied.load(Ordering::Relaxed)"
+        " > self.limit.load(Ordering::Relaxed) {\n"
+        "                break;\n            }\n            match self.take() {\n",
+        "            let next = self.take();\n"
+        "            if self.occupied.load(Ordering::Relaxed)"
+        " > self.limit.load(Ordering::Relaxed) {\n"
+        "                break;\n            }\n            match next {\n",
     ),
 }
 """Bugs by name: a file, its text, and what takes its place."""
