@@ -24,6 +24,8 @@ fn main() {
         ("op", "src/op/mod.rs"),
         ("execution", "src/op/execution.rs"),
         ("bridge", "src/op/bridge.rs"),
+        ("gil_cell", "src/ffi/gil_cell.rs"),
+        ("remaining", "src/classes/result/remaining.rs"),
     ] {
         let path = root.join(path);
         println!("cargo::rerun-if-changed={}", path.display());
@@ -32,6 +34,8 @@ fn main() {
         let text = match name {
             "op" => without_python(&text),
             "bridge" => bridge(&text),
+            "gil_cell" => gil_cell(&text),
+            "remaining" => remaining(&text),
             _ => text,
         };
         let text = mutated(name, for_loom(&text));
@@ -102,6 +106,22 @@ fn bridge(text: &str) -> String {
         top("impl Notifier {"),
     ]
     .concat()
+}
+
+/// Returns `GilCell` as it is without the GIL.
+fn gil_cell(text: &str) -> String {
+    let (_, text) = text.split_once("/// Without the GIL, ").expect("it begins the comment");
+    // loom's `Mutex::new` is not `const`.
+    let text = replace(text, "pub const fn new(", "pub fn new(");
+    format!("pub struct GilCell<T>(Guarded<T>);\ntype Guarded<T> = std::sync::Mutex<T>;\n// {text}")
+        .replace("#[cfg(Py_GIL_DISABLED)]\n", "")
+}
+
+/// Returns `Remaining` as it is without the GIL. Its rows are numbers here.
+fn remaining(text: &str) -> String {
+    let (_, text) = text.split_once("mod without_gil {\n").expect("the module is there");
+    let text = text.trim_end().strip_suffix('}').expect("the module ends the file");
+    replace(text, "Option<Bound<'py, PyAny>>", "Option<usize>")
 }
 
 /// Returns the lines from the line that begins with `first` to the next line that equals `last`.

@@ -2,8 +2,9 @@
 //! completion, a permit or a wake.
 //!
 //! `build.rs` copies `queue.rs`, `lanes.rs` and `gate.rs` of the engine, and `OpState`, `Execution`,
-//! `LoopQueue` and `Notifier` of the native core, with loom's types in place of std's. The other modules stand
-//! in for what those sources use. `executor` stands in for tokio's runtime, and `primitives` for
+//! `LoopQueue` and `Notifier` of the native core, and what its iterations share without the GIL
+//! (`GilCell`, `Remaining`), with loom's types in place of std's. The other modules stand in for
+//! what those sources use. `executor` stands in for tokio's runtime, and `primitives` for
 //! parts of `tokio::sync` and `futures`. `time` stands in for the clock, and `stand_ins` for the
 //! session and for Python.
 //!
@@ -150,6 +151,24 @@ mod op {
             }
         }
         op.outcome()
+    }
+}
+
+#[allow(clippy::all, unused, reason = "linted where the source is")]
+mod gil_cell {
+    use crate::stand_ins::python::{PyVisit, Python};
+
+    source!("gil_cell");
+}
+#[allow(clippy::all, unused, reason = "linted where the source is")]
+mod remaining {
+    use crate::gil_cell::GilCell;
+    use crate::stand_ins::python::*;
+
+    pub use without_gil::Remaining;
+
+    mod without_gil {
+        source!("remaining");
     }
 }
 

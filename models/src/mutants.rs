@@ -422,4 +422,41 @@ pub const MUTANTS: &[Mutant] = &[
         model: "op::an_event_loop_goes",
         message: "never abandoned",
     },
+    // The following mutants change `src/classes/result/remaining.rs`.
+    Mutant {
+        name: "a page that begins waits behind the others",
+        source: "remaining",
+        changes: &[(
+            "pages.push_back((rows, 0))",
+            "{ if LEFT_OUT { pages.clear(); } pages.push_back((rows, 0)) }",
+        )],
+        model: "remaining::two_threads_begin_pages",
+        message: "rows were lost",
+    },
+    Mutant {
+        name: "only the page that ended is removed",
+        source: "remaining",
+        changes: &[("if is_first { pages", "if is_first || LEFT_OUT { pages")],
+        model: "remaining::two_threads_begin_pages",
+        message: "rows were lost",
+    },
+    Mutant {
+        name: "the position moves under the lock",
+        source: "remaining",
+        changes: &[(
+            "                    *at += 1;
+                    Some((rows.clone_ref(py), *at - 1))
+                })?;",
+            "                    if !LEFT_OUT { *at += 1; }
+                    Some((rows.clone_ref(py), *at - usize::from(!LEFT_OUT)))
+                })?;
+                if LEFT_OUT {
+                    self.0.update(py, |pages| {
+                        pages.front_mut().into_iter().for_each(|(_, at)| *at += 1)
+                    });
+                }",
+        )],
+        model: "remaining::two_threads_begin_pages",
+        message: "rows were lost",
+    },
 ];

@@ -176,7 +176,47 @@ pub mod python {
         pub fn bind(&self, _: Python<'_>) -> &Arc<T> {
             &self.0
         }
+
+        pub fn clone_ref(&self, _: Python<'_>) -> Py<T> {
+            Py(Arc::clone(&self.0))
+        }
+
+        pub fn is(&self, other: &Py<T>) -> bool {
+            Arc::ptr_eq(&self.0, &other.0)
+        }
     }
+
+    pub struct Bound<'py, T>(Py<T>, PhantomData<&'py ()>);
+
+    impl<T> Bound<'_, T> {
+        pub fn new(value: T) -> Self {
+            Bound(Py(Arc::new(value)), PhantomData)
+        }
+
+        pub fn unbind(self) -> Py<T> {
+            self.0
+        }
+    }
+
+    /// A list of numbers.
+    pub struct PyList(pub Vec<usize>);
+
+    impl PyList {
+        pub fn get_item(&self, index: usize) -> PyResult<usize> {
+            self.0.get(index).copied().ok_or(PyErr)
+        }
+    }
+
+    /// The GC does not run in the models.
+    pub struct PyVisit<'a>(PhantomData<&'a ()>);
+
+    impl PyVisit<'_> {
+        pub fn call(&self, _: &Py<PyList>) -> Result<(), PyTraverseError> {
+            Ok(())
+        }
+    }
+
+    pub struct PyTraverseError;
 
     #[derive(Debug)]
     pub struct PyErr;

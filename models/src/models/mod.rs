@@ -4,6 +4,7 @@ mod gate;
 mod lanes;
 mod op;
 mod queue;
+mod remaining;
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
