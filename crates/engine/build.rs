@@ -1,8 +1,9 @@
-//! Stops a build without the edits of the ScyllaDB driver's crates, unless `CRATE_EDITS` is `off`.
+//! Fails the build if the edits of the ScyllaDB driver's crates are missing, unless `CRATE_EDITS`
+//! is `off`.
 //!
 //! `scripts/edited_crates.py` writes the names of the edits into cargo's configuration, beside the
-//! paths of the edited copies. The compiler checks that these copies were compiled: `ENGINE_EDITS`
-//! refers to a constant that only the copies have.
+//! paths of the edited copies. The compiler checks that these copies are compiled: `ENGINE_EDITS`
+//! in `lib.rs` refers to a constant that only the copies have.
 
 const MISSING: &str = "the edited copies of the engine's crates are missing: run `python3 \
     scripts/edited_crates.py` (CRATE_EDITS=off builds without the edits; SECURITY.md says what that \

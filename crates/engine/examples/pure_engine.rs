@@ -2,10 +2,10 @@
 //!
 //!     pure_engine CONTACT_POINT STATEMENT SALT IN_FLIGHT FIRST_KEY:REQUESTS... < VECTORS
 //!
-//! Makes a pass for each `FIRST_KEY:REQUESTS`: writes `REQUESTS` rows, each with a key and a text.
-//! In a pass, `IN_FLIGHT` loops each send one request after another. For each pass, prints the CPU
-//! time and the elapsed time in nanoseconds. If the standard input has vectors, one after another
-//! in the protocol's form, the program writes vectors instead of texts. `bench/` runs this program.
+//! Each `FIRST_KEY:REQUESTS` is a pass that writes `REQUESTS` rows, each with a key and a text. In
+//! a pass, `IN_FLIGHT` loops each send one request after another. For each pass, prints the CPU
+//! time and the elapsed time in nanoseconds. If the standard input contains encoded vectors, one
+//! after another, the program writes them instead of texts. `bench/` runs this program.
 
 use std::cell::Cell;
 use std::io::Read;
@@ -29,7 +29,7 @@ type Failure = Box<dyn std::error::Error>;
 /// The number of vectors that bench/suites/requests/data.py makes.
 const VECTORS: usize = 512;
 
-/// A value whose bytes are known.
+/// A value that is already encoded.
 struct Ready<'a>(&'a [u8]);
 
 impl SerializeValue for Ready<'_> {

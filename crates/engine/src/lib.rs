@@ -1,8 +1,8 @@
-//! Makes sessions with the ScyllaDB Rust driver (the crate `scylla`), behind types of this crate.
+//! Wraps the ScyllaDB Rust driver (the crate `scylla`): its sessions, requests, results and errors.
 //!
 //! Rows go in as a [`RowBuffer`](turbocql_codec::RowBuffer), pages come out as a
 //! [`Page`](turbocql_codec::Page). The engine decodes a program's values only to explain an error,
-//! and to compare lists that a load may write twice. This crate is the only one that names `scylla`
+//! and to compare lists that a bulk may write twice. This crate is the only one that names `scylla`
 //! and `tokio`, and it does not depend on Python.
 #![forbid(unsafe_code)]
 
@@ -28,7 +28,7 @@ pub const ENGINE_EDITS: &str = scylla::EDITS; // Missing? Run: python3 scripts/e
 #[cfg(not(edited_crates))]
 pub const ENGINE_EDITS: &str = "";
 
-/// The library that encrypts connections.
+/// The name and version of the library that encrypts connections.
 pub const TLS_BACKEND: &str = "rustls 0.23 with aws-lc";
 
 pub use bulk::{

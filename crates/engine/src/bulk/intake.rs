@@ -1,4 +1,5 @@
-//! Keeps the arenas that are handed in and not yet sent, and decides when to ask for more.
+//! Keeps the arenas (buffers of encoded rows) that were handed in and are not yet sent, and decides
+//! when to ask the caller for more.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,8 +16,9 @@ use crate::statement::seam::Rows;
 /// The number of arenas to keep here at a time: one whose rows are being sent, and the next one.
 const BACKLOG: usize = 2;
 
-/// No further rows are taken while rows with this many bytes wait to be admitted by the session.
-/// The rows of a bulk are encoded before they wait, unlike those of single calls.
+/// While rows with this many bytes in all wait to be admitted by the session, no further rows are
+/// taken. Unlike the values of single calls, the rows of a bulk are already encoded while they
+/// wait, so they would fill the memory.
 const MAX_HELD: usize = 32 << 20;
 
 pub(super) struct Intake {
@@ -202,8 +204,8 @@ impl Arena {
 }
 
 impl RequestRows {
-    /// Called when the request is admitted. After that, its bytes no longer keep further rows from
-    /// being taken.
+    /// Called when the request is admitted. From then on, its bytes do not count towards
+    /// [`MAX_HELD`].
     pub(super) fn admitted(&mut self) {
         self.held = None;
     }
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_wait_hold_few_bytes() {
+    fn no_row_is_taken_while_rows_of_32_mib_wait() {
         let intake = Arc::new(Intake::new(None));
         let mut rows = RowBuffer::new();
         for _ in 0..10 {

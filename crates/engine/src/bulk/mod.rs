@@ -48,9 +48,9 @@ pub struct BulkPlan {
     /// How rows of one partition are put into unlogged batches. The field is ignored if responses
     /// are kept, or if `WrittenTable::batches` is false.
     pub batches: Option<Batches>,
-    /// How long a row is sent again after errors that may pass, if its request is declared
-    /// idempotent or was not carried out. A row that is sent again counts as neither failed nor
-    /// succeeded.
+    /// For how long a row is sent again after transient errors ([`EngineError::may_pass`]), if its
+    /// request is declared idempotent or was not carried out. A row that is sent again counts as
+    /// neither failed nor succeeded.
     pub patience: Duration,
     pub progress: Option<Arc<Progress>>,
     pub table: WrittenTable,
@@ -188,7 +188,7 @@ impl Drop for Bulk {
     }
 }
 
-/// Answers the window's questions about rows with the session and the statement.
+/// Answers the window's questions about rows, by means of the session and the statement.
 struct Judge(Arc<Request>);
 
 impl window::Judge for Judge {
@@ -219,7 +219,7 @@ impl window::Judge for Judge {
     }
 
     /// A row gets more tries if vectors have an index: the index may refuse a row that overwrites
-    /// another row, and accept it later.
+    /// another row, and accept the same row later.
     fn tries(&self) -> usize {
         if self.0.table.has_indexes { 8 } else { 3 }
     }

@@ -11,7 +11,7 @@ use crate::error::EngineError;
 pub(super) struct Outages {
     /// The outage of all requests.
     all: Outage,
-    /// The outage of rows that a rate limit has refused. Other rows may succeed all the time.
+    /// The outage of rows that a rate limit has refused. Meanwhile, other rows may succeed.
     limited: Outage,
 }
 
@@ -29,8 +29,8 @@ impl Outages {
         }
     }
 
-    /// Returns the time from which the patience counts for a row. Called when the row has failed
-    /// for the first time.
+    /// Returns the time from which a row's patience (`BulkPlan::patience`) is counted. Called when
+    /// the row has failed for the first time.
     pub(super) fn since(&self, error: &EngineError) -> Instant {
         match error {
             _ if error.may_be_of_row() || error.is_unavailable() => Instant::now(),
@@ -42,9 +42,9 @@ impl Outages {
 
 /// An outage of all requests, or of those that a rate limit has refused.
 ///
-/// The patience for the rows that fail in an outage counts from the start of the outage. If the
-/// patience counted from each row's first failure, each window of rows of a load into a dead
-/// cluster would wait that long.
+/// The patience for the rows that fail in an outage is counted from the start of the outage. If it
+/// were counted from each row's first failure, a bulk into a dead cluster would wait for the whole
+/// patience once for each window of rows.
 #[derive(Debug)]
 struct Outage {
     began: Instant,

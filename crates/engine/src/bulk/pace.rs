@@ -13,16 +13,17 @@ pub struct Pace {
     /// up to the bulk's `concurrency`.
     pub adaptive: bool,
     pub rows_per_s: Option<f64>,
-    /// Limits the bytes of values that are sent per second.
+    /// The maximum number of bytes of values to send per second.
     pub bytes_per_s: Option<f64>,
 }
 
-/// The limit on requests in flight at the beginning.
+/// The initial limit on requests in flight.
 const BEGINNING: usize = 32;
-/// Above this many times the calm latency, the cluster is busy, and the limit does not grow. With
-/// more requests, a busy server answers later, but handles no more rows per second.
+/// If the mean latency is above this many times the calm latency (see [`Control`]), the cluster is
+/// busy, and the limit does not grow. With more requests, a busy server answers later, but handles
+/// no more rows per second.
 const BUSY: f64 = 3.0;
-/// Above this many times the calm latency, the limit shrinks.
+/// If the mean latency is above this many times the calm latency, the limit shrinks.
 const TOO_BUSY: f64 = 6.0;
 /// After this many epochs the calm latency is measured again, if the limit is above 16.
 const EPOCHS: usize = 100;
@@ -33,9 +34,10 @@ const RECOVERY: Duration = Duration::from_millis(200);
 ///
 /// An epoch consists of as many successes as requests may be in flight, and at least 16. The mean
 /// latency of an epoch is compared with the calm latency. The calm latency is the least mean so
-/// far. Now and then it is measured anew, with a quarter of the requests. While the cluster is
-/// calm, the limit grows if it was reached. It stays while the cluster is busy, and shrinks when
-/// the cluster is too busy. It shrinks more after errors of an overload.
+/// far. After [`EPOCHS`] epochs, the calm latency is measured anew, with a quarter of the requests.
+/// While the cluster is calm, the limit grows if it was reached. While the cluster is busy, the
+/// limit stays. When the cluster is too busy, the limit shrinks. After errors of an overload, the
+/// limit shrinks more.
 #[derive(Debug)]
 pub(super) struct Control {
     maximum: usize,
@@ -95,8 +97,8 @@ impl Control {
         if let Some(limit) = self.measuring.take() {
             self.calm = Some(mean);
             self.limit = limit;
-            // More requests are sent at once now, and the first of them find no queue on the
-            // servers.
+            // Now many requests are sent at once. The first of them find no queue on the servers,
+            // so their latencies are ignored.
             self.old = 2 * self.limit();
             return;
         }
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_follows_what_the_cluster_bears() {
+    fn the_limit_follows_the_capacity_of_the_cluster() {
         let (start, mut control) = (Instant::now(), Control::new(1024));
         // 64 workers that take 2 ms per request answer at most 32,000 requests per second.
         let mut cluster = Cluster::new(64, 0.002);
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_bears_more_gets_all_that_the_program_allows() {
+    fn the_limit_grows_to_the_maximum_while_the_cluster_stays_calm() {
         let (start, mut control) = (Instant::now(), Control::new(100));
         Cluster::new(10_000, 0.001).run(2.0, &mut control, start);
         assert!(control.limit() >= 25, "{}", control.limit());
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_one_moment_reduce_the_window_once() {
+    fn errors_of_one_moment_reduce_the_limit_once() {
         let (now, mut control) = (Instant::now(), Control::new(32));
         (0..50).for_each(|_| control.on_overload(now));
         assert_eq!(control.limit(), 19);
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_lets_a_burst_pass_and_then_one_after_another() {
+    fn a_rate_permits_a_burst_and_then_one_row_after_another() {
         let (rate, now) = (Rate::new(100.0), Instant::now() + Duration::from_secs(1));
         let passed: Vec<_> = (0..30).map(|_| rate.reserve(1.0, now)).collect();
         assert_eq!(passed.iter().filter(|&&at| at <= now).count(), 11);

@@ -237,7 +237,7 @@ impl Trial {
             self.uncounted -= 1;
             return mode;
         }
-        // The time runs from the first answer after the uncounted ones to the last.
+        // The time runs from the first answer after the uncounted ones to the last counted answer.
         let since = *self.since.get_or_insert(now);
         if self.counted > 0 {
             self.counted -= 1;
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_comes_once_in_a_batch_and_the_later_row_later() {
+    fn rows_with_one_key_are_in_different_batches_in_their_order() {
         let rows = arena(&[(1, 0, 5), (1, 1, 5), (1, 0, 6), (1, 2, 5), (1, 0, 7)]);
         let groups_found = groups(&batcher(1000, true), &rows);
         assert_eq!(groups_found, [vec![0, 1], vec![2, 3], vec![4]]);
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_made_where_they_pay() {
+    fn batches_are_used_unless_single_rows_are_faster() {
         let share = share_of_batches(|rows| 0.001 + 0.0002 * rows as f64);
         assert!((0.97..0.9999).contains(&share), "{share}");
         let share = share_of_batches(|rows| 0.001 * (rows as f64).powf(1.3));

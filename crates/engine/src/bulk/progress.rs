@@ -64,9 +64,9 @@ impl Progress {
         }
     }
 
-    /// Returns the numbers of the acknowledged rows as ranges. Each range is its first number and
-    /// the number after its last. The ranges are in order and do not touch. Returns no ranges if
-    /// none are kept.
+    /// Returns the numbers of the acknowledged rows as ranges: pairs of the first number and the
+    /// number after the last. The ranges are in order and do not touch. Returns no ranges if the
+    /// progress does not record them (see [`Progress::new`]).
     pub fn acknowledged(&self) -> Vec<(u64, u64)> {
         let Some(ranges) = &self.acknowledged else { return Vec::new() };
         lock(ranges).0.iter().map(|(&first, &end)| (first, end)).collect()
@@ -150,8 +150,8 @@ fn lock(ranges: &Mutex<Ranges>) -> MutexGuard<'_, Ranges> {
     ranges.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A set of numbers as ranges: the first number of each range, and the number after its last. There
-/// is one range more than gaps, and at most one gap for each number that was not acknowledged.
+/// A set of numbers as ranges: maps the first number of each range to the number after its last.
+/// Between two ranges is at least one row that was not acknowledged, so there are few ranges.
 #[derive(Debug, Default)]
 struct Ranges(BTreeMap<u64, u64>);
 

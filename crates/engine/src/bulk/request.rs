@@ -210,7 +210,8 @@ impl Request {
         result
     }
 
-    /// Adds what is known of a request with this many rows to its report.
+    /// Adds the statement, its table, the consistency and the number of rows to the report of a
+    /// request.
     fn reported(&self, mut event: Event, rows: usize) -> Event {
         let profile = self.session.profiles().of(self.options.profile.as_deref());
         let consistency = self.options.consistency.unwrap_or(profile.consistency);
@@ -281,11 +282,12 @@ struct End {
     canceled: bool,
 }
 
-/// Reports a bulk at its end, or when it is dropped before.
+/// Reports a bulk at its end, or when the bulk is dropped before its end.
 pub(super) struct Reporting {
     pub(super) request: Arc<Request>,
     pub(super) began: Instant,
-    /// The counts of a bulk that is dropped. Without them, its rows are not counted.
+    /// Has the counts to report if the bulk is dropped before its end. Without it, no rows are
+    /// reported.
     pub(super) progress: Option<Arc<Progress>>,
     pub(super) has_ended: bool,
 }

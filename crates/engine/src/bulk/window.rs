@@ -30,7 +30,7 @@ pub(super) struct Limits {
     /// The number of failed rows. Rows that failed before they were handed in count too.
     pub(super) failures: Arc<AtomicUsize>,
     pub(super) pace: Pace,
-    /// How long a row is sent again after errors that may pass.
+    /// For how long a row is sent again after transient errors ([`EngineError::may_pass`]).
     pub(super) patience: Duration,
     /// Whether rows that may have been written may be sent again.
     pub(super) is_repeatable: bool,
@@ -215,9 +215,9 @@ where
         rows_one_by_one.for_each_concurrent(ONE_BY_ONE_IN_FLIGHT, send).await;
     }
 
-    /// Sends a request, and sends it again after errors that may pass, until `patience` is over.
-    /// `applied` says whether the rows may have been applied before. The error then says so too,
-    /// and also if an attempt before the last may have been applied.
+    /// Sends a request, and sends it again after transient errors, until `patience` is over.
+    /// `applied` says whether the rows may have been applied before. The error's `may_have_applied`
+    /// is set if that is so, or if any attempt may have been applied.
     async fn send_patiently(
         &self,
         rows: RequestRows,
@@ -311,7 +311,8 @@ where
             if !goes_on {
                 return Err(error);
             }
-            // The pauses differ: rows that were sent again together might fail together again.
+            // The pauses of different rows differ: rows that are sent again together might fail
+            // together again.
             pause = (pause * 2 - pause / 4 * (retry_rows.index() % 3) as u32).min(PAUSES.1);
             self.progress.as_ref().inspect(|progress| progress.sent_again(count));
             rows = retry_rows;
@@ -402,7 +403,8 @@ impl<S> Window<S> {
         }
     }
 
-    /// Measures an answer: adapts the limit, and compares batches with single rows.
+    /// Learns from the time and the result of an answer: adapts the limit, and compares batches
+    /// with single rows.
     fn learn(
         &self,
         began: Instant,

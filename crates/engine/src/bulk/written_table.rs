@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn write_times_tell_what_is_there() {
+    fn write_times_tell_whether_a_list_is_stored_already() {
         assert_eq!(compare(Some(&list_of(&[])), 5, None, None), Some(ListState::Free));
         let (stored, times) = (list_of(&[b"a"]), list_of(&[&5i64.to_be_bytes()]));
         assert_eq!(compare(None, 5, Some(&stored), Some(&times)), Some(ListState::Conflict));
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_lose_cells_and_get_times() {
+    fn copied_rows_have_unset_cells_and_new_times() {
         let mut rows = RowBuffer::new();
         rows.push_value(b"k");
         rows.push_value(b"list");
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_is_claimed_once_at_a_time_and_some_time_longer() {
+    async fn a_claim_excludes_others_until_a_margin_after_its_end() {
         let claims = Arc::<Claims>::default();
         let first = claims.claim(vec![1, 2]).await;
         claims.claim(vec![3, 3]).await;

@@ -1,4 +1,4 @@
-//! Authenticates connections with code outside this crate. This code may block.
+//! Lets code outside this crate authenticate connections. That code may block.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +23,7 @@ pub trait Conversation: Send {
     fn accepted(&mut self, token: Option<Vec<u8>>) -> Result<(), String>;
 }
 
-/// An [`Authenticate`] as the ScyllaDB driver's authenticator.
+/// Adapts an [`Authenticate`] to the interface of the ScyllaDB driver.
 pub(crate) struct Provider(pub(crate) Arc<dyn Authenticate>);
 
 #[async_trait]

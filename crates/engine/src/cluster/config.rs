@@ -12,7 +12,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::policies::profile::{Allowed, Profile};
 use crate::terms::Compression;
 
-/// The number of connections that are kept to a node.
+/// How many connections are kept open to each node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
     PerNode(NonZeroUsize),
@@ -39,7 +39,7 @@ pub struct Config {
     /// The time limit for connecting, for all contact points together.
     pub connect_timeout: Duration,
     pub compression: Option<Compression>,
-    /// The number of rows per page. Below 1, results are not paged.
+    /// The number of rows per page. If it is below 1, results are not paged.
     pub page_size: i32,
     pub application_name: Option<String>,
     pub application_version: Option<String>,
@@ -55,9 +55,8 @@ pub struct Config {
     pub keepalive_timeout: Option<Duration>,
     /// The time between the operating system's TCP keepalive probes. `None` means no probes.
     pub tcp_keepalive: Option<Duration>,
-    /// The maximum length of a frame's body, as it arrives and once decompressed. A longer body
-    /// ends its connection. The setting has no effect in a build without the edits of the driver's
-    /// crates.
+    /// The maximum length of a frame's body, before and after decompression. A longer body ends its
+    /// connection. The setting has no effect in a build without the edits of the driver's crates.
     pub max_frame_bytes: usize,
     /// The local address of connections.
     pub local_address: Option<IpAddr>,
@@ -74,7 +73,7 @@ pub struct Config {
     pub max_in_flight: usize,
     /// Further requests wait while the values of requests in flight have at least this many bytes.
     pub max_in_flight_bytes: usize,
-    /// Requests that take longer are reported as events.
+    /// Requests that take longer than this are reported as events.
     pub slow_request: Option<Duration>,
     /// Whether error messages may quote values and literals of statements from the server's text.
     pub values_in_errors: bool,

@@ -42,7 +42,7 @@ pub(crate) async fn connect(
     config.check()?;
     #[cfg(edited_crates)]
     {
-        // The function is set once per process, so later calls of `set` have no effect.
+        // `STILL_FIT` is set once per process, so later calls of `set` have no effect.
         let _ = scylla::statement::prepared::STILL_FIT.set(crate::statement::fits::still_fit);
     }
     let began = Instant::now();

@@ -22,7 +22,7 @@ use crate::policies::profile::Allowed;
 pub(crate) const NO_ANSWER: &str = "no answer";
 
 /// The addresses of a contact point, each with the reason why it did not answer. The reason is
-/// `None` while its answer is awaited.
+/// `None` while an answer from the address is awaited.
 #[derive(Default)]
 pub(crate) struct Addresses(Mutex<Vec<(SocketAddr, Option<String>)>>);
 
@@ -165,7 +165,8 @@ async fn ask(
     }
 }
 
-/// The address translator. It finds where a node is reached, and whether the node answers there.
+/// The session's address translator: finds where a node is reached, and whether the node answers
+/// there.
 ///
 /// A node that hangs may accept a connection and then send nothing. The ScyllaDB driver waits for
 /// such a node without a time limit, and it opens a session only after it has tried every node. It
@@ -195,13 +196,14 @@ enum ProbeResult {
 struct Answer {
     at: Instant,
     took: Duration,
-    /// The number of answers in a row, each to a probe of its own, that were so late that the node may
-    /// have been hanging.
+    /// How many answers in a row came so late that the node may have been hanging. Answers to
+    /// probes that ran at the same time count as one.
     late: u32,
 }
 
-/// A node is slow if this many answers in a row are late. After fewer, another probe shows how long
-/// the node takes if it does not hang. Two may be the ends of two hangs, one soon after the other.
+/// A node is slow if this many answers in a row are late. After fewer late answers, the node is
+/// probed again, to see how long it takes when it does not hang. Two late answers may be the ends
+/// of two hangs, one soon after the other.
 const SLOW: u32 = 3;
 
 /// The time limit of an answer. A third of the connect timeout applies if that is shorter.
@@ -214,7 +216,7 @@ const FRESH: Duration = Duration::from_secs(2);
 /// The lower bound of [`Endpoints::patience`].
 const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 
-/// An answer may take so many times as long as the last one.
+/// [`Endpoints::patience`] is this many times as long as the node's last answer took.
 const SLOWER: u32 = 4;
 
 impl Endpoints {
@@ -343,7 +345,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers each connection's first bytes with those of a response, after these pauses.
+    /// Starts a server that answers its first connection after the first pause, and so on.
     fn serve(pauses: Vec<Duration>) -> SocketAddr {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
@@ -358,7 +360,8 @@ mod tests {
         at
     }
 
-    /// The patience with a node after each of its answers.
+    /// Probes a node that answers after these pauses, in milliseconds. After each answer, records
+    /// the node's patience and whether the node is doubtful.
     fn patience(pauses: &[u64]) -> Vec<(Duration, bool)> {
         let at = serve(pauses.iter().copied().map(Duration::from_millis).collect());
         let endpoints = Endpoints::new(&Config::default(), None, Duration::ZERO);

@@ -1,6 +1,6 @@
 //! The server names (SNI, RFC 6066) that connections send, and the TLS configuration by address.
 //!
-//! A node announces only its address, but a front that routes TLS connections needs a host name.
+//! A node announces only its address, but a proxy that routes TLS connections needs a host name.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,9 +16,9 @@ pub(crate) fn is_dns(name: &ServerName<'_>) -> bool {
     matches!(name, ServerName::DnsName(_))
 }
 
-/// The host name of each contact point, by the addresses that it resolved to.
+/// Maps the addresses of contact points to the host names from which they were resolved.
 pub(crate) struct ServerNames {
-    /// The name for an address of no contact point.
+    /// The name for an address that belongs to no contact point.
     default: Option<ServerName<'static>>,
     /// Whether names of contact points are sent.
     by_contact_point: bool,
@@ -34,8 +34,8 @@ impl ServerNames {
         self.resolved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The name for the node at this address: of the contact point with the address and the port,
-    /// of one with the address, or the default.
+    /// Returns the name of the contact point with this address and port, else of a contact point
+    /// with this address and another port, else the default.
     fn of(&self, at: SocketAddr) -> Option<ServerName<'static>> {
         let resolved = self.resolved();
         let same_address = || {
@@ -66,7 +66,8 @@ impl TlsClient {
         TlsClient { unnamed: Arc::new(config), verifier, names, named: Mutex::default() }
     }
 
-    /// Records the addresses of a contact point. An address keeps its first name.
+    /// Records the addresses of a contact point. An address keeps the first name that was recorded
+    /// for it.
     pub(crate) fn note_addresses(&self, host: &str, addresses: &[SocketAddr]) {
         let Ok(name) = ServerName::try_from(host.to_owned()) else { return };
         if !self.names.by_contact_point || !is_dns(&name) {
@@ -95,7 +96,8 @@ impl TlsClient {
         (Arc::clone(config), name)
     }
 
-    /// The ScyllaDB driver's form. Without the edits of its crates, it sends no server name.
+    /// Returns this configuration in the form of the ScyllaDB driver. Without the edits of the
+    /// driver's crates, no server name is sent.
     pub(crate) fn context(self: &Arc<Self>) -> TlsContext {
         #[cfg(edited_crates)]
         {
@@ -109,7 +111,7 @@ impl TlsClient {
     }
 }
 
-/// The same address, as IPv4 where it is an IPv4 address in the form of IPv6.
+/// Returns the address, with an IPv4-mapped IPv6 address converted to IPv4.
 fn canonical(at: SocketAddr) -> SocketAddr {
     SocketAddr::new(at.ip().to_canonical(), at.port())
 }

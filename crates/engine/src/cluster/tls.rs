@@ -32,8 +32,9 @@ pub struct Tls {
 /// The server name (SNI) that a connection sends in its ClientHello.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ServerNameSetting {
-    /// The host name of the contact point with the node's address. Without such a contact point,
-    /// the first host name among the contact points, and without one the first of [`Tls::names`].
+    /// The host name of the contact point with the node's address. If there is no such contact
+    /// point, the first host name among the contact points. If these are all addresses, the first
+    /// host name in [`Tls::names`].
     #[default]
     OfContactPoint,
     /// This name, for every node.
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_refused_by_name() {
+    fn invalid_settings_are_refused_with_their_names() {
         let pem = |text: &str| Some(text.as_bytes().to_vec());
         let no_authority = Tls { authorities: pem("hello"), ..Tls::default() };
         assert_eq!(refused(&no_authority), "tls: ca: expected certificates in PEM, found none");

@@ -33,7 +33,7 @@ pub(crate) struct NodeVerifier {
 }
 
 impl NodeVerifier {
-    /// A verifier for every node, with the trusted chains; `None` accepts any certificate.
+    /// Returns a verifier for every node. If `chain` is `None`, it accepts any certificate.
     pub(crate) fn new(
         chain: Option<Arc<WebPkiServerVerifier>>,
         provider: Arc<CryptoProvider>,

@@ -1,4 +1,4 @@
-//! Notices nodes that have fallen silent, and sends requests to the other nodes.
+//! Notices nodes that have fallen silent, so that requests are sent to the other nodes.
 //!
 //! A node that hangs (a paused process, a disk that does not answer, a host without power) keeps
 //! its connections open. Without the watch, requests would be sent to such a node until the
@@ -33,7 +33,8 @@ const ASKED: u64 = 10;
 /// If no requests are sent for this time, the watch sends one request to each connected node.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// After this many ticks without waiting requests and silent nodes, the watch stops counting ticks.
+/// After this many ticks without a waiting request or a silent node, the watch stops counting
+/// ticks.
 const QUIET: u64 = 20;
 
 /// The time limit of a request that the watch sends.
@@ -94,8 +95,8 @@ impl Watch {
         }
     }
 
-    /// Counts ticks until no request has waited, and no node was silent, for a while. Returns false
-    /// if the session is gone.
+    /// Counts ticks until no request has waited, and no node was silent, for [`QUIET`] ticks.
+    /// Returns false if the session is gone.
     async fn count_ticks(self: &Arc<Self>) -> bool {
         let silence = &self.silence;
         let mut ticks = interval(TICK);
@@ -133,15 +134,16 @@ impl Watch {
                 state.answered();
                 state.reconnects.store(true, Ordering::Relaxed);
             } else if state.reconnects.swap(false, Ordering::Relaxed) {
-                // It has answered its pool, so it is probed at once, not after the pause of a node that
-                // does not answer.
+                // The node has answered its pool, so it is probed at once, not after the pause of a
+                // node that does not answer.
                 state.ask_at.store(now, Ordering::Relaxed);
             }
             let since = state.waiting.load(Ordering::Relaxed);
             waits |= since != 0;
             let unanswered = since != 0 && now.saturating_sub(since) >= PATIENCE;
             let due = now >= state.ask_at.load(Ordering::Relaxed);
-            // The next hang is noticed late if the end of the last one counts as a slow answer.
+            // A late answer may be the end of a hang. If it were taken as the node's normal speed,
+            // the next hang would be noticed late.
             let is_doubtful =
                 node.is_connected() && self.endpoints.is_doubtful(self.reached_at(node));
             // The only node cannot be left out, so it is probed only if it is silent already.
@@ -159,8 +161,9 @@ impl Watch {
         silent > 0 || waits
     }
 
-    /// Tells the ScyllaDB driver which nodes are silent. A node without connections is silent if it
-    /// did not answer when they were last to be made: the control connection may be at that node.
+    /// Tells the ScyllaDB driver which nodes are silent. A node whose pool has no connections is
+    /// silent if it did not answer when it was last probed: the control connection may still be to
+    /// that node.
     #[cfg_attr(not(edited_crates), expect(clippy::unused_self, reason = "the edit is missing"))]
     fn name_silent(&self, nodes: &[Arc<Node>]) {
         #[cfg(not(edited_crates))]

@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, not_connected, shown, why_broken};
 use crate::telemetry::counters::Telemetry;
 use crate::telemetry::events::Event;
 
-/// Listens for one session.
+/// Listens to the ScyllaDB driver for one session.
 pub(crate) struct Watcher(pub(crate) Arc<Telemetry>);
 
 impl Watcher {
@@ -41,7 +41,8 @@ impl Watch for Watcher {
         let (kind, reason) = not_connected(error);
         let mut repeated = node.is_failing.swap(true, Ordering::Relaxed);
         if kind == ErrorKind::Authentication {
-            // The node may be failing because its last connection was lost just before.
+            // The node may count as failing because a connection was lost just before. Only an
+            // earlier refusal makes this one a repetition.
             repeated = node.refuses_credentials.swap(true, Ordering::Relaxed);
         }
         let event = Event::new("connection failed", Some(at))
@@ -80,7 +81,8 @@ impl Watch for Watcher {
             SchemaChange(change) => schema_event(at, change),
             StatusChange(Up(node)) => Event::new("node reported up", Some(*node)),
             StatusChange(Down(node)) => Event::new("node reported down", Some(*node)),
-            // The ScyllaDB driver reads the nodes then, and says which were added or removed.
+            // After this event, the ScyllaDB driver reads the nodes, and calls `on_event` for those
+            // that were added or removed.
             TopologyChange(_) => return,
             _ => return,
         };

@@ -22,8 +22,8 @@ pub(crate) fn unreachable(reasons: &[(String, String)], elapsed: Duration) -> En
 }
 
 /// The error if the ScyllaDB driver could not open a session. `contact_points` are the contact
-/// points that were passed to it. `silent` has the contact points that did not answer turbocql,
-/// with the reasons.
+/// points that were passed to it. `silent` has the contact points that did not answer turbocql's
+/// own probes, with the reasons.
 pub(crate) fn connecting(
     error: &NewSessionError,
     contact_points: &[String],

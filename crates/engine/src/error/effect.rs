@@ -20,10 +20,10 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// Decides by the words of the statement. The first word shows whether the statement reads, or
-    /// is a batch. Any other statement that contains `IF` counts as a conditional update, and one
-    /// that contains `IN` as a write to several partitions. A word inside a string counts too. This
-    /// mistake is safe: the write is retried less often.
+    /// Returns the effect of a statement, judged by its words. The first word shows whether the
+    /// statement reads, or is a batch. Any other statement that contains `IF` counts as a
+    /// conditional update, and one that contains `IN` as a write to several partitions. A word
+    /// inside a string counts too. This mistake is safe: the write is retried less often.
     pub(crate) fn of(text: &str) -> Effect {
         const READS: [&str; 5] = ["SELECT", "LIST", "DESCRIBE", "DESC", "USE"];
         const STAGED: [&str; 3] = ["BEGIN", "IF", "IN"];
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_are_seen() {
+    fn conditions_are_recognized() {
         for (text, expected) in [
             ("UPDATE t SET a = 1 WHERE k = 1IF a = 0", true),
             ("INSERT INTO t (k) VALUES (1) IF NOT EXISTS", true),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn judges_by_words() {
+    fn the_effect_is_judged_by_the_words() {
         for (text, effect) in [
             ("SELECT * FROM t", Effect::Reads),
             ("  -- why\n// and\n/* how */ select if FROM t", Effect::Reads),

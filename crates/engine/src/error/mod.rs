@@ -67,7 +67,7 @@ pub enum ErrorKind {
     Broken,
     /// There is no working connection to any node that the request could be sent to.
     Unavailable,
-    /// The session has as many requests in flight as it may have.
+    /// The session has reached its limit on requests in flight.
     Full,
     /// The request could not be encoded.
     Encode,
@@ -146,8 +146,9 @@ impl EngineError {
             && self.details.iter().any(|(name, _)| *name == "rejected_by_coordinator")
     }
 
-    /// The name of the kind and the code by which errors are counted. The code of an error after
-    /// a rate limit differs from connection to connection, so it has a name of its own.
+    /// The name of the kind and the code by which errors are counted. The code of an error after a
+    /// rate limit differs from connection to connection, so such errors have a name of their own
+    /// and no code.
     pub(crate) fn counted_as(&self) -> (&'static str, Option<i32>) {
         if self.is_rate_limited() { ("rate_limited", None) } else { (self.kind.name(), self.code) }
     }

@@ -63,7 +63,7 @@ pub(crate) fn attempt_failure(error: &RequestAttemptError) -> String {
 /// The driver reports its last failure. This failure may be about a connection, although a server
 /// has answered an earlier attempt with an error. Then the server's error is reported instead,
 /// because it says more. But if the last attempt may have been applied, the last failure is
-/// reported: the server's error could deny this.
+/// reported: the server's error could say that nothing was applied.
 pub(crate) fn executing(doing: &str, error: &ExecutionError, attempts: &Attempts) -> EngineError {
     let failure = execution_failure(doing, error, attempts);
     let about_connections = matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Broken);
@@ -151,7 +151,8 @@ pub(crate) fn deadline(doing: &str, limit: Duration, attempts: Option<&Attempts>
     EngineError::new(ErrorKind::Timeout, message)
 }
 
-/// Rounds a limit to milliseconds for a message. What is left of a limit has meaningless fractions.
+/// Rounds a limit to milliseconds for a message. The limit may be the time left of a longer limit,
+/// with meaningless fractions.
 pub(crate) fn rounded(limit: Duration) -> Duration {
     const MILLI: u128 = 1_000_000;
     match u64::try_from((limit.as_nanos() + MILLI / 2) / MILLI) {
@@ -217,7 +218,8 @@ pub(super) fn pool_error(doing: &str, error: &ConnectionPoolError) -> EngineErro
     }
 }
 
-/// The error of one attempt. `attempts` is set if the request is the caller's, not the driver's.
+/// The error of one attempt. `attempts` is set if the attempt is for the caller's request, and not
+/// for a request that the driver makes by itself.
 pub(super) fn attempt_error(
     doing: &str,
     error: &RequestAttemptError,

@@ -184,7 +184,7 @@ mod tests {
     use scylla::errors::WriteType;
 
     #[test]
-    fn a_write_timeout_tells_all_it_knows() {
+    fn the_error_of_a_write_timeout_has_all_fields() {
         let error = DbError::WriteTimeout {
             consistency: TheirConsistency::LocalQuorum,
             received: 1,
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_limit_may_pass() {
+    fn a_rate_limit_is_a_transient_error() {
         let limited = DbError::RateLimitReached {
             op_type: OperationType::Read,
             rejected_by_coordinator: false,
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn certainty_depends_on_what_the_statement_does() {
+    fn may_have_applied_depends_on_the_effect() {
         let unavailable =
             DbError::Unavailable { consistency: TheirConsistency::One, required: 1, alive: 0 };
         let limited = |rejected_by_coordinator| DbError::RateLimitReached {

@@ -56,8 +56,8 @@ const SYNTAX: i32 = 0x2000;
 
 /// Removes possible values from the server's message about a statement. Of a syntax error, only the
 /// position is left. In an error with a code of [`QUOTING`], a quoted text is left only if the
-/// statement has it outside its literals. If the statement mentions JSON, nothing of such an error
-/// is left, because the form of a quoted document varies. Other errors stay unchanged.
+/// statement has it outside its literals. If the statement mentions JSON, nothing of an error with
+/// such a code is left, because the form of a quoted document varies. Other errors stay unchanged.
 pub(crate) fn without_values(reason: &str, code: Option<i32>, text: &str) -> String {
     if code == Some(SYNTAX) {
         let position =
@@ -103,8 +103,9 @@ fn secret(text: &str) -> Option<usize> {
     })
 }
 
-/// The ranges of the literals. If a quote in a text may be without its double, as in 'O'Brien', no
-/// one knows where later texts begin and end, so the last range extends to the end.
+/// Returns the ranges of the literals. If a quote inside a string may not have been doubled, as in
+/// 'O'Brien', it is unclear where later strings begin and end. Then the last range extends to the
+/// end of the statement.
 fn literals(text: &str) -> Vec<Range<usize>> {
     let mut literals: Vec<_> = tokens(text).collect();
     if let Some(start) = ambiguous(text, &literals) {
@@ -114,8 +115,8 @@ fn literals(text: &str) -> Vec<Range<usize>> {
     literals
 }
 
-/// The start of the first text in quotes that may not be what was meant: one with a word right
-/// behind its end or, if the last text has no end, the first text.
+/// Returns the start of the first string in quotes whose bounds are doubtful: a string with a word
+/// right after its end or, if the last string has no end, the first string.
 fn ambiguous(text: &str, literals: &[Range<usize>]) -> Option<usize> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut texts = literals.iter().filter(|literal| text[literal.start..].starts_with('\''));
@@ -127,9 +128,9 @@ fn ambiguous(text: &str, literals: &[Range<usize>]) -> Option<usize> {
     texts.find(|literal| text[literal.end..].starts_with(is_word)).map(|literal| literal.start)
 }
 
-/// The ranges of texts in quotes or dollars, of numbers, blobs and UUIDs. Comments count
-/// as literals, because they may contain anything. A quoted name is not a literal. An unterminated
-/// literal or name extends to the end, and is hidden.
+/// Returns the ranges of strings in quotes or dollars, numbers, blobs, UUIDs and durations.
+/// Comments count as literals, because they may contain anything. A quoted name is not a literal.
+/// An unterminated literal or name extends to the end, and is hidden.
 fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_s_words_lose_values() {
+    fn values_are_removed_from_the_server_s_text() {
         let text = "INSERT INTO t (k, v) VALUES (?, 4711)";
         for (code, text, reason, expected) in [
             (0x2000, text, "line 1:38 mismatched input 'geheim' (...[geheim]", "line 1:38 …"),
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_s_words_lose_the_literals() {
+    fn literals_are_removed_from_the_server_s_text() {
         let text = "CREATE ROLE r WITH PASSWORD = 'hunter2' AND x";
         let message = "line 1:40 no viable alternative at input 'x' (...= ['hunter2'] AND x)";
         assert!(has_secrets(text));

@@ -1,7 +1,8 @@
 //! Runs requests on lanes: tokio tasks that each run one request after another.
 //!
-//! The future of a request is some kilobytes large. A lane keeps room for one such future. So a
-//! request costs no allocation of that size, and no new task.
+//! The future of a request is several kilobytes large. A lane has room for one such future, and
+//! keeps it from request to request. So a request needs no allocation of that size, and no new
+//! task.
 
 use std::future::poll_fn;
 use std::pin::pin;

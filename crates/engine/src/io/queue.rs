@@ -55,7 +55,7 @@ thread_local! {
     static BURST_WAKES: RefCell<Option<Arc<BurstWakes>>> = const { RefCell::new(None) };
 }
 
-/// The wakes that are collected during a burst.
+/// The wakes that are collected during a burst, while tokio runs the tasks that are ready.
 #[derive(Default)]
 struct BurstWakes {
     of: Mutex<Vec<Arc<dyn Wake>>>,
@@ -70,8 +70,8 @@ impl BurstWakes {
     /// Makes the wakes of each burst. The task runs last in tokio's ready queue, so that one socket
     /// read causes one wake.
     ///
-    /// [`LOOK`] after the wakes, the task checks the queue once for submissions that another thread
-    /// has held back and not released.
+    /// When [`LOOK`] has passed after the wakes, the task checks the queue once for submissions
+    /// that another thread has held back and not released.
     async fn wake_all(self: Arc<Self>, shared: Arc<Shared>) {
         let mut consumers = Vec::new();
         let mut look = pin!(tokio::time::sleep(Duration::ZERO));
@@ -174,10 +174,10 @@ impl Runtime {
         }
     }
 
-    /// Holds back this thread's submissions until [`Runtime::release`]. Apart from every 32nd, they
-    /// do not wake an I/O thread that has handed over answers within the last 500 us. Such an I/O
-    /// thread checks the queue by itself, 1 ms after it has handed over answers. So no submission
-    /// waits for long, even if this thread blocks before it calls `release`.
+    /// Holds back this thread's submissions until [`Runtime::release`]. Except for every 32nd one,
+    /// these submissions do not wake an I/O thread that has handed over answers within the last 500
+    /// us. Such an I/O thread checks the queue by itself, 1 ms after it has handed over answers. So
+    /// no submission waits for long, even if this thread blocks before it calls `release`.
     pub fn hold() {
         HELD.with_borrow_mut(|held| {
             held.get_or_insert_default();
@@ -264,14 +264,14 @@ impl Shared {
         self.nanoseconds() < self.hold_until.load(Ordering::SeqCst)
     }
 
-    /// Called before the thread parks: from here on it must be woken. If the queue has entries, the
-    /// thread does not park.
+    /// Called before the thread parks: from here on, the thread must be woken to check the queue.
+    /// If the queue has entries, the thread does not park.
     pub(crate) fn before_park(&self) {
         self.asleep.store(true, Ordering::SeqCst);
         self.wake_serve_if_waiting();
     }
 
-    /// Called after the thread was parked: from here on it checks the queue by itself.
+    /// Called after the thread was parked: from here on, the thread checks the queue by itself.
     pub(crate) fn after_unpark(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }

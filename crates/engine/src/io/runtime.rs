@@ -75,9 +75,9 @@ impl Runtime {
         Ok(Runtime(Arc::new(Inner { shared, thread, process, draining })))
     }
 
-    /// Makes a runtime without a thread, and the runtime of tokio that drives it. The clock of the
-    /// latter stands still while there is work, and otherwise moves to the next timer. Before work
-    /// goes on, `advanced` is called.
+    /// Makes a runtime without a thread, and the runtime of tokio that drives it. The clock of
+    /// tokio's runtime stands still while there is work, and otherwise moves to the next timer.
+    /// Then, before any task runs, `advanced` is called.
     #[cfg(feature = "simulation")]
     pub fn simulated(
         advanced: impl Fn() + Send + Sync + 'static,
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn shutdown_drops_what_is_left_and_refuses_the_rest() {
+    fn shutdown_drops_unfinished_tasks_and_refuses_later_ones() {
         let runtime = Runtime::start(1).unwrap();
         let (sender, receiver) = mpsc::channel();
         let (left, late) = (Sink(sender.clone()), Sink(sender));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_clone_may_go_on_the_thread_itself() {
+    fn the_last_clone_may_be_dropped_on_the_thread_itself() {
         let runtime = Runtime::start(1).unwrap();
         let (sender, receiver) = mpsc::channel();
         let clone = runtime.clone();

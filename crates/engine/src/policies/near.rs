@@ -55,8 +55,8 @@ impl Rerouted {
 
     /// The policy for conditional statements: the replicas in the order of the ring. Conditional
     /// statements of a partition conflict less if all clients send them to the same replica. The
-    /// ScyllaDB driver uses this order for statements that ScyllaDB has marked. But the first node
-    /// that prepared the statement may run a release that does not mark statements.
+    /// ScyllaDB driver uses this order for statements that ScyllaDB has marked as conditional. But
+    /// the first node that prepared the statement may run a release that does not mark statements.
     pub(crate) fn conditional(policy: Arc<dyn LoadBalancingPolicy>) -> Rerouted {
         Rerouted { kind: Kind::Conditional, policy }
     }

@@ -80,7 +80,7 @@ impl Gate {
         Some(self.permit())
     }
 
-    /// Joins the queue at once. Dropping the position leaves the queue.
+    /// Joins the queue at once. Dropping the returned position leaves the queue.
     pub fn join_queue(self: &Arc<Self>) -> QueuePosition {
         let mut state = self.state();
         if state.waiting.is_empty() && self.has_room(&state) {

@@ -46,7 +46,7 @@ pub(crate) fn limit_of_steps(
 
 /// The facts about a session that its errors need.
 pub(crate) trait Knows {
-    /// Whether errors quote no values.
+    /// Whether values are left out of errors.
     fn hides(&self) -> bool;
 
     /// The nodes that do not answer, as the end of a message. The text is empty if all nodes
@@ -54,9 +54,9 @@ pub(crate) trait Knows {
     fn not_answering(&self) -> String;
 }
 
-/// Runs a request with steps after the server's answer, within the limit. After a schema change,
-/// the nodes must agree on the schema. After a `USE`, all connections must use the keyspace. The
-/// ScyllaDB driver applies a request's time limit only until the answer.
+/// Runs a request, and the ScyllaDB driver's steps after the server's answer, within the limit.
+/// After a schema change, the nodes must agree on the schema. After a `USE`, all connections must
+/// use the keyspace. The ScyllaDB driver applies a request's time limit only until the answer.
 pub(crate) async fn to_the_end<T>(
     subject: &Subject<'_>,
     limit: Option<Duration>,

@@ -48,7 +48,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Joins up to five of these texts, and adds the number of the texts that are left.
+/// Joins up to five of these texts, and adds the number of the others.
 pub(crate) fn few(texts: &[String], between: &str) -> String {
     const SHOWN: usize = 5;
     let hidden = texts.len().saturating_sub(SHOWN);

@@ -15,7 +15,7 @@ use crate::statement::{Prepared, RequestOptions};
 use crate::terms::PagingState;
 use crate::terms::Response;
 
-/// The statement whose result the pages are.
+/// The statement whose result is fetched page by page.
 #[derive(Clone, Debug)]
 pub enum PageSource {
     /// A prepared statement with its one row of values.
@@ -169,8 +169,8 @@ pub async fn first_with_rows(
     Ok(response)
 }
 
-/// Fails if the session has left the keyspace `was`: its new keyspace may have tables of the same
-/// names.
+/// Fails if the session no longer uses the keyspace `was`: another keyspace may have tables with
+/// the same names.
 fn same_keyspace(was: Option<&str>, session: &Session) -> Result<(), EngineError> {
     match (was, session.keyspace()) {
         (Some(was), now) if now.as_deref() != Some(was) => {

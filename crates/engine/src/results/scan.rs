@@ -33,7 +33,7 @@ pub struct ScanPlan {
     pub options: RequestOptions,
     /// The number of ranges that are read at a time.
     pub concurrency: usize,
-    /// How long a page is requested again after errors that may pass.
+    /// For how long a page is requested again after transient errors ([`EngineError::may_pass`]).
     pub patience: Duration,
 }
 
@@ -231,7 +231,7 @@ where
         }
     }
 
-    /// Requests a page. After errors that may pass, requests it again until `patience` is over.
+    /// Requests a page. After transient errors, requests the page again until `patience` is over.
     async fn page(&self, range: usize, at: Option<&PagingState>, rows: i32) -> PageResult {
         let (mut since, mut pause) = (None, PAUSES.0);
         loop {

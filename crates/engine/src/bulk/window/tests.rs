@@ -95,7 +95,7 @@ fn the_window_is_kept_full_and_no_fuller() {
 }
 
 #[test]
-fn too_many_failures_stop_it_and_what_is_in_flight_is_awaited() {
+fn too_many_failures_stop_the_bulk_after_the_requests_in_flight() {
     let intake = Arc::new(Intake::new(None));
     intake.push(arena(100), RowNumbers::From(0));
     intake.finish();
@@ -114,7 +114,7 @@ fn too_many_failures_stop_it_and_what_is_in_flight_is_awaited() {
 }
 
 #[test]
-fn it_waits_for_rows_that_come_late() {
+fn the_window_waits_for_rows_that_are_handed_in_late() {
     let intake = Arc::new(Intake::new(None));
     let outcome = block_on(async {
         let sending =
@@ -167,7 +167,7 @@ fn rows_that_fail_for_a_while_are_sent_again() {
 }
 
 #[test]
-fn patience_ends_and_so_do_pauses_of_a_bulk_that_is_stopped() {
+fn rows_fail_when_the_patience_ends_or_the_bulk_is_stopped() {
     let intake = Arc::new(Intake::new(None));
     intake.push(arena(3), RowNumbers::From(0));
     intake.finish();
@@ -215,7 +215,7 @@ fn no_row_waits_while_the_session_is_being_closed() {
 }
 
 #[test]
-fn once_nothing_has_succeeded_for_so_long_further_rows_do_not_wait() {
+fn after_an_outage_as_long_as_the_patience_rows_are_tried_once() {
     let intake = Arc::new(Intake::new(None));
     intake.push(arena(40), RowNumbers::From(0));
     intake.finish();
@@ -235,7 +235,7 @@ fn once_nothing_has_succeeded_for_so_long_further_rows_do_not_wait() {
 }
 
 #[test]
-fn what_may_not_be_repeated_is_sent_again_only_if_it_was_not_written() {
+fn a_row_that_may_not_be_repeated_is_sent_again_only_if_it_was_not_written() {
     for (may_have_applied, failed) in [(false, 0), (true, 5)] {
         let intake = Arc::new(Intake::new(None));
         intake.push(arena(5), RowNumbers::From(0));

@@ -10,9 +10,9 @@ use crate::telemetry::events::{AttemptTimes, Event, Field};
 
 /// The end of a request.
 struct End {
-    /// The time from its beginning to the end of the attempt that succeeded.
+    /// The time from the beginning of the request to the end of the attempt that succeeded.
     answered: Option<Duration>,
-    /// Whether it had several attempts.
+    /// Whether the request had several attempts.
     is_unusual: bool,
 }
 
@@ -52,8 +52,8 @@ impl Attempts {
         }
     }
 
-    /// Counts the end of the request, if it was not counted before, and reports it if that is
-    /// wanted. `describe` adds to the report.
+    /// Counts the end of the request, if it was not counted before, and reports the request if the
+    /// session's events include it. `describe` adds fields to the report.
     pub(crate) fn ended<T>(
         &self,
         result: &Result<T, EngineError>,
@@ -62,8 +62,8 @@ impl Attempts {
         self.ended_as(result, false, describe);
     }
 
-    /// Like [`Attempts::ended`], for a request of a bulk. Of these, only unusual ones are reported:
-    /// the bulk itself is reported at its end.
+    /// Like [`Attempts::ended`], for a request of a bulk. Of a bulk's requests, only the unusual
+    /// and the slow ones are reported: the bulk itself is reported at its end.
     pub(crate) fn part_ended<T>(
         &self,
         result: &Result<T, EngineError>,

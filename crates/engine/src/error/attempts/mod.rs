@@ -33,7 +33,7 @@ use crate::terms::payload::{CustomPayload, Entries, Payloads};
 pub(crate) struct Attempts {
     effect: Effect,
     kind: RequestKind,
-    /// Counts the request. The field is `None` if there is no request yet.
+    /// The counters of the session. The field is `None` if there is no request yet.
     telemetry: Option<Arc<Telemetry>>,
     started: Instant,
     /// Whether the request has ended and was counted.
@@ -45,7 +45,7 @@ pub(crate) struct Attempts {
     subject: OnceLock<Box<Canceled>>,
 }
 
-/// The facts that are reported of a request that is canceled.
+/// The facts about a canceled request that are reported.
 #[derive(Debug)]
 struct Canceled {
     origin: Origin,
@@ -63,7 +63,8 @@ struct Seen {
     node: Option<SocketAddr>,
     /// One of the attempts that have begun and not ended.
     open: Option<Begun>,
-    /// The other open attempts. There are some only if a slow request was sent again.
+    /// The other open attempts. There are none unless a slow request was sent again (speculative
+    /// execution).
     also_open: Vec<Begun>,
     /// The attempt that has succeeded.
     succeeded: Option<Succeeded>,
@@ -86,7 +87,7 @@ struct Succeeded {
 struct Begun {
     id: usize,
     node: SocketAddr,
-    /// The shard of ScyllaDB that it was sent to.
+    /// The shard of ScyllaDB that the attempt was sent to.
     shard: Option<u32>,
     after: Duration,
     counted: Option<CountedAttempt>,
@@ -195,7 +196,8 @@ impl Attempts {
             && (seen.uncertain || seen.succeeded.is_some() || seen.open.is_some())
     }
 
-    /// Keeps what is reported if the request is canceled: with an `origin`, requests are reported.
+    /// Records what is reported if the request is canceled. Does nothing without an `origin`,
+    /// because then a canceled request is not described.
     pub(crate) fn describe(
         &self,
         origin: Option<&Origin>,
@@ -214,7 +216,8 @@ impl Attempts {
         });
     }
 
-    /// Sends a custom payload with the request, and keeps that of the response.
+    /// Sets the custom payload to send with the request, and makes this object keep the payload of
+    /// the response.
     pub(crate) fn carry(&self, payload: &Arc<CustomPayload>) {
         self.payloads.get_or_init(|| Box::new(Payloads::new(Arc::clone(payload))));
     }
@@ -256,7 +259,7 @@ impl Drop for Attempts {
 }
 
 impl Seen {
-    /// An open attempt.
+    /// Returns the open attempt with this id.
     #[cfg(edited_crates)]
     fn begun(&mut self, id: AttemptId) -> Option<&mut Begun> {
         self.open.iter_mut().chain(&mut self.also_open).find(|begun| begun.id == id.0)
@@ -385,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn an_early_doubt_outlives_later_certainty() {
+    fn a_later_refusal_does_not_undo_an_attempt_that_may_have_applied() {
         let attempts = Attempts::new(Effect::Writes);
         assert!(!attempts.may_have_applied());
         fail(&attempts, DbError::ServerError);
@@ -395,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_under_way_is_a_doubt_unless_it_reads() {
+    fn an_open_attempt_may_have_applied_unless_it_reads() {
         for (effect, doubt) in [(Effect::Writes, true), (Effect::Reads, false)] {
             let attempts = Attempts::new(effect);
             let node: SocketAddr = "127.0.0.1:9042".parse().unwrap();
