@@ -7,7 +7,7 @@ use turbocql_codec::types::float;
 /// turbocql makes the same bytes and values as they do.
 pub const KEEPS_SIGNALLING: bool = cfg!(Py_3_14);
 
-/// A number as binary32; `None` for a finite number out of the range of binary32.
+/// Converts a number to binary32. Returns `None` for a finite number out of the range of binary32.
 #[inline(always)]
 pub fn narrow(wide: f64) -> Option<f32> {
     let single = float::narrow(wide)?;
@@ -24,7 +24,7 @@ fn signalling_as(wide: f64, single: f32) -> f32 {
     if signalling && bits & 0x003f_ffff != 0 { f32::from_bits(bits & !(1 << 22)) } else { single }
 }
 
-/// A number of binary32 as binary64.
+/// Converts a binary32 number to binary64.
 #[inline(always)]
 pub fn widen(single: f32) -> f64 {
     let wide = f64::from(single);

@@ -71,7 +71,7 @@ impl Marker {
         Ok(())
     }
 
-    /// The bytes of a value that is not `None`.
+    /// Returns the bytes of a value that is not `None`.
     fn bytes<'py>(
         &self,
         column: &Column,
@@ -144,7 +144,7 @@ impl RowPlan {
         Ok(RowPlan::with_markers(py, columns, markers, partition_key, UNSET_SINCE))
     }
 
-    /// A plan with one marker per column, for a protocol version.
+    /// Makes a plan with one marker per column, for a protocol version.
     pub fn with_markers(
         py: Python<'_>,
         columns: Arc<[Column]>,
@@ -259,9 +259,9 @@ impl RowPlan {
     }
 
     /// Returns, for each column, the position of its value in a named tuple that has the names of
-    /// all columns, in any order. Returns `None` if the tuple is bound by position. That is so if
-    /// the tuple has no names. It is also so if the tuple lacks a column's name, and each column's
-    /// name that it has is at the position of that column.
+    /// all columns, in any order. Returns `None` if the tuple is to be bound by position: if it has
+    /// no names, or if it lacks a column's name and all column names that it has are at their
+    /// columns' positions.
     ///
     /// A named tuple is refused if it lacks a column's name and has another column's name at a
     /// different position than in the statement. Otherwise, turbocql would have to guess whether to
@@ -436,7 +436,7 @@ fn no_memory() -> Box<Failure> {
     PyMemoryError::new_err(()).into()
 }
 
-/// The value for a key of a mapping, or `None` if the mapping lacks the key.
+/// Returns the value for a key of a mapping, or `None` if the mapping lacks the key.
 fn item_of<'py>(
     mapping: &Bound<'py, PyAny>,
     key: &Bound<'py, PyString>,

@@ -4,11 +4,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDateAccess, PyDateTime, PyTimeAccess, PyTzInfo, PyTzInfoAccess};
 
 pub const MILLISECONDS_PER_DAY: i64 = 86_400_000;
-/// The days from 1970-01-01 to 0001-01-01 and 9999-12-31, the first and last day of Python's
-/// calendar.
+/// The days of Python's calendar, from 0001-01-01 to 9999-12-31, each as the number of days since
+/// 1970-01-01.
 pub const PYTHON_DAYS: std::ops::RangeInclusive<i64> = -719_162..=2_932_896;
 
-/// Days from 1970-01-01 to a day of the proleptic Gregorian calendar.
+/// Returns the number of days from 1970-01-01 to a day of the proleptic Gregorian calendar.
 pub fn days_from_civil(year: i32, month: u8, day: u8) -> i32 {
     // Here, years begin in March, so that the leap day is the last day of a year.
     let (month, day) = (i32::from(month), i32::from(day));
@@ -20,7 +20,7 @@ pub fn days_from_civil(year: i32, month: u8, day: u8) -> i32 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// The year, month and day that are `days` days after 1970-01-01.
+/// Returns the year, month and day that are `days` days after 1970-01-01.
 pub fn civil_from_days(days: i64) -> (i64, u8, u8) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -35,14 +35,14 @@ pub fn civil_from_days(days: i64) -> (i64, u8, u8) {
     (year, month as u8, day as u8)
 }
 
-/// Days from 1970-01-01 to a Python date.
+/// Returns the number of days from 1970-01-01 to a Python date.
 pub fn days_of(date: &impl PyDateAccess) -> i32 {
     days_from_civil(date.get_year(), date.get_month(), date.get_day())
 }
 
-/// Milliseconds since 1970-01-01T00:00:00Z of an exact `datetime` that has no time zone or is in
-/// `datetime.timezone.utc`. `None` for other time zones. Microseconds below a millisecond are
-/// dropped.
+/// Returns the milliseconds since 1970-01-01T00:00:00Z of an exact `datetime` that has no time zone
+/// or is in `datetime.timezone.utc`. Returns `None` for other time zones. Microseconds below a
+/// millisecond are dropped.
 #[inline]
 pub fn exact_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
     let zone = datetime.get_tzinfo();

@@ -29,8 +29,9 @@ const FOREIGN_PATIENCE: Duration = Duration::from_secs(30);
 /// bounded, because a later exit handler may wait for the thread's work.
 const HOLD_UP: Duration = Duration::from_millis(200);
 
-/// A count that each thread changes at every call. Without the GIL, threads that change one number at
-/// the same time slow each other down, so there are several numbers, each in a cache line of its own.
+/// A count that each thread changes at every call. Without the GIL, threads that change one number
+/// at the same time slow each other down, so there are several numbers, each in a cache line of its
+/// own.
 struct Count([Part; PARTS]);
 
 #[repr(align(128))]
@@ -43,7 +44,7 @@ impl Count {
         Count([const { Part(AtomicUsize::new(0)) }; PARTS])
     }
 
-    /// The part of this thread, the same at every call.
+    /// Returns the number that this thread changes, the same one at every call.
     #[inline(always)]
     fn part(&self) -> &AtomicUsize {
         #[cfg(Py_GIL_DISABLED)]
@@ -72,7 +73,7 @@ impl Count {
         self.0.iter().map(|part| part.0.load(Ordering::SeqCst)).sum()
     }
 
-    /// Sets the count of this thread, and that of all others to 0.
+    /// Sets the count of this thread to `calls`, and the counts of all other threads to 0.
     fn reset(&self, calls: usize) {
         self.0.iter().for_each(|part| part.0.store(0, Ordering::Release));
         self.part().store(calls, Ordering::Release);
@@ -177,8 +178,8 @@ impl Drop for Foreign {
     }
 }
 
-/// Whether this thread must go back to the library that it belongs to, because the interpreter
-/// ends.
+/// Whether this thread must return to the library that it belongs to, because the interpreter is
+/// ending.
 pub fn must_leave() -> bool {
     ENDING.load(Ordering::Acquire) && IS_FOREIGN.get() && !IS_ENDING.get()
 }

@@ -32,8 +32,9 @@ pub fn guarded<T>(call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
 /// Texts in pyo3's panic messages for a new object that is null.
 const OUT_OF_MEMORY: [&str; 2] = ["PyObject pointer is null", "Python API call failed"];
 
-/// The exception for a failure. For a value that does not fit its type, this is an `EncodeError`,
-/// `RangeError` or `DecodeError`. Otherwise, it is the exception that Python code raised.
+/// Returns the exception for a failure. For a value that does not fit its type, this is an
+/// `EncodeError`, `RangeError` or `DecodeError`. Otherwise, it is the exception that Python code
+/// raised.
 pub fn raise(py: Python<'_>, failure: Failure, direction: Direction) -> PyErr {
     raise_about(py, failure, direction, "")
 }

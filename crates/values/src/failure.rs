@@ -46,8 +46,8 @@ impl Failure {
         Self::refused(cql_type, reason)
     }
 
-    /// User code raised `cause` while the value was read, so the value is refused. Exceptions that
-    /// are not about the value (`KeyboardInterrupt`, `MemoryError`, `RecursionError`, ...) are
+    /// A refusal of a value because user code raised `cause` while the value was read. Exceptions
+    /// that are not about the value (`KeyboardInterrupt`, `MemoryError`, `RecursionError`, ...) are
     /// passed on unchanged.
     pub fn caused(
         py: Python<'_>,

@@ -9,8 +9,8 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::failure::{Failure, Outcome};
 
-/// An upper bound, in bytes, for a value of fixed width with its length. Callers also use it as a
-/// margin.
+/// An upper bound, in bytes, for the size of a value of fixed width with its length. Callers also
+/// use it as a margin.
 pub const SMALL: usize = 64;
 
 /// The maximum number of bytes in a buffer. The largest value has `i32::MAX` bytes, because lengths
@@ -36,7 +36,7 @@ fn grow<T>(out: &mut Vec<T>, count: usize) -> Outcome<()> {
     out.try_reserve(count).map_err(|_| PyMemoryError::new_err(()).into())
 }
 
-/// A copy of the items of a one-dimensional buffer with any strides.
+/// Copies the items of a one-dimensional buffer, which may have any strides.
 pub fn copied<T: Element + Default>(py: Python<'_>, buffer: &PyBuffer<T>) -> PyResult<Vec<T>> {
     let count = buffer.item_count();
     let mut copy = Vec::new();
@@ -46,11 +46,11 @@ pub fn copied<T: Element + Default>(py: Python<'_>, buffer: &PyBuffer<T>) -> PyR
     Ok(copy)
 }
 
-/// From this number of parts on, pyo3's constructors are not used, because they panic when CPython
+/// For this many items or more, pyo3's constructors are not used, because they panic when CPython
 /// cannot allocate.
 const MANY: usize = 1 << 16;
 
-/// A list of `parts`, or `MemoryError`.
+/// Makes a list of `parts`. Fails with `MemoryError`.
 pub fn list_of<'py>(
     py: Python<'py>,
     parts: Vec<Bound<'py, PyAny>>,
@@ -65,7 +65,7 @@ pub fn list_of<'py>(
     Ok(list)
 }
 
-/// A tuple of `parts`, or `MemoryError`.
+/// Makes a tuple of `parts`. Fails with `MemoryError`.
 pub fn tuple_of<'py>(
     py: Python<'py>,
     parts: Vec<Bound<'py, PyAny>>,
@@ -77,7 +77,7 @@ pub fn tuple_of<'py>(
     Ok(tuple.cast_into::<PyTuple>()?)
 }
 
-/// A list of the entries of a dict as pairs, or `MemoryError`.
+/// Makes a list of the entries of a dict, as pairs. Fails with `MemoryError`.
 pub fn items_of<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyList>> {
     if dict.len() < MANY {
         return Ok(dict.items());

@@ -73,8 +73,8 @@ impl Record {
     }
 }
 
-/// The named tuple class `name` for columns or fields that are called `names`. Classes are cached
-/// by `name` and `names`.
+/// Returns the named tuple class `name` with the fields `names`. Classes are cached by `name` and
+/// `names`.
 pub fn record_class(py: Python<'_>, name: &str, names: &[Py<PyString>]) -> PyResult<Py<PyAny>> {
     let names = PyTuple::new(py, names)?;
     Ok(python::record_class(py)?.call1((name, names))?.unbind())

@@ -205,7 +205,7 @@ impl Shape {
     }
 }
 
-/// Decodes the cells of rows by plan. It tries the quick path first, then the safe path.
+/// Decodes each cell with the plan of its column: first on the quick path, else on the safe path.
 struct Decoded<'a, 'py> {
     decoder: Decoder<'py>,
     plans: &'a [HostPlan],

@@ -5,8 +5,8 @@ use turbocql_codec::Plan;
 
 use crate::plan::HostPlan;
 
-/// Numbers of fixed width, which typed buffers hold as machine numbers. Vectors write them without
-/// lengths, except `tinyint` and `smallint`.
+/// Numbers of fixed width, which typed buffers hold as machine numbers. As elements of a vector
+/// they have no lengths, except `tinyint` and `smallint`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numeric {
     TinyInt,

@@ -73,7 +73,7 @@ pub struct Config {
     pub max_in_flight: usize,
     /// Further requests wait while the values of requests in flight have at least this many bytes.
     pub max_in_flight_bytes: usize,
-    /// Requests that take longer than this are reported as events.
+    /// Requests that take at least this long are reported as events.
     pub slow_request: Option<Duration>,
     /// Whether error messages may quote values and literals of statements from the server's text.
     pub values_in_errors: bool,

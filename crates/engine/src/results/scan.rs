@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_fails_is_asked_for_again_and_nothing_twice() {
+    fn a_page_that_fails_is_requested_again_and_no_page_is_returned_twice() {
         let runtime = Runtime::start(1).unwrap();
         let requests = Arc::new(Locked::new(Vec::new()));
         let log = Arc::clone(&requests);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn without_patience_an_error_is_told_at_once() {
+    fn without_patience_an_error_is_returned_at_once() {
         let runtime = Runtime::start(1).unwrap();
         let ask = |range, _: Option<PagingState>, _| async move {
             if range == 0 {

@@ -83,7 +83,8 @@ pub(crate) fn failed(
     text.of(failure, session.hides())
 }
 
-/// Replaces a message that names only the last node by one that names all unconnected nodes.
+/// Replaces a message that names only the last node with a message that names all unconnected
+/// nodes.
 pub(crate) fn name_unconnected(session: &Session, doing: &str, failure: &mut EngineError) {
     let split = failure.message.split_once("any node asked: ");
     let reasons = unconnected(session, split.map_or("", |(_, why)| why));
@@ -107,8 +108,8 @@ fn unconnected(session: &Session, last: &str) -> Vec<String> {
     reasons.collect()
 }
 
-/// The message for a request for which the profile excludes every node, or whose target is not
-/// there.
+/// The message for a request for which the profile excludes every node, or whose target is not a
+/// node of the cluster.
 fn excluded(session: &Session, doing: &str, options: &RequestOptions) -> String {
     if let Some(Near::Node { host_id, .. }) = &options.near {
         let host_id = Uuid::from_bytes(*host_id);

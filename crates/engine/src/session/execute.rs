@@ -1,4 +1,4 @@
-//! Executes prepared statements with a row of values, and texts.
+//! Executes prepared statements, each with one row of values, and CQL texts.
 
 use scylla::response::PagingStateResponse;
 use scylla::statement::unprepared::Statement;
@@ -51,8 +51,8 @@ pub(super) fn count_result(session: &Session, result: &Result<Response, EngineEr
     }
 }
 
-/// Reports a call that has ended before its request was sent, if that is wanted. The text of a
-/// batch is empty.
+/// Reports a call that has ended before its request was sent, if the session's events include it.
+/// The text of a batch is empty.
 pub(super) fn report_unsent(
     session: &Session,
     text: &str,
@@ -62,7 +62,7 @@ pub(super) fn report_unsent(
     error: &EngineError,
 ) {
     let events = &session.telemetry().events;
-    // The time that a request waits before it is sent makes no request slow.
+    // A request is slow only by the time after it is sent, so the duration is zero here.
     let Some((name, left_out)) = events.wants(Duration::ZERO, true) else { return };
     let effect = Effect::of(text);
     let kind = if text.is_empty() { RequestKind::Batch } else { kind_of(text, effect) };
@@ -85,7 +85,7 @@ pub(super) fn report_unsent(
     events.push(event);
 }
 
-/// Adds what all requests have in common to the report of one.
+/// Adds the fields that the reports of all requests have to the report of this request.
 pub(super) fn reported(
     session: &Session,
     mut event: Event,
@@ -219,7 +219,8 @@ async fn query_uncounted(
     attempts: &Arc<Attempts>,
 ) -> Result<Response, EngineError> {
     let is_use = is_one_of(text, &["USE"]);
-    // The ScyllaDB driver looks at the first word of the text (`edits/use.patch`).
+    // The ScyllaDB driver recognizes a `USE` only if the text begins with this word
+    // (`edits/use.patch`).
     let mut statement = Statement::new(if is_use { text_after_comments(text) } else { text });
     let paging = paging.or_else(|| options.paging.clone());
     if attempts.effect() == Effect::Staged {

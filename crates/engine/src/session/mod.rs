@@ -49,12 +49,13 @@ pub(crate) struct Inner {
     page_size: i32,
     /// Whether the client's clock sets the times of writes.
     client_timestamps: bool,
-    /// Whether errors quote no values or literals.
+    /// Whether errors leave out values and literals.
     hides: bool,
     /// The keyspace in use. The ScyllaDB driver stores a keyspace too, but its method that changes
     /// the keyspace stores the new name before the server has accepted it.
     keyspace: Mutex<Option<String>>,
-    /// Held by a `USE`: two at a time may be carried out in another order on each connection.
+    /// Held during a `USE`: two concurrent `USE` statements could take effect in a different order
+    /// on each connection.
     using: tokio::sync::Mutex<()>,
     preparing: Merge<Result<Arc<Prepared>, EngineError>>,
     /// The columns of recent results of unprepared statements and batches.
@@ -202,7 +203,7 @@ impl Session {
         execute::execute(&request, paging, &mut Attempts::idle()).await
     }
 
-    /// Sends `request`, whose time limit counts from its beginning.
+    /// Sends `request`. The time limit counts from `request.began`, if that is set.
     pub async fn send(request: &Request<'_>) -> Result<Response, EngineError> {
         execute::execute(request, None, &mut Attempts::idle()).await
     }
@@ -325,12 +326,12 @@ impl Session {
 
     /// The keyspace in use.
     pub fn keyspace(&self) -> Option<String> {
-        // A `USE` whose caller did not wait for its end may have changed it.
+        // A `USE` whose caller did not wait for its end may have changed the keyspace.
         execute::note_keyspace(self);
         self.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    /// What the session counts and reports.
+    /// The counters and the events of the session.
     pub fn telemetry(&self) -> &Arc<Telemetry> {
         &self.0.profiles.telemetry
     }
@@ -370,7 +371,8 @@ impl Session {
         }
     }
 
-    /// The error for a request that must not wait in a full session.
+    /// Returns the error for a request that must not wait in a full session, and counts and reports
+    /// it.
     pub fn session_full(
         &self,
         text: &str,
@@ -383,8 +385,8 @@ impl Session {
         error.about(text, self.hides())
     }
 
-    /// Reports a call that began at `began` and has ended before its request was sent, to the logs
-    /// and for a span. The text of a batch is empty.
+    /// Reports, to the logs and for a span, a call that began at `began` and has ended before its
+    /// request was sent. The text of a batch is empty.
     pub fn report_unsent(
         &self,
         text: &str,
@@ -420,7 +422,7 @@ impl Session {
         Some(self.0.page_size).filter(|&size| size > 0).unwrap_or(5000)
     }
 
-    /// Whether errors quote no values ([`Config::values_in_errors`]).
+    /// Whether errors leave out values and literals (see [`Config::values_in_errors`]).
     pub fn hides(&self) -> bool {
         self.0.hides
     }

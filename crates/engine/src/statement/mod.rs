@@ -43,9 +43,9 @@ pub struct Prepared {
     /// in its answers.
     pub(crate) recent: RecentColumns,
     pub(crate) effect: Effect,
-    /// How its requests are counted.
+    /// The kind under which requests of the statement are counted.
     pub(crate) kind: RequestKind,
-    /// Whether the ScyllaDB driver has further steps after the server's answer.
+    /// See [`has_steps`].
     pub(crate) has_steps: bool,
     /// Whether the statement writes under a condition.
     pub has_condition: bool,
@@ -56,12 +56,13 @@ pub struct Prepared {
     stale: AtomicBool,
 }
 
-/// Whether the ScyllaDB driver has further steps after the server's answer to this text.
+/// Whether the text changes the schema. Then the ScyllaDB driver, after the server's answer, waits
+/// for the nodes to agree on the schema, and reads the cluster's metadata again.
 pub(crate) fn has_steps(text: &str) -> bool {
     is_one_of(text, &["CREATE", "ALTER", "DROP"])
 }
 
-/// How requests of this text are counted.
+/// Returns the kind under which requests of this text are counted.
 pub(crate) fn kind_of(text: &str, effect: Effect) -> RequestKind {
     if has_steps(text) || is_one_of(text, &["USE"]) {
         RequestKind::Schema
@@ -161,13 +162,14 @@ impl Prepared {
         self.markers.first().or(self.result_columns.first())
     }
 
-    /// Whether the statement has lost its meaning: when it was prepared again, its id or the types
-    /// of its values had changed.
+    /// Whether the statement can no longer be executed: when it was prepared again, its id or the
+    /// types of its values had changed.
     pub fn is_stale(&self) -> bool {
         self.stale.load(Ordering::Relaxed)
     }
 
-    /// Marks the statement as stale if the error says that the statement has lost its meaning.
+    /// Marks the statement as stale if `answer` is the error that its id or the types of its values
+    /// have changed.
     pub(crate) fn note<T>(&self, answer: &Result<T, ExecutionError>) {
         if let Err(ExecutionError::LastAttemptError(RequestAttemptError::RepreparedIdChanged {
             expected_id,
@@ -179,8 +181,9 @@ impl Prepared {
         }
     }
 
-    /// Fails if the statement is stale. Without this check, a server that knows the statement's id
-    /// again would accept values of the old types.
+    /// Fails if the statement is stale. Without this check, values of the old types would be
+    /// accepted as soon as the text was prepared again elsewhere, because the server then knows the
+    /// same id.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         if self.is_stale() {
             let message = format!("executing: {MEANS_OTHERWISE}");
@@ -202,12 +205,12 @@ pub struct RequestOptions {
     pub serial_consistency: Option<SerialConsistency>,
     /// `Some(None)` means no time limit.
     pub timeout: Option<Option<Duration>>,
-    /// The number of rows per page. Below 1, the result is not paged.
+    /// The number of rows per page. If it is below 1, the result is not paged.
     pub page_size: Option<i32>,
     /// The write time in microseconds since the epoch.
     pub timestamp: Option<i64>,
     /// Whether the request may be sent again although it may have been applied. By default, only
-    /// statements that read count as idempotent.
+    /// reads are taken as idempotent.
     pub idempotent: Option<bool>,
     pub tracing: Option<bool>,
     /// The name of a profile of the session.
@@ -216,7 +219,8 @@ pub struct RequestOptions {
     pub paging: Option<PagingState>,
     /// The token or node to which the request goes, if its values do not determine it.
     pub near: Option<Near>,
-    /// What the request carries besides its values. If set, the response's is kept too.
+    /// Data that the request carries besides its values. If it is set, the custom payload of the
+    /// response is kept.
     pub custom_payload: Option<Arc<CustomPayload>>,
     /// The call that the request belongs to, for reports.
     pub origin: Option<Origin>,
@@ -297,8 +301,8 @@ impl RequestOptions {
     }
 }
 
-/// The setters that all three request types of the ScyllaDB driver have under these names. These
-/// types have no trait in common.
+/// The setters that all three request types of the ScyllaDB driver have, each with one name in all
+/// three types (see `configure!`). The types have no trait in common.
 pub(crate) trait Configure {
     fn history_listener(&mut self, attempts: Arc<Attempts>);
     fn idempotent(&mut self, idempotent: bool);

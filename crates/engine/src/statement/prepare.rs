@@ -1,4 +1,4 @@
-//! Concurrent calls that prepare the same text share one round trip.
+//! Lets concurrent calls that prepare the same text share one round trip.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_takes_over_from_one_that_goes_away() {
+    fn a_waiting_caller_takes_over_if_the_first_gives_up() {
         let merge = Merge::new();
         block_on(async {
             let never = || std::future::pending::<u32>();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_behind_when_all_go_away() {
+    fn no_key_is_left_when_all_callers_give_up() {
         let merge: Merge<u32> = Merge::new();
         block_on(async {
             let mut only = Box::pin(merge.run("a", std::future::pending));

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_written_as_they_stand() {
+    fn encoded_cells_are_written_unchanged() {
         let (rows, specs, mut out) = (rows(), specs(), Vec::new());
         let context = RowSerializationContext::from_specs(&specs);
         let row = rows.row(0).unwrap();

@@ -1,4 +1,4 @@
-//! What is counted of one attempt: a request as it was sent to one node.
+//! Counts attempts. An attempt is a request as it was sent to one node.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::telemetry::counters::{NodeCounters, RequestKind};
 
-/// An attempt that has begun. It counts as in flight until it is dropped. If it did not end before,
-/// it counts as abandoned.
+/// An attempt that has begun. It counts as in flight until it is dropped. If it is dropped before
+/// its end, it counts as abandoned.
 #[derive(Debug)]
 pub(crate) struct CountedAttempt {
     node: Arc<NodeCounters>,

@@ -10,7 +10,7 @@ use crate::telemetry::events::{Event, Events};
 use crate::telemetry::histogram::{Histogram, HistogramCounts};
 use crate::telemetry::metrics::{KindMetrics, NodeMetrics, Timeouts, Totals};
 
-/// What kind of request is counted.
+/// The kinds of requests that are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     Read,
@@ -47,11 +47,11 @@ impl RequestKind {
 pub(crate) enum TimeoutPhase {
     /// The call waited for other requests of the session.
     Queue,
-    /// Its statement was being prepared.
+    /// The call's statement was being prepared.
     Prepare,
-    /// The request was sent.
+    /// The request was sent, and its answer had not arrived.
     Answer,
-    /// The answer had arrived, and the nodes had not followed yet.
+    /// The answer had arrived, but not all nodes had followed (see `to_the_end`).
     Agreement,
 }
 
@@ -63,7 +63,7 @@ struct KindCounters {
     latency: Histogram,
 }
 
-/// Counts what a node does.
+/// The counters of one node.
 #[derive(Debug, Default)]
 pub(crate) struct NodeCounters {
     pub(crate) attempts: AtomicU64,
@@ -77,8 +77,8 @@ pub(crate) struct NodeCounters {
     /// Whether a connection was lost or refused, and none was opened since.
     #[cfg(edited_crates)]
     pub(crate) is_failing: AtomicBool,
-    /// Whether the node has left the cluster or its address. It is forgotten when nothing refers to
-    /// it any more.
+    /// Whether the node has left the cluster or its address. The counters are then removed as soon
+    /// as no connection and no request refers to the node.
     pub(crate) has_left: AtomicBool,
     /// Whether credentials were refused, and no connection was opened since.
     #[cfg(edited_crates)]
@@ -125,7 +125,7 @@ impl NodeCounters {
     }
 }
 
-/// Counts what a session does, and reports it.
+/// The counters and the events of a session.
 #[derive(Debug)]
 pub struct Telemetry {
     began: Instant,
@@ -205,7 +205,8 @@ impl Telemetry {
         nodes.retain(|(_, node)| !node.is_forgotten());
     }
 
-    /// Reports an event: to the logs, and to the streams if there are some.
+    /// Reports an event to the logs and, if it is about the cluster, to the streams of cluster
+    /// events.
     pub(crate) fn report(&self, event: Event) {
         if self.cluster_events.wants_every() && event.is_of_cluster() {
             self.cluster_events.push(event.clone());
@@ -213,7 +214,8 @@ impl Telemetry {
         self.events.push(event);
     }
 
-    /// Whether the session is open. What is learned before is not news.
+    /// Whether the session is open. Nodes that are found while it is being opened are not new
+    /// nodes.
     #[cfg(edited_crates)]
     pub(crate) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)

@@ -14,17 +14,17 @@ const CAPACITY: usize = 4096;
 /// The maximum number of slow requests that are reported in a second.
 const SLOW_PER_SECOND: u32 = 20;
 
-/// Which requests are reported: those that were sent more than once, and those that failed.
+/// For [`Events::want`]: requests that were sent more than once, or that failed, are reported.
 pub const UNUSUAL: u8 = 1;
-/// Which requests are reported: all.
+/// For [`Events::want`]: all requests are reported.
 pub const EVERY: u8 = 2;
 
-/// Something that has happened.
+/// An event of a session.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub name: &'static str,
     pub at: SystemTime,
-    /// The name of the thread that it happened on.
+    /// The name of the thread on which the event happened.
     pub thread: String,
     pub node: Option<SocketAddr>,
     pub fields: Vec<(&'static str, Field)>,
@@ -75,7 +75,8 @@ impl Event {
         Event { name, at, thread, node, fields: Vec::new(), origin: None }
     }
 
-    /// Whether the event is of a node or of the schema, for those who follow the cluster.
+    /// Whether the event is about a node or the schema, so that streams of cluster events include
+    /// it.
     pub(crate) fn is_of_cluster(&self) -> bool {
         const REPORTED: [&str; 2] = ["node reported up", "node reported down"];
         (self.name.starts_with("node ") && !REPORTED.contains(&self.name))
@@ -111,9 +112,9 @@ pub struct Events {
     dropped: AtomicU64,
     /// Which requests are reported: a sum of [`UNUSUAL`] and [`EVERY`].
     wanted: AtomicU8,
-    /// Requests that take longer are reported.
+    /// Requests that take at least this long are reported.
     slow: Option<Duration>,
-    /// The id of the process that the events are of.
+    /// The id of the process that has the session.
     process: u32,
 }
 
@@ -143,7 +144,7 @@ impl Events {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides which requests are reported.
+    /// Sets which requests are reported: a sum of [`UNUSUAL`] and [`EVERY`].
     pub fn want(&self, wanted: u8) {
         self.wanted.store(wanted, Ordering::Relaxed);
     }
@@ -158,8 +159,8 @@ impl Events {
         self.wanted.load(Ordering::Relaxed) & EVERY != 0
     }
 
-    /// Whether a request that took this long is reported: the name of the event, and the number of
-    /// slow requests that were left out before.
+    /// Decides whether a request that took this long is reported. If so, returns the name of its
+    /// event, and the number of slow requests that were left out since the last one was reported.
     pub(crate) fn wants(&self, took: Duration, is_unusual: bool) -> Option<(&'static str, u32)> {
         let wanted = self.wanted.load(Ordering::Relaxed);
         if self.slow.is_some_and(|slow| took >= slow)
@@ -279,7 +280,7 @@ mod tests {
         assert_eq!(events.wants(NOW, false), None);
         events.want(EVERY);
         assert_eq!(events.wants(NOW, false), Some(("request", 0)));
-        // A slow request that is left out is a request all the same.
+        // A request that is left out of the slow ones is still reported as an ordinary request.
         let names: Vec<_> = (0..100).filter_map(|_| events.wants(Duration::MAX, false)).collect();
         assert_eq!(names.len(), 100);
         assert_eq!(names[99], ("request", 0));

@@ -6,12 +6,13 @@ use std::time::Duration;
 /// The number of buckets.
 pub const BUCKETS: usize = 105;
 
-/// The powers of two that are divided into buckets are those from this exponent on. Below, each
-/// number of microseconds has a bucket of its own.
+/// From 2 to the power of this on, each interval between two powers of two is divided into buckets.
+/// Each smaller number of microseconds has a bucket of its own.
 const FIRST_EXPONENT: u32 = 2;
 
-/// Counts durations in whole microseconds. Each power of two up to 2^27 is divided into four buckets,
-/// so a bucket's bounds differ by a quarter at most. The last bucket has all longer durations.
+/// Counts durations in whole microseconds. Each interval between two powers of two, up to 2^27, is
+/// divided into four buckets, so a bucket's bounds differ by a quarter at most. The last bucket has
+/// all longer durations.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     counts: [AtomicU64; BUCKETS],

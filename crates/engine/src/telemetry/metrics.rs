@@ -14,7 +14,7 @@ pub struct KindMetrics {
     pub latency: HistogramCounts,
 }
 
-/// The number of deadlines that passed, by the part of the call.
+/// How many deadlines passed in each part of a call (see `TimeoutPhase`).
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     pub queue: u64,
@@ -23,12 +23,13 @@ pub struct Timeouts {
     pub agreement: u64,
 }
 
-/// What a session has done since it was opened.
+/// The figures of a session since it was opened.
 #[derive(Clone, Debug)]
 pub struct Totals {
     pub uptime: Duration,
     pub kinds: Vec<KindMetrics>,
-    /// The errors of calls: the name of the error's kind, the error's code, and how often.
+    /// The errors of calls: the name of the error's kind, the error's code, and the number of times
+    /// that it occurred.
     pub errors: Vec<((&'static str, Option<i32>), u64)>,
     pub timeouts: Timeouts,
     pub canceled: u64,
@@ -42,7 +43,7 @@ pub struct Totals {
     pub dropped_events: u64,
 }
 
-/// What a session has done at one node.
+/// The figures of a session for one node.
 #[derive(Clone, Debug, Default)]
 pub struct NodeMetrics {
     pub attempts: u64,

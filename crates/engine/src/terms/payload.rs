@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A custom payload, by name.
+/// The entries of a custom payload, by name.
 pub type Entries = BTreeMap<String, Vec<u8>>;
 
-/// The maximum number of entries of a payload. Several payloads are merged into one, whose number
-/// of entries is of 16 bits.
+/// The maximum number of entries of a payload. Payloads may be merged, and the number of entries of
+/// the merged payload must fit into 16 bits.
 const MAX_ENTRIES: usize = 1000;
 
 /// The custom payload of a request.
@@ -19,7 +19,8 @@ pub struct CustomPayload {
 }
 
 impl CustomPayload {
-    /// Returns a message if the protocol cannot write the entries.
+    /// Fails with a message if there are too many entries, or if the protocol cannot write one of
+    /// them.
     pub fn new(entries: Entries) -> Result<CustomPayload, String> {
         if entries.len() > MAX_ENTRIES {
             return Err(format!("at most {MAX_ENTRIES} entries, got {}", entries.len()));
@@ -27,11 +28,11 @@ impl CustomPayload {
         CustomPayload::of(entries)
     }
 
-    /// Returns a payload with the entries of both. Those of `self` take precedence.
+    /// Returns a payload with the entries of both. The entries of `self` take precedence.
     pub(crate) fn over(&self, other: &CustomPayload) -> CustomPayload {
         let mut entries = other.entries.clone();
         entries.extend(self.entries.iter().map(|(name, value)| (name.clone(), value.clone())));
-        // What can be written in parts can be written together.
+        // This cannot fail: each entry is within the protocol's limits already.
         CustomPayload::of(entries).unwrap_or_else(|_| self.clone())
     }
 
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_protocol_cannot_write_is_refused() {
+    fn entries_that_the_protocol_cannot_write_are_refused() {
         let long = "n".repeat(1 << 16);
         let message = payload(&[(&long, b"")]).unwrap_err();
         assert_eq!(message, "names of at most 65535 bytes, got 65536");
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_response_counts() {
+    fn the_payload_of_the_last_response_replaces_earlier_ones() {
         let payloads = Payloads::new(Arc::new(payload(&[]).unwrap()));
         payloads.receive(Some(Entries::from([("a".into(), vec![1])])));
         payloads.receive(None);

@@ -76,7 +76,7 @@ pub fn compiled(py: Python<'_>, cql_type: &CqlType) -> PyResult<Arc<HostPlan>> {
         .map_err(|f| error::raise(py, *f, Direction::Encode))
 }
 
-/// The type that a `CqlType`, CQL text or a class of `cassandra.cqltypes` stands for.
+/// Returns the type that a `CqlType`, CQL text or a class of `cassandra.cqltypes` stands for.
 pub fn object_of<'py>(definition: &Bound<'py, PyAny>) -> PyResult<Bound<'py, CqlType_>> {
     if let Ok(cql_type) = definition.cast::<CqlType_>() {
         return Ok(cql_type.clone());
@@ -275,10 +275,10 @@ impl CqlType_ {
         self.cql_type.kind()
     }
 
-    /// The types of the parts, as a tuple; empty if there are none.
+    /// The types directly inside this one, as a tuple; empty if there are none.
     ///
-    /// The parts are the elements, the key and the value, the components, the fields, or the type
-    /// inside `frozen`.
+    /// These are the types of the elements, of the key and the value, of the components or of the
+    /// fields, or the type inside `frozen`.
     #[getter]
     fn subtypes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let parts = self.cql_type.subtypes().into_iter().cloned().map(CqlType_::checked);

@@ -115,8 +115,8 @@ pub fn check_policy(policy: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// The type that `type_object` stands for, and its marker: `Native` for a type that the codec
-/// knows, otherwise `Python` with the object's own `serialize`.
+/// Returns the type that `type_object` stands for, and its marker: `Native` for a type that the
+/// codec knows, otherwise `Python` with the object's own `serialize`.
 fn marker_of(type_object: &Bound<'_, PyAny>, name: &str) -> PyResult<(CqlType, Marker)> {
     let py = type_object.py();
     if let Ok(serializer) = type_object.cast::<Serializer>() {

@@ -21,7 +21,7 @@ use crate::value::describe::{describe, describe_key, nearest_and_all};
 use crate::value::encode::first_unknown;
 use crate::value::sequence::{is_frame, is_masked};
 
-/// The most columns of a row: the protocol counts the values of a row in 16 bits.
+/// The maximum number of columns of a row: the protocol counts the values of a row in 16 bits.
 pub const MAX_COLUMNS: usize = u16::MAX as usize;
 
 /// Binds rows of values to a statement's columns.
@@ -248,7 +248,8 @@ fn bounded(rows: &RowBuffer) -> Outcome<()> {
     Err(Failure::refused("row", "the rows take more than 2 GiB: bind them in several calls"))
 }
 
-/// Reads the values of each column; `None` for a column without values.
+/// Reads the argument of `bind_columns`: the values of each column, or `None` for a column without
+/// values.
 struct ColumnValues;
 
 impl ColumnValues {

@@ -1,4 +1,4 @@
-//! Converts the numbers of an array directly into the output.
+//! Writes the numbers of an array directly into the output, as the elements of a vector.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -169,11 +169,11 @@ unsafe fn put_view(
 trait Number<const N: usize>: Copy {
     fn of(bytes: [u8; N]) -> Self;
     fn as_f64(self) -> f64;
-    /// The number as an integer; `None` if the array is of floating-point numbers, or if the number
-    /// is out of the range of `i64`.
+    /// Returns the number as an integer, or `None` if the array is of floating-point numbers, or if
+    /// the number is out of the range of `i64`.
     fn as_i64(self) -> Option<i64>;
-    /// The number as binary32, and whether it can be written. It can if it is in range and is not a
-    /// NaN that the safe path must take.
+    /// Returns the number as binary32, and whether it can be written. A number that is out of
+    /// range, or a NaN that the safe path must take, cannot be written.
     #[inline(always)]
     fn as_single(self) -> ([u8; 4], bool) {
         let wide = self.as_f64();

@@ -19,7 +19,7 @@ use super::symbol::Symbol;
 use crate::plan::HostPlan;
 use crate::traits::{Numeric, traits};
 
-/// Owned references to the objects in `parts`.
+/// Returns owned references to the objects in `parts`.
 ///
 /// # Safety
 /// The caller must ensure that all these objects are alive and that the GIL is held.
@@ -166,7 +166,7 @@ pub unsafe fn put_dict<D: Dialect>(
     }
 }
 
-/// Owned references to the keys and values of a dict, alternating.
+/// Returns owned references to the keys and values of a dict, alternating.
 ///
 /// # Safety
 /// The caller must ensure that `object` is an exact `dict`, that it is alive, and that the GIL is
@@ -190,8 +190,8 @@ fn are_same(parts: &[Py<PyAny>], other_parts: &[Py<PyAny>]) -> bool {
         && parts.iter().zip(other_parts).all(|(part, other_part)| part.is(other_part))
 }
 
-/// Moves to the next element of a set and sets `key` to a borrowed reference to it. Returns 0 at
-/// the end. The function is private to CPython.
+/// CPython's function that moves to the next element of a set, and sets `key` to a borrowed
+/// reference to that element. Returns 0 at the end. The function is private.
 type NextEntry = unsafe extern "C" fn(
     set: Object,
     at: *mut ffi::Py_ssize_t,
@@ -202,7 +202,7 @@ type NextEntry = unsafe extern "C" fn(
 // versions quick paths are off. Tests: unit/test_quick_paths.py (sets).
 static NEXT_ENTRY: Symbol<NextEntry> = unsafe { Symbol::new(c"_PySet_NextEntry") };
 
-/// Probes the iteration on known sets.
+/// Probes the iteration with sample sets.
 pub fn probe_sets(py: Python<'_>) -> PyResult<Option<String>> {
     if let Some(missing) = NEXT_ENTRY.look_up() {
         return Ok(Some(missing));
@@ -278,7 +278,7 @@ pub unsafe fn put_set<D: Dialect>(element: &HostPlan, object: Object, out: &mut 
     }
 }
 
-/// Owned references to the elements of a set.
+/// Returns owned references to the elements of a set.
 ///
 /// # Safety
 /// The caller must ensure that `object` is an exact `set` or `frozenset`, that it is alive, and

@@ -28,7 +28,7 @@ const NEGATIVE: u8 = 1;
 const SPECIAL: u8 = 2 | 4 | 8;
 const WORD: i128 = 10_000_000_000_000_000_000;
 
-/// Probes the layout on known decimals. If one is not read as expected, the quick path stays off.
+/// Probes the layout with sample decimals. Returns the reason if one is not read as expected.
 pub fn probe(py: Python<'_>) -> PyResult<Option<String>> {
     let class = python::decimal(py)?.cast::<PyType>()?;
     let size: usize = class.getattr("__basicsize__")?.extract()?;

@@ -53,7 +53,7 @@ impl Maker {
         is_imported.then_some(Maker { naive_timestamps, datetime, safe_uuid_unknown })
     }
 
-    /// Makes a value; `None` if the safe path must make it.
+    /// Makes a value. Returns `None` if the safe path must make it.
     #[inline(always)]
     pub fn make<'py>(
         &self,
@@ -334,7 +334,7 @@ pub fn probe_decode(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(None)
 }
 
-/// A new reference to an object.
+/// Returns a new reference to an object.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.

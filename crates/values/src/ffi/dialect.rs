@@ -17,8 +17,8 @@ pub trait Dialect {
     /// The length that means null in a list, set or map.
     const NULL: i32 = wire::NULL;
 
-    /// Whether [`Dialect::convert`] gets each value that nothing else has taken. If so,
-    /// [`Dialect::may_run_python`] is true for every type.
+    /// Whether [`Dialect::convert`] is called for each value that no other function has taken. If
+    /// so, [`Dialect::may_run_python`] is true for every type.
     const CONVERTS: bool = false;
 
     /// Whether writing a value of this type may run Python code. If so, owned references hold the
@@ -28,7 +28,8 @@ pub trait Dialect {
         false
     }
 
-    /// Milliseconds since 1970 of an exact `datetime`; `None` if the value is not taken.
+    /// Returns the milliseconds since 1970 of an exact `datetime`, or `None` if the value is not
+    /// taken.
     #[inline(always)]
     fn milliseconds(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
         calendar::exact_timestamp(datetime)
@@ -42,8 +43,8 @@ pub trait Dialect {
         true
     }
 
-    /// Appends a value of a class other than the built-in classes that are usual for the type.
-    /// Returns false if the value is not taken; `out` may then end with an incomplete value.
+    /// Appends a value whose class is none of the built-in classes for values of the type. Returns
+    /// false if the value is not taken; `out` may then end with an incomplete value.
     ///
     /// # Safety
     /// The caller must ensure that `object` is alive and that the GIL is held. If
@@ -53,9 +54,9 @@ pub trait Dialect {
         false
     }
 
-    /// Appends, without a length, a value that nothing else has taken. This function may run Python
-    /// code, and is called only if [`Dialect::CONVERTS`] is true. If it returns false, `out` may
-    /// end with an incomplete value.
+    /// Appends, without a length, a value that no other function has taken. This function may run
+    /// Python code, and is called only if [`Dialect::CONVERTS`] is true. If it returns false, `out`
+    /// may end with an incomplete value.
     fn convert(_plan: &HostPlan, _object: &Bound<'_, PyAny>, _out: &mut Vec<u8>) -> bool {
         false
     }

@@ -22,7 +22,7 @@ struct Digits {
     digit: [u32; 2],
 }
 
-/// The value of an exact `int` of at most two digits, that is 60 bits; `None` for all other
+/// Returns the value of an exact `int` of at most two digits (60 bits), or `None` for all other
 /// objects.
 ///
 /// # Safety
@@ -57,8 +57,8 @@ pub unsafe fn small(object: *mut ffi::PyObject) -> Option<i64> {
     }
 }
 
-/// The value of an exact `int` that is not negative and has at most 128 bits; `None` for all other
-/// objects.
+/// Returns the value of an exact `int` that is not negative and has at most 128 bits, or `None` for
+/// all other objects.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -87,8 +87,8 @@ pub unsafe fn as_u128(object: *mut ffi::PyObject) -> Option<u128> {
     }
 }
 
-/// Makes a positive `int` of `digits` digits, which the caller fills in. The function is private to
-/// CPython. CPython 3.14 and later have `PyLongWriter` instead.
+/// CPython's function that makes a positive `int` of `digits` digits, which the caller fills in.
+/// The function is private. CPython 3.14 and later have `PyLongWriter` instead.
 #[cfg(not(Py_3_14))]
 type New = unsafe extern "C" fn(digits: ffi::Py_ssize_t) -> *mut ffi::PyObject;
 // SAFETY: `New` is the function's type as CPython 3.10 to 3.13 declare it. Later versions are
@@ -171,7 +171,7 @@ pub unsafe fn from_u128(number: u128) -> *mut ffi::PyObject {
 }
 
 /// Whether [`from_large`] may be called. Before CPython 3.14, this function ignores `force_safe`.
-/// That is right, because only the quick path of decoding calls [`from_u128`], and `force_safe`
+/// This is correct, because only the quick path of decoding calls [`from_u128`], and `force_safe`
 /// turns that path off.
 #[inline(always)]
 fn can_make_large() -> bool {

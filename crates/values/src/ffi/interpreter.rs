@@ -1,5 +1,5 @@
-//! The number of the current interpreter, for processes with several, and whether CPython knows the
-//! current thread.
+//! Returns the number of the current interpreter (a process may have several), and whether CPython
+//! knows the current thread.
 
 use pyo3::ffi;
 use pyo3::prelude::*;

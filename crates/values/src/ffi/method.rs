@@ -72,9 +72,9 @@ pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
 /// 4 or 5. Any other call, and any value that the quick path does not take, goes to pyo3's method.
 ///
 /// # Safety
-/// Only CPython may call it, by the protocol of `METH_FASTCALL | METH_KEYWORDS`: `this` is a `T`,
-/// `arguments` are `count` positional arguments followed by one for each of `names`, and the GIL is
-/// held.
+/// Only CPython may call this function, by the protocol of `METH_FASTCALL | METH_KEYWORDS`: `this`
+/// is a `T`, `arguments` are `count` positional arguments followed by one for each of `names`, and
+/// the GIL is held.
 unsafe extern "C" fn serialize<T: Serializes>(
     this: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,

@@ -107,8 +107,8 @@ unsafe fn read(kind: Kind, object: *mut ffi::PyObject) -> Option<Number> {
     }
 }
 
-/// The value of a NumPy number whose type is in [`Kind`]; `None` for `float16` and for any other
-/// object.
+/// Returns the value of a NumPy number whose type is in [`Kind`], or `None` for `float16` and for
+/// any other object.
 #[inline]
 pub fn number(object: &Bound<'_, PyAny>) -> Option<Number> {
     // SAFETY: `object` is alive and shows that the GIL is held. Tests:
@@ -212,7 +212,7 @@ fn try_to_learn(value: &Bound<'_, PyAny>) {
     TRIED.store(true, Ordering::Relaxed);
 }
 
-/// Probes the layouts on a known array and a known number of each dtype. Returns the objects to
+/// Probes the layouts with a sample array and a sample number of each dtype. Returns the objects to
 /// compare with, or the reason why the layouts cannot be used.
 fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
     let wrong = || Ok(Err("arrays are not laid out as expected".to_owned()));
@@ -282,8 +282,8 @@ fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
     Ok(Ok(Known { class: class.into_ptr().cast(), dtypes, objects, scalars }))
 }
 
-/// The numbers of an exact, one-dimensional `ndarray` of a known dtype; `None` for any other
-/// object.
+/// Returns the numbers of an exact, one-dimensional `ndarray` whose dtype is in [`KINDS`], or
+/// `None` for any other object.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held. The caller must not use

@@ -1,4 +1,5 @@
-//! Compares the objects that a quick path reads or makes with the expected objects.
+//! Probes decide whether a quick path may be on. They compare the objects that it reads or makes
+//! with expected objects.
 
 use std::sync::OnceLock;
 

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 type Object = *mut ffi::PyObject;
 
-/// The Python objects that rows become.
+/// The kinds of Python objects that rows become.
 pub enum Kind<'a, 'py> {
     Tuple,
     /// An instance of a named tuple class that turbocql made.
@@ -314,8 +314,8 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
     let class = py.eval(sample, None, None)?.cast_into::<PyType>()?;
     let parts = [PyString::new(py, "a part of a row"), PyString::new(py, "another part")];
     let expected = [class.call1((&parts[0], &parts[1]))?, PyTuple::new(py, &parts)?.into_any()];
-    // The block has two rows of two empty cells. `Parts` returns the known strings as the values of
-    // the cells.
+    // The block has two rows of two empty cells. `Parts` returns the strings as the values of the
+    // cells.
     let block = [0; 16];
     for (class, expected) in [Some(class.as_type_ptr()), None].into_iter().zip(&expected) {
         for tracked in [true, false] {
@@ -372,7 +372,7 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
     ))
 }
 
-/// Returns known objects as the values of cells.
+/// Returns the two strings as the values of all cells.
 struct Parts<'a, 'py>(&'a [Bound<'py, PyString>; 2]);
 
 impl<'py> Values<'py> for Parts<'_, 'py> {

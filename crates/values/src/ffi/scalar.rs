@@ -36,7 +36,7 @@ pub unsafe fn as_float(object: Object) -> Option<[u8; 4]> {
     narrow(wide).map(f32::to_be_bytes)
 }
 
-/// An exact `int` as 32 bits; `None` beyond their range.
+/// An exact `int` as 32 bits; `None` if it does not fit into them.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -71,7 +71,7 @@ pub unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
     unsafe { Borrowed::from_ptr(Python::assume_attached(), object) }
 }
 
-/// An exact `int` as 16 bits; `None` beyond their range.
+/// An exact `int` as 16 bits; `None` if it does not fit into them.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -82,7 +82,7 @@ pub unsafe fn as_smallint(object: Object) -> Option<[u8; 2]> {
     i16::try_from(unsafe { small(object) }?).ok().map(i16::to_be_bytes)
 }
 
-/// An exact `int` as 8 bits; `None` beyond their range.
+/// An exact `int` as 8 bits; `None` if it does not fit into them.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -137,7 +137,8 @@ pub unsafe fn as_boolean(object: Object) -> Option<[u8; 1]> {
     }
 }
 
-/// Milliseconds of an exact `datetime`; `None` if the dialect does not take the value.
+/// The milliseconds since 1970 of an exact `datetime`; `None` if the dialect does not take the
+/// value.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.

@@ -1,5 +1,5 @@
-//! Destinations of the bytes of a value: a buffer without a length, a buffer with one, or new
-//! `bytes`.
+//! Destinations of the bytes of a value: a buffer, with or without a length before the bytes, or
+//! new `bytes`.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -20,10 +20,10 @@ use crate::python;
 use crate::value::describe::describe;
 use crate::value::encode::unless_serious;
 
-/// The most values or statements of a message, and the most bytes of an id or a name. Messages
-/// count all of these in 16 bits.
+/// The maximum number of values or statements of a message, and the maximum number of bytes of an
+/// id or a name. Messages count each of these in 16 bits.
 pub const MAX_SHORT: usize = u16::MAX as usize;
-/// The most bytes of a value or text: its length is a signed 32-bit number.
+/// The maximum number of bytes of a value or text: its length is a signed 32-bit number.
 pub const LONGEST: usize = i32::MAX as usize;
 
 /// A place in a message, which errors name.
@@ -78,12 +78,12 @@ impl fmt::Display for At<'_> {
     }
 }
 
-/// The `EncodeError` for a part of a message.
+/// Returns the `EncodeError` for a part of a message.
 pub fn refused(py: Python<'_>, at: impl fmt::Display, reason: &str) -> PyErr {
     error_of(py, "encode", at, reason)
 }
 
-/// The `RangeError` for a number that is out of range.
+/// Returns the `RangeError` for a number that is out of range.
 fn out_of_range(py: Python<'_>, at: impl fmt::Display, reason: &str) -> PyErr {
     error_of(py, "range", at, reason)
 }
@@ -96,9 +96,9 @@ fn error_of(py: Python<'_>, kind: &str, at: impl fmt::Display, reason: &str) -> 
     instance.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// The `EncodeError` for a part that raised `cause` when it was read. `MemoryError`, and exceptions
-/// outside `Exception` such as `KeyboardInterrupt`, are not about the part: they are returned
-/// unchanged.
+/// Returns the `EncodeError` for a part that raised `cause` when it was read. `MemoryError`, and
+/// exceptions outside `Exception` such as `KeyboardInterrupt`, are not about the part: they are
+/// returned unchanged.
 fn refused_for(py: Python<'_>, at: At<'_>, reason: &str, cause: PyErr) -> PyErr {
     if !cause.is_instance_of::<PyException>(py) || cause.is_instance_of::<PyMemoryError>(py) {
         return cause;
@@ -164,7 +164,7 @@ pub fn exact_bytes<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py
     copy.map(Some)
 }
 
-/// An argument of at most `maximum` bytes, such as a prepared statement's id.
+/// Reads an argument of at most `maximum` bytes, such as a prepared statement's id.
 pub fn named_bytes(
     argument: &Bound<'_, PyAny>,
     at: At<'_>,
@@ -182,12 +182,12 @@ pub fn named_bytes(
     Ok(bytes.unbind())
 }
 
-/// An id, which the protocol writes as `[short bytes]`.
+/// Reads an id, which the protocol writes as `[short bytes]`.
 pub fn id(argument: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Py<PyBytes>> {
     named_bytes(argument, at, MAX_SHORT)
 }
 
-/// A text argument, of at most `maximum` bytes in UTF-8.
+/// Reads a text argument of at most `maximum` bytes in UTF-8.
 pub fn text(argument: &Bound<'_, PyAny>, at: At<'_>, maximum: usize) -> PyResult<Py<PyString>> {
     let py = argument.py();
     let string = argument.cast::<PyString>().map_err(|_| unexpected(at, "str", argument))?;
@@ -209,12 +209,12 @@ pub fn text(argument: &Bound<'_, PyAny>, at: At<'_>, maximum: usize) -> PyResult
     Ok(exact.unbind())
 }
 
-/// A keyspace or the name of a value, which the protocol writes as `[string]`.
+/// Reads a keyspace or the name of a value, which the protocol writes as `[string]`.
 pub fn short_text(argument: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Py<PyString>> {
     text(argument, at, MAX_SHORT)
 }
 
-/// An int argument from `minimum` to `maximum`; `name` is its name in errors.
+/// Reads an int argument from `minimum` to `maximum`. `name` is its name in errors.
 pub fn int(argument: &Bound<'_, PyAny>, name: &str, minimum: i64, maximum: i64) -> PyResult<i64> {
     let py = argument.py();
     if argument.is_instance_of::<PyBool>() {

@@ -16,7 +16,7 @@ use crate::ffi::held::Held;
 use crate::python;
 use crate::value::describe::describe;
 
-/// The most values that memory is reserved for in advance.
+/// The maximum number of values for which memory is reserved in advance.
 const LIKELY_VALUES: usize = 4096;
 
 /// A statement's CQL text, or the id of a prepared statement.
@@ -247,7 +247,7 @@ fn take(statement: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> 
     Ok(text)
 }
 
-/// Reads a statement without values; `None` for other objects.
+/// Reads a statement that comes without values. Returns `None` for other objects.
 #[inline]
 fn text(statement: &Bound<'_, PyAny>, index: usize) -> PyResult<Option<Text>> {
     if let Ok(id) = statement.cast_exact::<PyBytes>()
