@@ -46,8 +46,8 @@ pub fn can_have(cql_type: &CqlType, takes_nulls: bool) -> bool {
     }
 }
 
-/// The first null that servers refuse in an encoded value, as an error with the place of the null.
-/// `None` if there is no such null, or if the bytes are not a value of the type.
+/// Returns the first null that servers refuse in an encoded value, as an error with the place of
+/// the null. Returns `None` if there is no such null, or if the bytes are not a value of the type.
 pub fn first(cql_type: &CqlType, bytes: &[u8], takes_nulls: bool) -> NullError {
     match cql_type.thawed() {
         CqlType::List(element) => {
@@ -170,7 +170,7 @@ fn first_null_in_fields<'a>(
     None
 }
 
-/// The key of a map's entry, for the path of an error.
+/// Describes the key of a map's entry, for the path of an error.
 fn shown(key: &CqlType, bytes: &[u8]) -> String {
     let kind = key.thawed();
     if matches!(kind, CqlType::Ascii | CqlType::Text) {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_have_nulls_where_they_are_frozen_columns() {
+    fn only_lists_that_are_frozen_columns_may_have_nulls() {
         let list = CqlType::List(Box::new(CqlType::Int));
         let bytes = list_of(&[Some(&[0, 0, 0, 1]), None]);
         assert_eq!(path(&list, &bytes, false).unwrap(), "column \"c\"[1]");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_may_be_null_and_what_is_in_them_not() {
+    fn fields_may_be_null_but_elements_inside_fields_may_not() {
         let list = CqlType::List(Box::new(CqlType::Int));
         let bytes = list_of(&[None]);
         let fields = vec![("n".to_owned(), CqlType::Int), ("l".to_owned(), list.clone())];
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_value_have_none() {
+    fn bytes_that_are_not_a_value_have_no_nulls() {
         let list = CqlType::List(Box::new(CqlType::Int));
         for bytes in [&[][..], &[0xff; 4], &[0, 0, 0, 9], &[0, 0, 0, 1, 0, 0, 0, 9]] {
             assert_eq!(path(&list, bytes, false), None);

@@ -29,7 +29,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// The cells of all rows, row after row.
+    /// Returns the cells of all rows, row after row.
     ///
     /// A count of rows that the bytes cannot hold is refused here, before memory is allocated for
     /// it.
@@ -38,7 +38,7 @@ impl Page {
     }
 }
 
-/// The cells of a page that has `columns` columns, `row_count` rows and the bytes `rows`.
+/// Returns the cells of a page that has `columns` columns, `row_count` rows and the bytes `rows`.
 pub fn cells(columns: usize, row_count: usize, rows: &[u8]) -> Result<PageCells<'_>, Malformed> {
     // Rows without columns take no bytes, so the bytes could not limit their count.
     if columns == 0 && row_count > 0 {
@@ -57,7 +57,7 @@ pub struct PageCells<'a> {
 }
 
 impl<'a> PageCells<'a> {
-    /// The next cell; `None` for a null.
+    /// Returns the next cell, or `None` for a null.
     #[inline]
     pub fn next_cell(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         self.reader.value()

@@ -51,7 +51,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header's bytes: as many as [`Format::header`] returns. The bytes after them are zero.
+    /// Returns the header's bytes, as many as [`Format::header`] says. The other bytes of the array
+    /// are zero.
     ///
     /// # Panics
     /// If a length is above [`MAX_PAYLOAD`].
@@ -69,8 +70,8 @@ impl Header {
         (fields | crc << (8 * width)).to_le_bytes()
     }
 
-    /// Parses a header. `None` if `bytes` has another length than a header of the format, or if the
-    /// CRC does not match.
+    /// Parses a header. Returns `None` if `bytes` has another length than a header of the format,
+    /// or if the CRC does not match.
     pub fn read(format: Format, bytes: &[u8]) -> Option<Header> {
         if bytes.len() != format.header() {
             return None;
@@ -152,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_come_back(
+        fn headers_round_trip(
             length in 0..=MAX_PAYLOAD as u32,
             uncompressed in 0..=MAX_PAYLOAD as u32,
             is_self_contained: bool,

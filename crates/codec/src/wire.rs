@@ -44,8 +44,8 @@ pub fn end_value(out: &mut [u8], start: usize) -> Result<(), Malformed> {
 /// Appends an unsigned variable-length integer: the number of leading one bits of the first byte
 /// is the number of bytes that follow it.
 pub fn put_unsigned_vint(out: &mut Vec<u8>, value: u64) {
-    // Up to eight bytes hold seven bits of the value per byte. Nine bytes, the maximum, hold all 64
-    // bits.
+    // An encoding of at most eight bytes has seven bits of the value for each byte. An encoding of
+    // nine bytes, the longest, has all 64 bits.
     let bits = 64 - (value | 1).leading_zeros() as usize;
     let extra = (bits - 1) / 7;
     let extra = extra.min(8);
@@ -65,7 +65,7 @@ pub fn put_vint(out: &mut Vec<u8>, value: i64) {
     put_unsigned_vint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-/// The bytes as an array of `N` bytes; an error if there are more or fewer.
+/// Returns the bytes as an array. Fails if there are not exactly `N` bytes.
 #[inline]
 pub fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N], Malformed> {
     bytes.try_into().map_err(|_| Malformed::Length(N, bytes.len()))

@@ -135,7 +135,7 @@ fn lines(stem: &str) -> Vec<Line> {
 }
 
 #[test]
-fn every_file_is_known_and_has_its_lines() {
+fn every_file_is_listed_and_has_enough_lines() {
     let mut stems: Vec<String> = fs::read_dir(folder())
         .unwrap()
         .map(|entry| entry.unwrap().path())

@@ -32,12 +32,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn a_definition_reads_back(cql_type in cql_type(i32::MAX as u32)) {
+    fn a_definition_is_parsed_as_the_same_type(cql_type in cql_type(i32::MAX as u32)) {
         prop_assert_eq!(cql::parse(&cql_type.definition()), Ok(cql_type));
     }
 
     #[test]
-    fn a_class_name_reads_back(cql_type in cql_type(i32::MAX as u32)) {
+    fn a_class_name_is_parsed_as_the_same_type(cql_type in cql_type(i32::MAX as u32)) {
         prop_assert_eq!(marshal::parse(&cql_type.class_name()), Ok(cql_type.clone()));
         // In CQL, a class name is written in single quotes.
         let quoted = format!("'{}'", cql_type.class_name().replace('\'', "''"));
@@ -45,14 +45,14 @@ proptest! {
     }
 
     #[test]
-    fn any_names_read_back(keyspace in name(), name in name(), field in name()) {
+    fn any_names_are_parsed_as_the_same_names(keyspace in name(), name in name(), field in name()) {
         let udt = UdtType { keyspace, name, fields: vec![(field, CqlType::Int)] };
         let cql_type = CqlType::Udt(Arc::new(udt));
         prop_assert_eq!(cql::parse(&cql_type.definition()), Ok(cql_type));
     }
 
     #[test]
-    fn names_alone_read_back_by_looking_up(cql_type in cql_type(9)) {
+    fn names_without_fields_are_looked_up(cql_type in cql_type(9)) {
         let mut udts = Vec::new();
         user_types(&cql_type, &mut udts);
         let mut udts = udts.into_iter();
@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text: String) {
+    fn any_text_is_parsed_or_refused(text: String) {
         for parsed in [cql::parse(&text), marshal::parse(&text)].into_iter().flatten() {
             prop_assert_eq!(cql::parse(&parsed.definition()), Ok(parsed));
         }

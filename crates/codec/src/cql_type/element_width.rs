@@ -2,12 +2,12 @@
 
 use crate::cql_type::CqlType;
 
-/// The size in bytes of an element that is written without its length; `None` if elements of this
-/// type are written with their lengths.
+/// Returns the size in bytes of an element that is written without its length, or `None` if
+/// elements of this type are written with their lengths.
 ///
-/// The server decides by `AbstractType.valueLengthIfFixed`. This method reports no fixed length for
-/// `tinyint`, `smallint`, `date` and `time`. So elements of these types are written with lengths,
-/// although their width is fixed.
+/// The server decides by its Java method `AbstractType.valueLengthIfFixed`, which reports no fixed
+/// length for `tinyint`, `smallint`, `date` and `time`. So elements of these types are written with
+/// lengths, although their width is fixed.
 pub fn element_width(element: &CqlType) -> Option<usize> {
     match element {
         CqlType::Int => Some(4),

@@ -162,7 +162,7 @@ impl CqlType {
         Written { cql_type: self, fields: true }.to_string()
     }
 
-    /// The kind of type: the CQL keyword of a type without parts, or `list`, `set`, `map`, `tuple`,
+    /// The kind of type: the CQL keyword of a scalar type, or `list`, `set`, `map`, `tuple`,
     /// `composite`, `udt`, `vector`, `frozen`, `custom`.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -198,8 +198,8 @@ impl CqlType {
         }
     }
 
-    /// The types of the parts: elements, key and value, components, fields, or the type in
-    /// `frozen`.
+    /// The types directly inside this one: of the elements, of the key and the value, of the
+    /// components or of the fields, or the type inside `frozen`.
     pub fn subtypes(&self) -> Vec<&CqlType> {
         match self {
             CqlType::List(t) | CqlType::Set(t) | CqlType::Vector(t, _) | CqlType::Frozen(t) => {

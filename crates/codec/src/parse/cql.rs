@@ -210,7 +210,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_parsed_prints_back() {
+    fn parsed_types_print_as_they_were_written() {
         for text in [
             "int",
             "map<text, frozen<list<int>>>",
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn user_defined_types_bring_their_fields() {
+    fn fields_of_user_defined_types_are_parsed() {
         let parsed = parse("frozen<app.\"Home \"\"Address\"{street text, \"Zip\" int}>").unwrap();
         let CqlType::Udt(udt) = parsed.thawed() else { panic!("{parsed}") };
         assert_eq!((udt.keyspace.as_str(), udt.name.as_str()), ("app", "Home \"Address"));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_read_back() {
+    fn definitions_are_parsed_as_the_same_type() {
         for text in [
             "frozen<app.\"Home\"{street text, \"Zip\" \"int\"{a int, list list<int>}}>",
             "empty{}",

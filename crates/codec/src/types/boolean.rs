@@ -11,7 +11,7 @@ pub fn encode(value: bool, out: &mut Vec<u8>) {
     out.push(u8::from(value));
 }
 
-/// Any byte other than zero is true, as in the server.
+/// Decodes a boolean. Any byte other than zero is true, as in the server.
 #[inline]
 pub fn decode(bytes: &[u8]) -> Result<bool, Malformed> {
     wire::exact::<1>(bytes).map(|[byte]| byte != 0)

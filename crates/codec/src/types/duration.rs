@@ -25,7 +25,8 @@ pub fn encode(value: Duration, out: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Parts of different signs are read unchanged, although the server does not store them.
+/// Decodes a duration. Parts of different signs are accepted, although the server does not store
+/// them.
 pub fn decode(bytes: &[u8]) -> Result<Duration, Malformed> {
     let mut reader = Reader::new(bytes);
     let narrow = |value: i64| {

@@ -16,7 +16,7 @@ pub fn decode(bytes: &[u8]) -> Result<f32, Malformed> {
     wire::exact(bytes).map(f32::from_be_bytes)
 }
 
-/// The nearest binary32; `None` for a finite value that is too large.
+/// Returns the nearest binary32, or `None` for a finite value that is too large.
 #[inline]
 pub fn narrow(value: f64) -> Option<f32> {
     let narrowed = value as f32;
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn narrowing_refuses_only_what_becomes_infinite() {
+    fn narrowing_refuses_only_finite_numbers_that_become_infinite() {
         assert_eq!(narrow(3.4028235e38), Some(f32::MAX));
         // This number is halfway between the largest float and the next step. It rounds to
         // infinity.

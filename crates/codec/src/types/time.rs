@@ -17,7 +17,7 @@ pub fn encode(nanoseconds: i64, out: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Values outside a day are read unchanged, because the server stores them.
+/// Decodes a time. Values outside a day are accepted, because the server stores them.
 pub fn decode(bytes: &[u8]) -> Result<i64, Malformed> {
     wire::exact(bytes).map(i64::from_be_bytes)
 }

@@ -23,7 +23,7 @@ pub fn encode(value: &BigInt, out: &mut Vec<u8>) {
     out.extend_from_slice(&value.to_signed_bytes_be());
 }
 
-/// The bytes without those leading bytes that only repeat the sign.
+/// Returns the bytes without those leading bytes that only repeat the sign.
 pub fn trim(bytes: &[u8]) -> &[u8] {
     let mut trimmed = bytes;
     while let [first, second, ..] = trimmed {
@@ -37,8 +37,8 @@ pub fn trim(bytes: &[u8]) -> &[u8] {
     trimmed
 }
 
-/// The value; `None` if the value does not fit 128 bits. The caller must use [`decode`] then.
-/// Values in more bytes than necessary are accepted.
+/// Decodes a value. Returns `None` if it does not fit 128 bits; then the caller must use
+/// [`decode`]. Values in more bytes than necessary are accepted.
 pub fn decode_i128(bytes: &[u8]) -> Result<Option<i128>, Malformed> {
     let [first, ..] = bytes else {
         return Err(Malformed::Invalid("an integer of no bytes"));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_form_reads_like_the_short_one() {
+    fn a_long_form_decodes_like_the_short_one() {
         let mut long = vec![0xff; 40];
         long.push(0x85);
         assert_eq!(decode_i128(&long), Ok(Some(-123)));

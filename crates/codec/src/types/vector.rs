@@ -6,11 +6,11 @@ pub use crate::cql_type::element_width::element_width;
 use crate::error::Malformed;
 use crate::wire::{self, Reader};
 
-/// The reason why an index refuses a vector of floats; `None` if the index accepts it. `is_cosine`
-/// is true for an index that compares vectors by their angle.
+/// Returns the reason why an index refuses a vector of floats, or `None` if the index accepts it.
+/// `is_cosine` is true for an index that compares vectors by their angle.
 pub fn refused_by_index(bytes: &[u8], is_cosine: bool) -> Option<&'static str> {
     let numbers = bytes.chunks_exact(4).filter_map(|four| four.try_into().ok());
-    // Servers compute with floats of 32 bits, too.
+    // The sum has 32 bits, because servers compute with 32-bit floats too.
     let squares: f32 = numbers.map(|four| f32::from_be_bytes(four).powi(2)).sum();
     match squares {
         _ if squares.is_nan() => Some("one with NaN"),
@@ -50,7 +50,7 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// The elements. Each has `width` bytes, or its own length if `width` is `None`.
+/// Returns the elements. Each has `width` bytes, or its own length if `width` is `None`.
 ///
 /// Bytes that cannot hold `dimension` elements are refused before memory is allocated for them.
 pub fn decode(

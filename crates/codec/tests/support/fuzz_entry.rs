@@ -149,7 +149,7 @@ pub fn type_cql(data: &[u8]) {
             let _ = error.to_string();
         }
     }
-    // Now the text is parsed with every name of a user-defined type known.
+    // Parses the text again. Now each name of a user-defined type means `int`.
     if let Ok(cql_type) = cql::parse_with(text, &mut |_, _| Some(CqlType::Int)) {
         fits(&cql_type);
         assert_eq!(cql::parse(&cql_type.definition()), Ok(cql_type));
@@ -194,7 +194,8 @@ fn fits(cql_type: &CqlType) {
 const PARTS: usize = 64;
 const DEPTH: usize = 12;
 
-/// Reads an input from its beginning. After its end, it reads zeros.
+/// Reads bytes, numbers and types from the beginning of an input. After the end, all bytes are
+/// zero.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {

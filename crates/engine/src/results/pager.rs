@@ -134,12 +134,13 @@ async fn page_at(
     }
 }
 
-/// Fetches pages after an empty page until a page has rows or is the last. Servers send empty pages
-/// when they have read many tombstones. The call began at `began`. If its time limit passes first,
-/// returns the last empty page that was fetched.
+/// Fetches the pages after an empty page, until a page has rows or is the last one. Servers send
+/// empty pages when they have read many tombstones. The call began at `began`. If its time limit
+/// passes first, returns the last empty page that was fetched.
 ///
-/// # Errors Fails if fetching a page fails before the time limit passes, or if the server repeats a
-/// paging state.
+/// # Errors
+/// Fails if fetching a page fails before the time limit passes, or if the server repeats a paging
+/// state.
 pub async fn first_with_rows(
     session: &Session,
     source: &PageSource,

@@ -272,7 +272,8 @@ impl RequestOptions {
         }
         if let Some(payload) = &self.custom_payload {
             if cfg!(not(edited_crates)) {
-                let message = "custom_payload needs a build with the edits of the engine's crates";
+                let message = "custom_payload needs a build of turbocql with the edits of the \
+                               ScyllaDB driver; this one was built without them";
                 return Err(EngineError::new(ErrorKind::Config, message));
             }
             attempts.carry(payload);

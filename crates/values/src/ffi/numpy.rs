@@ -282,7 +282,7 @@ fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
     Ok(Ok(Known { class: class.into_ptr().cast(), dtypes, objects, scalars }))
 }
 
-/// Returns the numbers of an exact, one-dimensional `ndarray` whose dtype is in [`KINDS`], or
+/// Returns the numbers of an exact, one-dimensional `ndarray` whose dtype is in `KINDS`, or
 /// `None` for any other object.
 ///
 /// # Safety

@@ -25,7 +25,7 @@ use crate::plan::Record;
 use crate::python;
 use crate::traits::{Numeric, traits};
 
-/// Decodes values by the user's choices, while the GIL is held.
+/// Decodes values according to the user's choices, while the GIL is held.
 #[derive(Clone, Copy)]
 pub struct Decoder<'py> {
     pub py: Python<'py>,
@@ -39,8 +39,8 @@ impl<'py> Decoder<'py> {
         Decoder { py, choices, maker: Maker::new(py, choices) }
     }
 
-    /// The value of a cell. None for a null, and for zero bytes if no value of the type has zero
-    /// bytes.
+    /// Returns the value of a cell. It is None for a null cell, and for zero bytes if no value of
+    /// the type has zero bytes.
     #[inline]
     pub fn cell(&self, plan: &HostPlan, cell: Option<&[u8]>) -> Outcome<Bound<'py, PyAny>> {
         match cell {
@@ -53,8 +53,8 @@ impl<'py> Decoder<'py> {
         self.py.None().into_bound(self.py)
     }
 
-    /// The value of `bytes`. `hashable` is true for an element of a set or a key of a map, and for
-    /// the parts of such an element or key.
+    /// Returns the value that `bytes` encode. `hashable` is true for an element of a set or a key
+    /// of a map, and for the parts of such an element or key.
     fn value(&self, plan: &HostPlan, bytes: &[u8], hashable: bool) -> Outcome<Bound<'py, PyAny>> {
         if bytes.is_empty() && traits(plan).empty_is_null {
             return Ok(self.none());
@@ -123,7 +123,7 @@ impl<'py> Decoder<'py> {
         }
     }
 
-    /// A `bytes` object, or `MemoryError`; `PyBytes::new` would panic without memory.
+    /// Makes a `bytes` object. Without memory, this is a `MemoryError`; `PyBytes::new` would panic.
     fn bytes(&self, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {
         let copy = |target: &mut [u8]| {
             target.copy_from_slice(bytes);
@@ -132,8 +132,9 @@ impl<'py> Decoder<'py> {
         Ok(PyBytes::new_with(self.py, bytes.len(), copy)?.into_any())
     }
 
-    /// Bytes that are not UTF-8 become lone surrogates (Python's `surrogateescape`), so that a page
-    /// with such bytes can be read. The server's own check accepts some bytes that are not UTF-8.
+    /// Makes a `str`. Bytes that are not UTF-8 become lone surrogates (Python's `surrogateescape`),
+    /// so that a page with such bytes can be read. The server's own check accepts some bytes that
+    /// are not UTF-8.
     fn text(&self, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {
         let py = self.py;
         match PyString::from_bytes(py, bytes) {
@@ -299,7 +300,7 @@ impl<'py> Decoder<'py> {
         Ok(PyTuple::new(self.py, parts)?.into_any())
     }
 
-    /// A tuple of the components that are present: a composite may omit the last ones.
+    /// Makes a tuple of the components that are present: a composite may omit the last ones.
     fn composite(
         &self,
         plan: &HostPlan,
@@ -317,8 +318,8 @@ impl<'py> Decoder<'py> {
         Ok(PyTuple::new(self.py, parts)?.into_any())
     }
 
-    /// Fields that were added after the value was written are null. Fields that the plan does not
-    /// have yet are ignored.
+    /// Decodes a value of a user-defined type. Fields that were added after the value was written
+    /// are null. Fields that the plan does not have yet are ignored.
     fn udt(
         &self,
         plan: &HostPlan,
@@ -374,8 +375,8 @@ impl<'py> Decoder<'py> {
         self.sequence(parts, hashable)
     }
 
-    /// A NumPy array in the machine's byte order, for numbers written without lengths; `None` for
-    /// other elements.
+    /// Makes a NumPy array in the machine's byte order if the elements are numbers written without
+    /// lengths. Returns `None` for other elements.
     fn array(
         &self,
         plan: &HostPlan,

@@ -11,7 +11,7 @@ use crate::plan::Record;
 use crate::python;
 use crate::traits::{Numeric, traits};
 
-/// The `int` of a varint's bytes. `small` is the same number if the number fits 128 bits.
+/// Makes the `int` that the bytes of a varint encode. `small` is that number if it fits 128 bits.
 pub fn varint<'py>(
     py: Python<'py>,
     small: Option<i128>,
@@ -27,14 +27,15 @@ pub fn varint<'py>(
     py.get_type::<PyInt>().call_method(pyo3::intern!(py, "from_bytes"), arguments, Some(&signed))
 }
 
-/// The `Decimal` of a decimal's parts.
+/// Makes the `Decimal` of a decimal's parts.
 pub fn decimal<'py>(py: Python<'py>, parts: &Parts) -> PyResult<Bound<'py, PyAny>> {
     let (sign, exponent) = (if parts.negative { "-" } else { "" }, -i64::from(parts.scale));
     python::decimal(py)?.call1((format!("{sign}{}E{exponent}", parts.digits),))
 }
 
-/// A list of the numbers of a vector whose elements are numbers written without lengths; `None` for
-/// other vectors. The caller has checked that `bytes` has the length of the vector.
+/// Makes a list of the numbers of a vector whose elements are numbers written without lengths.
+/// Returns `None` for other vectors. The caller has checked that `bytes` has the length of the
+/// vector.
 pub fn numbers<'py>(
     py: Python<'py>,
     vector: &VectorPlan<Record>,

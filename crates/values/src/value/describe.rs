@@ -33,12 +33,13 @@ pub fn describe_key(key: &Bound<'_, PyAny>) -> String {
     described.strip_prefix("str ").or(described.strip_prefix("int ")).unwrap_or(&described).into()
 }
 
-/// A message that has the nearest name lists no more names than this, as `_checks.py` does.
+/// A message that suggests the nearest name lists all names only if they are at most this many, as
+/// in `_checks.py`.
 const NAMES_AFTER_HINT: usize = 10;
 
-/// The list of `names` for the end of a sentence about an unknown name. The nearest of the names
-/// comes first, as in `; did you mean a? It has: a, b`. `lead` begins the list: `it has:` here. A
-/// long list is left out if one of the names is near.
+/// Returns the end of a sentence about an unknown name: the nearest of `names`, if one is near, and
+/// the list of `names`, as in `; did you mean a? It has: a, b`. `lead` is the beginning of the
+/// list, here `it has:`. A long list is left out if one of the names is near.
 pub fn nearest_and_all(unknown: &Bound<'_, PyAny>, names: &[&str], lead: &str) -> String {
     let all = if names.is_empty() { "none".to_owned() } else { cut(&names.join(", "), 1000) };
     let hint = did_you_mean(unknown, names);
@@ -52,7 +53,7 @@ pub fn nearest_and_all(unknown: &Bound<'_, PyAny>, names: &[&str], lead: &str) -
     format!("{hint} {}{others} {all}", first.to_uppercase())
 }
 
-/// The nearest of `names`, as in `; did you mean a?`. The text is empty if none is near.
+/// Returns the nearest of `names`, as in `; did you mean a?`. The text is empty if none is near.
 pub fn did_you_mean(unknown: &Bound<'_, PyAny>, names: &[&str]) -> String {
     // A subclass of `str` may run user code.
     let Ok(unknown) = unknown.cast_exact::<PyString>() else { return String::new() };

@@ -26,7 +26,7 @@ pub fn encode_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>)
 
 /// Does the same as [`encode_cell`], on the safe path.
 pub fn safe_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
-    // This is room for the length and for most values of fixed width.
+    // `SMALL` is enough for the length and for most values of fixed width.
     room(out, SMALL)?;
     if value.is_none() {
         wire::put_i32(out, wire::NULL);
@@ -286,8 +286,8 @@ fn encode_composite(
     if parts.len() == count { Ok(()) } else { Err(sequence::changed(plan, value)) }
 }
 
-/// The first key of a mapping that is not in `names`. At most `names.len() + 1` keys are read,
-/// because the iterator of a mapping may never end.
+/// Returns the first key of a mapping that is not in `names`. At most `names.len() + 1` keys are
+/// read, because the iterator of a mapping may never end.
 pub fn first_unknown<'py>(
     mapping: &Bound<'py, PyAny>,
     names: &[&str],
@@ -311,8 +311,8 @@ pub fn bytes_of(value: &Bound<'_, PyAny>) -> PyResult<Option<PyBuffer<u8>>> {
     }
 }
 
-/// `None` for an exception that means that the value is not of the expected kind. `MemoryError`,
-/// `RecursionError` and exceptions that are not an `Exception` are raised.
+/// Returns `None` for an exception that means that the value is not of the expected kind.
+/// `MemoryError`, `RecursionError` and exceptions that are not an `Exception` are raised.
 pub fn unless_serious<T>(py: Python<'_>, error: PyErr) -> PyResult<Option<T>> {
     let of_the_value = error.is_instance_of::<PyException>(py)
         && !error.is_instance_of::<PyMemoryError>(py)

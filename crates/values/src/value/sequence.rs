@@ -48,7 +48,7 @@ impl<'py> Parts<'py> {
 /// Refuses a number of parts that the type cannot hold. It is called before the parts are read.
 pub type Check<'a> = &'a dyn Fn(usize) -> Outcome<()>;
 
-/// The parts of a list, tuple or other indexable sequence.
+/// Returns the parts of a list, tuple or other indexable sequence.
 pub fn fixed<'py>(
     plan: &HostPlan,
     value: &Bound<'py, PyAny>,
@@ -80,8 +80,8 @@ pub fn is_view_of_bytes(value: &Bound<'_, PyAny>) -> bool {
         })
 }
 
-/// At most `length` + 1 items of an iterable, because an iterable that reports a wrong length may
-/// never end.
+/// Returns at most `length` + 1 items of an iterable, because an iterable that reports a wrong
+/// length may never end.
 fn take<'py>(iterable: &Bound<'py, PyAny>, length: usize) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(iterable.py());
     for (i, part) in iterable.try_iter()?.take(length.saturating_add(1)).enumerate() {
@@ -94,7 +94,7 @@ fn take<'py>(iterable: &Bound<'py, PyAny>, length: usize) -> PyResult<Bound<'py,
     Ok(list)
 }
 
-/// The items of `iterable`. Refuses `value` if there are not exactly `length` items.
+/// Returns the items of `iterable`. Refuses `value` if there are not exactly `length` items.
 pub fn bounded_list<'py>(
     plan: &HostPlan,
     value: &Bound<'py, PyAny>,
@@ -112,8 +112,9 @@ pub fn changed(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Box<Failure> {
     Failure::expected(&cql_type, &cql_type, got)
 }
 
-/// The parts of a collection of known length. Text, bytes, mappings, masked arrays and tables are
-/// refused. Sets are refused unless `sets` is true, because their arbitrary order would be stored.
+/// Returns the parts of a collection that has a length. Text, bytes, mappings, masked arrays and
+/// tables are refused. Sets are refused unless `sets` is true, because their arbitrary order would
+/// be stored.
 fn parts<'py>(
     plan: &HostPlan,
     value: &Bound<'py, PyAny>,

@@ -17,7 +17,7 @@ use crate::python;
 
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 
-/// An integer attribute of an instance of a subclass of `date`, `time` or `datetime`. The
+/// Returns an integer attribute of an instance of a subclass of `date`, `time` or `datetime`. The
 /// instance's C fields are not read, because they can differ from its attributes. For example,
 /// pandas has timestamps beyond Python's range of years, and NaT, which is not a time.
 fn attribute<T: TryFrom<i64>>(plan: &HostPlan, value: &Bound<'_, PyAny>, name: &str) -> Outcome<T> {
@@ -26,7 +26,7 @@ fn attribute<T: TryFrom<i64>>(plan: &HostPlan, value: &Bound<'_, PyAny>, name: &
     T::try_from(number).map_err(|_| numbers::out_of_range(plan, value))
 }
 
-/// Days since 1970-01-01 of a subclass of `date` or `datetime`.
+/// Returns the days since 1970-01-01 of an instance of a subclass of `date` or `datetime`.
 fn days_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
     let year: i32 = attribute(plan, value, "year")?;
     let (month, day) = (attribute(plan, value, "month")?, attribute(plan, value, "day")?);
@@ -44,7 +44,7 @@ fn days_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32>
     Ok(days)
 }
 
-/// Nanoseconds since midnight of a subclass of `time` or `datetime`.
+/// Returns the nanoseconds since midnight of an instance of a subclass of `time` or `datetime`.
 fn clock_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     let [hour, minute, second, microsecond]: [u32; 4] = [
         attribute(plan, value, "hour")?,
@@ -68,7 +68,7 @@ fn is_integer(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(value.is_instance_of::<PyInt>() || value.hasattr(pyo3::intern!(value.py(), "__index__"))?)
 }
 
-/// The days from 1970-01-01 to a date.
+/// Returns the number of days from 1970-01-01 to a date.
 pub fn date(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
     let py = value.py();
     if value.is_instance_of::<PyDateTime>() {
@@ -98,7 +98,7 @@ pub fn date(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
     Ok((raw ^ (1 << 31)) as i32)
 }
 
-/// Nanoseconds since midnight. The caller checks their range.
+/// Returns the nanoseconds since midnight. The caller checks their range.
 pub fn time(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     let py = value.py();
     if let Ok(time) = value.cast::<PyTime>() {
@@ -128,7 +128,8 @@ pub fn time(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     numbers::integer(plan, value)
 }
 
-/// Milliseconds since 1970-01-01T00:00:00Z. A datetime is rounded down to a whole millisecond.
+/// Returns the milliseconds since 1970-01-01T00:00:00Z. A datetime is rounded down to a whole
+/// millisecond.
 pub fn timestamp(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     let py = value.py();
     if let Ok(datetime) = value.cast::<PyDateTime>() {

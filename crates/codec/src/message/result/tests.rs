@@ -1,3 +1,5 @@
+//! Tests of results with rows.
+
 use super::*;
 use crate::page;
 use proptest::prelude::*;
@@ -125,7 +127,7 @@ fn types() {
 }
 
 #[test]
-fn what_is_no_result_with_rows() {
+fn bodies_that_are_no_result_with_rows_are_refused() {
     assert_eq!(parse_error(b"\0\0\0\x01"), "a result of kind 1, which has no rows");
     assert_eq!(parse_error(b"\0\0\0\x02\0\0\x01\0\0\0\0\0"), "unknown flags in the metadata");
     assert_eq!(parse_error(&column(b"\0\x0a")), "an unknown type number");
@@ -169,7 +171,7 @@ fn no_more_columns_than_a_statement_can_name() {
 }
 
 #[test]
-fn types_do_not_nest_without_end() {
+fn types_that_nest_too_deep_are_refused() {
     let deep = b"\0\x20".repeat(100_000);
     assert_eq!(parse_error(&column(&deep)), "types that nest too deep");
     let deepest = [b"\0\x20".repeat(MAX_DEPTH - 1), b"\0\x09".to_vec()].concat();
