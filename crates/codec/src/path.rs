@@ -27,7 +27,7 @@ pub enum Segment {
 pub struct Path(Vec<Segment>);
 
 impl Path {
-    /// Adds a step outside those recorded so far.
+    /// Adds a step that encloses those recorded so far.
     pub fn push_outer(&mut self, segment: Segment) {
         self.0.push(segment);
     }
@@ -36,7 +36,7 @@ impl Path {
         self.0.is_empty()
     }
 
-    /// Replaces the keys of maps, which are values, by `…`.
+    /// Replaces the keys of maps, which are values, with `…`.
     pub fn hide_keys(&mut self) {
         for segment in &mut self.0 {
             if let Segment::MapValue(key) = segment {

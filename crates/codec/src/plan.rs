@@ -9,7 +9,8 @@ use crate::types::vector;
 
 /// How to encode and decode values of a type.
 ///
-/// `R` is the host's own data for each user-defined type, such as a record class.
+/// `R` is data that the host, the code that uses this crate, keeps for each user-defined type, such
+/// as a record class.
 #[derive(Clone, Debug)]
 pub enum Plan<R> {
     Ascii,
@@ -127,8 +128,8 @@ impl<R> Plan<R> {
         })
     }
 
-    /// The type, for messages. It has no `frozen` outside the fields of user-defined types, because
-    /// the plan does not keep `frozen`.
+    /// Returns the type, for messages. It can have `frozen` only in the fields of user-defined
+    /// types, because a plan keeps `frozen` nowhere else.
     pub fn cql_type(&self) -> CqlType {
         match self {
             Plan::Ascii => CqlType::Ascii,

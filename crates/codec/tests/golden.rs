@@ -17,7 +17,7 @@ use turbocql_codec::CqlType;
 use turbocql_codec::cql_type::Identifier;
 use turbocql_codec::parse::cql;
 
-/// Every file of golden bytes, and how many lines it must have at least.
+/// The name of each file of golden bytes, and the minimum number of its lines.
 const STEMS: [(&str, usize); 27] = [
     ("ascii", 7),
     ("bigint", 80),

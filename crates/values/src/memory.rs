@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::failure::{Failure, Outcome};
 
 /// An upper bound, in bytes, for the size of a value of fixed width with its length. Callers also
-/// use it as a margin.
+/// use it as a margin when they reserve room.
 pub const SMALL: usize = 64;
 
 /// The maximum number of bytes in a buffer. The largest value has `i32::MAX` bytes, because lengths

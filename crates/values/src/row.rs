@@ -20,7 +20,7 @@ use crate::traits::traits;
 use crate::value::decode::Decoder;
 use crate::value::describe::did_you_mean;
 
-/// The plan and the name of each column.
+/// Returns the plan and the name of each column.
 pub fn compile_all(
     py: Python<'_>,
     columns: &[Column],
@@ -95,7 +95,8 @@ pub struct Shape {
     names: Vec<Py<PyString>>,
     /// The named tuple class of the rows. It is created on first use.
     class: PyOnceLock<Py<PyType>>,
-    /// A dict row whose values are all None. It is created on first use.
+    /// A dict with the column names as keys and None as values. Dict rows are copies of it. It is
+    /// created on first use.
     empty: PyOnceLock<Py<PyDict>>,
     /// Whether no value of a row can form reference cycles.
     atomic: bool,

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn no_values_at_all_are_counted() {
+    fn an_empty_list_of_values_is_sent_with_its_count() {
         assert_eq!(
             query(Values::Positional(&[])).encode(Version::V4).unwrap(),
             b"\0\0\0\x01Q\0\x04\x01\0\0"

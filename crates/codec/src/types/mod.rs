@@ -2,7 +2,7 @@
 //!
 //! Scalars have `encode(value, out)` and `decode(bytes)`. For containers, the encoding helpers
 //! write counts and lengths around parts that the caller writes. `decode` returns a reader of the
-//! bytes of the parts. The caller encodes and decodes the parts themselves, by its [`crate::Plan`].
+//! bytes of the parts. The caller encodes and decodes these parts by its [`crate::Plan`].
 
 pub mod ascii;
 pub mod bigint;

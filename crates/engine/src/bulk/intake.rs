@@ -25,10 +25,10 @@ pub(super) struct Intake {
     waiting: Mutex<Waiting>,
     /// The number of bytes of the rows that were taken and are not admitted yet.
     held: AtomicUsize,
-    /// The field is `None` if each row is a request of its own.
+    /// Groups rows into batches. The field is `None` if each row is a request of its own.
     pub(super) batcher: Option<Batcher>,
-    /// Notified when an arena is handed in or must be requested, and when the end is announced.
-    /// Also notified when rows can be taken again, and when the window has room again.
+    /// Notified when an arena is handed in or must be requested, when no further arena will follow,
+    /// when rows can be taken again, and when the window has room again.
     pub(super) changed: Notify,
 }
 
@@ -48,14 +48,14 @@ struct Waiting {
 pub(super) struct Arena {
     rows: RowBuffer,
     numbers: RowNumbers,
-    /// The field is `None` if each row is a request of its own.
+    /// How the rows form requests. The field is `None` if each row is a request of its own.
     groups: Option<Groups>,
 }
 
-/// The rows of a request that was taken to be sent next: one, or several of one partition.
+/// The rows of a request that is about to be sent: one row, or several rows of one partition.
 pub(super) struct RequestRows {
     arena: Arc<Arena>,
-    /// The positions of the request's rows, in the order in which the arena's rows are sent.
+    /// The positions of the request's rows among the arena's rows, in the order of sending.
     positions: Range<usize>,
     held: Option<Held>,
     /// The number of times that these rows were sent before.

@@ -42,7 +42,7 @@ pub struct BulkPlan {
     pub max_failures: usize,
     /// The number of failed rows. Rows that failed before they were handed in count too.
     pub failures: Arc<AtomicUsize>,
-    /// Whether responses are kept. If so, a response with a further page is an error.
+    /// Whether responses are kept. If so, a response that another page follows is an error.
     pub keep_results: bool,
     pub pace: Pace,
     /// How rows of one partition are put into unlogged batches. The field is ignored if responses

@@ -1,4 +1,4 @@
-//! Tracks outages: times in which requests of a bulk fail, and none succeeds.
+//! Tracks outages: periods in which requests of a bulk fail, and none succeeds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use crate::error::EngineError;
 /// The outages of a bulk.
 #[derive(Debug)]
 pub(super) struct Outages {
-    /// The outage of all requests.
+    /// The outage in which requests of all rows fail.
     all: Outage,
     /// The outage of rows that a rate limit has refused. Meanwhile, other rows may succeed.
     limited: Outage,
@@ -65,7 +65,7 @@ impl Outage {
         }
     }
 
-    /// Called when a request has failed, and not because of its row. Returns the start of the
+    /// Called when a request has failed for a reason other than its row. Returns the start of the
     /// outage.
     fn since(&self) -> Instant {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);

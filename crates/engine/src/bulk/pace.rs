@@ -32,12 +32,12 @@ const RECOVERY: Duration = Duration::from_millis(200);
 
 /// Decides how many requests may be in flight.
 ///
-/// An epoch consists of as many successes as requests may be in flight, and at least 16. The mean
-/// latency of an epoch is compared with the calm latency. The calm latency is the least mean so
-/// far. After [`EPOCHS`] epochs, the calm latency is measured anew, with a quarter of the requests.
-/// While the cluster is calm, the limit grows if it was reached. While the cluster is busy, the
-/// limit stays. When the cluster is too busy, the limit shrinks. After errors of an overload, the
-/// limit shrinks more.
+/// An epoch consists of as many successes as requests may be in flight, and at least 16 successes.
+/// The mean latency of an epoch is compared with the calm latency. The calm latency is the least
+/// mean so far. After [`EPOCHS`] epochs, the calm latency is measured anew, with a quarter of the
+/// requests. While the cluster is calm, the limit grows if it was reached. While the cluster is
+/// busy, the limit stays. When the cluster is too busy, the limit shrinks. After errors of an
+/// overload, the limit shrinks more.
 #[derive(Debug)]
 pub(super) struct Control {
     maximum: usize,
@@ -48,8 +48,8 @@ pub(super) struct Control {
     answers: usize,
     was_full: bool,
     epochs: usize,
-    /// The limit to go back to after a measurement of the calm latency. The field is `None` at
-    /// other times.
+    /// The limit to go back to after a measurement of the calm latency. The field is `None` unless
+    /// such a measurement is in progress.
     measuring: Option<f64>,
     /// The number of successes still to be ignored, because their requests were sent under the
     /// previous limit.
@@ -335,7 +335,8 @@ mod tests {
         let passed: Vec<_> = (0..30).map(|_| rate.reserve(1.0, now)).collect();
         assert_eq!(passed.iter().filter(|&&at| at <= now).count(), 11);
         assert_eq!(passed[29].duration_since(now).as_millis(), 190);
-        // A request with more rows than the rate is sent at once, but the request after it waits.
+        // A request with more rows than the rate allows in a second is sent at once, but the
+        // request after it waits.
         let rate = Rate::new(10.0);
         assert!(rate.reserve(1000.0, now) <= now);
         assert!(rate.reserve(1.0, now).duration_since(now) > Duration::from_secs(99));

@@ -28,9 +28,10 @@ pub struct Batches {
 /// A measurement counts this many answers for each request in flight.
 const COUNTED: usize = 4;
 /// Before a measurement, this many answers for each request in flight are not counted, because
-/// requests of the mode before are still being answered.
+/// requests of the previous mode are still being answered.
 const UNCOUNTED: usize = 2;
-/// The established mode is measured this many times before the other mode is measured again.
+/// The established mode (see [`SendMode`]) is measured this many times before the other mode is
+/// measured again.
 const TURNS: usize = 64;
 /// Single rows replace batches only if they are faster by this factor, because batches cost the
 /// client and the server less work.

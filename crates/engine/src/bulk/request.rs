@@ -286,8 +286,8 @@ struct End {
 pub(super) struct Reporting {
     pub(super) request: Arc<Request>,
     pub(super) began: Instant,
-    /// Has the counts to report if the bulk is dropped before its end. Without it, no rows are
-    /// reported.
+    /// Has the counts to report if the bulk is dropped before its end. If it is `None`, zero rows
+    /// are reported.
     pub(super) progress: Option<Arc<Progress>>,
     pub(super) has_ended: bool,
 }

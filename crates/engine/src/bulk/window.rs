@@ -90,16 +90,16 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 /// A suspect fails after this many more tries than [`Judge::tries`] if its replicas answer a read,
 /// even if no other row has succeeded on them.
 const SUSPECT_EXTRA_TRIES: usize = 2;
-/// After a batch has failed, up to this many of its rows are sent at a time.
+/// How many rows of a failed batch are sent at a time, each in a request of its own.
 const ONE_BY_ONE_IN_FLIGHT: usize = 16;
 /// The maximum number of rows that wait without a slot.
 const MAX_ASIDE: usize = 256;
-/// The interval at which a pause checks whether the bulk was stopped.
+/// During a pause, this is the interval between checks whether the bulk was stopped.
 const NAP: Duration = Duration::from_millis(200);
 
 /// Keeps slots busy with the requests that `send` makes from rows, until there are no more rows,
-/// too many have failed, or the bulk is stopped. There are up to `concurrency` slots, or as many as
-/// the control allows.
+/// too many have failed, or the bulk is stopped. There are up to `concurrency` slots or, if the
+/// pace is adaptive, as many as [`Control`] allows.
 ///
 /// A slot is a tokio task that sends one request after another, while there are rows. A single task
 /// for all requests would cost more: it would exhaust tokio's budget for a task, and then poll its

@@ -32,7 +32,7 @@ pub struct WrittenTable {
     /// Whether the bulk writes vectors that have an index.
     pub has_indexes: bool,
     /// A statement that reads one row, to check whether the row's replicas answer. The list has the
-    /// bulk's bind markers whose cells are the values of this statement.
+    /// bind markers of the bulk's statement whose cells are the values of this one.
     pub probe: Option<(Arc<str>, Vec<usize>)>,
 }
 
@@ -67,9 +67,9 @@ pub enum Time {
 #[derive(Clone, Debug)]
 pub struct ListRead {
     pub prepared: Arc<Prepared>,
-    /// The bulk's bind markers that have the values of this statement.
+    /// The bind markers of the bulk's statement whose cells are the values of this statement.
     pub key: Vec<usize>,
-    /// The bulk's bind markers of the lists.
+    /// The bind markers of the bulk's statement for the lists.
     pub lists: Vec<usize>,
 }
 
@@ -132,7 +132,7 @@ pub(super) fn time_of(time: Time, row: RowRef<'_>) -> Option<i64> {
     }
 }
 
-/// Returns a row of the cells at `markers`.
+/// Returns a row that consists of the cells at `markers`.
 pub(super) fn part_of(row: RowRef<'_>, markers: &[usize]) -> RowBuffer {
     let cells: Vec<Cell<'_>> = row.cells().collect();
     let mut part = RowBuffer::new();
@@ -217,7 +217,7 @@ const CLAIM_MARGIN: Duration = Duration::from_millis(2);
 const KNOWN: Duration = Duration::from_secs(1);
 const SWEEP_AT: usize = 8192;
 
-/// Claimed keys. They are free [`CLAIM_MARGIN`] after the claim is dropped.
+/// Claimed keys. They become free when [`CLAIM_MARGIN`] has passed after the claim was dropped.
 pub(super) struct Claim {
     claims: Arc<Claims>,
     keys: Vec<u64>,

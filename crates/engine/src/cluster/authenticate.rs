@@ -13,10 +13,10 @@ pub trait Authenticate: Send + Sync {
 
 /// The authentication of one connection. Called on threads that may block.
 pub trait Conversation: Send {
-    /// The client's first message.
+    /// Returns the client's first message, if there is one.
     fn first(&mut self) -> Result<Option<Vec<u8>>, String>;
 
-    /// The answer to a challenge.
+    /// Returns the answer to a challenge.
     fn answer(&mut self, challenge: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, String>;
 
     /// Called when the server has accepted the client.

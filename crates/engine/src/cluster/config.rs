@@ -75,7 +75,8 @@ pub struct Config {
     pub max_in_flight_bytes: usize,
     /// Requests that take at least this long are reported as events.
     pub slow_request: Option<Duration>,
-    /// Whether error messages may quote values and literals of statements from the server's text.
+    /// Whether error messages may contain what the server's text quotes: values, and literals of
+    /// statements.
     pub values_in_errors: bool,
     /// The number of threads that drive connections, for
     /// [`Runtime::start`](crate::Runtime::start).

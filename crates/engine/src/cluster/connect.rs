@@ -146,11 +146,13 @@ fn builder(
         .compression(config.compression.map(Into::into))
         .disallow_shard_aware_port(!config.shard_aware_port)
         .local_ip_address(config.local_address)
-        // The server may still be writing the trace of a request when the answer arrives.
+        // The server may still be writing the trace of a request when the answer arrives, so an
+        // incomplete trace is read again.
         .tracing_info_fetch_attempts(TRACE_ATTEMPTS)
         .tracing_info_fetch_interval(TRACE_INTERVAL)
         // One column of a type that the ScyllaDB driver does not know would make every read of the
-        // full schema fail. Discovery and routing would fail too. Routing needs only the keyspaces.
+        // full schema fail. Discovery and routing would fail too. Routing needs only the keyspaces,
+        // so only these are read.
         .fetch_full_schema_metadata(false);
     if let Some(tls) = tls {
         builder = builder.tls_context(Some(tls.context()));

@@ -284,7 +284,7 @@ impl Endpoints {
         let late = match states.get(&at) {
             _ if took * SLOWER <= LEAST_PATIENCE => 0,
             Some(ProbeResult::Answers(last)) if last.at <= began => (last.late + 1).min(SLOW),
-            // Probes at the same time meet the same hang.
+            // Probes that run at the same time meet the same hang, so their answers count as one.
             Some(ProbeResult::Answers(last)) => last.late.max(1),
             _ => 1,
         };

@@ -17,7 +17,7 @@ pub(crate) async fn connect(at: SocketAddr) -> Result<Box<dyn scylla::simulated:
     }
 }
 
-/// The addresses of a contact point, `host:port`.
+/// Returns the addresses of a contact point, which is `host:port`.
 pub(crate) async fn resolve(contact_point: &str) -> Result<Vec<SocketAddr>> {
     #[cfg(feature = "simulation")]
     if let Some(resolve) = scylla::simulated::RESOLVE.get() {

@@ -63,7 +63,7 @@ impl Drop for Asking {
     }
 }
 
-/// The parts of a session that the watch needs.
+/// A session, from which the watch gets the ScyllaDB driver's session.
 pub(crate) trait Watched: Send + Sync {
     fn engine(&self) -> &Session;
 }

@@ -61,7 +61,7 @@ pub(crate) fn connecting(
 pub(crate) fn metadata_error(doing: &str, error: &MetadataError) -> EngineError {
     match error {
         MetadataError::ConnectionPoolError(error) => pool_error(doing, error),
-        // The ScyllaDB driver cannot interpret the server's metadata.
+        // In these cases, the ScyllaDB driver could not interpret the server's metadata.
         MetadataError::FetchError(_)
         | MetadataError::Peers(_)
         | MetadataError::Keyspaces(_)
@@ -101,7 +101,7 @@ pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineEr
     EngineError::new(kind, format!("{doing}: {description}"))
 }
 
-/// The kind of the error for a connection that could not be made, and the reason.
+/// Returns the kind of the error for a connection that could not be made, and the reason.
 #[cfg(edited_crates)]
 pub(crate) fn not_connected(error: &ConnectionError) -> (ErrorKind, String) {
     let EngineError { kind, mut message, reason, .. } = connection_error("", error);

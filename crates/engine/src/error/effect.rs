@@ -40,7 +40,8 @@ impl Effect {
     }
 }
 
-/// Whether a statement writes under a condition, by its words. `IF` inside a string counts too.
+/// Whether a statement is a conditional write, judged by its words. `IF` inside a string counts
+/// too.
 pub fn has_condition(text: &str) -> bool {
     is_one_of(text, &["INSERT", "UPDATE", "DELETE", "BEGIN"])
         && text_after_comments(text)

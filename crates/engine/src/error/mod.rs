@@ -191,8 +191,8 @@ impl EngineError {
         self.without(text, hide).naming(text)
     }
 
-    /// Removes possible values and the literals of a statement from the server's text, if `hide` is
-    /// true, or if the statement has a password.
+    /// Removes the literals of a statement, and quoted texts that may be values, from the server's
+    /// text, if `hide` is true, or if the statement has a password.
     pub(crate) fn without(mut self, text: &str, hide: bool) -> EngineError {
         if let Some(reason) = self.reason.take_if(|_| hide || has_secrets(text)) {
             let masked = without_values(&reason, self.code, text);

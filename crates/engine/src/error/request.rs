@@ -23,7 +23,7 @@ pub(crate) const MEANS_OTHERWISE: &str = "the statement had to be prepared again
 pub(crate) fn attempt_may_have_applied(error: &RequestAttemptError, effect: Effect) -> bool {
     match error {
         _ if effect == Effect::Reads => false,
-        // The request was never sent, or refused because the server did not have the prepared
+        // The request was never sent, or the server refused it because it did not have the prepared
         // statement.
         RequestAttemptError::SerializationError(_)
         | RequestAttemptError::CqlRequestSerialization(_)

@@ -135,7 +135,7 @@ impl Runtime {
     /// Starts `future` on the I/O thread. After a shutdown the future is dropped at once, unpolled.
     ///
     /// If the future panics, it is dropped, and other tasks are not affected. Code that waits for
-    /// the result must notice that the future has dropped its sink.
+    /// the result must notice that the future, with all that it holds, was dropped.
     pub fn submit(&self, future: impl Future<Output = ()> + Send + 'static) -> TaskHandle {
         let shared = self.shared();
         let (future, abort) = abortable(future);

@@ -127,7 +127,7 @@ impl Runtime {
         self.0.draining.subscribe()
     }
 
-    /// Ends the thread and drops the tasks that are left on it. Waits for this for 2 s at most. A
+    /// Ends the thread and drops the tasks that are left on it. Waits at most 2 s for this. A
     /// second call does nothing.
     ///
     /// In a forked child process the thread does not exist, and a lock may be held for ever. There,

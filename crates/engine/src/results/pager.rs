@@ -25,7 +25,7 @@ pub enum PageSource {
 }
 
 /// The pages after the first. While one page is read, the next one is fetched, and no further one.
-/// Dropping the pager drops the fetch.
+/// Dropping the pager cancels the fetch.
 pub struct Pager {
     fetcher: Fetcher,
     ahead: Mutex<Ahead>,

@@ -20,7 +20,7 @@ use crate::terms::Response;
 
 /// The number of rows that each worker requests first, unless `most_rows` is smaller.
 const FEW_ROWS: i32 = 100;
-/// The size that pages are adapted to, in bytes. Pages with wide rows have few rows.
+/// The size in bytes to which pages are adapted. So pages with wide rows have few rows.
 const PAGE_BYTES: usize = 1 << 20;
 /// The pauses between attempts at a page: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -39,7 +39,7 @@ pub struct ScanPlan {
 
 /// A token range.
 pub struct ScanRange {
-    /// The values of the statement, the bounds of the range among them.
+    /// The values of the statement, which include the bounds of the range.
     pub values: RowBuffer,
     /// A token of the range and its table, by which a node is chosen.
     pub near: Option<Near>,
@@ -63,7 +63,8 @@ impl Drop for Scan {
 }
 
 impl Scan {
-    /// Begins to read. At least one page arrives if a range can be read. It may have no rows.
+    /// Begins to read. At least one page arrives if a range can be read, but the page may have no
+    /// rows.
     pub fn start(runtime: &Runtime, session: Session, plan: ScanPlan) -> Scan {
         let ScanPlan { prepared, ranges, options, concurrency, patience } = plan;
         let options = RequestOptions { idempotent: Some(true), ..options };
@@ -110,7 +111,8 @@ impl Scan {
             loop {
                 let ended = tokio::select! {
                     ended = reads.join_next() => ended,
-                    // A page that is never taken would keep the session from closing.
+                    // A page that the reader never takes would keep the session from closing, so
+                    // the scan is cut.
                     _ = draining.wait_for(|&is_draining| is_draining) => {
                         cut.store(true, Ordering::Release);
                         break;

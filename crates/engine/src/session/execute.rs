@@ -52,7 +52,7 @@ pub(super) fn count_result(session: &Session, result: &Result<Response, EngineEr
 }
 
 /// Reports a call that has ended before its request was sent, if the session's events include it.
-/// The text of a batch is empty.
+/// `text` is empty for a batch.
 pub(super) fn report_unsent(
     session: &Session,
     text: &str,
@@ -62,7 +62,7 @@ pub(super) fn report_unsent(
     error: &EngineError,
 ) {
     let events = &session.telemetry().events;
-    // A request is slow only by the time after it is sent, so the duration is zero here.
+    // Only the time after a request is sent counts as its duration, which is zero here.
     let Some((name, left_out)) = events.wants(Duration::ZERO, true) else { return };
     let effect = Effect::of(text);
     let kind = if text.is_empty() { RequestKind::Batch } else { kind_of(text, effect) };
@@ -85,7 +85,7 @@ pub(super) fn report_unsent(
     events.push(event);
 }
 
-/// Adds the fields that the reports of all requests have to the report of this request.
+/// Adds to `event` the fields that the reports of all requests have.
 pub(super) fn reported(
     session: &Session,
     mut event: Event,

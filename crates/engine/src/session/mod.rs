@@ -179,7 +179,7 @@ impl Session {
         }
     }
 
-    /// Adds the nodes that were asked to prepare a statement: all connected nodes.
+    /// Adds to the message the nodes that were asked to prepare a statement: all connected nodes.
     fn with_asked_nodes(&self, mut error: EngineError) -> EngineError {
         let nodes = self.nodes().into_iter().filter(|node| node.connected);
         let nodes: Vec<String> = nodes.map(|node| node.address.to_string()).collect();
@@ -240,7 +240,7 @@ impl Session {
         self.limit(options).map(|limit| limit.saturating_sub(began.elapsed()))
     }
 
-    /// The time limit of a call: its own, or that of its profile.
+    /// Returns the time limit of a call: its own, or that of its profile.
     fn limit(&self, options: &RequestOptions) -> Option<Duration> {
         let profile = self.0.profiles.of(options.profile.as_deref());
         options.timeout.unwrap_or(profile.timeout)
@@ -386,7 +386,7 @@ impl Session {
     }
 
     /// Reports, to the logs and for a span, a call that began at `began` and has ended before its
-    /// request was sent. The text of a batch is empty.
+    /// request was sent. `text` is empty for a batch.
     pub fn report_unsent(
         &self,
         text: &str,

@@ -12,8 +12,8 @@ use crate::error::{EngineError, ErrorKind};
 ///
 /// Converting descriptions to columns allocates for every name and type; comparing descriptions
 /// allocates nothing. Also, code that keeps an object for a set of columns, such as a decoding
-/// plan, recognizes the set by its pointer. The cache has more than one set. The answers to a
-/// conditional update have two sets: one if the update was applied, and one if it was not.
+/// plan, recognizes the set by its pointer. The cache has room for several sets, because the
+/// answers to a conditional update have two: one if the update was applied, and one if it was not.
 #[derive(Debug)]
 pub(crate) struct RecentColumns {
     /// The set that was used last comes first.

@@ -192,7 +192,7 @@ fn rows_block(result: &QueryRowsResult) -> Result<Bytes, String> {
             }
         }
     }
-    // All cells are null. Each cell was read above.
+    // Every cell was read above, and all of them are null.
     Ok(Bytes::from(wire::NULL.to_be_bytes().repeat(cells)))
 }
 

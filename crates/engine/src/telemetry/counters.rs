@@ -85,7 +85,8 @@ pub(crate) struct NodeCounters {
     pub(crate) refuses_credentials: AtomicBool,
     #[cfg(edited_crates)]
     pub(crate) traffic: Arc<scylla::Traffic>,
-    /// The latencies of successful attempts, by kind. Most nodes see few kinds.
+    /// The latencies of successful attempts, by kind. A node sees few kinds, so each histogram is
+    /// allocated at its first use.
     latencies: [OnceLock<Box<Histogram>>; RequestKind::ALL.len()],
 }
 

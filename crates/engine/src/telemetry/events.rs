@@ -122,7 +122,8 @@ pub struct Events {
 struct State {
     waiting: VecDeque<Event>,
     is_closed: bool,
-    /// The second in which slow requests were counted last, and their number in it.
+    /// The beginning of the second in which slow requests were last counted, and their number in
+    /// that second.
     slow_in: Option<(Instant, u32)>,
     /// The number of slow requests that were left out since one was reported.
     slow_left_out: u32,

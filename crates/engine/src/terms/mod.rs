@@ -56,7 +56,7 @@ impl PagingState {
     }
 }
 
-/// The error for a name that is not one of an enum's names. It contains the message.
+/// The error for a name that is not one of an enum's names. The field is the message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnknownName(pub String);
 
@@ -67,7 +67,7 @@ impl fmt::Display for UnknownName {
 }
 
 /// Defines an enum whose variants each have a CQL name. `Display` prints the name, and `FromStr`
-/// reads it in any case.
+/// accepts it in upper and lower case.
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident, $what:literal, { $($variant:ident = $text:literal,)+ }) => {
         $(#[$doc])*

@@ -21,9 +21,9 @@ use crate::value::describe::describe;
 ///
 /// A `CqlType` is made from CQL text, from another `CqlType`, or from a class of
 /// `cassandra.cqltypes`. The static methods make a type from its parts. Types are equal if they
-/// have the same parts; `frozen` is a part. `str()` returns the type as CQL, with only the name of
-/// a user-defined type. `definition` adds the fields, and `CqlType` reads the text of `definition`
-/// as the same type.
+/// have the same structure and names, and are frozen at the same places. `str()` returns the type
+/// as CQL, with only the name of a user-defined type. `definition` adds the fields, and `CqlType`
+/// reads the text of `definition` as the same type.
 ///
 /// In text, the fields of a user-defined type follow its name in braces. Without braces, `udts`
 /// must have the type's name as a key, as `name` or `keyspace.name`. The value is the type or its

@@ -105,8 +105,8 @@ impl Filled<'_> {
 }
 
 impl Filled<'_> {
-    /// A pointer to the next `length` bytes; `None` if they go beyond the end. Bytes beyond the end
-    /// are counted too, so that [`build`] sees a wrong total and drops the object.
+    /// Returns a pointer to the next `length` bytes, or `None` if they go beyond the end. Bytes
+    /// beyond the end are counted too, so that [`build`] sees a wrong total and drops the object.
     #[inline(always)]
     fn next(&mut self, length: usize) -> Option<*mut u8> {
         let start = self.written;

@@ -202,7 +202,7 @@ type NextEntry = unsafe extern "C" fn(
 // versions quick paths are off. Tests: unit/test_quick_paths.py (sets).
 static NEXT_ENTRY: Symbol<NextEntry> = unsafe { Symbol::new(c"_PySet_NextEntry") };
 
-/// Probes the iteration with sample sets.
+/// Probes whether iteration over sample sets is correct. Returns the reason if it is not.
 pub fn probe_sets(py: Python<'_>) -> PyResult<Option<String>> {
     if let Some(missing) = NEXT_ENTRY.look_up() {
         return Ok(Some(missing));

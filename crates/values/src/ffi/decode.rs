@@ -276,7 +276,7 @@ impl Maker {
 /// A type, the bytes of a value, and the Python expression for the same value.
 type Sample<'a> = (&'a HostPlan, &'a [u8], &'a CStr);
 
-/// Probes how values are made.
+/// Probes whether [`Maker`] makes values correctly. Returns the reason if it does not.
 pub fn probe_decode(py: Python<'_>) -> PyResult<Option<String>> {
     let wrong = probe::classes(py)?;
     if wrong.is_some() {

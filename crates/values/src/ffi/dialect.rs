@@ -1,4 +1,5 @@
-//! Differences between drivers in the bytes of CQL values.
+//! Differences between drivers in the bytes of CQL values. Here, a value that is not taken is left
+//! to the safe path or to the driver's own functions.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDateTime;

@@ -114,7 +114,8 @@ pub fn bytes_of<'py, D: Dialect>(
     let py = object.py();
     match bytes_unbuffered::<D>(plan, object) {
         Ok(Some(bytes)) => Some(bytes),
-        // There is no memory: the safe path or the original raises the error.
+        // There is no memory. The caller then takes the safe path, or calls the accelerated
+        // driver's own function, and that raises the error.
         Err(_) => None,
         Ok(None) => with_scratch(|out| {
             append_buffered::<D>(plan, object, out).then(|| copy(py, out).ok()).flatten()

@@ -194,7 +194,7 @@ unsafe fn from_large(number: u128) -> *mut ffi::PyObject {
     unsafe { from_digits(count, |i| (number >> (30 * i)) as u32 & 0x3fff_ffff) }
 }
 
-/// Probes how ints are read.
+/// Probes whether ints are read correctly. Returns the reason if they are not.
 pub fn probe_digits(py: Python<'_>) -> PyResult<Option<String>> {
     let digits = py.import("sys")?.getattr("int_info")?;
     let (bits, size): (u32, u32) =
@@ -260,7 +260,7 @@ pub fn probe_digits(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(probe::check_value(QuickPath::Encode, "a bool, which is not an exact int,", truth, None))
 }
 
-/// Probes how large ints are made.
+/// Probes whether large ints are made correctly. Returns the reason if they are not.
 pub fn probe_large(py: Python<'_>) -> PyResult<Option<String>> {
     #[cfg(not(Py_3_14))]
     if let Some(missing) = NEW.look_up() {

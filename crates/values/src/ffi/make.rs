@@ -91,7 +91,7 @@ pub unsafe fn allocate_tuple(
     }
 }
 
-/// Probes how records and instances are made.
+/// Probes whether records and instances are made correctly. Returns the reason if they are not.
 pub fn probe_records(py: Python<'_>) -> PyResult<Option<String>> {
     let wrong = probe::classes(py)?;
     if wrong.is_some() {

@@ -27,8 +27,8 @@ pub trait Serializes: PyClass<Frozen = True> + Sync {
 /// The method `serialize` that pyo3 made. It handles every kind of call.
 static PYO3_SERIALIZE: AtomicPtr<ffi::PyObject> = AtomicPtr::new(ptr::null_mut());
 
-/// Replaces the method by the C function if the quick path of encoding is on and the probe of the C
-/// function passes. Otherwise returns the reason.
+/// Replaces the method with the C function if the quick path of encoding is on and the probe of the
+/// C function passes. Otherwise returns the reason why not.
 pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
     if !QuickPath::Encode.is_on() {
         return Ok(Some("it needs the quick path \"encode\"".to_owned()));

@@ -26,7 +26,7 @@ struct Array {
     dtype: *mut ffi::PyObject,
 }
 
-/// The types of numbers whose arrays are read, in the machine's byte order.
+/// The number types of the arrays that are read. The numbers are in the machine's byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     F32,
@@ -56,8 +56,8 @@ const KINDS: [(Kind, &str); 11] = [
     (Kind::U64, "uint64"),
 ];
 
-/// The objects of the loaded NumPy that arrays and numbers are compared with. They are leaked, so
-/// never freed.
+/// The objects of the loaded NumPy with which the classes and dtypes of values are compared. They
+/// are leaked, so never freed.
 struct Known {
     class: *mut ffi::PyTypeObject,
     dtypes: [*mut ffi::PyObject; KINDS.len()],

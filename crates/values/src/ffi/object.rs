@@ -11,7 +11,7 @@ use crate::calendar::exact_timestamp;
 /// A borrowed object: its reference is owned elsewhere.
 pub type Object = *mut ffi::PyObject;
 
-/// The items of an exact `list` or `tuple`, borrowed; `None` for any other class.
+/// Returns the items of an exact `list` or `tuple`, borrowed, or `None` for any other class.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held. The caller must not use
@@ -43,7 +43,7 @@ pub unsafe fn items<'a>(object: *mut ffi::PyObject) -> Option<&'a [*mut ffi::PyO
     }
 }
 
-/// The value of an exact `float`; `None` for any other class.
+/// Returns the value of an exact `float`, or `None` for any other class.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -60,8 +60,8 @@ pub unsafe fn float(object: *mut ffi::PyObject) -> Option<f64> {
     }
 }
 
-/// The UTF-8 of an exact `str`; `None` for any other class. It is also `None`, without an
-/// exception, if the `str` has lone surrogates, which UTF-8 cannot express, or if there is no
+/// Returns the UTF-8 of an exact `str`, or `None` for any other class. Also returns `None`, without
+/// an exception, if the `str` has lone surrogates, which UTF-8 cannot express, or if there is no
 /// memory.
 ///
 /// # Safety
@@ -88,7 +88,7 @@ pub unsafe fn text<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
     }
 }
 
-/// The contents of an exact `bytes`; `None` for any other class.
+/// Returns the contents of an exact `bytes`, or `None` for any other class.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held, and that the object
@@ -108,7 +108,8 @@ pub unsafe fn bytes<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
     }
 }
 
-/// Probes how floats, text, bytes, datetimes, lists and tuples are read.
+/// Probes whether floats, text, bytes, datetimes, lists and tuples are read correctly. Returns the
+/// reason if they are not.
 pub fn probe_objects(py: Python<'_>) -> PyResult<Option<String>> {
     // SAFETY, for all blocks of this function: the `Bound`s keep the objects alive, `py` shows that
     // the GIL is held, and no Python code runs between a read and the last use of what it returned.

@@ -54,8 +54,8 @@ pub fn check_value<T: PartialEq>(
 }
 
 /// Checks an object that a quick path has made. Its class, value, hash and size must be those of
-/// `expected`, which Python has made. `tracked` says whether the GC must track it, and its
-/// reference count must be 1. Returns the reason if one of them is wrong.
+/// `expected`, which Python has made. `tracked` says whether the GC must track the object. The
+/// object's reference count must be 1. Returns the reason if one of them is wrong.
 ///
 /// The reference count is not checked if `object` and `expected` are one shared object, such as
 /// True.

@@ -304,7 +304,7 @@ fn row<'py>(
     }
 }
 
-/// Probes how rows are made.
+/// Probes whether rows are made correctly. Returns the reason if they are not.
 pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
     let wrong = probe::classes(py)?;
     if wrong.is_some() {

@@ -12,7 +12,7 @@ use super::slots;
 use crate::binary32::narrow;
 use crate::calendar::days_of;
 
-/// An exact `float`, or an exact `int` of at most 60 bits, as binary64.
+/// Returns an exact `float`, or an exact `int` of at most 60 bits, as binary64.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -23,8 +23,8 @@ pub unsafe fn as_double(object: Object) -> Option<[u8; 8]> {
     unsafe { float(object).or_else(|| small(object).map(|n| n as f64)) }.map(f64::to_be_bytes)
 }
 
-/// An exact `float`, or an exact `int` of at most 60 bits, as binary32; `None` beyond the range of
-/// binary32.
+/// Returns an exact `float`, or an exact `int` of at most 60 bits, as binary32. Returns `None` for
+/// a number beyond the range of binary32.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -36,7 +36,7 @@ pub unsafe fn as_float(object: Object) -> Option<[u8; 4]> {
     narrow(wide).map(f32::to_be_bytes)
 }
 
-/// An exact `int` as 32 bits; `None` if it does not fit into them.
+/// Returns an exact `int` as 32 bits, or `None` if it does not fit into them.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -47,8 +47,8 @@ pub unsafe fn as_int(object: Object) -> Option<[u8; 4]> {
     i32::try_from(unsafe { small(object) }?).ok().map(i32::to_be_bytes)
 }
 
-/// An exact `int` of at most 60 bits, as 64 bits; `None` for a larger one, which the safe path
-/// takes.
+/// Returns an exact `int` of at most 60 bits as 64 bits, or `None` for a larger one, which the safe
+/// path takes.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -59,7 +59,7 @@ pub unsafe fn as_bigint(object: Object) -> Option<[u8; 8]> {
     unsafe { small(object) }.map(i64::to_be_bytes)
 }
 
-/// A borrowed object as pyo3's type for it.
+/// Returns a borrowed object as pyo3's type for borrowed objects.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held, for as long as the
@@ -71,7 +71,7 @@ pub unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
     unsafe { Borrowed::from_ptr(Python::assume_attached(), object) }
 }
 
-/// An exact `int` as 16 bits; `None` if it does not fit into them.
+/// Returns an exact `int` as 16 bits, or `None` if it does not fit into them.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -82,7 +82,7 @@ pub unsafe fn as_smallint(object: Object) -> Option<[u8; 2]> {
     i16::try_from(unsafe { small(object) }?).ok().map(i16::to_be_bytes)
 }
 
-/// An exact `int` as 8 bits; `None` if it does not fit into them.
+/// Returns an exact `int` as 8 bits, or `None` if it does not fit into them.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -93,7 +93,7 @@ pub unsafe fn as_tinyint(object: Object) -> Option<[u8; 1]> {
     i8::try_from(unsafe { small(object) }?).ok().map(i8::to_be_bytes)
 }
 
-/// An exact `datetime.date`, as the bytes of a CQL date.
+/// Returns an exact `datetime.date` as the bytes of a CQL date.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -117,7 +117,7 @@ pub unsafe fn is_none(object: Object) -> bool {
     object == unsafe { ffi::Py_None() }
 }
 
-/// `True` or `False`, as one byte.
+/// Returns `True` or `False` as one byte.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -137,8 +137,8 @@ pub unsafe fn as_boolean(object: Object) -> Option<[u8; 1]> {
     }
 }
 
-/// The milliseconds since 1970 of an exact `datetime`; `None` if the dialect does not take the
-/// value.
+/// Returns the milliseconds since 1970 of an exact `datetime`, or `None` if the dialect does not
+/// take the value.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -154,7 +154,7 @@ pub unsafe fn as_timestamp<D: Dialect>(object: Object) -> Option<[u8; 8]> {
     D::milliseconds(&exact).map(i64::to_be_bytes)
 }
 
-/// The bytes of an exact `UUID`.
+/// Returns the bytes of an exact `UUID`.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.

@@ -1,5 +1,5 @@
-//! The `__slots__` of some classes, found by probing, so that instances are made and read without a
-//! Python call.
+//! Finds, by probing, the `__slots__` of some classes, so that instances are made and read without
+//! a Python call.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -176,7 +176,7 @@ impl Slotted {
         unsafe { (*object).ob_type == self.class.load(Ordering::Acquire) }
     }
 
-    /// The object in a slot, borrowed; null if the slot is empty.
+    /// Returns the object in a slot, borrowed, or null if the slot is empty.
     ///
     /// # Safety
     /// The caller must ensure that `object` is alive, that [`Slotted::is`] has returned true for
@@ -234,7 +234,7 @@ impl Slotted {
         }
     }
 
-    /// The address of a slot.
+    /// Returns the address of a slot.
     ///
     /// # Safety
     /// The caller must ensure that `object` is a live instance of the class, and that `slot` is one
@@ -252,7 +252,7 @@ impl Slotted {
     }
 }
 
-/// A new reference to an object found in a slot.
+/// Returns a new reference to an object found in a slot.
 fn borrowed<'py>(py: Python<'py>, object: *mut ffi::PyObject) -> Bound<'py, PyAny> {
     // SAFETY: `object` is alive: a slot of the live `expected` refers to it, because `find` saw the
     // attribute's object at this offset. If `object` were null, `from_borrowed_ptr` would fail

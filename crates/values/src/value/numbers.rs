@@ -14,7 +14,7 @@ use crate::python;
 
 const INTEGERS: &str = "int or an object with __index__";
 
-/// An integer of the width of `T`, from an `int` or through `__index__`.
+/// Returns an integer of the width of `T`, from an `int` or from the result of `__index__`.
 #[inline]
 pub fn integer<T: TryFrom<i64>>(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<T> {
     let wide = value.extract::<i64>().map_err(|error| unread(plan, value, INTEGERS, error))?;
@@ -47,7 +47,7 @@ pub fn unread_part(plan: &HostPlan, value: &Bound<'_, PyAny>, error: PyErr) -> B
     raised(plan, value, error).beyond_range_if_overflowed(value.py())
 }
 
-/// A Python `int` of any size: the value itself, or the result of its `__index__`.
+/// Returns a Python `int` of any size: the value itself, or the result of its `__index__`.
 fn exact_int<'py>(
     plan: &HostPlan,
     value: &Bound<'py, PyAny>,
@@ -121,7 +121,8 @@ pub fn boolean(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<bool> {
     Err(mismatch(plan, "bool", value))
 }
 
-/// A number as binary64: a `float`, an integer, or another real number such as a NumPy scalar.
+/// Returns a number as binary64: a `float`, an integer, or another real number such as a NumPy
+/// scalar.
 #[inline]
 pub fn double(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<f64> {
     match value.cast_exact::<PyFloat>() {

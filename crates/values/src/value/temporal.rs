@@ -30,7 +30,7 @@ fn attribute<T: TryFrom<i64>>(plan: &HostPlan, value: &Bound<'_, PyAny>, name: &
 fn days_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
     let year: i32 = attribute(plan, value, "year")?;
     let (month, day) = (attribute(plan, value, "month")?, attribute(plan, value, "day")?);
-    // The microseconds of years far outside this range do not fit 64 bits.
+    // The microseconds of years far beyond 200,000 do not fit 64 bits.
     let calendar = (1..=12).contains(&month) && (1..=31).contains(&day);
     if !(-200_000..200_000).contains(&year) || !calendar {
         return Err(numbers::out_of_range(plan, value));
@@ -169,7 +169,7 @@ pub fn timestamp(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     Err(mismatch(plan, expected, value))
 }
 
-/// The offset from UTC of an aware datetime, in microseconds.
+/// Returns the offset from UTC of an aware datetime, in microseconds.
 fn utc_offset(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     let offset = value
         .call_method0(pyo3::intern!(value.py(), "utcoffset"))
@@ -187,8 +187,8 @@ fn utc_offset(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     Ok(seconds * 1_000_000 + i64::from(delta.get_microseconds()))
 }
 
-/// The duration of a value. A `timedelta` becomes whole days and the remaining nanoseconds, both
-/// with the sign of the `timedelta`.
+/// Returns the duration of a value. A `timedelta` becomes whole days and the remaining nanoseconds,
+/// both with the sign of the `timedelta`.
 pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> {
     let py = value.py();
     if let Ok(delta) = value.cast::<PyDelta>() {

@@ -86,7 +86,7 @@ impl Numbers<'_, '_> {
         Ok(())
     }
 
-    /// Appends the buffer's numbers if they are of kind `T`; `None` otherwise.
+    /// Appends the buffer's numbers if they are of kind `T`. Otherwise returns `None`.
     fn append<T: TypedNumber + Default>(
         &self,
         buffer: &PyUntypedBuffer,

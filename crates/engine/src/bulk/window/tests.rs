@@ -134,7 +134,7 @@ fn the_window_waits_for_rows_that_are_handed_in_late() {
     assert_eq!((outcome.succeeded, outcome.stopped), (20, false));
 }
 
-/// An error that may pass.
+/// A transient error.
 fn late() -> EngineError {
     EngineError::new(ErrorKind::Timeout, "late")
 }
@@ -300,7 +300,7 @@ fn one_bad_row_of_a_batch_fails_alone() {
 }
 
 #[test]
-fn a_batch_that_fails_for_a_while_is_sent_again_and_else_fails_whole() {
+fn a_batch_is_sent_again_after_transient_errors_or_fails_as_a_whole() {
     for (patience, failed) in [(20, 0), (0, 15)] {
         let progress = Arc::new(Progress::new(false));
         let limits = Limits {
@@ -350,7 +350,7 @@ fn refused() -> EngineError {
 }
 
 #[test]
-fn a_row_that_can_never_be_written_holds_nothing_up() {
+fn a_row_that_can_never_be_written_does_not_delay_other_rows() {
     let intake = Arc::new(Intake::new(None));
     intake.push(arena(200), RowNumbers::From(0));
     intake.finish();
