@@ -130,7 +130,7 @@ def test_named_tuples_whose_names_are_elsewhere(way: Way) -> None:
     assert encoder.bind(swapped(1, 2)).cells == [b"\0\0\0\2", b"\0\0\0\1"]
     assert encoder.bind(first(1, 2)).cells == [b"\0\0\0\1", b"\0\0\0\2"]
     for row in (beside(1, 2), few(1)):
-        with pytest.raises(EncodeError, match=r"R has a value called \"b\" at another place"):
+        with pytest.raises(EncodeError, match=r"R has a value called \"b\" at another position"):
             encoder.bind(row)
 
 

@@ -288,8 +288,8 @@ impl RowPlan {
         }
         let Some(elsewhere) = elsewhere else { return Ok(None) };
         let reason = format!(
-            "{} has a value called {:?} at another place than the statement has it, and lacks some \
-             of the statement's names: pass a named tuple with all of them, or a plain tuple",
+            "{} has a value called {:?} at another position than the statement, and lacks some of \
+             the statement's names: pass a named tuple with all of them, or a plain tuple",
             crate::value::describe::type_name(values),
             self.columns[elsewhere].name,
         );

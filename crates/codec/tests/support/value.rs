@@ -81,7 +81,7 @@ pub fn decode(plan: &Plan<()>, bytes: &[u8]) -> Result<Value, Malformed> {
             cells.finish()?;
             Value::Tuple(parts)
         }
-        // Fields that were written after the known fields, with a newer schema, are ignored.
+        // Fields after those of the plan, which only a newer schema has, are ignored.
         Plan::Udt(udt) => {
             Value::Tuple(decode_components(&udt.fields, &mut types::udt::decode(bytes))?)
         }

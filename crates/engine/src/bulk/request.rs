@@ -1,4 +1,4 @@
-//! Sends the rows of a bulk: each in a request of its own, or those of a partition in a batch.
+//! Sends the rows of a bulk: each in a request of its own, or the rows of one partition in a batch.
 
 use std::sync::Arc;
 use std::time::Instant;

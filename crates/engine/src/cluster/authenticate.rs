@@ -52,7 +52,7 @@ impl Session {
         say: impl FnOnce(&mut dyn Conversation) -> Result<T, String> + Send + 'static,
     ) -> Result<T, AuthError> {
         let slot = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut conversation = slot.take().ok_or("the conversation was broken off")?;
+        let mut conversation = slot.take().ok_or("the authentication failed at an earlier step")?;
         let answer = tokio::task::spawn_blocking(move || {
             let answer = say(&mut *conversation);
             (answer, conversation)

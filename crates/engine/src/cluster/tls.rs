@@ -172,9 +172,9 @@ fn why_no_pem(error: &pem::Error) -> &'static str {
         pem::Error::IllegalSectionStart { .. } => {
             "a section's first line is malformed (have its line breaks been lost?)"
         }
-        pem::Error::Base64Decode(_) => "it is not Base64 between the lines that mark it",
+        pem::Error::Base64Decode(_) => "the text between its BEGIN and END lines is not Base64",
         pem::Error::SectionTooLarge => "a section is too large",
-        pem::Error::NoItemsFound => "none is there",
+        pem::Error::NoItemsFound => "the text contains no such section",
         _ => "it cannot be read",
     }
 }

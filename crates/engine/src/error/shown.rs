@@ -56,8 +56,8 @@ const SYNTAX: i32 = 0x2000;
 
 /// Removes possible values from the server's message about a statement. Of a syntax error, only the
 /// position is left. In an error with a code of [`QUOTING`], a quoted text is left only if the
-/// statement has it outside its literals. If the statement mentions JSON, nothing of an error with
-/// such a code is left, because the form of a quoted document varies. Other errors stay unchanged.
+/// statement has it outside its literals. If the statement mentions JSON, an error with such a code
+/// loses its whole text, because the form of a quoted document varies. Other errors stay unchanged.
 pub(crate) fn without_values(reason: &str, code: Option<i32>, text: &str) -> String {
     if code == Some(SYNTAX) {
         let position =

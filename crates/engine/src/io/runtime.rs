@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_what_is_submitted() {
+    fn submitted_tasks_run() {
         for workers in [1, 2] {
             let runtime = Runtime::start(workers).unwrap();
             let (sender, receiver) = mpsc::channel();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_costs_one_task_only() {
+    fn a_panic_ends_only_its_own_task() {
         let runtime = Runtime::start(1).unwrap();
         let (sender, receiver) = mpsc::channel();
         let sink = Sink(sender.clone());

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::OnceCell;
 
-/// The calls in progress, by key. A further call for such a key gets the result of the call in
+/// The calls in progress, by key. A further call with the same key gets the result of the call in
 /// progress.
 ///
 /// No result is kept for later calls.

@@ -36,9 +36,9 @@ pub trait Dialect {
         calendar::exact_timestamp(datetime)
     }
 
-    /// Whether the bytes just written for a vector are those of the dialect. If not, the value is
-    /// not taken. `of_objects` is true if the elements were Python objects, and false if they were
-    /// the numbers of an array.
+    /// Whether the bytes just written for a vector are those that the driver of this dialect
+    /// writes. If not, the value is not taken. `of_objects` is true if the elements were Python
+    /// objects, and false if they were the numbers of an array.
     #[inline(always)]
     fn accepts_vector(_vector: &VectorPlan<Record>, _bytes: &[u8], _of_objects: bool) -> bool {
         true

@@ -1,5 +1,4 @@
-//! Encodes values of the usual classes, such as `int`, `list` and `UUID`, but not of their
-//! subclasses.
+//! Encodes values of common classes, such as `int`, `list` and `UUID`, but not of their subclasses.
 //!
 //! The protocol's own dialect takes no references and runs no Python code while objects are
 //! borrowed, so the items of a container stay alive. `numpy::learn`, which may run Python code, is

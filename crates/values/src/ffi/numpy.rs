@@ -116,7 +116,7 @@ pub fn number(object: &Bound<'_, PyAny>) -> Option<Number> {
     unsafe { number_at(object.as_ptr()) }
 }
 
-/// Does what [`number`] does, for a borrowed object.
+/// Like [`number`], for a borrowed object.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.

@@ -246,7 +246,7 @@ pub unsafe fn put_vector(vector: &VectorPlan<Record>, object: Object, out: &mut 
     }
 }
 
-/// Does what [`put_vector`] does, for an object that `object` keeps alive.
+/// Like [`put_vector`], for an object that `object` keeps alive.
 pub fn append_vector(
     vector: &VectorPlan<Record>,
     object: &Bound<'_, PyAny>,

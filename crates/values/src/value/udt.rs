@@ -148,7 +148,8 @@ fn unknown_fields(
         return Ok(no_field(plan, udt, &unknown));
     }
     let (cql_type, field_names) = (plan.cql_type(), cut(&field_names.join(", "), 1000));
-    let reason = format!("{cql_type} has no field a key; its fields are {field_names}");
+    let reason =
+        format!("a key of the value is no field of {cql_type}; its fields are {field_names}");
     Ok(Failure::refused(cql_type, reason))
 }
 
