@@ -42,7 +42,8 @@ const RECOVERY: Duration = Duration::from_millis(200);
 pub(super) struct Control {
     maximum: usize,
     limit: f64,
-    /// The calm latency in seconds. The field is `None` until the first epoch has ended.
+    /// The calm latency in seconds. The field is `None` until an epoch has ended since the start or
+    /// the last [`Control::forget`].
     calm: Option<f64>,
     latencies: f64,
     answers: usize,

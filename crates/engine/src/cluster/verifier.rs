@@ -21,7 +21,8 @@ pub enum Verify {
 }
 
 /// With [`Verify::Full`], accepts a certificate that is valid for the node's address, or for one of
-/// the names by which the user knows the cluster. Nodes announce each other only by address.
+/// the names that the user has set. These names are needed because nodes announce each other only
+/// by address.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeVerifier {
     chain: Option<Arc<WebPkiServerVerifier>>,
@@ -47,7 +48,7 @@ impl NodeVerifier {
         &self.names
     }
 
-    /// The verifier for the node at this address.
+    /// Returns the verifier for the node at this address.
     pub(crate) fn at(&self, address: IpAddr) -> NodeVerifier {
         NodeVerifier { address: Some(ServerName::from(address)), ..self.clone() }
     }
