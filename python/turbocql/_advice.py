@@ -1,4 +1,4 @@
-"""The advice of `_hints.py`, by the messages of errors."""
+"""The texts from which `_hints.py` chooses the advice for an error, by patterns of its message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TYPES_ELSEWHERE = {
     **{"string": "text", "str": "text", "char": "text", "bytes": "blob", "binary": "blob"},
     **{"datetime": "timestamp", "json": "text", "real": "float", "array": "list"},
 }
-"""The CQL type for names that other languages and databases have for types."""
+"""Maps names of types in other languages and databases to CQL types."""
 FOR_INVALID = (
     (
         r"\b[Cc]ounter.* batch",
@@ -183,7 +183,7 @@ FOR_INVALID = (
         "split the batch: the server's limit is batch_size_fail_threshold, its log has the size",
     ),
 )
-"""Advice for statements that are not valid, by a pattern of the server's message."""
+"""Pairs of a pattern of the server's message about an invalid statement, and advice."""
 FOR_SYNTAX = (
     (r"'\[\w+\]|expecting '''", "", "a quote within a text is written twice: 'it''s'"),
     (r"\d{4}\[-\d\d\]", "", "a date is in single quotes: '2020-12-31'"),
@@ -253,13 +253,14 @@ FOR_SYNTAX = (
         "UPDATE and DELETE need WHERE with the primary key; TRUNCATE empties a table",
     ),
 )
-"""Advice for syntax errors, by patterns of the server's message and of the statement."""
+"""A pattern of the server's message about a syntax error, a pattern of the statement, and the
+advice for errors that match both patterns."""
 PROPERTIES = {
     **{"ttl": "default_time_to_live", "time_to_live": "default_time_to_live"},
     **{"default_ttl": "default_time_to_live", "gc_grace": "gc_grace_seconds"},
     **{"cache": "caching", "comments": "comment"},
 }
-"""The property of a table for names that users try."""
+"""Maps wrong names that users try in `WITH` to the properties of tables that they mean."""
 _PANDAS_INTEGERS = {
     **{"tinyint": "Int8", "smallint": "Int16", "int": "Int32", "bigint": "Int64"},
 }
@@ -293,4 +294,5 @@ FOR_VALUES = (
     (r"expected decimal \(.*got float", "pass Decimal(str(value))"),
     (r"expected time \(.*got datetime\.datetime", "of a datetime, pass its .time()"),
 )
-"""Advice for values that do not fit, by a pattern of the message without the statement."""
+"""Pairs of a pattern of the message about a value that does not fit, and advice. The message is
+matched without its statement."""

@@ -39,10 +39,10 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 _MAX_SHOWN_LENGTH = 100
-"""Errors show no text of more characters than this. Private keys have more."""
+"""Errors show no text of more characters than this, because it may be a private key."""
 _MAX_NAMES_AFTER_HINT = 10
-"""An error that has the nearest name lists no more names than this. The native core has the same
-limit."""
+"""A message that suggests the nearest name lists all names only if they are at most this many. The
+native core has the same limit."""
 
 
 def class_name(value: object) -> str:
@@ -78,7 +78,9 @@ def shown_address(text: str) -> str | None:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that is most likely meant by a misspelt name; `None` if none is near."""
+    """Returns the name in `names` that a misspelt `name` most likely means; `None` if no name is
+    near.
+    """
     by_letters: dict[str, str] = {}
     for candidate in names:
         by_letters.setdefault(_letters(candidate), candidate)
@@ -112,7 +114,8 @@ def _letters(name: str) -> str:
 
 
 def did_you_mean(name: object, names: Iterable[str], show: Callable[[str], str] = str) -> str:
-    """The end of an error's sentence, which names the nearest of `names`; empty if none is near.
+    """Returns `; did you mean ...?` with the nearest of `names`, for the end of a message; an empty
+    text if none is near.
 
     The native core calls this function.
     """
@@ -130,10 +133,10 @@ def with_nearest(
     lead: str = "it has",
     show: Callable[[str], str] = str,
 ) -> str:
-    """The message for an unknown name: the problem, the nearest of `names`, and the list of them.
+    """Returns the message for an unknown `name`: the problem, the nearest of `names`, and the list
+    of all `names`.
 
-    `lead` begins the list, and `show` formats a name. A long list is left out if one of the names
-    is near.
+    `lead` begins the list, and `show` formats a name. If a name is near, a long list is left out.
     """
     name_list = list(names)
     hint = did_you_mean(name, name_list, show)
@@ -144,8 +147,8 @@ def with_nearest(
 
 
 class _Absent:
-    """A descriptor for a name that other libraries have: the error says what to use instead. A
-    `__getattr__` would slow down all attributes.
+    """A descriptor for an attribute that other libraries have and turbocql lacks. Its error says
+    what to use instead. A `__getattr__` would slow down the lookup of all attributes.
     """
 
     def __init__(self, name: str, advice: str, error_class: type[AttributeError]) -> None:
@@ -164,9 +167,10 @@ def advise(
     advice_by_name: Mapping[str, str],
     error_class: type[AttributeError] = AttributeError,
 ) -> None:
-    """Adds advice to the errors for attributes that objects of a class do not have.
+    """Makes the errors for attributes that objects of a class lack say what to use instead.
 
-    For these names, `hasattr` is false, and `dir` of an object does not list them.
+    `advice_by_name` maps the name of such an attribute to the advice. For these names, `hasattr` is
+    still false, and `dir` of an object does not list them.
     """
     for name, advice in advice_by_name.items():
         setattr(cls, name, _Absent(name, advice, error_class))
@@ -185,7 +189,7 @@ def _settings(cls: type[Any]) -> list[str]:
 
 
 def unknown_setting(cls: type[Any], name: str, problem: str, lead: str = "it has") -> str:
-    """The message for a setting that a dataclass does not have: the problem, and what to use."""
+    """Returns the message for a setting that a dataclass lacks: the problem, and what to use."""
     from ._elsewhere import setting_advice
 
     advice = setting_advice(cls.__name__, name)

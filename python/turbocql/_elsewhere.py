@@ -1,6 +1,6 @@
-"""Names that other drivers and tools have, and what to use in their place.
+"""Maps names that other drivers and tools have to what turbocql has in their place.
 
-Only errors need these tables. So this module is imported when an error is made.
+Only errors need these tables, so this module is imported when such an error is made.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["SYNONYMS", "missing_attribute", "setting_advice"]
 def missing_attribute(module: str, name: str) -> AttributeError:
     """Makes the error for a name that a module does not have.
 
-    With the name and the object, Python suggests the nearest attribute.
+    The error has its attributes `name` and `obj`, so that Python suggests the nearest attribute.
     """
     advice = (_FOR_ERRORS if module.endswith(".errors") else _FOR_PACKAGE).get(name)
     message = f"module {module!r} has no attribute {name!r}"
@@ -23,8 +23,8 @@ def missing_attribute(module: str, name: str) -> AttributeError:
 
 
 def setting_advice(owner: str, name: str) -> str | None:
-    """Advice for a setting that `connect`, a `Config` or an `ExecutionProfile` does not have, and
-    that has no nearest name; `None` for other settings. `owner` is the name of the class.
+    """Returns advice for a setting of other drivers that is not a synonym of a turbocql setting;
+    `None` for other settings. `owner` is the name of the class that lacks the setting.
     """
     if owner == "ExecutionProfile" and name in _FOR_PROFILES:
         return _FOR_PROFILES[name]
@@ -32,7 +32,7 @@ def setting_advice(owner: str, name: str) -> str | None:
 
 
 def _by_name(advice_by_names: Mapping[str, str]) -> dict[str, str]:
-    """The advice by each of the names, which are separated by spaces."""
+    """Maps single names to advice. A key of `advice_by_names` is several names with spaces."""
     return {name: advice for names, advice in advice_by_names.items() for name in names.split()}
 
 
@@ -98,7 +98,7 @@ _FOR_PACKAGE = _by_name(
         "unix_time_from_uuid1": "use turbocql.datetime_from_uuid(id).timestamp()",
     }
 )
-"""Advice by a name that `turbocql` does not have."""
+"""Maps names that the module `turbocql` does not have to advice."""
 _FOR_ERRORS = _by_name(
     {
         "AlreadyExistsException": "use AlreadyExists",
@@ -130,7 +130,7 @@ _FOR_ERRORS = _by_name(
         "WriteTimeoutErrorMessage": "use WriteTimeout",
     }
 )
-"""Advice by a name that `turbocql.errors` does not have."""
+"""Maps names that the module `turbocql.errors` does not have to advice."""
 _FOR_PROFILES = {"row_factory": "a profile has no rows: pass rows= to connect or execute"}
 _FOR_SETTINGS = _by_name(
     {
@@ -143,7 +143,7 @@ _FOR_SETTINGS = _by_name(
         "timestamp_generator use_client_timestamp": "pass client_timestamps=True",
     }
 )
-"""Advice by a setting of other drivers that has no counterpart of its own."""
+"""Advice for settings of other drivers for which turbocql has no setting of its own."""
 SYNONYMS = {
     "addresstranslator": "addresses",
     "arguments": "values",
@@ -182,4 +182,5 @@ SYNONYMS = {
     "sslcontext": "tls",
     "ssloptions": "tls",
 }
-"""Names that other drivers and tools have for settings, in the form of `_letters`."""
+"""Maps names of settings in other drivers and tools to turbocql's. The keys are in the form that
+`_checks._letters` returns."""

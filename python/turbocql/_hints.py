@@ -26,13 +26,13 @@ class _Session(Protocol):
 
 
 _REFUSED = ("CqlSyntaxError", "InvalidQuery")
-"""The classes of errors for a statement that the server does not accept."""
+"""The names of the classes of errors for a statement that the server does not accept."""
 _WITHOUT_MARKERS = frozenset(
     ["ALTER", "CREATE", "DESC", "DESCRIBE", "DROP", "GRANT", "LIST", "REVOKE", "TRUNCATE", "USE"]
 )
 """The first words of statements that take no bind markers."""
 _CONSTANTS = frozenset(["null", "true", "false", "nan", "infinity", *TYPES])
-"""Words that may stand in the place of a value. A type may be part of a cast."""
+"""Words that may be in the place of a value. Types are among them, because of casts."""
 _VALUE_END = r"\s*\b([A-Za-z_]\w*(?:@[\w.-]+)?)(?=\s*(?:[,)\]};]|$)|\s+\w)"
 _WORD_IN_VALUES = re.compile(r"(?:[(,\[{]|[\w…]\s*:)" + _VALUE_END)
 """A word in the place of a value in `VALUES`, which may be in a collection."""
@@ -45,14 +45,15 @@ _UNKNOWN_TABLE = (
     re.compile(r"[Tt]able '?(?:(\w+)\.)?(\w+)'? does(?: not|n't) exist"),
     re.compile(r"unconfigured table (?:(\w+)\.)?(\w+)"),
 )
-"""Messages about a table that does not exist, with its keyspace if they have it."""
+"""Messages about a table that does not exist. Some name its keyspace too."""
 _MARKER = re.compile(r"\?|(?<=[\s=(,]):[A-Za-z_]")
-"""A bind marker in a statement whose literals are masked. The colon of a map is after a key."""
+"""A bind marker in a statement whose literals are masked. A colon within a map literal does not
+match, because it follows a key."""
 
 
 _MAX_MESSAGE = 600
-"""The number of characters of a message that are searched. A server quotes values of any length,
-and some patterns take time in proportion to the square of the length or more."""
+"""How many characters of a message are searched. A server quotes values of any length, and the time
+of some patterns is proportional to the square of the length or more."""
 
 
 def hints(
@@ -64,8 +65,9 @@ def hints(
 ) -> list[str]:
     """Returns advice for an error of this class: a list of one text, or an empty list.
 
-    `message` is the engine's message without its last part, which is the statement, with its
-    literals masked. `coordinator` is the node that was asked. `sessions` know names of columns.
+    `message` is the engine's message without its last part, the statement. `statement` is this
+    statement, with its literals masked. `coordinator` is the node that was asked. `sessions` are
+    searched for names of columns.
     """
     message = message[:_MAX_MESSAGE]
     hint = _hint_for_statement(error_class, message, statement)
@@ -84,8 +86,8 @@ def hints(
 
 
 def value_hint(message: str) -> str | None:
-    """Advice for an `EncodeError` about the number of values, and about the values of `IN`; `None`
-    for other errors.
+    """Returns advice for an `EncodeError`: about the number of values, the values of `IN`, or a
+    class of values in `FOR_VALUES`. Returns `None` for other errors.
 
     `message` ends with the statement.
     """
@@ -99,7 +101,7 @@ def _hint_for_value(text: str, statement: str) -> str | None:
     counts = re.search(r"the statement has (\d+) bind markers?, got (\d+) values?$", text)
     if counts is not None:
         if re.search(r"token\(.*\) > \? AND token\(.*\) <= \?", statement):
-            # Two markers and their values are those of the scan.
+            # The scan itself has added two of the markers and their values.
             markers, values = (int(count) - 2 for count in counts.groups())
             return (
                 f"where= has {markers} of these markers, and {values} of these values are those of"
@@ -198,7 +200,8 @@ def _hint_for_syntax(message: str, statement: str) -> str | None:
     for pattern, text_pattern, advice in FOR_SYNTAX:
         if re.search(pattern, message) and re.search(text_pattern, statement, re.DOTALL):
             return advice
-    # The parser marks the word that it cannot read. In the place of a name, it is a reserved word.
+    # The parser's message marks the word that the parser cannot read. If this word is in the place
+    # of a name, it is a reserved word.
     if match := re.search(r"no viable alternative at input '([A-Za-z]\w*)' .*\[\1\]", message):
         name = match[1]
         if re.search(rf"[(,]\s*{name}\s*[\w,)]|\bSELECT\s+{name}\s+FROM\b", statement, re.I):
@@ -222,8 +225,8 @@ def _word_as_value(statement: str) -> str | None:
 def _hint_for_name(
     message: str, statement: str, coordinator: str, sessions: Iterable[_Session]
 ) -> str | None:
-    """Advice for a column or table that does not exist, if one of `sessions` knows one of a similar
-    name. No request is sent for it.
+    """Advice for a column or table that does not exist: a similar name that one of `sessions` knows
+    without a request.
     """
     column, table = _UNKNOWN_COLUMN.search(message), None
     for pattern in _UNKNOWN_TABLE:
@@ -243,7 +246,7 @@ def _hint_for_name(
             keyspace = table[1] or (qualified[1].lower() if qualified else session.keyspace)
             names = {known for known_keyspace, known, _ in columns if known_keyspace == keyspace}
         if name in names:
-            # The column or table was dropped, and its name is still known.
+            # The column or table was dropped, and the session's caches still have its name.
             return None
         for near in get_close_matches(name, names, 1, 0.65):
             return f"did you mean {near}?"
@@ -269,12 +272,13 @@ def _hint_for_type(name: str) -> str | None:
 
 
 def _has_misplaced_marker(message: str, statement: str) -> bool:
-    """Whether the server refused a bind marker, where the statement may not have one."""
+    """Whether the server refused the statement because a bind marker is where none is allowed."""
     if "Bind variables cannot be used" in message or "input '?'" in message:
         return True
     if _first_word(statement) not in _WITHOUT_MARKERS:
         return False
-    # The text after PASSWORD is never shown. A statement is prepared if it has values.
+    # The text after PASSWORD is never shown, so a marker there is not seen. But turbocql prepares
+    # only statements with values, so a failed preparation shows that there is a marker.
     is_cut = message.startswith("preparing") and statement.upper().endswith("PASSWORD")
     return is_cut or _MARKER.search(statement) is not None
 

@@ -1,6 +1,6 @@
-"""The types of a call's options, and their meanings for `help()`.
+"""The types of the options of methods, and a line about each option for `help()`.
 
-The native core reads the options of a request: `src/options.rs`.
+`src/options.rs`, in the native core, reads the options of a request.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "retry_for_s": "seconds to send a request again after an error that may pass",
     },
 }
-"""What each option means, in a line, by the method that takes it."""
+"""A line about each option, by the method that takes it and by the option's name."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -246,11 +246,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 def spelled_out(
     options: Iterable[str], meanings: Mapping[str, str], defaults: Mapping[str, object]
 ) -> Callable[[F], F]:
-    """Returns a decorator that names the options of a function with `**options` for `help()`.
+    """Returns a decorator that makes `help()` show the options that `**options` stands for.
 
     The options with their defaults take the place of `**options` in the signature, and the
-    docstring lists their meanings. The function itself stays as it is. An option without a default
-    is `None` by default.
+    docstring gets a list of `meanings`. Calls of the function are not changed. An option that
+    `defaults` lacks is shown with the default `None`.
     """
 
     def spell_out(function: F) -> F:
@@ -268,8 +268,10 @@ def spelled_out(
 
 
 def checks_names(takes: str) -> Callable[[F], F]:
-    """Returns a decorator for a method. Its unknown options, and too many arguments by position,
-    are errors that say what to pass. `takes` is the message for too many arguments.
+    """Returns a decorator that makes a method check the arguments of its calls.
+
+    For an unknown option, or too many arguments by position, it raises a `TypeError` that says what
+    to pass. `takes` is the message for too many arguments.
     """
 
     def decorate(function: F) -> F:

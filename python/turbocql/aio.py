@@ -142,9 +142,9 @@ class AsyncSession(AsyncTables[R]):
         `paging_state` continues a result: see
         [`Rows.paging_state`][turbocql.rows.Rows.paging_state]. `tracing` makes the server record
         how it executes the request. `custom_payload` is a mapping of names to bytes, for a query
-        handler of the server. `target` is the only node that the request is sent to, with
-        all its attempts and pages: one of `session.nodes`, or one of `session.replicas(bound)`,
-        whose shard gets it on ScyllaDB.
+        handler of the server. `target` is the only node that gets the request, in all attempts and
+        for all pages: one of `session.nodes`, or one of `session.replicas(bound)`. On ScyllaDB, the
+        request to a replica goes to its shard.
 
         Units: `timeout_s` in seconds (`math.inf` for no limit); `timestamp` in microseconds
         since 1970.
@@ -198,7 +198,7 @@ class AsyncSession(AsyncTables[R]):
     ) -> BulkReport:
         """Sends a statement once for each row of values, up to `concurrency` at a time.
 
-        The rows may be any iterable of any length: a few hundred rows are held at a time. Instead
+        The rows may be any iterable of any length: a few hundred are in memory at a time. Instead
         of rows, `columns` takes the same data as [`load`][turbocql.session.Session.load]. Each bind
         marker gets the values of the column of the same name. A null is sent as a null. Every row
         is tried, unless more than `max_failures` rows fail. With `max_failures=0`, the call stops
@@ -206,12 +206,12 @@ class AsyncSession(AsyncTables[R]):
         kept in memory.
 
         A row that fails with a temporary error, such as `RateLimited` or a timeout, is sent again
-        for up to `retry_for_s` seconds. There are fewer requests in flight then. If the statement
+        for up to `retry_for_s` seconds. Meanwhile, fewer requests are in flight. If the statement
         is not declared idempotent, a row is sent again only if it was certainly not written.
 
         Raises: `BulkError` when a row failed (unless `raise_failures` is false) or the iterable
-            raised; its `report` has the outcome of the rows. `ServerError` when the statement
-            cannot be prepared.
+            raised an error; the `report` of the `BulkError` has the outcome of the rows.
+            `ServerError` when the statement cannot be prepared.
         """
         options = StatementOptions(
             consistency=consistency,
@@ -255,7 +255,8 @@ class AsyncSession(AsyncTables[R]):
     async def refresh_nodes(self) -> None:
         """Reads the nodes of the cluster and the replication of the keyspaces again.
 
-        The session does so by itself when the cluster reports a change, and once a minute.
+        The session also does so without this call: when the cluster reports a change, and once a
+        minute.
         """
         await self._core.refresh()
 
@@ -322,10 +323,11 @@ class AsyncSession(AsyncTables[R]):
         return answers
 
     def events(self, *, capacity: int = 1000) -> AsyncEventStream[ClusterEvent]:
-        """Returns a stream of what happens to nodes and to the schema from now on.
+        """Returns a stream of the events of nodes and of the schema from now on.
 
-        Up to `capacity` events wait to be taken; then the oldest is dropped, and counted in the
-        stream's `dropped`. The stream ends when the session is closed; it does not keep it open.
+        The stream holds up to `capacity` events that were not read yet. When another event comes,
+        the oldest is dropped, and counted in the stream's `dropped`. The stream ends when the
+        session is closed, and does not keep the session open.
         """
         check_int("capacity", capacity, 1, 2**31 - 1)
         stream: AsyncEventStream[ClusterEvent] = AsyncEventStream(capacity)

@@ -48,13 +48,13 @@ class BulkReport:
     are of this run."""
     stop_reason: str | None = None
     """Why the call ended early, such as `max_failures=1000 was exceeded; 299,000 rows were not
-    tried`; `None` if it did not, or if an error that was raised says why."""
+    tried`; `None` if the call did not end early, or if it raised an error that says why."""
 
     def to_arrow(self, *, types: ColumnTypes | None = None) -> Any:
         """The rows of all results as one `pyarrow.Table`. This method needs pyarrow.
 
         The results come in the order of the rows of values. Rows of values that failed are left
-        out. With asyncio too, this method is not awaited: the results are in memory.
+        out. An asynchronous program does not await this method, because the results are in memory.
 
         Raises: `Error` without results: `results=True` was not passed, no row of values was sent,
             or all failed; also if the results have different columns.
@@ -96,7 +96,10 @@ class BulkReport:
         return by_column
 
     def _received(self) -> list[Any]:
-        """The results that there are, all with the same columns. Each has one page."""
+        """Returns the results that are not `None`. Each has one page.
+
+        Raises: `Error` without results, or if they have different columns.
+        """
         if self.results is None:
             raise Error("there are no results: pass results=True to execute_many")
         results = [rows for rows in self.results if rows is not None]
@@ -142,7 +145,7 @@ class Progress:
     left_s: float | None
     """The remaining seconds at this rate; `None` while they cannot be estimated."""
     share: float | None
-    """The share of the input that is done, from 0 to 1. Rows that have failed are done, and rows
+    """The share of the input that is done, from 0 to 1: the rows that have failed, and the rows
     that the server has acknowledged in this run or an earlier one. `None` if the size of the input
     is not known. The number of rows of text files is estimated."""
     window: int
@@ -151,7 +154,7 @@ class Progress:
     retried: int
     """The number of times that a row was sent again."""
     batched: int
-    """The number of rows that the server has acknowledged in batches of their partition."""
+    """The number of rows that were sent in batches of one partition, and acknowledged."""
     earlier_rows: int
     """The number of rows that earlier runs had loaded."""
     ended: bool
@@ -159,7 +162,7 @@ class Progress:
     retrying: int = 0
     """The number of rows that have failed and are being tried again."""
     reason: str | None = None
-    """The reason why the last of the `retrying` rows failed; `None` if there is none."""
+    """Why the row failed that was last added to `retrying`; `None` if `retrying` is 0."""
 
     def __str__(self) -> str:
         parts = [f"{self.rows:,} rows, {self.rows_per_s:,.0f}/s, {self.bytes / 1e6:,.1f} MB"]

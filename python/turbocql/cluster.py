@@ -1,4 +1,4 @@
-"""The cluster as the driver sees it: nodes, replicas and request traces."""
+"""What a session reports about the cluster: its nodes, replicas, events and request traces."""
 
 from __future__ import annotations
 
@@ -115,23 +115,28 @@ class ClusterEvent:
 
     name: ClusterEventName
     at: datetime
-    """When the session learned it, as an aware `datetime` in UTC."""
+    """When the session learned of the event, as an aware `datetime` in UTC."""
     node: str | None
-    """The node, as `address:port`; of a change of the schema, the node that reported it."""
+    """The node, as `address:port`. For a change of the schema, the node that reported the change.
+    """
     datacenter: str | None
     host_id: UUID | None
     """The node's id; `None` if the event does not have it."""
     change: str | None = None
-    """Of a change of the schema: `created`, `updated` or `dropped`."""
+    """How the schema has changed: `created`, `updated` or `dropped`; `None` for other events."""
     target: str | None = None
-    """What has changed: `keyspace`, `table`, `type`, `function` or `aggregate`."""
+    """What kind of object has changed: `keyspace`, `table`, `type`, `function` or `aggregate`."""
     keyspace: str | None = None
     object: str | None = None
     """The name of the table, type, function or aggregate; `None` for a keyspace."""
 
 
 def _node(entry: tuple[Any, ...], addresses: Mapping[str, tuple[str, int | None]]) -> Node:
-    """Makes a `Node`. `addresses` has where nodes are reached, by the addresses they announce."""
+    """Makes a `Node` of the native core's `entry`.
+
+    `addresses` maps the address that a node announces to the address and port at which the node is
+    reached.
+    """
     host_id, announced, announced_port, *node_fields = entry
     host, port = addresses.get(str(announced), (announced, None))
     return Node(UUID(bytes=host_id), ip_address(host), port or announced_port, *node_fields)

@@ -91,8 +91,8 @@ def find_serializer(cql_type: TypeLike) -> Serializer | GenericSerializer:
     """The serializer of a type. It is cached if the type is text of fewer than 4,096 characters.
 
     Raises: `ValueError` for text that is not a CQL type; `TypeError` for an object that is not a
-        type, and for a class of `cassandra.cqltypes` without the parameters that it needs. For
-        `VectorType` alone, without parameters, there is a `GenericSerializer`.
+        type, and for a class of `cassandra.cqltypes` without the parameters that it needs. Only for
+        `VectorType` without parameters, the result is a `GenericSerializer`.
 
     Example:
         >>> find_serializer("vector<float, 2>").serialize([1.0, -2.0]).hex(" ", 4)

@@ -123,9 +123,9 @@ class Config:
     """Seconds until connecting times out; with `wait_s`, the limit of each attempt."""
     wait_s: float = 0.0
     """Seconds for which `connect` tries again while the database starts; 0 for a single attempt. It
-    waits for a node that accepts connections and answers requests, for the name of a contact point,
-    and for the keyspace. An error that waiting cannot mend is raised at once. The logger `turbocql`
-    reports the reason of the wait, at level INFO."""
+    tries until the names of contact points resolve, a node accepts connections and answers
+    requests, and the keyspace exists. An error that waiting cannot mend is raised at once. The
+    logger `turbocql` reports the reason of the wait, at level INFO."""
     compression: Literal["lz4", "snappy"] | None = None
     """The compression of frames in both directions; `None` for no compression."""
     page_size: int = 5000
@@ -184,18 +184,19 @@ class Config:
     not listed is reached at the address that it announces. Contact points are not translated."""
     client_timestamps: bool = False
     """Whether this client, instead of the server, sets the timestamps of writes that have none.
-    Each timestamp is later than the one before. Conditional statements (`IF`) have the server's
-    timestamps. If the clocks differ, the earlier of a plain write and a conditional update of one
-    row may hide the later one. The session warns when it sends its first conditional statement."""
+    Each timestamp is later than the one before. For conditional statements (`IF`), the server sets
+    them. So if a row has both plain writes and conditional updates, and the clocks differ, an
+    earlier one may hide a later one. The session warns when it sends its first conditional
+    statement."""
     schema_agreement_timeout_s: float = 60.0
     """Seconds that a schema statement waits for the nodes to agree on the schema."""
     io_threads: int = 1
     """Threads of the network engine. One is right for most programs."""
     pickle_secrets: bool = False
     """Whether a pickle of these settings contains their secrets, in clear text. The secrets are the
-    password, a private key that is not a file name, an authenticator, and `credentials`. A callable
-    that can be pickled by the name of a function or class alone is not a secret. If
-    `pickle_secrets` is false, settings with a secret cannot be pickled."""
+    password, a private key that is not a file name, an authenticator, and `credentials`. A function
+    or class that a pickle refers to by its name alone is not a secret. If `pickle_secrets` is
+    false, settings with a secret cannot be pickled."""
 
     def __post_init__(self) -> None:
         _wrap_secret(self, "password")
@@ -328,7 +329,7 @@ class Config:
 
     def __dask_tokenize__(self) -> str:
         """Returns a hash of the settings. Dask names tasks by such hashes of arguments."""
-        import hashlib  # imported here, because only programs of Dask need these modules
+        import hashlib  # imported here, because only programs that use Dask need these modules
         import pickle
 
         return hashlib.sha256(pickle.dumps(self)).hexdigest()
@@ -380,10 +381,10 @@ class Config:
     def from_url(cls, url: str, **overrides: Unpack[_Overrides]) -> Self:
         """Reads settings from a URL: `cql://user:password@host:9042,host/keyspace?setting=value`.
 
-        Every part except a host may be missing. The query takes fields by name, as text: a number,
-        `true`, one of the words of the field, or `none`. Within each part, percent-encode all
-        characters except letters, digits, `-`, `.` and `_`. `overrides` are fields as the
-        constructor takes them; they win over the URL.
+        All parts except the host are optional. The part after `?` sets fields by name, with values
+        as text: a number, `true`, a word that the field takes, or `none`. Within each part,
+        percent-encode all characters except letters, digits, `-`, `.` and `_`. `overrides` are
+        fields as the constructor takes them; they win over the URL.
 
         Raises: `ConfigError` for an invalid URL or setting; no message contains the password.
 

@@ -6,9 +6,9 @@ its attribute `session`.
 CQL has no transactions: a write is durable when `execute` returns. CQL also does not count rows,
 so `Cursor.rowcount` is always -1.
 
-Connections and cursors raise an error of `turbocql.errors` as an instance of its class and of a
-class of this module. For example, a write that timed out is an `errors.WriteTimeout` and an
-`OperationalError`, with `may_have_applied` and all other attributes.
+Each error that a connection or cursor raises is an instance of two classes: one of
+`turbocql.errors` and one of this module. For example, a write that timed out is an
+`errors.WriteTimeout` and an `OperationalError`, with `may_have_applied` and all other attributes.
 
 Threads may share the module and connections (`threadsafety` 2), but not cursors.
 
@@ -595,7 +595,10 @@ class Cursor:
         return self._fetch(None, "fetchall")
 
     def _fetch(self, size: int | None, call: str) -> list[Any]:
-        """The next `size` rows, or all remaining ones for `None`. `call` is what errors name."""
+        """The next `size` rows, or all remaining rows if `size` is `None`.
+
+        `call` is the name of the method for the messages of errors.
+        """
         self._check_open()
         pages = self._pages
         if pages is None:
@@ -693,8 +696,9 @@ def _check_parameters(prepared: Prepared, parameters: object) -> None:
 def _problem(markers: list[str], parameters: object) -> str | None:
     """What is wrong with parameters for these bind markers; `None` if nothing is.
 
-    A session allows missing values. Sequences and mappings must not have further values either.
-    Objects and named tuples may have further fields if their values are bound by name.
+    Unlike a session, a cursor needs a value for each marker. Sequences and mappings must not have
+    values beyond those of the markers. Objects and named tuples may have further fields if their
+    values are bound by name.
     """
     if not isinstance(parameters, (tuple, list)):
         if isinstance(parameters, Mapping):

@@ -307,15 +307,15 @@ class BulkError(Error):
 
 
 class RowCountError(Error):
-    """A result of which exactly one row was expected has none, or more."""
+    """A result has no row or several rows, where exactly one row was expected."""
 
 
 class NoRow(RowCountError):
-    """A result of which exactly one row was expected has none."""
+    """A result has no row, where exactly one row was expected."""
 
 
 class MultipleRows(RowCountError):
-    """A result of which exactly one row was expected has more than one."""
+    """A result has several rows, where exactly one row was expected."""
 
 
 class PagingTokenError(Error, ValueError):
@@ -366,7 +366,7 @@ _CONNECTING = "connecting"
 """The first word of the engine's messages about a session that is being opened."""
 
 _SESSIONS: WeakSet[Any] = WeakSet()
-"""The sessions of the process. They know names of columns, for advice in messages."""
+"""The sessions of the process. Advice in messages suggests names of columns that they know."""
 
 _CODEC_KIND = {"encode": EncodeError, "range": RangeError, "decode": DecodeError}
 

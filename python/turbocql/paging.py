@@ -1,8 +1,8 @@
 """Signed paging tokens: paging states that users of a web site may hold.
 
-A server trusts a paging state, so a state that a user has changed can return rows of an arbitrary
-position. A token is a paging state with a signature. It is not encrypted: a paging state may
-contain the keys of rows.
+A server trusts a paging state, so a user who changes one can read rows from any position of the
+result. A token is a paging state with a signature. The token is not encrypted, although a paging
+state may contain the keys of rows.
 """
 
 from __future__ import annotations
@@ -194,13 +194,16 @@ def _decoded(token: str) -> bytes:
 
 
 def _mac(key: Secret[bytes], purpose: bytes, *parts: bytes) -> bytes:
-    """The HMAC of the parts. Lengths keep the parts apart."""
+    """Returns the HMAC of `purpose` and the parts.
+
+    Each is preceded by its length, so that different parts never make the same message.
+    """
     message = b"".join(len(part).to_bytes(8, "big") + part for part in (purpose, *parts))
     return hmac.digest(key.reveal(), message, "sha256")
 
 
 def _bound_to(statement: Any, values: Any, context: str) -> bytes:
-    """The statement, its values and the context as bytes."""
+    """Returns what a token is bound to as bytes: the statement, its values and the context."""
     if not isinstance(context, str):
         raise TypeError(f"context must be a str, got {type(context).__name__}")
     if isinstance(statement, _core.Prepared):
@@ -251,7 +254,10 @@ def _written_value(value: Any) -> str:
 
 
 def _without_order(cell: bytes, cql_type: str) -> bytes:
-    """Bytes that are equal for equal sets and maps. Python's sets have an order in each process."""
+    """Returns bytes that are equal for equal values, for a type that contains sets or maps.
+
+    The encoded bytes of equal sets may differ, because their order differs between processes.
+    """
     if not re.search(r"\b(?:set|map)<", cql_type):
         return cell
     try:

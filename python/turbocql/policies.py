@@ -84,8 +84,8 @@ Retry: TypeAlias = Literal["default", "fallthrough", "downgrading"]
 - `fallthrough`: never sends it again
 - `downgrading`: like `default`, but lowers the consistency if too few replicas answered
 
-No policy resends a request that may have been applied, unless it was declared idempotent.
-Statements that only read are idempotent without being declared.
+No policy resends a request that may have been applied, unless the request was declared idempotent.
+`SELECT` statements count as idempotent without a declaration.
 """
 
 
@@ -237,7 +237,8 @@ class ExecutionProfile:
     """Policies under a name: `Config(profiles={"reports": ExecutionProfile(...)})`, and then
     `execute(..., profile="reports")`.
 
-    A field that is `None` has the session's value. The options of a request win over its profile.
+    For a field that is `None`, the session's setting applies. The options of a request win over its
+    profile.
     """
 
     consistency: Consistency | ConsistencyName | None = None
@@ -297,7 +298,9 @@ def _consistency(name: str, value: object) -> Consistency:
 def _profile_native(
     base: ExecutionProfile, profile: ExecutionProfile | None = None
 ) -> dict[str, Any]:
-    """Returns the session's profile for the native core, with the fields of `profile` over it."""
+    """Returns a profile in the form that the native core takes: the fields of `base`, replaced by
+    those fields of `profile` that are not `None`.
+    """
 
     def effective_value(name: str) -> Any:
         profile_value = getattr(profile, name, None)

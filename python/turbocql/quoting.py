@@ -1,7 +1,7 @@
 """Writes names and values into CQL text, for statements that take no bind markers.
 
-Values belong into bind markers wherever the server takes them. Statements that change the schema,
-roles or permissions take none.
+Pass values for bind markers wherever the server takes bind markers. Statements that change the
+schema, roles or permissions take none.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["quote_identifier", "quote_literal"]
 
 
 def quote_identifier(name: str, /, *names: str) -> str:
-    """Writes a name as CQL, in double quotes: of a keyspace, table, column, type, index or role.
+    """Writes the name of a keyspace, table, column, type, index or role in double quotes.
 
-    Further names follow after dots: a keyspace and a table, for example. A name in quotes keeps its
-    letter case, may have any characters, and is never a keyword.
+    Several names, such as those of a keyspace and a table, are joined by dots. A name in quotes
+    keeps its letter case, may have any characters, and is never a keyword.
 
     Raises: `TypeError` unless every name is a `str`; `ValueError` for an empty name, and for one
         that cannot be sent as UTF-8.
@@ -62,8 +62,8 @@ def quote_literal(value: Any, cql_type: str | CqlType | None = None) -> str:
     attrs, msgspec and pydantic.
 
     With `cql_type`, a type as for [`encode`][turbocql.codec.encode], the value is first converted
-    as a bind value of that type is. So a tuple can be a list, a mapping a user-defined type, and a
-    value that the type cannot take is an error.
+    as a bind value of that type is. So a tuple can be written as a list, and a mapping as a
+    user-defined type. A value that the type cannot take is an error.
 
     Raises: `EncodeError` for a value that has no literal, or that the type cannot take;
         `ValueError` for text that is not a CQL type.

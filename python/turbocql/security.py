@@ -70,7 +70,7 @@ def _restore(settings: T, state: Mapping[str, Any]) -> T:
 
 
 def _copied(settings: T) -> T:
-    """Implements `copy.copy` without pickling, which secrets refuse."""
+    """Implements `copy.copy` without pickling, because secrets refuse to be pickled."""
     return _restore(type(settings).__new__(type(settings)), _state(settings))
 
 
@@ -120,9 +120,9 @@ class Tls:
     server_name: str | Literal[False] | None = None
     """The host name that a connection sends as the TLS server name (SNI), for example to a proxy
     that routes by it. The nodes' certificates may be valid for this name too. `None`: the host name
-    of the contact point that has the node's address. If none has, the first host name among the
-    contact points is sent, and if these are all addresses, the first host name of `names`. `False`:
-    no name is sent."""
+    of the contact point that has the node's address. If no contact point has this address, the
+    first host name among the contact points is sent; if all contact points are addresses, the first
+    host name of `names`. `False`: no name is sent."""
 
     def __post_init__(self) -> None:
         _wrap_secret(self, "key")
@@ -181,7 +181,7 @@ class Tls:
         _restore(self, {**state, "key": Secret(key) if isinstance(key, (str, bytes)) else key})
 
     def _pickled(self, *, secrets: bool) -> dict[str, Any]:
-        """The state for a pickle. A key in clear text is refused, unless `secrets` is true."""
+        """The state for a pickle. Raises for a key in clear text, unless `secrets` is true."""
         if not (secrets or _is_path(self.key)):
             raise ConfigError(
                 "tls: a private key is not pickled: give the path of its file as a pathlib.Path,"
@@ -292,8 +292,8 @@ class Credentials(Protocol):
     was lost, and when a node joins. So a password can change while the session is open. A
     connection that is open stays open. The callable runs on threads of the driver, and may block:
     the time counts as part of `connect_timeout_s`. Calls for several connections may run at the
-    same time. An exception fails the connection with an `AuthenticationError`, whose message has
-    that of the exception; the session tries again later.
+    same time. An exception fails the connection with an `AuthenticationError`, whose message
+    contains the message of the exception; the session tries again later.
     """
 
     def __call__(self) -> tuple[str, str | Secret[str]]:
@@ -332,7 +332,7 @@ def _revealed(text: Any) -> Any:
 
 
 def _pair_fault(pair: Any) -> str | None:
-    """What is wrong with the result of `Credentials`, without showing it; `None` for nothing."""
+    """What is wrong with the result of `Credentials`; `None` if nothing is. Shows no password."""
     if inspect.iscoroutine(pair):
         pair.close()
         return "a coroutine was returned; expected a plain function, which may block"

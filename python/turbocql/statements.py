@@ -143,7 +143,10 @@ _NO_OPTIONS = {
 
 
 def _advise_statement(cls: type[Any], where: str, advice_by_name: Mapping[str, str]) -> None:
-    """Adds advice for attributes of a statement. `where` says where else an option is passed."""
+    """Adds advice for attributes that objects of `cls` do not have.
+
+    Options can be passed to `execute`. `where` adds the other way to pass them.
+    """
     options = {name: advice.format(where) for name, advice in _NO_OPTIONS.items()}
     advise(cls, {**options, **advice_by_name})
 

@@ -19,4 +19,5 @@ class Split:
     size_bytes: int | None
     """The size of the part on disk, as the nodes estimate it; `None` without estimates."""
     replicas: tuple[str, ...]
-    """The nodes that store most of the part, as `address:port`: a hint for placing its reader."""
+    """The nodes that store most of the part, as `address:port`. A reader near one of them is fast.
+    """

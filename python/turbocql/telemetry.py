@@ -1,7 +1,7 @@
-"""What a session counts: metrics as plain data, for Prometheus, and for programs.
+"""A session's metrics, as plain data and for Prometheus, and its spans for OpenTelemetry.
 
-The counters are always on. What happens to connections, nodes and slow requests is reported by
-`logging`, under `turbocql.connection`, `turbocql.cluster` and `turbocql.request`.
+The counters are always on. Events of connections and nodes, and slow requests, are reported to
+`logging`, by the loggers `turbocql.connection`, `turbocql.cluster` and `turbocql.request`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ __all__ = [
 class Histogram:
     """Durations, counted in buckets.
 
-    Each power of two is divided into four buckets, so a quantile is exact to a quarter of itself.
+    Each interval between two powers of two is divided into four buckets, so a quantile is too high
+    by at most a quarter.
     """
 
     BOUNDS_US = tuple(_core.latency_bounds_us())
@@ -72,9 +73,9 @@ class Histogram:
         return self.sum_us / self.count if self.count else None
 
     def quantile_us(self, quantile: float) -> int | None:
-        """Returns the duration in microseconds that this part of the durations does not exceed:
-        the upper bound of its bucket. `quantile` is between 0 and 1, as 0.99. Returns `None`
-        without a duration. For durations of 134 s and longer, it returns 134 s.
+        """Returns a duration in microseconds that the share `quantile` of the durations does not
+        exceed: the upper bound of a bucket. `quantile` is between 0 and 1, for example 0.99.
+        Returns `None` without a duration. For durations of 134 s and longer, returns 134 s.
         """
         if not 0 <= quantile <= 1:
             raise ValueError(f"a quantile must be between 0 and 1, got {quantile!r}")
@@ -106,12 +107,13 @@ class KindMetrics:
     """The requests of one kind."""
 
     requests: int = 0
-    """Requests that have ended. Each page counts, and each row or batch of an `execute_many`."""
+    """Requests that have ended. Each page of a result is a request of its own, and so is each row
+    or batch of an `execute_many`."""
     failed: int = 0
     """Requests that have ended with an error, after all their attempts."""
     latency: Histogram = Histogram()
-    """From sending the request to its last answer or its error, with all attempts. The time in
-    which the call waited in a full session, or prepared its statement, is not part of it."""
+    """The times from sending a request to its answer or error, over all attempts. They do not
+    include the time in which the call waited in a full session, or prepared its statement."""
 
     def __sub__(self, earlier: KindMetrics) -> KindMetrics:
         difference: KindMetrics = _difference(self, earlier)
@@ -125,7 +127,7 @@ class NodeMetrics:
     datacenter: str | None = None
     state: str = field(default="unknown", metadata={"now": True})
     """`up`, `down`, `silent`, `not used` (outside an allow-list), or `unknown` for an address that
-    is not of a node of the cluster."""
+    belongs to no node of the cluster."""
     attempts: int = 0
     """Attempts sent. A request that is retried or speculated has several."""
     failed: int = 0
@@ -136,7 +138,7 @@ class NodeMetrics:
     in_flight: int = field(default=0, metadata={"now": True})
     """Attempts without an answer now."""
     connections: int = field(default=0, metadata={"now": True})
-    """Connections open now, with the one that receives the cluster's events."""
+    """Connections open now, including the one that receives the cluster's events."""
     opened: int = 0
     """Connections opened."""
     refused: int = 0
@@ -171,15 +173,15 @@ class Metrics:
     """Seconds since the session was opened."""
     kinds: Mapping[str, KindMetrics] = field(default_factory=dict)
     """The requests by kind: `read`, `write`, `conditional`, `batch` and `schema` (`CREATE`,
-    `ALTER`, `DROP` and `USE`). The kind is told by the words of the statement."""
+    `ALTER`, `DROP` and `USE`). The text of the statement determines its kind."""
     errors: Mapping[str, int] = field(default_factory=dict)
     """The errors of requests, by the name of their class in [`turbocql.errors`][turbocql.errors].
     Errors before a request is sent, such as `EncodeError` for a value, do not count."""
     timeouts: Mapping[str, int] = field(default_factory=dict)
     """The deadlines that passed, by what the call waited for: `queue` (room in a full session),
-    `prepare`, `answer`, or `agreement` (after the answer: of the nodes on the schema)."""
+    `prepare`, `answer`, or `agreement` (that all nodes have a changed schema, after the answer)."""
     canceled: int = 0
-    """Requests that were given up by the program."""
+    """Requests that the program gave up."""
     retries: int = 0
     """Decisions to send a request again after a failed attempt."""
     speculative: int = 0
@@ -233,7 +235,9 @@ class Metrics:
 
 
 def _difference(later: Any, earlier: Any) -> Any:
-    """Subtracts figures, but for those of the present time."""
+    """Returns the figures of `later` minus those of `earlier`. Figures of the present time, such as
+    `in_flight`, are those of `later`.
+    """
     if type(later) is not type(earlier):
         return NotImplemented
     changes: dict[str, Any] = {}
@@ -252,7 +256,9 @@ def _difference(later: Any, earlier: Any) -> Any:
 
 
 def _change(now: Any, before: Any) -> Any:
-    """Subtracts. What has less than before was forgotten, and is counted anew."""
+    """Returns `now` minus `before`; `now` itself if it is less than `before`. Such a figure is of a
+    node that was forgotten, so it has been counted from 0 again.
+    """
     if isinstance(now, Histogram):
         return now - before if now.count >= before.count else now
     return now - before if not isinstance(now, (int, float)) or now >= before else now
@@ -340,10 +346,11 @@ def instrument(
     texts: bool = True,
     traceparent: bool = False,
 ) -> None:
-    """Makes OpenTelemetry's spans of a session's requests, and `db.client.operation.duration`.
+    """Makes OpenTelemetry's spans for a session's requests, and records the metric
+    `db.client.operation.duration`.
 
-    There is one span for each call, whose parent is the span that is current where the call is
-    made. It has a child for each attempt, and later pages of a result are its children too. An
+    Each call has a span, whose parent is the span that is current where the call is made. The span
+    of a call has a child for each attempt, and one for each later page of the result. An
     `execute_many` is one span. Names and attributes are those of the semantic conventions for
     database clients and for Cassandra. The spans are made when a request has ended, on the thread
     `turbocql-log`, with the times of the request.
@@ -364,7 +371,7 @@ def instrument(
 
 
 def uninstrument(session: OneSession) -> None:
-    """Makes no further spans of a session's requests."""
+    """Stops what `instrument` has started: no further spans of a session's requests are made."""
     session._core.trace_context(None)
     session._logs.make_spans(None)
 

@@ -1,6 +1,6 @@
-"""Time UUIDs (version 1): of an instant, the bounds of a range, and the instant of a UUID.
+"""Makes time UUIDs (version 1) of an instant or the bounds of a range, and reads their instants.
 
-For the present instant, `uuid.uuid1()` or CQL's `now()` also make a time UUID.
+For the present instant, `uuid.uuid1()` and CQL's `now()` also make a time UUID.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _END_TICKS = 1 << 60
 # these bytes are always 1 and 0.
 _LOWEST_END, _HIGHEST_END = 0x8080808080808080, 0xBF7F7F7F7F7F7F7F
 _MULTICAST = 1 << 40
-"""The bit that no network card's address has. A random node has it."""
+"""The multicast bit of a node. Addresses of network cards do not have it, so random nodes have it.
+"""
 
 
 def uuid_from_time(
@@ -70,10 +71,10 @@ def min_uuid_from_time(instant: datetime.datetime | Timestamp) -> UUID:
 def max_uuid_from_time(instant: datetime.datetime | Timestamp) -> UUID:
     """The highest time UUID of an instant, as servers order them.
 
-    `id <= max_uuid_from_time(t)` selects the UUIDs of `t`, a whole microsecond, and earlier ones;
+    `id <= max_uuid_from_time(t)` selects the UUIDs of the microsecond `t` and earlier ones;
     `id > max_uuid_from_time(t)` selects later ones. For a
-    [`Timestamp`][turbocql.types.Timestamp], it is the highest UUID of a whole millisecond, as
-    CQL's `maxTimeuuid` is.
+    [`Timestamp`][turbocql.types.Timestamp], the result is the highest UUID of a whole millisecond,
+    as with CQL's `maxTimeuuid`.
 
     Raises: `RangeError` for an instant that a UUID cannot hold.
     """
@@ -121,6 +122,6 @@ def _ticks(instant: datetime.datetime | Timestamp) -> int:
 
 
 def _uuid(ticks: int, end: int) -> UUID:
-    """A UUID of version 1. `end` are its last 8 bytes."""
+    """Makes a UUID of version 1. `end` is the number that its last 8 bytes encode."""
     low, middle, high = ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, ticks >> 48
     return UUID(int=low << 96 | middle << 80 | (0x1000 | high) << 64 | end)

@@ -1,6 +1,7 @@
 """Converts text, or a value from a file, to the type that a setting's annotation requires.
 
-Therefore a new field of `Config` works in URLs, the environment and files without further code.
+The annotations of `Config` are enough for this: a new field works in URLs, the environment and
+files without further code.
 """
 
 from __future__ import annotations
@@ -176,8 +177,8 @@ def _read(name: str, annotation: Any, value: Any, may_show: bool) -> Any:
 
 def _read_union(name: str, members: Sequence[Any], value: Any, may_show: bool) -> Any:
     enums, lists = map(_is_enum, members), map(_is_list, members)
-    # In a union with an enum, `str` or a `Literal` stands for the names of the enum's members. In a
-    # union with a list, `str` stands for a list of one item.
+    # In a union with an enum, the members `str` and `Literal` only allow the names of the enum's
+    # members. In a union with a list, `str` only allows a list of one item without its brackets.
     candidates = [candidate for candidate in members if candidate is not types.NoneType]
     if any(enums):
         candidates = [part for part in candidates if typing.get_origin(part) is not typing.Literal]
@@ -369,7 +370,7 @@ def _expected(annotation: Any) -> str:
 
 
 def _words(annotation: Any) -> list[str]:
-    """The texts that an annotation accepts, where it is an enum, a choice, or a union with one."""
+    """The words that an annotation accepts: names of enum members, and texts of a `Literal`."""
     words: list[str] = []
     for member in _members(annotation):
         if _is_enum(member):

@@ -1,4 +1,4 @@
-"""What each setting means, in a line, for `help()`. The docstrings of `Config` say more."""
+"""A line about each setting, for `help()`. The docstrings of `Config` say more."""
 
 from __future__ import annotations
 

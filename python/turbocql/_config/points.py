@@ -15,8 +15,8 @@ __all__ = ["contact_point", "with_ports"]
 
 def with_ports(points: Sequence[object], port: int) -> tuple[str, ...]:
     """The contact points as `host:port`. Those without a port get `port`."""
-    # This check comes before any error that shows a contact point. A URL may have been split at the
-    # commas of its password, so a contact point may be a part of the password.
+    # This check precedes all errors that show a contact point: if a program has split a URL at its
+    # commas, and the password has a comma, one of the "contact points" is a part of the password.
     if any(isinstance(point, str) and holds_url(point) for point in points):
         raise ConfigError(
             "a contact point must be a str like 'host:9042', without user and password; pass a"

@@ -30,7 +30,7 @@ _OTHER_VARIABLES = frozenset({"TURBOCQL_CACHE_DIR"})
 
 
 def settings_file() -> Path:
-    """The path of the TOML file that is read if the program names no file."""
+    """The path of the TOML file that a `turbocql.workers.Profile` without a path reads."""
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(base) / "turbocql" / "config.toml"
 
@@ -97,7 +97,7 @@ def from_toml(
 
 def _unknown_variable(variable: str, prefix: str, known_variables: Sequence[str]) -> str:
     """The message for an environment variable that begins with the prefix and is no setting."""
-    # The common prefix would make all names alike.
+    # With the prefix, which all names share, they would seem similar to any variable.
     names = [name.removeprefix(prefix) for name in known_variables]
     return with_nearest(
         f"unknown environment variable {variable}",
@@ -114,8 +114,8 @@ def _unknown_variable(variable: str, prefix: str, known_variables: Sequence[str]
 def _url_settings(owner: type[Config], url: object, location: str) -> dict[str, Any]:
     """The settings in a URL. `location` is the name of the URL in errors.
 
-    Any part of a malformed URL may be the password, so errors show positions and known names
-    instead of text.
+    Any part of a malformed URL may be the password. So errors show no text from the URL, but
+    positions and the names of settings.
 
     Raises: `ConfigError` for a malformed URL, an unknown setting or a value that does not fit.
     """

@@ -1,4 +1,4 @@
-"""Iterations over the pages of a result. The next page is fetched while the current one is read."""
+"""Iterators over the pages of a result. They fetch the next page while the current one is read."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AsyncColumnPages(AsyncPages):
 
 
 async def async_only_row(rows: Any) -> Any:
-    """The only row of a result. It fetches the next pages only while no second row is found.
+    """Returns the only row of a result. Fetches further pages until there is a second row.
 
     Raises: `NoRow` and `MultipleRows` for another number of rows; `Error` if an iteration has moved
         past the first page, or if the statement returns no rows.

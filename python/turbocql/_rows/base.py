@@ -1,4 +1,4 @@
-"""The position of an iteration over the pages of a result."""
+"""The base class of the iterators over the pages of a result, and checks of results."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["PagesBase", "check_columns", "check_row_count"]
 
 
 class PagesBase:
-    """The position of an iteration. It is no generator, because a generator ends at its first
-    error.
+    """The position of an iteration. This is a class and not a generator, because a generator ends
+    at its first error.
 
-    Threads may share it. A lock guards each change of the position, but is not held while a thread
-    waits for a page.
+    Threads may share an iterator. A lock guards each change of the position, but is not held while
+    a thread waits for a page.
     """
 
     __slots__ = ("_advancing", "_interrupted", "_lock", "_number", "_page", "_rows")
@@ -28,7 +28,7 @@ class PagesBase:
         self._advancing = False
         """Whether the iteration has left the current page and not yet fetched the next page."""
         self._interrupted = False
-        # The row class of the program is called with the lock held, and may use the iteration.
+        # The program's row class is called while the lock is held, and may use this iterator.
         self._lock = RLock()
 
     def _begin(self) -> None:
@@ -93,7 +93,7 @@ def check_columns(rows: Any, method: str) -> None:
 
 
 def check_row_count(rows: Any, count: int) -> None:
-    """Raises `MultipleRows` for more than one row. `count` is the number of rows so far."""
+    """Raises `MultipleRows` if `count`, the number of rows so far, is more than 1."""
     if count > 1:
         count_text = f"at least {count:,}" if rows._may_have_more else f"{count:,}"
         raise errors.MultipleRows(

@@ -17,13 +17,13 @@ _MAX_COLUMNS = 50
 _MAX_CHARACTERS = 200
 """Longer cells are cut."""
 _MAX_ELEMENTS = 50
-"""Longer values are cut before they are written, because a value may have millions of elements."""
+"""Values with more elements are cut before they are written: a value may have millions of them."""
 
 
 def result_table(rows: Any, types: Sequence[Any]) -> str:
-    """The first rows of the current page of a result. Nothing is fetched.
+    """Returns the first rows of a result's current page as an HTML table. No page is fetched.
 
-    `types` are the types of its columns, or `None` for those that are not known.
+    `types` has the type of each column, or `None` if its text does not define a type.
     """
     columns = rows._columns
     if not columns:
@@ -89,7 +89,7 @@ def _written(value: Any, cql_type: Any) -> str:
 
 
 def _scalar(value: Any, cql_type: Any) -> str:
-    """A value as CQL. Values that have no literal are shown as Python writes them."""
+    """Returns a value as CQL, or as its `repr` if it has no literal."""
     try:
         return scalar(value, cql_type)
     except Error:

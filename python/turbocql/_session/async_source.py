@@ -24,8 +24,8 @@ async def from_async(
 ) -> BulkReport:
     """Sends the rows of an asynchronous iterable in chunks, and reports their outcome.
 
-    While one chunk is sent, the next is read: at most twice `CHUNK` rows are held. `start` takes a
-    chunk and the number of its rows that may fail.
+    While one chunk is sent, the next is read: at most twice `CHUNK` rows are in memory. `start`
+    takes a chunk and the number of its rows that may fail.
     """
     source = rows.__aiter__()
     reader = _Reader(source)
@@ -37,15 +37,15 @@ async def from_async(
             if totals.stopped:
                 break
     finally:
-        # If the reader has already ended with an exception, the source raised it. The
-        # `CancelledError` that `reading.cancel()` causes is not the source's and is not reported.
+        # An exception with which the reader has already ended comes from the source, and is
+        # reported. The `CancelledError` that `reading.cancel()` causes is not.
         ended = reading.done()
         reading.cancel()
         (outcome,) = await asyncio.gather(reading, return_exceptions=True)
         if hasattr(source, "aclose"):
             await source.aclose()
     if totals.rows == 0:
-        # Without rows, an empty chunk is sent, so that the statement and options are still checked.
+        # Without rows, `start` gets an empty chunk, so that the statement and options are checked.
         totals.add(await start([], max_failures))
     raised = outcome if ended and isinstance(outcome, BaseException) else None
     # Rows that were read but not sent count as read.

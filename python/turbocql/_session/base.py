@@ -1,4 +1,4 @@
-"""The base class of both kinds of session, which turns calls into native operations."""
+"""The base class of both kinds of session. Its methods turn calls into native operations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ else:
 __all__ = ["R", "SessionBase", "configure"]
 
 _MAX_STATEMENTS_FOR_NAMES = 200
-"""The most recently used prepared statements that advice in errors takes names from."""
+"""How many prepared statements, the most recently used first, are searched for column names when an
+error gives advice."""
 
 
 class SessionBase(Hooks, Generic[R]):
@@ -73,9 +74,10 @@ class SessionBase(Hooks, Generic[R]):
             address("addresses", announced)[0]: address("addresses", reached)
             for announced, reached in config.addresses.items()
         }
-        """Where nodes are reached, by the addresses that they announce."""
+        """Maps the address that a node announces to the address at which it is reached."""
         self._schema: Schema | None = None
-        """The schema that was read last. It is replaced as a whole, so it needs no lock."""
+        """The schema that `schema()` read last. Its object is never changed, only replaced, so it
+        needs no lock."""
         self._logs = Logs(core.events(), self)
         self._streams = None
         self._ranking = None
@@ -113,7 +115,7 @@ class SessionBase(Hooks, Generic[R]):
     def forget_prepared(self) -> None:
         """Empties the cache of prepared statements: each is prepared again at its next use.
 
-        The session empties the cache by itself when it changes the schema. The server reports
+        The session itself empties the cache when it changes the schema. The server reports
         statements that it has forgotten, so no call of this method is needed for them.
         """
         self._core.forget_prepared()
@@ -162,12 +164,14 @@ class SessionBase(Hooks, Generic[R]):
         return _metrics(self._core.metrics(), nodes)
 
     def _keep_nodes(self) -> None:
-        """Keeps the nodes for the metrics of a closed session."""
+        """Stores the nodes, because `metrics` needs them after the session is closed."""
         with suppress(Error):
             self._last_nodes = self.nodes
 
     def _end_telemetry(self) -> None:
-        """Delivers what waits for the logs, and no more. Ends the streams."""
+        """Lets the logs deliver the events that are already queued, and refuses later ones. Ends
+        the streams.
+        """
         self._logs.end()
         with OPENING:
             if self._streams is not None:
@@ -181,13 +185,13 @@ class SessionBase(Hooks, Generic[R]):
     def register_type(
         self, name: str, made: Callable[..., Any] | None, *, keyspace: str | None = None
     ) -> None:
-        """Makes values of a user-defined type into objects of a class when they are read.
+        """Makes results have objects of a class in place of values of a user-defined type.
 
         `name` is the name of the type, as in the schema. Dataclasses, named tuples and classes of
         attrs, msgspec and pydantic get the fields by name; any other callable gets them as keyword
         arguments. `made=None` restores named tuples. Values in sets and keys of maps must be
-        hashable: if an object is not hashable, the named tuple is kept there. To write objects of
-        such classes, no registration is needed.
+        hashable: if an object is not, the set or map has the named tuple in its place. To write
+        objects of such classes, no registration is needed.
 
         Raises: `ConfigError` when neither the call nor the session has a keyspace.
         """
@@ -204,8 +208,8 @@ class SessionBase(Hooks, Generic[R]):
         return f"<{type(self).__module__}.{type(self).__name__} {points} {state}>"
 
     def _known_columns(self, coordinator: str) -> Iterator[tuple[str, str, str]]:
-        """Yields keyspace, table and name of columns that the session knows without a request, for
-        advice in errors. It knows none if the node `coordinator` is not of its cluster.
+        """Yields keyspace, table and name of the columns in the session's caches, for advice in
+        errors. Yields none if the session's cluster has no node with the address `coordinator`.
         """
         try:
             is_of_cluster = coordinator in [node.at for node in self.nodes]
@@ -218,11 +222,12 @@ class SessionBase(Hooks, Generic[R]):
                 for table in keyspace.tables.values():
                     yield from ((keyspace.name, table.name, name) for name in table.columns)
         for prepared in self.prepared[:_MAX_STATEMENTS_FOR_NAMES]:
-            # The names of markers such as `:name` are not those of columns, and neither are
-            # aliases. A name in brackets or parentheses is that of an option or a function.
+            # The marker `?` has the name of its column, `:name` has another.
             columns = [] if ":" in prepared.text else prepared.markers
+            # Other results than those of `SELECT *` may have aliases.
             if re.match(r"\s*SELECT\s+\*", prepared.text, re.IGNORECASE):
                 columns = columns + prepared.result_columns
+            # A name in brackets or parentheses is that of an option or a function.
             yield from (
                 (column[0], column[1], column[2])
                 for column in columns
@@ -252,7 +257,7 @@ class SessionBase(Hooks, Generic[R]):
         )
 
     def _start_look_up(self, load: Load, read: Prepared, keys: list[tuple[Any, ...]]) -> _core.Op:
-        """Starts to read the rows of `keys`."""
+        """Starts to read the rows that have these primary keys."""
         request: Any = {**load.request, "timestamp": None}
         return self._core.execute_many(
             read, keys, load.concurrency, 0, True, None, load.pace._replace(adaptive=False), request
@@ -333,8 +338,8 @@ class SessionBase(Hooks, Generic[R]):
             rows="dict",
             timeout_s=timeout_s if limit_s is None else min(limit_s, timeout_s),
         )
-        # These queries wait even with `when_full="raise"`, because the program did not send them
-        # itself.
+        # With `when_full="raise"` too, these queries wait in a full session, because the program
+        # did not send them itself.
         return _core.execute(self._core, query, None, options, waits=True)
 
 
@@ -372,7 +377,7 @@ advise(
 
 @_without_traceback_frames
 def configure(contact_points: Any, config: Config | None, settings: dict[str, Any]) -> Config:
-    """The configuration for `connect`, from a `Config` or from single settings."""
+    """Returns the `Config` for the arguments of `connect`: a `Config`, or single settings."""
     if config is not None and not isinstance(config, Config):
         # The value is not shown: it may be a URL, which most likely contains a password.
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The part of a session that calls functions of the program, and delivers events to it."""
+"""The methods of a session that take functions of the program, and that deliver events to it."""
 
 from __future__ import annotations
 
@@ -21,28 +21,30 @@ OPENING = threading.Lock()
 
 
 class Hooks:
-    """What both kinds of session have for functions of the program."""
+    """The methods of both kinds of session that take functions of the program."""
 
     __slots__ = ("_core", "_ranking", "_streams")
 
     _core: _core.Session
     _streams: Streams | None
     _ranking: Ranking | None
-    """It is here, and not with the thread, because its function may refer to the session."""
+    """The ranking set by `rank_nodes`. The session refers to it, and its thread does not: a thread
+    would keep the session alive if the ranking's function refers to the session."""
 
     def rank_nodes(self, rank: Callable[[Node], int | None] | None) -> None:
         """Makes a function decide in which order the nodes are tried for a request.
 
-        The function is called for each node, now and after each change of the cluster's nodes. Its
-        answers are used until the next change. Nodes of a lower rank are tried first. Nodes of one
-        rank are tried in the order of the session's [`Balancing`][turbocql.policies.Balancing]. A
-        node whose rank is `None` gets no requests, except as their `target`. A new node comes last
-        until it is ranked. `rank_nodes(None)` ends the ranking.
+        The function is called for each node, now and after each change of the cluster's nodes. It
+        returns the rank of the node, which is used until the next change. Nodes of a lower rank are
+        tried first. Nodes of the same rank are tried in the order of the session's
+        [`Balancing`][turbocql.policies.Balancing]. A node whose rank is `None` gets only requests
+        that name it as their `target`. A new node comes last until it is ranked. `rank_nodes(None)`
+        ends the ranking.
 
         The later calls are made by the thread `turbocql-events`. If the function raises there,
         the logger `turbocql.cluster` reports it, and the ranks stay as they were.
 
-        Raises: what the function raises; `TypeError` and `ValueError` for an answer other than
+        Raises: what the function raises; `TypeError` and `ValueError` for a result other than
             `None` and an `int` from 0 to 2**31 - 1; `ClosedError` after `close`.
 
         Example:
@@ -73,18 +75,19 @@ class Hooks:
 
         The function is called with the error that the call would raise, and with the number of
         times that the request was sent again before. It returns the number of seconds to wait
-        before the request is sent again, or `None` to raise the error. `retry_when(None)` takes
-        the function away.
+        before the request is sent again, or `None` to raise the error. `retry_when(None)` removes
+        the function.
 
         The session's own retries come first: see [`Retry`][turbocql.policies.Retry]. The function
-        is not called for a request that may have been applied (`error.may_have_applied`), unless
-        it is declared idempotent, nor for later pages of a result, nor for the rows of
-        `execute_many`, which has `retry_for_s`. All attempts together keep the call's `timeout_s`:
-        if the wait would exceed it, the error is raised at once. It is also raised if the session
-        is closed, or has no room in time, when the request is to be sent again.
+        is not called for later pages of a result, nor for the rows of `execute_many`, which has
+        `retry_for_s`. Nor is it called for a request that may have been applied
+        (`error.may_have_applied`), unless the request was declared idempotent. All attempts
+        together keep the call's `timeout_s`: if the wait would exceed it, the error is raised at
+        once. The error is also raised if, after the wait, the session is closed, or remains full
+        until the time limit.
 
         The function is called by the thread that waits for the result, or in the event loop, where
-        it must not block. What it raises is raised by the call.
+        it must not block. The call raises what the function raises.
 
         Raises: `ClosedError` after `close`.
 
@@ -98,7 +101,7 @@ class Hooks:
         self._core.retry_when(decide)
 
     def _open_stream(self, stream: Stream[ClusterEvent]) -> None:
-        """Delivers events to a stream from now on. The stream of a closed session has ended."""
+        """Delivers events to a stream from now on. If the session is closed, ends the stream."""
         if not self._core.closed:
             # A session that was inherited by a fork raises here.
             self._core.nodes()

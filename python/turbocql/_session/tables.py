@@ -76,20 +76,21 @@ class Tables(SessionBase[R]):
         Arrow files. Files need pyarrow. `data` may also be an object with the Arrow PyCapsule
         interface (a stream, a record batch, a DataFrame), a pandas DataFrame, or a dict. The values
         of the dict are NumPy arrays, Arrow arrays, tensors with `__dlpack__` or lists. An iterable
-        of these objects is accepted too. A 2-D array is a vector column. Columns match those of the
-        table by name; `rename` maps names of the data to names of the table, and `columns` selects
-        columns of the table. The types are checked before anything is sent: only conversions that
-        lose nothing are made. A timestamp finer than a millisecond is an error of its row, unless
-        `truncate_time` is true.
+        of these objects is accepted too. A 2-D array is a vector column. A column of the data is
+        written to the column of the same name in the table; `rename` maps names of the data to
+        names of the table, and `columns` selects columns of the table. The types are checked before
+        anything is sent: only conversions that lose nothing are made. A timestamp finer than a
+        millisecond is an error of its row, unless `truncate_time` is true.
 
         A null leaves its column as it is in the table (`nulls="unset"`), or deletes the column's
         value (`nulls="null"`). A null in the primary key of a row in a file fails this row only. In
-        other data, it is an error before any row of its record batch is sent. If such data can be
-        read twice, as tables and DataFrames can, the error comes before anything is sent. `ttl`
-        (seconds) and `timestamp` (the write time, microseconds since 1970) are a number or the name
-        of a column of the data. A list that is not frozen and is written twice with one write time
-        would have its elements twice. So if such lists are written, `timestamp` makes the load read
-        the stored lists. This needs Cassandra 5.0 or later.
+        other data, such a null is an error before any row of its record batch is sent. If the data
+        can be read twice, as tables and DataFrames can, the error comes before anything is sent.
+
+        `ttl` (seconds) and `timestamp` (the write time, microseconds since 1970) are a number or
+        the name of a column of the data. A list that is not frozen and is written twice with one
+        write time would have its elements twice. So if such lists are written, `timestamp` makes
+        the load read the stored lists. This needs Cassandra 5.0 or later.
 
         At most `concurrency` requests are in flight. Unless `adaptive` is false, their number
         adapts to the cluster. Rows are numbered from 0 in the order of the data. An INSERT may be
@@ -149,8 +150,8 @@ class Tables(SessionBase[R]):
     def _care(self, load: Load) -> _core.Care | None:
         """Makes the native `Care` of a load; `None` if the load has none.
 
-        It reads the cluster's time and the table's indexes, and prepares the statements that read
-        stored lists, if the load needs them.
+        For this, reads the cluster's time and the table's indexes, and prepares the statements that
+        read stored lists, as far as the load needs them.
         """
         care = load.care
         if care is None:
@@ -256,9 +257,9 @@ class Tables(SessionBase[R]):
     def scan(self, table: str | None = None, /, **options: Unpack[ScanOptions]) -> Rows[Any]:
         """Reads a whole table, or a part of it, by token ranges, several at a time.
 
-        Each range is read from the nodes that own it, page by page. The result has each row of all
-        ranges once, in no order: iterate over it, or convert it to columns. Memory is bounded: at
-        most one page of each range is held. Pages have at most `page_size` rows and about 1 MiB.
+        Each range is read page by page, from nodes that own it. The result has each row of the
+        table once, in no order: iterate over it, or convert it to columns. At most one page of each
+        range is in memory. Pages have at most `page_size` rows and about 1 MiB.
 
         The options are `columns`, `where`, `values`, `split`, `concurrency`, `retry_for_s`, and
         those of `execute`: `consistency`, `timeout_s`, `page_size`, `profile`, `rows`, `row`.
@@ -328,11 +329,12 @@ class Tables(SessionBase[R]):
 
         `data` and the options `rename`, `columns`, `nulls`, `truncate_time`, `format`, `csv` and
         `limit` are those of [`load`][turbocql.session.Session.load]. Only the cells that a load
-        would write are compared. So nulls are compared only with `nulls="null"`. `sample` is the
-        share of the rows to look up, by default all; `seed` determines which rows these are.
-        `progress` is called with the number of rows that were read, after each part. Rows whose key
-        an earlier row has are counted. Memory is bounded. The other options are `concurrency`,
-        `retry_for_s`, `consistency`, `timeout_s` and `profile`.
+        would write are compared. So nulls of the data are compared only with `nulls="null"`.
+        `sample` is the share of the rows to look up, by default all; `seed` determines which rows
+        these are.
+        `progress` is called now and then with the number of rows of the data read so far. The
+        report counts the rows of the data with the key of an earlier row. Memory is bounded. The
+        other options are `concurrency`, `retry_for_s`, `consistency`, `timeout_s` and `profile`.
 
         Rows of the table that the data lacks are not looked for.
 

@@ -1,7 +1,7 @@
-"""Threads for blocking work, and pauses, of asynchronous sessions.
+"""Runs the blocking work of asynchronous sessions on threads, and makes their pauses.
 
-The functions import `_native.threads` when they are called, because it imports asyncio, which is
-slow to import. When they are called, an event loop runs, so asyncio is already imported.
+The functions import `_native.threads` and asyncio when they are called, because asyncio is slow to
+import. They are called in an event loop, so the program has imported asyncio already.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ T = TypeVar("T")
 
 
 def for_threads(data: Any) -> Any:
-    """Data that another thread can read: asynchronous data is read on this event loop."""
+    """Returns data that another thread can iterate over. Asynchronous data is replaced by an
+    iterator that reads it on the running event loop.
+    """
     from .._native import threads
 
     return threads.for_threads(data)
 
 
 def in_thread(work: Callable[..., T], *arguments: Any) -> Coroutine[Any, Any, T]:
-    """Calls a function on a new daemon thread, which does not keep the program from exiting."""
+    """Calls a function on a new daemon thread, so that the program can exit during the call."""
     from .._native import threads
 
     return threads.in_thread(work, *arguments)

@@ -1,4 +1,6 @@
-"""Calls that are not awaited yet. Their results' members raise errors that say to await them."""
+"""Calls of asynchronous methods that are not awaited yet. If a program uses a member of the result
+on the call itself, the error says to await the call.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +21,23 @@ T = TypeVar("T")
 
 
 def unawaited_error(call: str, variable: str, name: str) -> AttributeError:
-    """The error for a member of a result that was used before the call was awaited."""
+    """Makes the error for the use of a result's member on a call that was not awaited."""
     return AttributeError(
         f"{call} must be awaited first: `{variable} = await {call}`, and then {variable}.{name}"
     )
 
 
 def not_iterable(call: str) -> TypeError:
-    """The error for a call that is iterated over with a plain `for`."""
+    """Makes the error for a plain `for` over a call that needs `async for`."""
     return TypeError(f"use `async for row in {call}`: {call} of an AsyncSession is not iterable")
 
 
 class _Unawaited(Coroutine[Any, Any, T]):
-    """A coroutine. Members of its result raise an error, and its own members are the coroutine's.
+    """Wraps the coroutine of a call. Attributes that coroutines have are those of the coroutine;
+    any other attribute raises an error that says to await the call.
 
-    A subclass names the object that has the method, the method, and the variable for its result in
-    errors.
+    For these errors, a subclass sets the name of the object that has the method, of the method, and
+    of a variable for the result.
     """
 
     __slots__ = ("__weakref__", "_coroutine")
@@ -45,7 +48,7 @@ class _Unawaited(Coroutine[Any, Any, T]):
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         names: Any = coroutine
-        # These names are shown if the coroutine is never awaited.
+        # Python shows these names in its warning about a coroutine that was never awaited.
         if self._owner == "session":
             names.__name__, names.__qualname__ = self._call, f"AsyncSession.{self._call}"
         self._coroutine = coroutine
@@ -100,7 +103,7 @@ class Scanning(_Unawaited[AsyncRows[T]], AwaitableRows[T]):
 
 
 class _Method:
-    """A coroutine function, as a method whose calls are objects of a subclass of `_Unawaited`.
+    """Wraps a coroutine function so that its calls return objects of `call_class`.
 
     It has the attributes by which `inspect`, and so mocks, recognize a coroutine function.
     """
@@ -138,8 +141,9 @@ _VARIABLES = {
         "trace": "trace",
     },
 }
-"""The methods of sessions and of results whose calls are explained, and a variable for the result.
-Programs call `all` so often that another object for each call would slow them down.
+"""The methods of sessions and of results that `explain_unawaited` wraps, each with the name of a
+variable for its result. `all` is not among them: programs call it so often that another object for
+each call would slow them down.
 """
 
 
@@ -149,12 +153,12 @@ _ADVICE = {
     " several, asyncio.gather, with a session.execute(...) for each",
     "execute_concurrent_async": "use await session.execute_many(statement, rows)",
 }
-"""Advice for attributes that an `AsyncSession` does not have, in place of that for both kinds."""
+"""Advice for attributes that an `AsyncSession` lacks, in place of the advice of `SessionBase`."""
 
 
 def explain_unawaited(cls: type[Any], owner: str) -> None:
-    """Makes methods of a class of sessions or results return coroutines whose members raise an
-    error that says to await them. `owner` is `session` or `rows`.
+    """Wraps the methods in `_VARIABLES[owner]`, so that their calls are objects of subclasses of
+    `_Unawaited`. `owner` is `session` or `rows`, and `cls` a class of sessions or results.
     """
     for name, variable in _VARIABLES[owner].items():
         members = {"__slots__": (), "_owner": owner, "_call": name, "_variable": variable}
@@ -165,8 +169,8 @@ def explain_unawaited(cls: type[Any], owner: str) -> None:
 
 
 class _Member:
-    """A descriptor in the class of unawaited calls of `execute`: the member of the same name of the
-    result.
+    """A descriptor in the class of unawaited calls of `execute`, for a name that is a member of the
+    result. It raises the error that says to await the call.
     """
 
     def __init__(self, name: str) -> None:
@@ -179,7 +183,8 @@ class _Member:
 
 
 def _add_members(owner: type[Any], names: Iterable[str]) -> None:
-    # A `__getattr__` would slow down the attributes that a task of asyncio looks for in vain.
+    # Not a `__getattr__`, which would slow down asyncio: its tasks look for attributes that calls
+    # do not have.
     for name in names:
         if not name.startswith("_") and name not in vars(owner):
             setattr(owner, name, _Member(name))

@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 __all__ = ["LOGGER", "Waiting"]
 
 LOGGER = "turbocql"
-"""The name of the logger of the waits."""
+"""The name of the logger that reports the waits."""
 
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 1.0
-"""The pause after the first attempt, and the longest one. Each is twice as long as the one before
-it."""
+"""The first and the longest pause between attempts. Each pause is twice as long as the one before.
+"""
 _LEAST_TIMEOUT_S = 1.0
-"""The least time that an attempt gets, even if less of `wait_s` is left."""
+"""The shortest timeout of an attempt, even if less of `wait_s` is left."""
 _REFUSAL_S = 20.0
-"""How long a refusal of the user or the password is tried again, where it may pass.
+"""How long `connect` tries again after the server has refused the user or the password.
 
 Cassandra and ScyllaDB create their first role about 10 s after they accept connections. Until then
-they refuse it with the message for a wrong password.
+they refuse this role with the message for a wrong password.
 """
 _REFUSAL_PAUSE_S = 2.0
-"""The pause after a refusal. Some servers lock a user after a number of refusals, so they are few.
+"""The pause after a refusal. It is long, because some servers lock a user after several refusals.
 """
 _FIRST_ROLE = "cassandra"
 """The role that servers create by themselves."""
@@ -49,8 +49,8 @@ _PERMANENT_REASONS = (
     "it answers, but not in",
     "unsupported protocol version",
 )
-"""Texts of errors at which no further attempt is made: the settings are wrong, or another server
-has the port."""
+"""Parts of messages of permanent errors: the settings are wrong, or another kind of server has the
+port."""
 
 
 class Waiting:
@@ -68,7 +68,8 @@ class Waiting:
     def next_timeout_s(self) -> float:
         """The timeout of the next attempt, in seconds.
 
-        The first attempt has `connect_timeout_s`. A later one must also end with `wait_s`.
+        For the first attempt, it is `connect_timeout_s`. Later attempts must also end before
+        `wait_s` has passed.
         """
         self._attempts += 1
         if self._attempts == 1:
@@ -79,8 +80,8 @@ class Waiting:
     def pause_s(self, error: ConnectError) -> float | None:
         """The seconds until the next attempt; `None` if `error` is final.
 
-        The message of a final error gets the number of attempts. Logs the reason for waiting when
-        it is new.
+        Adds the number of attempts to the message of a final error. Logs the reason for waiting if
+        it differs from the last reason.
         """
         elapsed_s = self._elapsed_s()
         is_temporary = self._may_pass(error, elapsed_s)
@@ -99,7 +100,7 @@ class Waiting:
 
     @staticmethod
     def sleep(seconds: float) -> None:
-        """Blocks for some seconds. Ctrl-C ends it."""
+        """Blocks for some seconds. Ctrl-C ends the wait."""
         time.sleep(seconds)
 
     def _elapsed_s(self) -> float:
@@ -111,8 +112,8 @@ class Waiting:
         if isinstance(error.__cause__, _PERMANENT_CAUSES):
             return False
         self._has_been_down = True
-        # The message has a part for each contact point that did not answer. If one of them may
-        # answer later, waiting is of use.
+        # The message has a part for each contact point that did not answer. Another attempt is made
+        # if the reason of at least one part is not permanent.
         separators = "|".join(re.escape(f"; {at}: ") for at in self._config.contact_points)
         return any(
             not any(permanent in reason for permanent in _PERMANENT_REASONS)

@@ -1,4 +1,6 @@
-"""Errors for `with` on what needs `async with`, for the reverse, and for results."""
+"""Errors for `with` on objects that need `async with`, for the reverse mistake, and for both kinds
+of `with` on results, which need none.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,17 @@ _SYNCHRONOUS = (
 
 
 class WrongWithError(TypeError, AttributeError):
-    """A `TypeError`, as Python raises for such a statement. It is an `AttributeError` too, so that
-    `hasattr` finds no `__enter__` or `__aenter__`.
+    """The error for the wrong `with`. Python itself raises a `TypeError` there. This class is also
+    an `AttributeError`, so that `hasattr` finds no `__enter__` or `__aenter__`.
     """
 
 
 class _Refusal:
     """A descriptor for `__enter__` or `__aenter__`, whose lookup raises the error.
 
-    A class needs no `__exit__` for that, with which it would be a context manager for `isinstance`.
-    Python 3.14 looks `__exit__` up first. Its own error then says to use the other `with`.
+    The class gets no `__exit__`, because `isinstance` would then take it for a context manager.
+    Python 3.14 looks up `__exit__` first, so there Python raises its own error, which also says to
+    use the other `with`.
     """
 
     def __init__(self, message: str) -> None:
