@@ -1,1 +1,1 @@
-"""Passes columns between Arrow and the core: results to consumers, a program's data in pieces."""
+"""Passes columns of results to consumers, and columns of a program's data to the native core."""

@@ -1,4 +1,4 @@
-"""Columns of a program's data, of which the native core takes parts."""
+"""Columns of a program's data, from which the native core takes runs of rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .packages import needed
 __all__ = ["MAX_PIECE_BYTES", "Arrow", "Numbers", "Objects", "numpy", "refused"]
 
 MAX_PIECE_BYTES = 4 << 20
-"""The maximum size of a piece. Arrays are copied piece by piece, so that no array is in memory
-twice."""
+"""The maximum size of a piece. Arrays are copied piece by piece, so that no whole array is in
+memory twice."""
 
 _UNITS = ("D", "s", "ms", "us", "ns")
 

@@ -28,7 +28,8 @@ LOSSLESS = ColumnTypes()
 def gatherer(
     first_page: _core.RawPage, types: ColumnTypes | None, rows_per_batch: int | None
 ) -> _core.Gatherer:
-    """A `Gatherer` that makes batches of pages. The pages have the columns of `first_page`.
+    """Makes a `Gatherer` for a result: it makes record batches from pages. All pages have the
+    columns of `first_page`.
 
     Raises: `TypeError` unless `types` is a `ColumnTypes`; `ConfigError` for a `rows_per_batch` out
         of range.
@@ -75,7 +76,7 @@ def check_same_columns(results: Sequence[Any]) -> None:
 def consume(batches: Batches, read: Callable[[Any], Any]) -> Any:
     """Returns `read(batches)`.
 
-    Raises: the driver's error if the stream ended with one, in place of the consumer's error.
+    Raises: the turbocql error that ended the stream, if there is one, in place of the consumer's.
     """
     try:
         return read(batches)
@@ -87,7 +88,7 @@ def consume(batches: Batches, read: Callable[[Any], Any]) -> Any:
 
 
 def pyarrow_table(batches: Any) -> Any:
-    """A `pyarrow.Table` of a stream, or of a list of batches with their schema."""
+    """Makes a `pyarrow.Table` from a stream, or from a list of batches with their schema."""
     pa: Any = needed("pyarrow", "to_arrow()")
 
     if isinstance(batches, Batches):
@@ -97,9 +98,9 @@ def pyarrow_table(batches: Any) -> Any:
 
 
 def for_polars(types: ColumnTypes | None) -> ColumnTypes | None:
-    """Returns the types.
+    """Returns `types` unchanged.
 
-    Raises: `ConfigError` if polars lacks one of them.
+    Raises: `ConfigError` if polars lacks one of the types.
     """
     if isinstance(types, ColumnTypes) and types.duration == "interval":
         raise errors.ConfigError("polars has no intervals: leave duration='struct'")
@@ -107,7 +108,7 @@ def for_polars(types: ColumnTypes | None) -> ColumnTypes | None:
 
 
 def polars_frame(batches: Any) -> Any:
-    """A `polars.DataFrame` of a stream, or of a list of batches with their schema."""
+    """Makes a `polars.DataFrame` from a stream, or from a list of batches with their schema."""
     pl: Any = needed("polars", "to_polars()")
 
     if isinstance(batches, Batches):
@@ -298,7 +299,7 @@ _NULLABLE_INTS = {
     **{"tinyint": "Int8", "smallint": "Int16", "int": "Int32"},
     **{"bigint": "Int64", "counter": "Int64"},
 }
-"""The dtypes of pandas that hold integers and nulls."""
+"""Maps CQL types to the dtypes of pandas that hold integers and nulls."""
 
 
 class Frame:
@@ -347,7 +348,7 @@ class Frame:
         pa: Any = needed("pyarrow", "to_pandas()")
         table = pyarrow_table((self._batches, self._gatherer))
         for array in self._objects:
-            # The frame's column is replaced by objects below, so Arrow need not convert it.
+            # The loop below replaces this column of the frame, so Arrow need not convert it.
             field, column = table.field(array._position), table.column(array._position)
             table = table.set_column(array._position, field.name, pa.nulls(len(column), pa.bool_()))
         frame = table.to_pandas()

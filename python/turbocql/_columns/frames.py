@@ -1,4 +1,6 @@
-"""Columns of libraries that export some types of theirs to Arrow wrongly, or not at all."""
+"""Reads columns of polars, pyarrow, pandas and other libraries, which export some of their types to
+Arrow wrongly or not at all.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ __all__ = [
 ]
 
 IsWanted = Callable[[str], bool]
-"""Whether a column of the data is loaded. A column that is not loaded may have any type."""
+"""A function that returns whether a column of the data, by its name, is loaded. A column that is
+not loaded may have any type."""
 _LEAVE_OUT = "or leave it out with columns="
 
 
@@ -56,11 +59,12 @@ def _dtypes_by_name(data: Any) -> Mapping[str, Any]:
 
 
 def readable_names(data: Any, is_wanted: IsWanted, name: str | None = None) -> list[str]:
-    """The columns of a frame or series of polars, without unwanted ones that no CQL type takes.
+    """The names of the columns of a frame or series of polars, without those of a type that Arrow
+    lacks.
 
-    `name` is the name of a series.
+    `name` replaces the name of a series.
 
-    Raises: `EncodeError` for a wanted one.
+    Raises: `EncodeError` if a wanted column has such a type.
     """
     names = []
     for own_name, dtype in _dtypes_by_name(data).items():
@@ -86,8 +90,8 @@ def _has_128_bits(dtype: Any) -> bool:
 
 
 def without_unwanted(data: Any, is_wanted: IsWanted) -> Any:
-    """A table or record batch of pyarrow without the unwanted columns; a reader of pyarrow without
-    the unwanted columns that are unions.
+    """Removes the unwanted columns from a table or record batch of pyarrow. From a reader of
+    pyarrow, removes only the unwanted columns that are unions.
 
     Raises: `EncodeError` for a wanted column that is a union.
     """
@@ -129,12 +133,12 @@ def _has_union(arrow_type: Any) -> bool:
 
 
 def foreign_stream(data: Any, is_wanted: IsWanted, error: EncodeError) -> tuple[list[str], Any]:
-    """The names of all columns of another producer of Arrow, and a reader of pyarrow without the
-    unwanted columns that are unions.
+    """Reads data that the native core has refused with `error` by pyarrow instead.
 
-    The native core has refused the data with `error`.
+    Returns the names of all columns, and a reader of pyarrow without the unwanted columns that are
+    unions.
 
-    Raises: `EncodeError`, with the column where pyarrow can read the data again.
+    Raises: `EncodeError`, which names the column if pyarrow can read the data again.
     """
     reason = _reason_of_type(error)
     if reason is None:
@@ -162,8 +166,8 @@ def _reason_of_type(error: EncodeError) -> str | None:
 def invalid(error: EncodeError, names: Sequence[str]) -> EncodeError | None:
     """The error for a record batch that is not valid Arrow data, with the column's name.
 
-    `names` are the columns of the batch, and `error` is of the native core. The result is `None` if
-    `error` names the column, or is about no column.
+    `names` are the columns of the batch, and `error` is the native core's error. Returns `None` if
+    `error` already names the column, or is about no column.
     """
     match = re.search(r"child #(\d+) invalid: (?:Invalid argument error: )?(.*)", str(error))
     if match is None or int(match[1]) >= len(names):

@@ -45,10 +45,10 @@ def _all_wanted(name: str) -> bool:
 
 
 def columns_of(data: Any, is_wanted: IsWanted = _all_wanted) -> Columns | None:
-    """The columns of Arrow data, of a mapping of arrays, of a pandas frame, or of an iterable of
-    these. It is `None` for an iterable without items.
+    """Returns the columns of Arrow data, of a mapping of arrays, of a pandas frame, or of an
+    iterable of these; `None` for an iterable without items.
 
-    The pieces may lack columns that `is_wanted` excludes, which may have any type.
+    Columns that `is_wanted` excludes may have any type, and may be missing from the pieces.
 
     Raises: `TypeError` for other data; `EncodeError` for columns that do not fit together, and for
         a column of a type that cannot be read.

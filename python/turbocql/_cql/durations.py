@@ -23,7 +23,7 @@ _ISO_DIGITS = re.compile(
     r"P([0-9]{4})-([0-9]{2})()-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})()()()", re.ASCII
 )
 _FORMS = (_UNITS, _ISO_DESIGNATORS, _ISO_WEEKS, _ISO_DIGITS)
-"""Each has a group for years, months, weeks, days, hours, minutes, seconds, milliseconds,
+"""Each form has a group for years, months, weeks, days, hours, minutes, seconds, milliseconds,
 microseconds and nanoseconds."""
 _EXPECTED = (
     "expected a duration such as 1mo2d3ns, or in ISO 8601, such as P1Y2M3DT4H5M6S, with months and"
@@ -33,7 +33,7 @@ _NANOSECONDS = (3_600_000_000_000, 60_000_000_000, 1_000_000_000, 1_000_000, 100
 
 
 def read_duration(text: str) -> Duration:
-    """Returns the duration of `1y2mo3w4d5h6m7s8ms9us10ns`, or of a duration in ISO 8601.
+    """Parses a duration such as `1y2mo3w4d5h6m7s8ms9us10ns`, or a duration in ISO 8601.
 
     ISO 8601 has three forms: `P1Y2M3DT4H5M6S`, `P2W` and `P0001-02-03T04:05:06`. A `-` before any
     form makes all parts negative.

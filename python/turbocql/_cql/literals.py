@@ -29,13 +29,15 @@ __all__ = ["literal", "scalar"]
 _LARGEST_FLOAT = 3.4028234663852886e38
 """The largest float of 32 bits."""
 _FIRST_YEAR_AS_TEXT = 1600
-"""Servers read earlier instants by the Julian calendar, so these are written as numbers."""
+"""The first year whose instants are written as text. Servers read earlier instants by the Julian
+calendar, so these are written as numbers."""
 
 _SCALARS = (
     *(type(None), str, bytes, bytearray, bool, numbers.Number, Decimal, UUID),
     *(datetime.date, datetime.time, datetime.timedelta, Date, Time, Timestamp, Duration),
 )
-"""Classes whose values are no collections and no objects with fields. Some are dataclasses."""
+"""Classes whose values `scalar` writes. Some are dataclasses, but not to be written field by field.
+"""
 
 WriteScalar = Callable[[Any, "CqlType | None"], str]
 
@@ -43,7 +45,8 @@ WriteScalar = Callable[[Any, "CqlType | None"], str]
 def literal(
     value: Any, cql_type: CqlType | None = None, write_scalar: WriteScalar | None = None
 ) -> str:
-    """A value as CQL. `write_scalar` writes the values that are no collection, tuple or object.
+    """Returns a value as CQL. `write_scalar`, by default `scalar`, writes the values that are no
+    collection, tuple or object with fields.
 
     Raises: `EncodeError` for a value that has no literal.
     """
@@ -91,7 +94,8 @@ def _udt_fields(value: Any, cql_type: CqlType | None) -> list[tuple[str, Any]] |
     if cql_type is not None and cql_type.kind != "udt":
         return None
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        # A named tuple renames fields whose names are no Python identifiers.
+        # The fields of a named tuple may have other names than those of the type, because names
+        # that are no Python identifiers are changed.
         names = value._fields if cql_type is None else cql_type.field_names
         return list(zip(names, value, strict=False))
     names_of_class = field_names(type(value))
@@ -115,7 +119,7 @@ def _elements(value: Any) -> Iterable[Any] | None:
 
 
 def scalar(value: Any, cql_type: CqlType | None = None) -> str:
-    """A value that is no collection, tuple or object, as CQL.
+    """Returns a value that is no collection, tuple or object with fields as CQL.
 
     Raises: `EncodeError` for a value that has no literal.
     """
@@ -200,7 +204,9 @@ def _instant_or_time(value: Any) -> str | None:
 
 
 def _instant(instant: Timestamp) -> str:
-    """A timestamp as text where all servers agree on the text, else as its milliseconds."""
+    """Returns a timestamp as text if all servers read the text as this instant, else as its
+    milliseconds.
+    """
     try:
         moment = instant.to_datetime()
     except OverflowError:

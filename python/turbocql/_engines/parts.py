@@ -1,4 +1,4 @@
-"""Reads and writes tables in parts. The adapters of all engines share this module.
+"""Reads and writes tables in parts, for the adapters to Ray, Spark and duckdb.
 
 `Reading` and `Writing` are sent to workers, so they are plain data. Sessions come from the module
 `workers`.
@@ -52,8 +52,8 @@ RELATION_OPTIONS = tuple(name for name in ScanOptions.__annotations__ if name no
 _QUERY_OPTIONS = ("consistency", "timeout_s", "page_size", "profile")
 _TABLE_ROWS, _TABLE_BYTES = 65_536, 8 << 20
 RANGES = 2
-"""The default number of token ranges that a task reads at a time. It is small, because an engine
-runs many tasks at a time."""
+"""The default number of token ranges that a task reads at a time. It is small, because Ray, Spark
+and duckdb run many tasks at a time."""
 
 
 def _pyarrow() -> Any:
@@ -119,9 +119,9 @@ class Reading:
     def in_order(self, split: Split, unit: int, limit: int | None = None) -> Iterator[Any]:
         """The rows of a part as `pyarrow.Table`s, in the order of tokens.
 
-        The sizes of these tables depend on the rows, not on pages. So the tables are the same at
-        each call, as long as the rows do not change. `unit` is the number of rows that are never
-        separated.
+        The sizes of these `pyarrow.Table`s depend on the rows, not on pages. So they are the same
+        at each call, as long as the rows do not change. Each but the last has a multiple of `unit`
+        rows.
         """
         options = {**self.options, "concurrency": 1}
         if limit is not None:
@@ -250,8 +250,8 @@ class Writing:
     keyspace_and_table: tuple[str, str]
     options: Mapping[str, Any] = field(hash=False)
     """Options of `Session.load`. `begun` adds a write time, so that a task that runs again writes
-    the same cells, and changes nothing. If a list is written that is not frozen, a task that runs
-    again replaces the list that it wrote before."""
+    the same cells, and changes nothing. For a list that is not frozen, a task that runs again
+    replaces the list that its earlier run has written."""
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The CQL type of each column of the table; empty before `begun`."""
     trace: Mapping[str, str] = field(default_factory=current_trace, compare=False)
@@ -328,9 +328,9 @@ def needed(extra: str, *modules: str) -> None:
 
 
 def checked_count(name: str, value: Any, maximum: int) -> int | None:
-    """Returns a number of parts, or `None`.
+    """Returns `value`.
 
-    Raises: `ConfigError` unless the number is an int from 1 to `maximum`.
+    Raises: `ConfigError` unless `value` is `None` or an int from 1 to `maximum`.
     """
     if value is not None and (type(value) is not int or not 1 <= value <= maximum):
         raise ConfigError(f"{name} must be from 1 to {maximum:,}, got {value!r}")

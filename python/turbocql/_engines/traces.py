@@ -1,4 +1,4 @@
-"""Carries the trace context to the workers of engines, which then make spans of their requests."""
+"""Carries the trace context to the workers of Ray and Spark, which then make spans of requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["current_trace", "within_trace"]
 
 _lock = Lock()
-"""Held while a session is instrumented, so that tasks at the same time do it once."""
+"""Held while a session is instrumented, so that simultaneous tasks instrument it only once."""
 
 
 def current_trace() -> dict[str, str]:
@@ -38,7 +38,7 @@ def within_trace(session: Session[Any], carrier: Mapping[str, str]) -> Iterator[
     """Makes calls of the `with` block children of the span that `current_trace` found.
 
     The session makes spans from now on, with the process's global providers. A worker without
-    OpenTelemetry makes none.
+    OpenTelemetry makes no spans.
     """
     if not carrier or not _instrument(session):
         yield

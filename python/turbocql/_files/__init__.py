@@ -1,1 +1,1 @@
-"""Files of Parquet, CSV, JSON lines and Arrow IPC, read and written in bounded memory."""
+"""Reads and writes files of Parquet, CSV, JSON lines and Arrow IPC, in bounded memory."""

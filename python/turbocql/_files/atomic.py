@@ -11,14 +11,15 @@ from pathlib import Path
 __all__ = ["drop_temporary", "forget_temporary", "replace_file", "sync_directory", "temporary_path"]
 
 _writers_by_path: dict[Path, int] = {}
-"""Temporary files that may exist, and the process that writes each."""
+"""Maps each temporary file that may exist to the id of the process that writes it."""
 
 
 def temporary_path(final_path: Path) -> Path:
-    """A path beside `final_path`, for the content of the file until it is complete.
+    """Returns a path beside `final_path`, for the content of the file until it is complete.
 
-    A signal may raise an exception before the caller's `try` block begins. So the file at this path
-    is removed when the process ends, unless `forget_temporary` or `drop_temporary` was called.
+    When the process ends, the file at this path is removed, unless `forget_temporary` or
+    `drop_temporary` was called: a signal may raise an exception before the caller's `try` block
+    begins.
     """
     path = final_path.with_name(f".{final_path.name}.{secrets.token_hex(6)}.part")
     _writers_by_path[path] = os.getpid()

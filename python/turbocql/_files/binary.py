@@ -36,7 +36,7 @@ def _first_invalid_row(column: Any) -> int:
 
 
 class _BinaryFile(Reader):
-    """A reader of a format that has types, and whose columns are read separately."""
+    """A reader of a format that has types, and whose columns can be read separately."""
 
     _schema: Any = None
 
@@ -89,7 +89,7 @@ def _has_union(arrow_type: Any) -> bool:
 
 
 def _without_unions(batch: Any) -> Any:
-    """A batch in which columns with unions are null texts: pyarrow crashes for some unions."""
+    """Replaces columns that contain unions by null texts: pyarrow crashes for some unions."""
     pa = library()
     for position, field in enumerate(batch.schema):
         if _has_union(field.type):
@@ -194,7 +194,9 @@ class ParquetFile(_BinaryFile):
         return error
 
     def _with_exact_int96(self, batch: Any, coarse_batch: Any, names: list[str]) -> Any:
-        """A batch with exact INT96 times. `coarse_batch` has its times in milliseconds."""
+        """Returns the batch with exact INT96 times. `coarse_batch` has the same times in
+        milliseconds.
+        """
         for name in names:
             column, position = batch.column(name), batch.schema.get_field_index(name)
             try:
@@ -207,7 +209,7 @@ class ParquetFile(_BinaryFile):
 
 
 class ArrowFile(_BinaryFile):
-    """The batches of an Arrow IPC file or stream."""
+    """An Arrow IPC file or stream, read batch by batch."""
 
     description = "an Arrow IPC file or stream"
 
@@ -280,7 +282,7 @@ class ArrowFile(_BinaryFile):
                 self._check_end(file)
 
     def _check_end(self, file: BinaryIO) -> None:
-        """Raises `EncodeError` for a stream without an end mark: it was cut off between batches."""
+        """Raises `EncodeError` if the stream has no end mark, so was cut off between batches."""
         file.seek(0, 2)
         file.seek(max(0, file.tell() - 8))
         if file.read() != b"\xff\xff\xff\xff\0\0\0\0":

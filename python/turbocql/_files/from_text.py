@@ -4,10 +4,10 @@
 |---|---|
 | blob | `0x` and hexadecimal digits |
 | date, timestamp | ISO 8601; years beyond 0000 to 9999 have a sign: `+12345-01-01` |
-| time | `08:30:00.000000000`; one outside a day is `-5ns` |
-| duration | `1mo2d1h30m`; an object of its parts if they have different signs; ISO 8601 is read |
+| time | `08:30:00.000000000`; a time outside a day as `-5ns` |
+| duration | `1mo2d1h30m`; an object of its parts if their signs differ; ISO 8601 is read too |
 | decimal, uuid, inet | text |
-| varint | a JSON number, text beyond 4,000 digits |
+| varint | a JSON number; text if it has more than 4,000 digits |
 | float, double | a JSON number; `NaN`, `Infinity` and `-Infinity` are text |
 | list, set, vector | a JSON array |
 | map | a JSON object if its keys are ascii or text, else an array of `[key, value]` |
@@ -186,7 +186,7 @@ def read_all(
     try:
         return read(_without(cells, unreadable))
     except UNREADABLE as error:
-        # Each remaining cell is readable alone, but all of them have no type in common.
+        # Each remaining cell is readable alone, but the cells have no type in common.
         all_cells = cells if isinstance(cells, list) else cells.to_pylist()
         for position, cell in enumerate(all_cells):
             if cell is not None and position not in unreadable:
@@ -195,7 +195,7 @@ def read_all(
 
 
 def _without(cells: Any, positions: Container[int]) -> Any:
-    """Cells in which those at some positions are null."""
+    """Returns the cells, with null at `positions`."""
     if isinstance(cells, list):
         return [None if position in positions else cell for position, cell in enumerate(cells)]
     pa = library()
@@ -222,21 +222,21 @@ def _find_unreadable(
 
 
 def expected_integer(kind: str) -> str:
-    """What an integer type takes, in words."""
+    """Describes in words the values that an integer type takes."""
     bits = int(INTEGERS[kind].removeprefix("int"))
     return f"a whole number from {-(2 ** (bits - 1))} to {2 ** (bits - 1) - 1} for {kind}"
 
 
 def expected_number(kind: str) -> str:
-    """What a floating-point type takes, in words."""
+    """Describes in words the values that a floating-point type takes."""
     largest = "3.4e38" if kind == "float" else "1.8e308"
     return f"a number from -{largest} to {largest} for {kind}"
 
 
 def from_texts(cql_type: CqlType, texts: Any) -> Any:
-    """An Arrow column of the texts of a type that is not nested.
+    """Converts texts to an Arrow column of a type that is not nested.
 
-    Raises: `ValueError` if one of them is not a value of the type.
+    Raises: `ValueError` if a text is not a value of the type.
     """
     pa, kind = library(), kind_of(cql_type)
     try:

@@ -59,7 +59,7 @@ def json_decoder(*, exact: bool) -> json.JSONDecoder:
     return json.JSONDecoder(
         parse_float=Number if exact else None,
         parse_int=_parse_int,
-        # NaN, Infinity and -Infinity without quotes are read like these words in quotes.
+        # The words NaN, Infinity and -Infinity are read in the same way with and without quotes.
         parse_constant=str,
         object_pairs_hook=reject_duplicate_keys,
     )
@@ -135,7 +135,7 @@ def _expected_form(kind: str) -> str:
 
 
 def shown_type(cls: type) -> str:
-    """The name of the JSON values that a class is for."""
+    """Returns the kind of JSON value that is parsed to this class, such as `an object`."""
     names = {dict: "an object", list: "an array", bool: "a boolean", str: "text"}
     return names.get(cls, "a number with a point or an exponent" if cls is float else "a number")
 

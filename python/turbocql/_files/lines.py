@@ -131,7 +131,7 @@ class CsvFile(Reader):
     def _texts(self, names: list[str]) -> Iterator[Any]:
         """The cells as bytes, in batches.
 
-        A batch is yielded after the next one was read: only then is the batch known to be complete.
+        A batch is yielded after the next batch was read: only then is it known to be complete.
         """
         block, yielded_count = _BLOCK, 0
         while True:
@@ -246,7 +246,8 @@ class CsvFile(Reader):
         return self._location(row, len(self.names()) == 1) if finds_line else f"row {row + 1}"
 
     def _location(self, row: int, is_single: bool) -> str:
-        """The line of a row in words, found by reading the file again; the row if that fails.
+        """Returns the line of a row in words, for which it reads the file again; the row's number
+        if that fails.
 
         `is_single` says whether the file has one column, in which an empty line is a row.
         """
@@ -289,9 +290,9 @@ class JsonLines(Reader):
         return list(filter(self._is_usable_name, names))
 
     def _is_usable_name(self, name: str) -> bool:
-        """Whether Arrow can have a column of this name. A column that is not wanted is left out.
+        """Whether Arrow can have a column of this name.
 
-        Raises: `EncodeError` for a wanted column.
+        Raises: `EncodeError` if not, and the column is wanted. Others are left out.
         """
         try:
             name.encode()
@@ -346,7 +347,9 @@ class JsonLines(Reader):
     def _rows(
         self, lines: list[tuple[int, bytes]], decoder: json.JSONDecoder, on_unreadable: OnUnreadable
     ) -> list[Any]:
-        """The objects of lines. An unreadable line is `{}`, and `on_unreadable` is called."""
+        """Parses lines to objects. For an unreadable line, the object is `{}`, and `on_unreadable`
+        is called.
+        """
         try:
             text = b",".join([line for _, line in lines]).decode()
             rows: list[Any] = decoder.decode(f"[{text}]")

@@ -20,15 +20,15 @@ _NUMBERS = {
 
 
 _MAX_PART_BYTES = 2 << 20
-"""The number of bytes of text that are read at a time. The texts of single numbers take several
+"""How many bytes of text are read at a time. The texts of the single numbers in them take several
 times as much memory."""
 
 
 def numbers_of(cql_type: CqlType, texts: Any) -> Any:
-    """An Arrow column of lists, sets or vectors of numbers, from their JSON.
+    """Converts the JSON of lists, sets or vectors of numbers to an Arrow column.
 
-    It is `None` for another type, or if Arrow cannot read all cells, for example because one is an
-    empty array. The caller then parses each cell, and so finds the cells that are wrong.
+    Returns `None` for another type, or if Arrow cannot read all cells, for example because a cell
+    is an empty array. The caller then parses each cell, and so finds the cells that are wrong.
     """
     if kind_of(cql_type) not in ("list", "set", "vector") or not len(texts):
         return None
@@ -72,9 +72,9 @@ def _numbers(cql_type: CqlType, texts: Any) -> Any:
 
 
 def texts_of(array: Any) -> Any:
-    """The JSON of lists or vectors of numbers.
+    """Converts an Arrow column of lists or vectors of numbers to JSON.
 
-    It is `None` for a column of another type or without elements, or if an element is null, not
+    Returns `None` for a column of another type or without elements, or if an element is null, not
     finite or negative zero.
     """
     pa = library()

@@ -12,14 +12,14 @@ from .reader import Reader
 __all__ = ["CheckedQuotes", "unescaped"]
 
 _ESCAPE, _QUOTE = b"\xfe\xfe", b"\xff\xff"
-"""They stand for an escaped escape character and an escaped quote while pyarrow splits cells. UTF-8
-has no such bytes."""
+"""The bytes that stand for an escaped escape character and an escaped quote while pyarrow splits
+cells. They do not occur in UTF-8."""
 _BOM = b"\xef\xbb\xbf"
 _STEP = 1 << 20
 
 
 class CheckedQuotes(io.RawIOBase):
-    """A file of CSV whose quotes are checked: pyarrow accepts text after a closing quote."""
+    """A CSV file, whose quotes this class checks: pyarrow accepts text after a closing quote."""
 
     def __init__(self, reader: Reader, file: BinaryIO) -> None:
         self._reader, self._file = reader, file
@@ -28,8 +28,8 @@ class CheckedQuotes(io.RawIOBase):
         self._escape = (options.escape or "").encode()
         self._separators = options.delimiter.encode() + b"\r\n"
         separators = re.escape(self._separators)
-        # It matches a cell in quotes. Group 1 is the byte after the cell, if this byte is no
-        # separator. Group 2 matches if the text ends within quotes.
+        # The pattern matches a cell in quotes. Group 1 is the byte after the cell, if this byte is
+        # no separator. Group 2 matches if the text ends within quotes.
         self._quoted_cell = re.compile(
             rb'[%b]"[^"]*(?:""[^"]*)*(?:"(?:(?=[%b])|(.))|(\Z))' % (separators, separators),
             re.DOTALL,
@@ -51,7 +51,7 @@ class CheckedQuotes(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """The next bytes, which never end between a CR and an LF, or after an escape character.
 
-        At an end between a CR and an LF, pyarrow would drop the LF, also within quotes.
+        If they ended between a CR and an LF, pyarrow would drop the LF, even within quotes.
 
         Raises: `EncodeError` for text after a closing quote.
         """
@@ -90,8 +90,8 @@ class CheckedQuotes(io.RawIOBase):
         """Checks the quotes of a chunk, and updates `_carry` for the next chunk.
 
         `_carry` begins with the last byte of the chunk before its final quotes, or with a line end
-        and a quote if a cell is open. Then come the final quotes. Only the byte after them shows
-        what they mean.
+        and a quote if a cell is open. Then come the final quotes. Only the next chunk's first byte
+        shows whether they close a cell or are escaped quotes.
 
         Raises: `EncodeError` for text after a closing quote.
         """
@@ -196,8 +196,8 @@ def _lines_before(reader: Reader, offset: int) -> int:
 def unescaped(cells: Any, escape: str) -> Any:
     """Cells with their escapes replaced by the escaped characters.
 
-    Some writers escape only quotes. If a cell has an escape character before another character, the
-    cell is by such a writer, and its escape characters stay.
+    Some writers escape only quotes. If a cell has an escape character before another character, it
+    is taken to be from such a writer, and its escape characters are kept.
     """
     pa = library()
     pc, escape_byte = pa.compute, escape.encode()

@@ -1,4 +1,6 @@
-"""Readers of one file each: Parquet, Arrow IPC, CSV and JSON lines, in bounded memory."""
+"""The base class of the readers of files, and their settings. A reader reads one file, of Parquet,
+Arrow IPC, CSV or JSON lines, in bounded memory.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ MAX_BATCH_BYTES = 4 << 20
 
 Skip = Callable[[int, int], bool]
 Unit = tuple[int, Any]
-"""A number of rows, and their record batch; `None` for rows that were skipped."""
+"""A number of rows, and the record batch with these rows; `None` in its place for skipped rows."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class Selection(NamedTuple):
     """The columns of the data that are read."""
 
     is_wanted: Callable[[str], bool] = _all_wanted
-    """Whether a column is read. The content of any other column does not matter."""
+    """Returns whether a column is read. The content of any other column does not matter."""
     ttl: str | None = None
     """The column that has the TTL of each row, unless it is also a column of the table."""
     write_time: str | None = None
@@ -111,8 +113,8 @@ class ReadContext:
     """The settings that the readers of all files share."""
 
     type_of_column: Callable[[str], CqlType | None]
-    """The type of a column of the data; `None` for write times, for a column that is not wanted,
-    and for a column that the table lacks."""
+    """Returns the type of a column of the data; `None` for write times, for a column that is not
+    wanted, and for a column that the table lacks."""
     csv: CsvOptions
     selection: Selection
     shows_values: bool = True
@@ -120,7 +122,7 @@ class ReadContext:
     reads_all: bool = False
     """Whether columns that are not wanted are read too, where the file can be read without them."""
     names: list[str] | None = None
-    """The columns of all files; `None` until the first file is opened."""
+    """The names of the columns, which all files have; `None` until the first file is opened."""
     on_unreadable: OnUnreadable | None = None
     """If `None`, the error of a row that cannot be read is raised."""
 
@@ -225,9 +227,9 @@ class Reader(ABC):
         self.context.on_unreadable(row, error, raw)
 
     def checked_names(self, names: list[str]) -> list[str]:
-        """Returns the names.
+        """Returns `names`.
 
-        Raises: `EncodeError` if two of them are equal.
+        Raises: `EncodeError` if two names are equal.
         """
         for name in names:
             if names.count(name) > 1:

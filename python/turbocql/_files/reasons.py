@@ -19,7 +19,7 @@ __all__ = [
 _CONVERT = "convert the file to UTF-8, such as by iconv -f ISO-8859-1 -t UTF-8"
 NOT_UTF_8 = f"expected UTF-8: {_CONVERT}"
 HIDDEN = "values_in_errors is off"
-"""It stands in the place of a value in errors of a session that quotes no values."""
+"""The text in place of a value in the errors of a session that quotes no values."""
 _DECOMPRESS = "decompress it first"
 _BEGINNINGS = (
     (b"PAR1", "a Parquet file", 'pass format="parquet"'),
@@ -87,16 +87,17 @@ def json_reason(error: Exception, line: bytes, *, shows_values: bool) -> str:
         )
     if error.msg == "Extra data":
         return f"{hint}, got {shown(text[error.pos :].lstrip())} after the object"
-    # `msg` is such as "Expecting value".
+    # `msg` is a text such as "Expecting value".
     reason = f"{error.msg[:1].lower()}{error.msg[1:]}"
     return f"{hint}, got {shown(text)}: {reason} at character {error.pos + 1}"
 
 
 def csv_reason(message: str, *, shows_values: bool) -> tuple[int | None, int, str] | None:
-    """The row of a CSV file that has too many or too few cells, the number of columns, and the
-    reason in words. The row is counted from 1, with the header; it is `None` if it is not known.
+    """Returns the row of a CSV file that has too many or too few cells, the number of columns, and
+    the reason in words. The row is counted from 1, with the header; it is `None` if it is not
+    known.
 
-    `message` is of pyarrow. The result is `None` for another message.
+    `message` is the text of an error of pyarrow. Returns `None` if it is about something else.
     """
     match = _UNEQUAL.search(message)
     if match is None:

@@ -64,7 +64,7 @@ class FileInfo:
 
 
 _MAX_PATH_LENGTH, _MAX_NAME_LENGTH = 4096, 255
-"""A longer text is the content of a file, in place of its path."""
+"""A longer text is taken for the content of a file that was passed in place of its path."""
 
 
 def _find_files(source: str | os.PathLike[str], format: str | None) -> list[Path]:
@@ -112,7 +112,7 @@ def _in_directory(path: Path, format: str | None) -> list[Path]:
         raise ConfigError(f"{path} has files of several formats, {sorted(formats)}: pass format=")
     if format is None:
         return _not_empty([file for file in files if formats_by_file[file] is not None], path)
-    # If no suffix names the format, files with unknown suffixes are read as that format.
+    # If no file has a suffix of `format`, the files whose suffixes name no format are read.
     suffix_format = format if format in formats else None
     return _not_empty([file for file in files if formats_by_file[file] == suffix_format], path)
 
@@ -153,7 +153,9 @@ class Source:
         return isinstance(self._readers[0], CsvFile)
 
     def schemas(self) -> Iterator[tuple[Path, Any]]:
-        """The Arrow schema of each Parquet or Arrow file, of the wanted columns."""
+        """Yields the path of each Parquet or Arrow file, with the Arrow schema of its wanted
+        columns.
+        """
         for file, reader in zip(self.files, self._readers, strict=True):
             schema = reader.wanted_schema()
             if schema is not None:
@@ -215,7 +217,7 @@ class Source:
 
     @property
     def is_quick_to_read_again(self) -> bool:
-        """Whether some rows are found quickly: in Parquet files, and in others that are small."""
+        """Whether single rows are found quickly, as in Parquet files, and in small other files."""
         is_parquet = all(isinstance(reader, ParquetFile) for reader in self._readers)
         return is_parquet or sum(file.size for file in self.files) <= _MAX_QUICK_BYTES
 

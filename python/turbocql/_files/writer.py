@@ -1,4 +1,4 @@
-"""Writers of Parquet, Arrow IPC, CSV and JSON lines. A file exists only once it is complete."""
+"""Writers of Parquet, Arrow IPC, CSV and JSON lines. A file gets its name when it is complete."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _COMPRESSIONS: dict[str, tuple[str | None, ...]] = {
     "jsonl": (None, "gzip", "none"),
 }
 _GROUP_BYTES = 24 << 20
-"""A row group is written when its rows have at least this many bytes in memory."""
+"""The pending rows are written as a row group when they have at least this many bytes in memory."""
 _TEXT_BYTES = 1 << 20
-"""The number of bytes of Arrow data that are converted to text at a time. Objects and text take
-many times as much memory."""
+"""How many bytes of Arrow data are converted to text at a time. The objects and texts that are made
+of them take many times as much memory."""
 
 
 class _FileSettings(NamedTuple):

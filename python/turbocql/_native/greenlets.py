@@ -1,4 +1,4 @@
-"""Blocking calls in programs that gevent has patched: other greenlets run while one waits."""
+"""Lets other greenlets run during a blocking call, in programs that gevent has patched."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .. import _core
 __all__ = ["notice_gevent", "wait_in_hub"]
 
 _READ = 1
-"""libev's event of a file descriptor that is readable."""
+"""libev's flag for watching whether a file descriptor is readable."""
 
 
 def notice_gevent() -> None:
-    """Makes calls let other greenlets run, if gevent has patched `threading`."""
+    """If gevent has patched `threading`, makes blocking calls let other greenlets run."""
     monkey = sys.modules.get("gevent.monkey")
     if monkey is not None and monkey.is_module_patched("threading"):
         _core.let_greenlets_run()
@@ -24,8 +24,8 @@ def notice_gevent() -> None:
 def wait_in_hub(op: _core.Op) -> bool:
     """Waits until the operation has a completion, while other greenlets of the thread run.
 
-    Returns false, without waiting, if the thread has no hub, or if the hub itself runs: it cannot
-    wait.
+    Returns false, without waiting, if the thread has no hub, or if the caller is the hub, which
+    cannot wait.
     """
     from gevent import getcurrent
     from gevent._hub_local import get_hub_if_exists
@@ -68,7 +68,7 @@ class _Waits:
 
     def _wake(self) -> None:
         for token in self._core.woken():
-            # The wait of a greenlet may have ended by an exception.
+            # There is no waiter if an exception has ended the greenlet's wait.
             waiter = self._waiters.get(token)
             if waiter is not None:
                 waiter.switch(None)

@@ -18,11 +18,11 @@ class CallOrigin:
     def __init__(self) -> None:
         self.context = copy_context()
         self.call: Any = None
-        """What a consumer of the reports keeps for the call."""
+        """An object that a consumer of the reports stores for the call, such as `spans._Call`."""
         self.thread_id = threading.get_ident()
         self.thread_name = threading.current_thread().name
         self.resend_count = 0
-        """How often `Session.retry_when` has had the request sent again."""
+        """How many times the function of `Session.retry_when` has had the request sent again."""
 
     def again(self, resend_count: int) -> CallOrigin:
         """Returns the origin of a request that is sent again as a part of the same call."""

@@ -48,7 +48,7 @@ class ThreadedPieces:
         run.start()
 
     def take(self) -> Any:
-        """The next piece; `END` after the last; `None` if there is none yet.
+        """The next piece; `END` after the last; `None` if no piece is ready yet.
 
         Raises: the exception that the producer has raised.
         """
@@ -101,9 +101,9 @@ def _iterate_on_loop(loop: asyncio.AbstractEventLoop, batches: AsyncIterable[T])
 
 
 def for_threads(data: Any) -> Any:
-    """Data that another thread can iterate over.
+    """Returns data that another thread can iterate over.
 
-    An asynchronous iterable runs on the current event loop.
+    For an asynchronous iterable, this is an iterator that runs it on the running event loop.
     """
     if isinstance(data, AsyncIterable):
         batches: AsyncIterable[Any] = data.batches() if hasattr(data, "batches") else data
@@ -112,7 +112,7 @@ def for_threads(data: Any) -> Any:
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """Calls a function on a new daemon thread, which does not keep the program from exiting."""
+    """Calls a function on a new daemon thread, so that the program can exit during the call."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

@@ -1,7 +1,7 @@
 """Wakes tasks and event loops.
 
-asyncio's own loop has a quick path, which appends to its ready queue. A thread wakes a loop that
-cannot watch a file descriptor.
+For asyncio's own loop there is a quick path, which appends to the loop's ready queue. A loop that
+cannot watch a file descriptor is woken by a thread.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _loops_with_thread: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet
 
 
 def has_thread(event_loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether a thread that `start` started wakes the loop."""
+    """Whether `start` has started a thread that wakes the loop."""
     return event_loop in _loops_with_thread
 
 

@@ -1,7 +1,7 @@
 """Makes a `Schema` from the rows of the server's schema tables.
 
-This module uses no session. A `SchemaReading` has queries as text, and its caller passes back the
-rows of these queries.
+This module uses no session: the caller executes the queries of a `SchemaReading`, and passes it the
+rows.
 """
 
 from __future__ import annotations
@@ -86,8 +86,9 @@ class SchemaReading:
     """A reading of the schema. While `queries` is not empty, execute them and pass the answers to
     `take`.
 
-    The tables are read until two consecutive readings are equal. A single reading may contain part
-    of a change, because a server writes its tables one after another and the new version last.
+    The tables are read until two consecutive readings are equal. A single reading may contain only
+    a part of a change, because a server writes its schema tables one after another, and the new
+    version last.
     """
 
     def __init__(self, cached_schema: Schema | None, refresh: bool) -> None:

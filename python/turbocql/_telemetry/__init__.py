@@ -1,1 +1,1 @@
-"""Delivers a session's events to `logging`."""
+"""Delivers a session's events to `logging`, streams and OpenTelemetry, and formats its metrics."""

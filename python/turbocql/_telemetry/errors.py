@@ -1,4 +1,4 @@
-"""Names the errors that the native core has counted."""
+"""Finds the names of the errors that the native core has counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ __all__ = ["class_name"]
 
 
 def class_name(kind: str, code: int | None) -> str:
-    """Returns the name of the class of an open session's error."""
+    """Returns the name of the exception class for the native core's `kind` and `code` of an error
+    of an open session; `canceled` for a canceled request.
+    """
     if kind == "canceled":
         return "canceled"
     if kind == "rate_limited":

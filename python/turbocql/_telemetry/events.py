@@ -24,7 +24,7 @@ class Kind(NamedTuple):
     logger: str
     level: Callable[[Fields], int] | int
     message: Callable[[str, Fields], str]
-    """Makes the message of the node's address and the fields."""
+    """Makes the message from the node's address and the event's fields."""
 
 
 def _unless(flag: str, level: int) -> Callable[[Fields], int]:

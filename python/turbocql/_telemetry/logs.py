@@ -21,7 +21,7 @@ logging.getLogger("turbocql").addHandler(logging.NullHandler())
 
 
 class Logs(EventThread):
-    """Logs the events of a session. It does not keep the session open."""
+    """Logs the events of a session, to which it refers only weakly."""
 
     def __init__(self, events: _core.Events, session: Any) -> None:
         self._spans: Spans | None = None
@@ -35,12 +35,14 @@ class Logs(EventThread):
         return self._spans is not None
 
     def make_spans(self, spans: Spans | None) -> None:
-        """Makes spans of the requests that begin from now on, or makes none any more."""
+        """Sets the object that makes spans of the requests from now on; `None` for no spans."""
         self._spans = spans
         self.look()
 
     def look(self) -> None:
-        """Follows the level of the logger of requests."""
+        """Tells the native core which events of requests to report: it depends on the level of
+        their logger, and on whether spans are made.
+        """
         logs_unusual = logging.getLogger("turbocql.request").isEnabledFor(logging.DEBUG)
         self._events.want(logs_unusual, self._spans is not None)
 
@@ -54,7 +56,7 @@ class Logs(EventThread):
                 _make_span(self._spans, event, self._datacenters)
 
     def handled(self) -> None:
-        """Says how many events were dropped."""
+        """Logs how many events were dropped since the last such message."""
         count = self._events.dropped - self._dropped
         self._dropped += count
         if count:
@@ -71,7 +73,7 @@ def _make_span(spans: Spans, event: Event, datacenters: Datacenters) -> None:
         spans.record_bulk(time_s, fields, origin)
     elif name in ("request", "slow request"):
         if origin is None and fields.get("error") == "canceled":
-            # Its call is not known.
+            # Without an origin, the call of the canceled request is not known.
             return
         if fields.get("bulk"):
             spans.record_failed_row(time_s, fields, origin)
@@ -102,7 +104,7 @@ def _log(event: Event, datacenters: Datacenters) -> None:
     kind = KINDS[name]
     describe(fields)
     if name == "request" and len(fields["attempts"]) == 1 and "error" not in fields:
-        # It is reported for its span.
+        # The native core has reported this request for its span only.
         return
     level = kind.level if isinstance(kind.level, int) else kind.level(fields)
     logger = logging.getLogger(kind.logger)

@@ -15,7 +15,7 @@ Labels = Mapping[str, str]
 
 
 class Family(NamedTuple):
-    """A metric with all its samples: the suffix of the name, the labels and the value of each."""
+    """A metric with all its samples. A sample has a suffix of the name, labels, and a value."""
 
     name: str
     type: str
@@ -24,7 +24,7 @@ class Family(NamedTuple):
 
 
 _LEAST_US, _LARGEST_US = 1 << 6, 1 << 24
-"""The smallest and the largest bucket's bound: 64 us and 16.8 s."""
+"""The bounds of the smallest and the largest bucket: 64 us and 16.8 s."""
 
 _COUNTS = (
     ("canceled", "Requests given up by the program"),
@@ -60,7 +60,7 @@ _NODE_GAUGES = (
 
 
 class _Families:
-    """Collects families, of several sessions."""
+    """Collects the samples of several sessions by family."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Family] = {}
@@ -89,7 +89,9 @@ class _Families:
 
 
 def families(sessions: Iterable[tuple[Labels, Metrics]]) -> list[Family]:
-    """Returns the families of the metrics of some sessions, each with the labels of its samples."""
+    """Returns the metrics of `sessions` as families. The labels of a session are those of all its
+    samples.
+    """
     every = _Families()
     for labels, metrics in sessions:
         _add_session(every, labels, metrics)

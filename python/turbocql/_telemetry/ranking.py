@@ -17,7 +17,7 @@ __all__ = ["SETTING", "Ranking"]
 _HIGHEST = 2**31 - 1
 
 SETTING = threading.Lock()
-"""Held while ranks are set, so that those of a function that was replaced are not set late."""
+"""Held while ranks are set, so that an earlier function cannot replace the ranks of a later one."""
 
 
 class Ranking:
@@ -27,15 +27,20 @@ class Ranking:
         self._rank = rank
 
     def apply(self, session: Any, *, only_if_set: bool = False) -> None:
-        """Calls the function for each node of a session, and hands its answers to the core."""
+        """Calls the function for each node of a session, and passes the ranks to the native core.
+
+        With `only_if_set`, the ranks are dropped if the program has set another function meanwhile.
+        """
         ranks = [(node.host_id.bytes, self._of(node)) for node in session.nodes]
         with SETTING:
-            # The program may have set another function while this one ran.
+            # The program may have set another function while this function ran.
             if not only_if_set or session._ranking is self:
                 session._core.rank(ranks)
 
     def apply_again(self, session: Any) -> None:
-        """Like `apply`, after the nodes have changed. If the function raises, the ranks stay."""
+        """Ranks the nodes again after they have changed. If the function raises an error, logs it,
+        and leaves the ranks as they are.
+        """
         try:
             self.apply(session, only_if_set=True)
         except ClosedError:

@@ -1,4 +1,4 @@
-"""Makes OpenTelemetry's spans and durations of a session's requests, when these have ended."""
+"""Makes OpenTelemetry's spans for a session's ended requests, and records their durations."""
 
 from __future__ import annotations
 
@@ -30,27 +30,32 @@ _MOST_FAILURES = 20
 
 
 def trace_context() -> dict[str, bytes] | None:
-    """Returns the context of the current span by W3C's Trace Context; `None` without a span."""
+    """Returns the context of the current span as fields of W3C's Trace Context; `None` without a
+    span.
+    """
     fields: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(fields)
     return {name: value.encode() for name, value in fields.items()} or None
 
 
 class _Call:
-    """What is kept of a call that has several requests."""
+    """The state that the requests of one call share."""
 
     __slots__ = ("failures", "pages", "span_context")
 
     def __init__(self) -> None:
         self.span_context: SpanContext | None = None
-        """The context of the span of the first request, the parent of those of later pages."""
+        """The context of the first request's span, which is the parent of the spans of later pages.
+        """
         self.pages = 0
         self.failures: list[tuple[int, str]] = []
         """The first failures of a bulk call's requests: the time and the class of the error."""
 
 
 class Spans:
-    """Makes spans of events, on the thread that delivers them. Sampling is the provider's."""
+    """Makes spans from events, on the thread that delivers the events. The tracer provider decides
+    which spans are sampled.
+    """
 
     def __init__(
         self, release: str, tracer_provider: Any, meter_provider: Any, texts: bool
@@ -79,7 +84,7 @@ class Spans:
         sent_ns = ended_ns - int(fields["duration_s"] * 1e9)
         began_ns = sent_ns - int(fields.get("waited_s", 0.0) * 1e9)
         if origin is not None and origin.resend_count:
-            # It waited for the earlier requests of the call, which have spans of their own.
+            # `waited_s` contains the earlier requests of the call, which have spans of their own.
             began_ns = sent_ns
             attributes["turbocql.resend_count"] = origin.resend_count
         measured: dict[str, Any] = {
@@ -118,7 +123,7 @@ class Spans:
         span.end(ended_ns)
 
     def record_failed_row(self, time_s: float, fields: dict[str, Any], origin: Any) -> None:
-        """Keeps the failure of a request of a bulk call for the span of the call."""
+        """Stores the failure of a request of a bulk call, for the span of the call."""
         if origin is None or "error" not in fields:
             return
         origin.call = origin.call or _Call()

@@ -29,7 +29,7 @@ _NODE_EVENTS = frozenset({"node added", "node removed", "node moved", "node up",
 
 
 class Stream(Generic[T]):
-    """Events that wait to be taken, up to a number of them."""
+    """Holds events until the program reads them, at most `capacity` events."""
 
     def __init__(self, capacity: int) -> None:
         self._waiting: deque[T] = deque()
@@ -42,7 +42,7 @@ class Stream(Generic[T]):
 
     @property
     def dropped(self) -> int:
-        """Events that were dropped, because too many waited: always the oldest."""
+        """The number of events dropped because the stream was full: each time the oldest event."""
         return self._dropped
 
     @property
@@ -51,7 +51,7 @@ class Stream(Generic[T]):
         return self._closed
 
     def close(self) -> None:
-        """Ends the stream, after the events that wait. Closing twice is harmless."""
+        """Ends the stream after the events that it holds. Closing twice is harmless."""
         with self._changed:
             self._closed = True
             self._notify()
@@ -63,8 +63,8 @@ class Stream(Generic[T]):
         self._waiting.clear()
 
     def put(self, event: T, time_s: float) -> None:
-        """Adds an event of this time, if that is after the stream was opened. The thread
-        `turbocql-events` calls this.
+        """Adds an event, unless its time is before the stream was opened. The thread
+        `turbocql-events` calls this method.
         """
         with self._changed:
             if self._closed or time_s < self._since_s:
@@ -95,7 +95,7 @@ class EventStream(Stream[T]):
             while not self._waiting:
                 if self._closed:
                     raise StopIteration
-                # With a limit, because a wait without one does not end at Ctrl-C on every platform.
+                # On some platforms, Ctrl-C does not end a wait without a time limit.
                 self._changed.wait(1.0)
             return self._waiting.popleft()
 
@@ -169,7 +169,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Streams(EventThread):
-    """Delivers events to the streams of a session. It does not keep the session open."""
+    """Delivers events to the streams of a session, to which it refers only weakly."""
 
     def __init__(self, events: _core.Events, session: Any) -> None:
         self._datacenters = Datacenters(ref(session))
@@ -181,7 +181,7 @@ class Streams(EventThread):
         super().__init__(events, "turbocql-events")
 
     def open(self, stream: Stream[ClusterEvent]) -> None:
-        """Delivers to a stream too, as long as something refers to it."""
+        """Begins to deliver events to `stream`, for as long as the program refers to the stream."""
         with self._opening:
             if not self._has_ended:
                 self._streams = (*map(ref, self._open_streams()), ref(stream))

@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 __all__ = ["Event", "EventThread"]
 
 Event = tuple[str, float, str, "str | None", dict[str, Any], Any]
-"""Name, time in seconds since 1970, name of the thread, node, fields, and the call."""
+"""Name, time in seconds since 1970, name of the thread, node, fields, and the call's `CallOrigin`.
+"""
 
 _FLUSH_S = 1.0
 """How long `close`, a fork and the end of the process wait for handlers of the program."""
 _LOOK_S = 0.5
-"""How often a thread looks whether other events are wanted."""
+"""The interval between two calls of `look`."""
 
 _POLL_S = 0.05
-"""How often a greenlet looks for events."""
+"""The interval at which a greenlet polls for events."""
 
 _RUNNING: set[EventThread] = set()
 
@@ -33,7 +34,7 @@ _RUNNING: set[EventThread] = set()
 class EventThread:
     """A thread that handles events. It ends when the queue is closed and empty.
 
-    The methods `look`, `handle`, `handled` and `finish` are its steps; here they do nothing.
+    Subclasses override `look`, `handle`, `handled` and `finish`, which do nothing here.
     """
 
     def __init__(self, events: _core.Events, name: str) -> None:
@@ -50,7 +51,7 @@ class EventThread:
         """Called twice a second, and before events are taken."""
 
     def handle(self, event: Event) -> None:
-        """Handles an event. What it raises is shown, and ends nothing."""
+        """Handles an event. An exception of this method is printed, and the thread goes on."""
 
     def handled(self) -> None:
         """Called after events were handled."""
@@ -75,11 +76,11 @@ class EventThread:
             self.finish()
 
     def _take(self) -> list[Event] | None:
-        """Waits for events, or until it is time to look."""
+        """Waits for events until the next call of `look` is due. Returns `None` at the end."""
         if isinstance(time.sleep, BuiltinFunctionType):
             return self._events.take(_LOOK_S)
-        # gevent or eventlet has replaced `sleep`, and this thread by a greenlet. A native wait
-        # would stop all other greenlets.
+        # gevent or eventlet has replaced `sleep`, so this thread is a greenlet. A native wait would
+        # stop all other greenlets.
         until = time.monotonic() + _LOOK_S
         while (batch := self._events.take(0.0)) == [] and time.monotonic() < until:
             time.sleep(_POLL_S)
@@ -100,7 +101,7 @@ class EventThread:
             self._thread.join(max(limit_s, 0.0))
 
     async def ended(self) -> None:
-        """Like `wait`, for an event loop: looks again and again, because few calls have to."""
+        """Like `wait`, but for an event loop. It polls, because few calls have to wait."""
         import asyncio
 
         until = time.monotonic() + _FLUSH_S
@@ -109,7 +110,7 @@ class EventThread:
 
 
 def _try(work: Any, *arguments: Any) -> None:
-    """Calls a function that may run code of the program, and shows what it raises."""
+    """Calls a function that may run code of the program, and prints its exception."""
     try:
         work(*arguments)
     except BaseException:
@@ -120,7 +121,9 @@ def _try(work: Any, *arguments: Any) -> None:
 
 @atexit.register
 def _flush() -> None:
-    """Delivers what waits before the interpreter ends. No thread may wait natively after that."""
+    """Delivers the queued events before the interpreter ends. Ends the threads, because no thread
+    may be in a native wait after that.
+    """
     threads, until = list(_RUNNING), time.monotonic() + _FLUSH_S
     for thread in threads:
         thread.end()

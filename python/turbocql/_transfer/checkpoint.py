@@ -18,8 +18,8 @@ _KIND = "turbocql checkpoint of a load"
 _VERSION = 1
 
 Ranges = list[tuple[int, int]]
-"""Ranges of rows. Each is a pair of the number of its first row and the number of the row after its
-last. The ranges are in order, and do not touch."""
+"""Ranges of rows. A range is a pair: the number of its first row, and the number of the row after
+its last. The ranges are in order, with other rows between them."""
 
 
 def merged_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
@@ -55,7 +55,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str], description: Mapping[str, Any]) -> None:
         """`description` identifies the load. A checkpoint with another description is refused."""
         self.path = Path(path)
-        # The description is converted to JSON and back, so that it equals the one in the file.
+        # Converting the description to JSON and back makes it equal to the description in the file.
         self._load_identity: dict[str, Any] = json.loads(json.dumps(description))
         self._written: Ranges | None = None
 

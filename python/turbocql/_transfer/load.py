@@ -1,4 +1,4 @@
-"""Loads of columns into a table, shared by `Session.load` and `AsyncSession.load`."""
+"""The steps of a load of columns into a table, for `Session.load` and `AsyncSession.load`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ UDTS = "SELECT type_name, field_names, field_types FROM system_schema.types WHER
 
 
 def rows_or_columns(rows: Any, columns: Any, on_thread: bool) -> Any:
-    """The rows of an `execute_many`, or its columns, whose names are the names of bind markers.
+    """Returns the rows of an `execute_many`, or its columns as the native core takes them. The
+    names of columns are those of bind markers.
 
     If `on_thread` is true, the columns are read on another thread.
 
@@ -74,7 +75,9 @@ def rows_or_columns(rows: Any, columns: Any, on_thread: bool) -> Any:
 
 
 class Load:
-    """A load. `__init__` checks its options, `open` its data, and `match` writes its statement."""
+    """A load. `__init__` checks the options, `open` opens the data, and `match` writes the INSERT
+    statement.
+    """
 
     def __init__(
         self,
@@ -147,7 +150,7 @@ class Load:
         self.care: Care | None = None
         """The written columns that need special care; `None` before `match`."""
         self.pairs: Mapping[str, str] = {}
-        """The data's column for each column of the table that the load writes."""
+        """Maps each column of the table that the load writes to the data's column."""
 
     def open(
         self,
@@ -155,8 +158,8 @@ class Load:
         table: Sequence[tuple[str, str, str]],
         udts: Sequence[tuple[str, Sequence[str], Sequence[str]]],
     ) -> Columns | None:
-        """The columns of the data, which may be files; `None` if there are none. `table` is the
-        answer to `QUERY`, and `udts` is the answer to `UDTS`.
+        """Opens the data, which may be files, and returns its columns; `None` for an iterable
+        without items. `table` is the answer to `QUERY`, and `udts` is the answer to `UDTS`.
         """
         if not is_files(data):
             self._data = data
@@ -208,7 +211,9 @@ class Load:
             show_values(self._data, failures, self.pairs)
 
     def naming_settings(self) -> AbstractContextManager[None]:
-        """In its `with` block, errors about the TTL and the write time name the data's column."""
+        """Returns a context manager for a `with` block, in which errors about the TTL or the write
+        time name the data's column.
+        """
         return naming_settings(self._settings)
 
     @property
@@ -237,7 +242,9 @@ class Load:
         return self._files.unreadable_rows
 
     def listed_failures(self, failures: list[BulkFailure]) -> list[BulkFailure]:
-        """The failures with their places, and those of the rows that could not be read."""
+        """Returns the failures, with the file and line of each, together with those of the rows
+        that could not be read.
+        """
         self._complete_errors(failures)
         return self._files.listed_failures(failures)
 
@@ -337,7 +344,7 @@ class Load:
     def _pairs(
         self, names: Sequence[str], kinds: Mapping[str, str], table_name: str
     ) -> dict[str, str]:
-        """The data's column for each column of the table that the load writes.
+        """Maps each column of the table that the load writes to the data's column.
 
         Raises: `EncodeError` if columns of data and table do not match.
         """
@@ -395,8 +402,8 @@ class Load:
         reads: Sequence[Prepared] = (),
         indexes: Sequence[tuple[str, Mapping[str, str]]] = (),
     ) -> _core.Care | None:
-        """The native `Care`, from the cluster's time, the prepared `list_read_statements` and the
-        table's indexes.
+        """Makes the native `Care` from the cluster's time, the prepared `list_read_statements` and
+        the table's indexes.
         """
         if self.care is None:
             return None
@@ -416,7 +423,7 @@ class Load:
     def columns(
         self, input_columns: Columns, *, on_thread: bool, care: _core.Care | None = None
     ) -> _core.Columns:
-        """The data's columns for the statement, as the native core reads them."""
+        """Returns the data's columns in the form in which the native core takes them."""
         return _core.Columns(
             input_columns.pieces,
             self._fields,
@@ -424,7 +431,7 @@ class Load:
             self._leaves_nulls,
             self._truncates,
             on_thread,
-            # A row of a file that has a null in its key fails alone, and the rows after it are
+            # If a row of a file has a null in its key, only this row fails, and later rows are
             # loaded.
             not self._files.are_read,
             self._batches,

@@ -1,4 +1,4 @@
-"""The parts of a load that only files have: formats, checkpoints and rejects."""
+"""What only loads of files have: formats, checkpoints and rejects."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Files:
         self._source: Source | None = None
         self._shows_values = True
         self._pairs: Mapping[str, str] = {}
-        """The data's column for each column of the table that the load writes."""
+        """Maps each column of the table that the load writes to the data's column."""
         self._acknowledged: Ranges = []
         self._max_failures: int = options["max_failures"]
         limit_name = "max_failures" if options["max_errors"] is None else "max_errors"
@@ -113,7 +113,7 @@ class Files:
     def checks_first_block(self) -> bool:
         """Whether the load encodes the first block before it sends a row.
 
-        A lower limit of failures stops the load as soon.
+        This is not needed if fewer failures than a block has rows stop the load.
         """
         is_limit_high = self._max_failures >= FIRST_BLOCK_ROWS
         return self._source is not None and is_limit_high and self._has_failure_limit
@@ -129,7 +129,7 @@ class Files:
         return {name: Path(path) for name, path in outputs.items() if path is not None}
 
     def check_unused(self) -> None:
-        """Raises `ConfigError` if an option is set that only loads of files have."""
+        """Raises `ConfigError` if the program has passed an option that is for files only."""
         options = {
             **{"format": self._format, "csv": self._csv, "rejects": self._rejects},
             **{"checkpoint": self._checkpoint, "resume": self._resume, "limit": self._limit},
@@ -245,7 +245,9 @@ class Files:
         return self._total_rows
 
     def _estimate(self, source: Source, rows_read: int) -> None:
-        """Stores the number of rows from the metadata, or estimates it by the rows so far."""
+        """Stores the total number of rows: from the metadata of the files, or estimated from the
+        rows read so far.
+        """
         if self._is_total_exact:
             return
         total_rows = source.rows
@@ -272,7 +274,7 @@ class Files:
                     break
                 batch = batch.slice(0, self._limit - first)
             self._rows_read += len(batch)
-            # Of a batch whose rows are all unreadable, no row is yielded below.
+            # The loop below does not run for a batch whose rows are all unreadable.
             self.monitor.check()
             rows_seen = first + len(batch)
             self._estimate(source, rows_seen)
@@ -293,11 +295,13 @@ class Files:
         self.monitor.check()
 
     def _check_unreadable(self, row: int) -> None:
-        """Called with the number of an unreadable row, before it is recorded.
+        """Called with the number of an unreadable row, before the row is recorded.
 
-        Raises: `Stopped` if too many rows are unreadable, or all rows of the first block are, with
-            the same error. A block of text may have so many rows that finding all its unreadable
-            rows takes long.
+        It is called for each row, because a batch of rows of text may be so long that finding all
+        its unreadable rows takes long.
+
+        Raises: `Stopped` if too many rows are unreadable, or if all rows of the first block are,
+            with the same error.
         """
         count = len(self._unreadable)
         if count > self._max_failures:
@@ -336,14 +340,18 @@ class Files:
         return len(self._unreadable)
 
     def listed_failures(self, failures: list[BulkFailure]) -> list[BulkFailure]:
-        """The failures with their places, and the rows that could not be read, by row."""
+        """Returns the failures, with the file and line of each, and the rows that could not be
+        read, sorted by row.
+        """
         if self._source is not None:
             locate_failures(self._source, failures, self._pairs, shows_values=self._shows_values)
         unreadable = [BulkFailure(row, error) for row, (error, _) in self._unreadable.items()]
         return sorted([*failures, *unreadable], key=lambda failure: failure.row)
 
     def _with_unreadable(self, report: BulkReport) -> BulkReport:
-        """The report with places, and with the rows that could not be read among its failures."""
+        """Returns the report, with the rows that could not be read among its failures, and with the
+        file and line of each failure.
+        """
         failures = self.listed_failures(report.failures)
         if not self._unreadable:
             return report

@@ -1,4 +1,4 @@
-"""Checks of the options of a load."""
+"""The default values of the options of a load, and functions that check the options."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ DEFAULTS: dict[str, Any] = {
     **{"max_errors": None, "rejects": None, "checkpoint": None, "resume": None, "progress": None},
     **{"consistency": None, "timeout_s": None, "idempotent": True, "profile": None},
 }
-"""The options of a load that are not passed."""
+"""The default values of the options of a load."""
 
 
 class Pace(NamedTuple):
-    """The pace at which a bulk sends its requests."""
+    """The pace at which an `execute_many` or a load sends its requests."""
 
     adaptive: bool
     """Whether the number of requests in flight adapts to the cluster."""
@@ -71,7 +71,7 @@ def check_setting(option: str, setting: object, maximum: int) -> None:
 
 
 def failure_limits(max_failures: Any, max_errors: Any) -> tuple[int, float | None]:
-    """The maximal number of rows that may fail, and their maximal share."""
+    """Returns the maximal number of rows that may fail, and their maximal share or `None`."""
     if max_errors is None:
         return max_failures, None
     if isinstance(max_errors, float) and 0 <= max_errors < 1:
@@ -81,9 +81,8 @@ def failure_limits(max_failures: Any, max_errors: Any) -> tuple[int, float | Non
 
 
 def checked_batches(batches: Any, max_bytes: Any) -> tuple[int, bool] | None:
-    """The maximal size of a batch, and whether batches are sent without measuring their speed.
-
-    `None` if rows are never batched.
+    """Returns the maximal size of a batch, and whether batches are sent without measuring their
+    speed; `None` if rows are never batched.
     """
     if not isinstance(batches, bool) and batches != "auto":
         raise ConfigError(f'batches must be True, False or "auto", got {shown(batches)}')

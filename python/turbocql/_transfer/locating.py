@@ -21,9 +21,11 @@ _STATEMENT = "; statement: "
 
 
 def name_setting(error: BaseException, settings: Mapping[str, Any]) -> None:
-    """Replaces the server's name of a bind marker in the error of a value that does not fit.
+    """Makes the error for a TTL or a write time name the data's column, in place of `[ttl]` or
+    `[timestamp]`, the server's name of the bind marker.
 
-    `settings` has the column of the data for `[ttl]` and `[timestamp]`, or another value.
+    `settings` maps `[ttl]` and `[timestamp]` to the name of the column, or to a value that is not a
+    str if there is no such column.
     """
     for marker, name in settings.items():
         if isinstance(name, str) and isinstance(error, CodecError):
@@ -49,11 +51,11 @@ def locate_failures(
     *,
     shows_values: bool,
 ) -> None:
-    """Adds places to the errors of rows that do not fit their columns.
+    """Adds the file, the row and the value to the errors of rows that do not fit their columns.
 
-    `pairs` has the data's column for each column of the table. All errors get the file and the row
-    or line. The first 10 also get the value, unless large files would be read again for it, or
-    `shows_values` is false.
+    `pairs` maps columns of the table to columns of the data. The first 1000 errors get the file and
+    the row or line. The first 10 of these also get the value, unless large files would be read
+    again for it, or `shows_values` is false.
     """
     refusals = (EncodeError, InvalidQuery)
     unfit = [failure for failure in failures if isinstance(failure.error, refusals)]
@@ -119,7 +121,7 @@ def _shown(value: Any) -> str:
 
 
 def _values(source: Source, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """The values of some rows by column; of none, if the files cannot be read again."""
+    """Returns the values of `rows` by row and column; none if the files cannot be read again."""
     values: dict[int, dict[str, Any]] = {}
 
     def has_no_row(first: int, count: int) -> bool:

@@ -23,8 +23,8 @@ _MIN_ROWS_OF_SHARE = 1000
 
 
 class Stopped(Exception):
-    """Ends the reading of the data: a callback or the checkpoint has failed, or too many rows, or
-    each row of the first block.
+    """Ends the reading of the data, because a callback or the checkpoint has failed, too many rows
+    have failed, or each row of the first block has failed.
     """
 
 
@@ -46,9 +46,10 @@ class Monitor:
     ) -> None:
         """`earlier_acknowledged` are the rows of earlier runs. `get_total_rows` returns the number
         of rows of the input, or `None` if it is unknown. At most `max_failures` rows may fail, or
-        `max_failure_share` of them. `count_unreadable` returns the number of rows that could not be
-        read, and `count_rows_read` the number of rows that were read. `complete_report` adds the
-        rows that could not be read to a report. The load then returns or raises this report.
+        the share `max_failure_share` of the rows. `count_unreadable` returns the number of rows
+        that could not be read, and `count_rows_read` the number of rows that were read.
+        `complete_report` adds the rows that could not be read to a report. The load then returns
+        this report, or raises an error with it.
         """
         self.native = _core.BulkProgress(checkpoint is not None)
         self._checkpoint, self._earlier_acknowledged = checkpoint, earlier_acknowledged

@@ -42,7 +42,7 @@ def write_rejects(
     try:
         _read(source, errors, rejected_rows, on_unreadable, reads_all=True)
     except EncodeError:
-        # A column that is not loaded may be damaged.
+        # A column that is not loaded may be damaged, so only loaded columns are read now.
         _read(source, errors, rejected_rows, on_unreadable, reads_all=False)
     lines = []
     for row, (error, data) in sorted(rejected_rows.items()):

@@ -1,4 +1,4 @@
-"""Scans and splits of whole tables by token ranges, shared by both kinds of sessions."""
+"""The steps of `scan` and `splits`, which read and cut tables by token ranges."""
 
 from __future__ import annotations
 
@@ -51,10 +51,11 @@ DEFAULTS: dict[str, Any] = {
     **{"columns": None, "where": None, "values": (), "split": None, "concurrency": None},
     "retry_for_s": 60.0,
 }
-"""The options of a scan that are not passed, if they are not `None`."""
+"""The default values of the options of a scan. The options that are not here are `None` by default.
+"""
 
 Owners = Callable[[int], tuple[str, ...]]
-"""The addresses of the replicas of a token."""
+"""A function that returns the addresses of the replicas of a token."""
 TableColumns = Sequence[tuple[str, str, str, int]]
 """The answer to `TABLE`."""
 
@@ -108,7 +109,7 @@ def _ranges(ends: Sequence[int], ranges: Sequence[tuple[int, int]]) -> list[tupl
 
 
 def _divided(ranges: list[tuple[int, int]], min_count: int) -> list[tuple[int, int]]:
-    """Cuts wide ranges into parts of about equal width. There are about `min_count` ranges then."""
+    """Cuts wide ranges into parts of about equal width, to get about `min_count` ranges."""
     total_width = sum(last - before for before, last in ranges)
     divided = []
     for before, last in ranges:
@@ -268,11 +269,11 @@ def split_table(
     nodes: Sequence[Node],
     owners: Owners,
 ) -> list[Split]:
-    """Parts of a table of about equal size."""
+    """Cuts a table into parts of about equal size."""
     ends, cuts, splits = ring(nodes), weights.cuts(parts), []
     for before, last in pairwise(cuts):
-        # The hint of a split is the replicas of its largest range. Only the first 256 ranges are
-        # examined, because a hint may be wrong.
+        # `Split.replicas` are the replicas of the split's largest range. Only the first 256 ranges
+        # are examined, because the replicas are only a hint.
         ranges = _ranges(ends, [(before, last)])[:256]
         heaviest = max(ranges, key=lambda range_: weights.share(*range_))
         table_bytes = weights.known_bytes
@@ -307,7 +308,7 @@ class Weights:
         min_density = (total_bytes or 1) / (LAST - FIRST) / 1000
         self._tokens = sorted(steps)
         self._weights = [0.0]
-        """The weight before each token."""
+        """For each of `_tokens`, the total weight of the tokens before it."""
         density = 0.0
         for begin, end in pairwise(self._tokens):
             density += steps[begin]

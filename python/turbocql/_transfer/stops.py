@@ -1,4 +1,4 @@
-"""Why a load stops early, and how the report says so."""
+"""Finds out why a load stops early, and writes the reason into its report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 FIRST_BLOCK_ROWS = 1000
-"""A load stops after so many rows if each of them has failed with the same error."""
+"""A load stops after this many rows if each of them has failed with the same error."""
 
 MAX_FAILURES = 2**31 - 1
 """The largest `max_failures`. With it, failed rows do not stop a load."""
@@ -45,7 +45,8 @@ _VALUES = re.compile(
 def _kind(error: Exception) -> tuple[object, ...]:
     """The parts of an error that are equal for rows with the same fault."""
     path = error.path if isinstance(error, CodecError) else ""
-    # Only the first errors of a load have the line and the value, and later ones no place at all.
+    # `locate_failures` adds the line and the value to the first errors of a load only, and nothing
+    # to errors after the first 1000.
     text = _PLACE.sub("", str(error))
     column = re.match(r'column "(?:[^"]|"")*"', text)
     message = _VALUES.sub("", text)
@@ -53,7 +54,7 @@ def _kind(error: Exception) -> tuple[object, ...]:
 
 
 def have_one_error(errors: Iterable[Exception]) -> bool:
-    """Whether all errors, at least one, are the same except for the values in their messages."""
+    """Whether there are errors, and all are the same except for the values in their messages."""
     first = None
     for error in errors:
         kind = _kind(error)
@@ -64,7 +65,9 @@ def have_one_error(errors: Iterable[Exception]) -> bool:
 
 
 def first_block(pieces: Iterator[Piece]) -> tuple[Piece | None, Iterator[Piece]]:
-    """The first piece if it is a whole block and further rows follow; and all pieces."""
+    """Returns the first piece, or `None` unless it is a whole block and further rows follow; and an
+    iterator over all pieces.
+    """
     first_pieces = list(islice(pieces, 2))
     is_block = len(first_pieces) == 2 and len(first_pieces[0]) >= FIRST_BLOCK_ROWS
     return first_pieces[0] if is_block else None, chain(first_pieces, pieces)

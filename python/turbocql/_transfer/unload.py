@@ -1,4 +1,4 @@
-"""Writes tables to files, shared by `Session.unload` and `AsyncSession.unload`."""
+"""Writes tables to files, for `Session.unload` and `AsyncSession.unload`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULTS: dict[str, Any] = {
     **{"format": None, "compression": None, "files": 1, "overwrite": False, "progress": None},
     "limit": None,
 }
-"""The options of an unload that are not passed; the others are those of a scan."""
+"""The default values of the options of an unload that a scan does not have."""
 _REPORT_INTERVAL_S = 0.5
 
 

@@ -1,4 +1,4 @@
-"""Compares a table with data, shared by `Session.verify` and `AsyncSession.verify`."""
+"""Compares a table with data, for `Session.verify` and `AsyncSession.verify`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .stops import MAX_FAILURES
 __all__ = ["DEFAULTS", "Verification"]
 
 DEFAULTS: dict[str, Any] = {**LOAD_DEFAULTS, "sample": None, "seed": 0}
-"""The options of a comparison that are not passed."""
+"""The default values of the options of a comparison."""
 
 _MAX_LISTED_DIFFERENCES = 1000
 """A report lists at most 1,000 differences, 1,000 duplicates and 1,000 failures. Further ones are
@@ -193,9 +193,9 @@ class Verification:
 
 
 def _comparable(value: Any) -> Any:
-    """A value to compare instead, in which NaN equals NaN, and 0.0 does not equal -0.0.
+    """Converts a value for a comparison in which NaN equals NaN, and 0.0 does not equal -0.0.
 
-    All NaNs are equal: processors set the sign of a NaN, and text has none.
+    All NaNs are equal, because processors set the sign of a NaN, and text has no sign of a NaN.
     """
     if isinstance(value, float):
         return (float, "NaN") if value != value else (float, value, math.copysign(1, value))
@@ -207,7 +207,7 @@ def _comparable(value: Any) -> Any:
 
 
 class _Duplicates:
-    """Finds keys that occur more than once. Digests of keys are in files, which bounds memory."""
+    """Finds keys that occur more than once. Digests of keys are kept in files, to bound memory."""
 
     _PARTS = 64
     _BUFFER = 1 << 16
@@ -255,9 +255,8 @@ class _Duplicates:
             )
 
     def find(self) -> tuple[list[tuple[int, int]], int]:
-        """Pairs of rows with equal keys, the first row and a later one; and the number of pairs.
-
-        At most 1,000 pairs are returned, and all are counted.
+        """Returns pairs of rows with equal keys, the first row and a later one, and the number of
+        all such pairs. At most 1,000 pairs are returned.
         """
         duplicate_rows: list[tuple[int, int]] = []
         count = 0

@@ -41,7 +41,7 @@ def scan(
     while the relation is used.
 
     Raises: `ConfigError` when there is no such table or column; `RequestError` when the schema
-        cannot be read. An error during a query is raised by duckdb as its own, with the message.
+        cannot be read. duckdb raises an error during a query as its own, with the same message.
     """
     needed("duckdb", "duckdb", "pyarrow.dataset")
     from ._dataset import TableDataset

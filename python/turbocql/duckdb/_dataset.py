@@ -77,8 +77,8 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
                 raise ConfigError(f"there is no column {name!r}; there are {', '.join(names)}")
         scanned_columns = [name for name in names if name in result_columns] or names[:1]
         if filter is not None:
-            # An expression does not list its columns. Its text contains plain names unquoted; a
-            # column with another name is always read.
+            # An expression cannot list the columns that it uses. So a column is also read if the
+            # expression's text contains the column's name, or may contain the name in quotes.
             filter_text = str(filter)
             scanned_columns = [
                 name

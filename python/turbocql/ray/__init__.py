@@ -42,10 +42,10 @@ def read(
 
     `config` says where the workers connect: see [`workers`][turbocql.workers.session]. `columns`,
     `where` and `values` are those of [`Session.scan`][turbocql.session.Session.scan]. `scan` has
-    other options of this method: `page_size`, `consistency`, `timeout_s`, `retry_for_s` and
-    `profile`. A `select_columns` of the data set reads these columns only; a `limit` ends the
-    reading early. `parallelism` is the number of parts; by default, Ray decides, and small tables
-    have fewer. `types` selects Arrow types. `resources` are options of `ray.data.read_datasource`
+    other options of `Session.scan`: `page_size`, `consistency`, `timeout_s`, `retry_for_s` and
+    `profile`. After `select_columns` of the data set, only these columns are read; a `limit` ends
+    the reading early. `parallelism` is the number of parts; by default, Ray decides, and small
+    tables have fewer. `types` selects Arrow types. `resources` are options of `read_datasource`
     for the read tasks, such as `num_cpus`, `memory`, `resources` and `concurrency` (the tasks that
     run at a time).
 
@@ -110,7 +110,7 @@ def sink(
     task that Ray runs again, on another worker, changes nothing. The time is the later of this
     machine's clock and the server's. Rows of the data set with equal primary keys have the same
     time too, so the greater value of each cell stays. If a row has a list that is not frozen, each
-    run of a task has later times, and replaces the rows of the run before.
+    run of a task has later times, and replaces the rows of its earlier runs.
 
     A sink is for one job at a time. Its attribute `rows` is the number of rows that the last job
     wrote.

@@ -59,7 +59,7 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         options = {**(scan or {}), "columns": columns, "where": where}
         if values:
             options["values"] = values
-        # Ray makes arrays of fixed-shape tensors.
+        # Ray converts columns of fixed-shape tensors to arrays.
         types = ColumnTypes(tensors=True) if types is None else types
         self._reading = reading(table, config, types, options)
         self._schema = self._reading.schema()

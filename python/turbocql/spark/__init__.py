@@ -39,7 +39,7 @@ def register(spark: SparkSession) -> None:
     of a job have one write time, its beginning, unless `timestamp` sets another. So a task that
     Spark runs again changes nothing. The time is the later of this machine's clock and the
     server's. If a row has a list that is not frozen, each run of a task has later times, and
-    replaces the rows of the run before.
+    replaces the rows of its earlier runs.
 
     Raises: `ModuleNotFoundError` without PySpark. Reading and writing raise Spark's
         `AnalysisException` or `PythonException` with turbocql's error as text: `ConfigError` for

@@ -16,7 +16,7 @@ from .._cql.names import quoted
 __all__ = ["Keys", "pushed"]
 
 _MAX_QUERIED_PARTITIONS = 256
-"""The most keys that are queried one by one; for more keys, the table is scanned."""
+"""The maximum number of keys that are queried one by one. For more keys, the table is scanned."""
 _COMPARISONS = {
     spark.EqualTo: "=",
     spark.GreaterThan: ">",
@@ -41,10 +41,10 @@ class Keys(NamedTuple):
 def pushed(
     filters: Sequence[Any], columns: Sequence[tuple[str, str, str, int]]
 ) -> tuple[Keys | None, list[Any]]:
-    """The filters that the server can evaluate, as conditions, and the remaining filters for Spark.
+    """Returns the conditions for the filters that the server can evaluate, and the other filters.
 
-    `columns` describes the table's columns: name, kind, CQL type and position. A filter that the
-    server might evaluate differently from Spark remains for Spark.
+    `columns` describes the table's columns: name, kind, CQL type and position. Spark itself
+    evaluates the other filters, among them those that the server might evaluate differently.
     """
     types = {name: cql_type for name, _, cql_type, _ in columns}
     partition = _in_order(columns, "partition_key")
@@ -60,7 +60,7 @@ def pushed(
         elif column in clustering and type(filter_) in _COMPARISONS:
             sign = _COMPARISONS[type(filter_)]
             bound_value = _value(filter_.value, types[column], is_equality=sign == "=")
-            # The server accepts one equality per column, or one bound for each end.
+            # The server accepts one equality per column, or one lower and one upper bound.
             ends = {"=": "=<>", "<": "=<", ">": "=>"}[sign[0]]
             is_free = not any((column, end) in bounds for end in ends)
             if bound_value is not None and is_free:

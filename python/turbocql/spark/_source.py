@@ -49,7 +49,7 @@ class TableSource(DataSource):  # type: ignore[misc]
         return from_arrow_schema(plain)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Makes a reader of the columns of the schema, which may be some columns of the table."""
+        """Makes a reader of the columns in `schema`, which may be only some of the table's."""
         table_reading = self._reading(schema.fieldNames())
         count = _number("partitions", self.options.get("partitions"))
         is_filtering = _flag("push_filters", self.options.get("push_filters", "false"))
@@ -97,7 +97,7 @@ class TableSource(DataSource):  # type: ignore[misc]
         return reading(table, settings, types, options)
 
     def _split_options(self) -> tuple[Config | Environment | Profile, str, dict[str, str]]:
-        """The settings, the table, and the texts of all other options."""
+        """Returns the settings, the table's name, and the texts of all other options."""
         option_texts = {name.lower(): text for name, text in dict(self.options).items()}
         if any(name.startswith("option.") for name in option_texts):
             # PySpark 4.3 passes the options of a table in the catalog to the schema, and none to
@@ -171,7 +171,7 @@ def _types(decimal: str | None, varint: str | None) -> ColumnTypes:
 
 
 def _typed(option_texts: Mapping[str, str]) -> dict[str, Any]:
-    """The options as keyword arguments of a session's methods."""
+    """Converts the texts of options to keyword arguments of a session's methods."""
     typed_options: dict[str, Any] = {}
     for name, text in option_texts.items():
         if name in _INTEGERS:
