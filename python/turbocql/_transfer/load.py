@@ -75,9 +75,7 @@ def rows_or_columns(rows: Any, columns: Any, on_thread: bool) -> Any:
 
 
 class Load:
-    """A load. `__init__` checks the options, `open` opens the data, and `match` writes the INSERT
-    statement.
-    """
+    """A load. `__init__` checks options, `open` opens the data, `match` writes the statement."""
 
     def __init__(
         self,
@@ -242,9 +240,7 @@ class Load:
         return self._files.unreadable_rows
 
     def listed_failures(self, failures: list[BulkFailure]) -> list[BulkFailure]:
-        """Returns the failures, with the file and line of each, together with those of the rows
-        that could not be read.
-        """
+        """Returns the failures, with file and line, and those of rows that could not be read."""
         self._complete_errors(failures)
         return self._files.listed_failures(failures)
 

@@ -1,4 +1,4 @@
-"""Writes names of Python's arguments in messages as options of the command that is run.
+"""Replaces names of Python arguments in messages by the options of the command that runs.
 
 The library's messages name arguments: `truncate_time=True`, `pass resume=`, `max_errors`. The
 command line shows its own options instead: `--truncate-time`.
@@ -23,8 +23,8 @@ _ARGUMENTS = {
     "timeout": ("timeout_s", "connect_timeout_s"),
     "wait": ("wait_s",),
 }
-"""The arguments of options whose names are not those of the options. An argument with a value is
-one whose option has no value."""
+"""Maps an option to the arguments that it sets, if their names differ from the option's name. An
+argument is listed with its value if the option takes no value."""
 _CONNECTION = {"url", "profile", "config", "user", "keyspace", "consistency", "timeout", "wait"}
 """Options whose arguments may also come from a profile or the environment."""
 
@@ -49,7 +49,8 @@ _PHRASES = {
         "or pass --keyspace",
     ),
 }
-"""Texts with several arguments, each with one of the arguments and with the options."""
+"""Maps a text with several arguments to one of these arguments, and to the same text with options.
+"""
 _URL_PARAMETER = re.compile("parameter [0-9]+ of the query is unknown")
 _STATEMENT = "; statement: "
 """What precedes the statement in a message. The statement is shown unchanged."""
@@ -60,8 +61,8 @@ class Options(NamedTuple):
 
     by_argument: dict[str, str]
     uncertain: set[str]
-    """Arguments that may come from a profile or the environment. At the beginning of a message,
-    such an argument has an invalid value, which is not that of an option."""
+    """Arguments that come from a profile or the environment. At the beginning of a message, such an
+    argument is not replaced, because the message is about its invalid value there."""
 
 
 def options_of(ctx: click.Context) -> Options:
@@ -81,8 +82,8 @@ def options_of(ctx: click.Context) -> Options:
 
 
 def with_options(message: str, options: Options | None = None) -> str:
-    """A message with options in place of their arguments. By default the options are those of the
-    command that runs.
+    """Returns the message with options in place of their arguments. By default, the options are
+    those of the command that runs.
     """
     if options is None:
         ctx = click.get_current_context(silent=True)
@@ -110,7 +111,7 @@ def with_options(message: str, options: Options | None = None) -> str:
         return option if value in ("", "True", "...") else f"{option} {value}"
 
     if _URL_PARAMETER.search(message):
-        # The names are those of the URL.
+        # The names in this message are those of the URL's parameters.
         return message
     text, mark, statement = message.partition(_STATEMENT)
     for phrase, (argument, with_dashes) in _PHRASES.items():

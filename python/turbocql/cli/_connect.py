@@ -1,4 +1,4 @@
-"""Reads where to connect from options, environment, URL, and profiles of a TOML file."""
+"""Finds the settings of a connection in options, the environment, a URL, or a TOML file."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def connected(config: Config) -> Session:
 def connected_by(**options: Any) -> Session:
     """Opens a session by the options of `connection_options`.
 
-    If there is none, and nothing named a server, the error says how to name one.
+    If no session can be opened, and no server was named, the error says how to name a server.
     """
     is_named = (
         any(options.get(name) is not None for name in ("url", "profile", "config"))

@@ -390,7 +390,7 @@ class Console:
             user=user,
             password=prompt_for_password(user),
             keyspace=self.keyspace,
-            # The database has started, so an error is not waited for.
+            # The database has started, so `connect` need not try again after an error.
             wait_s=0.0,
         )
         new_session = connect(config=config)

@@ -166,8 +166,9 @@ def existing_table(session: Any, table: str) -> Table | None:
 
 
 def describe_existing(table: str, existing: Table, keys: Sequence[Sequence[str]]) -> str:
-    """The note that a table is not created. If its key is not of the columns `keys`, which are the
-    partition key and the clustering columns, the note says which key it has.
+    """Returns the note that a table exists already, so is not created. `keys` are the partition key
+    and the clustering columns that the user has named. If the table has another key, the note says
+    which.
     """
     existing_keys = [
         [column.name for column in columns]
@@ -274,7 +275,7 @@ def _parsed(
 
 
 class _KeyspaceTypes(Mapping[str, str]):
-    """The user-defined types of a keyspace, the only ones that columns of its tables can have.
+    """The user-defined types of a keyspace. Columns of its tables can have no other such types.
 
     `is_from_file` says whether the type's name comes from a file, which may be of another cluster.
     If so, `other.address` is looked up as `address` in this keyspace.

@@ -21,7 +21,7 @@ __all__ = ["type_of_texts", "type_of_values"]
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([-+]?[0-9]+))?")
 _PADDED = re.compile(r"[-+]?0[0-9]")
-"""It matches leading zeros, as in post codes, phone numbers and order numbers."""
+"""Matches leading zeros, as in post codes, phone numbers and order numbers."""
 _PHONE = re.compile(r"\+[0-9]{7,15}")
 _NAN_OR_INFINITY = re.compile(r"[-+]?(nan|inf|infinity)", re.IGNORECASE)
 _JSON_NAN_OR_INFINITY = {"NaN", "Infinity", "-Infinity"}

@@ -26,7 +26,7 @@ KIND_WORDS = {
     **{"FUNCTION": "function", "AGGREGATE": "aggregate", "INDEX": "index", "VIEW": "view"},
     **{"MATERIALIZED VIEW": "view", "MATERIALIZED": "view"},
 }
-"""The kind of an element by the words that precede its name in DESCRIBE."""
+"""Maps the words that precede a name in DESCRIBE to the kind of the element."""
 _KINDS = ("type", "function", "aggregate", "table", "index", "view")
 """The kinds of elements of a keyspace, in an order in which a server accepts their statements."""
 _PART = r'(?:"(?:[^"]|"")+"|[^".\s]+)'
@@ -35,7 +35,7 @@ _PART = r'(?:"(?:[^"]|"")+"|[^".\s]+)'
 def described(
     schema: Any, name: str, keyspace: str | None, kind: str | None = None, *, folds: bool = False
 ) -> str:
-    """The statements that create the elements of a name, separated by empty lines.
+    """Returns the statements that create the elements with a name, separated by empty lines.
 
     `name` may be qualified by a keyspace; double quotes are for names with dots. `keyspace` is the
     keyspace in use. `kind` is a value of `KIND_WORDS`. Without it, the name is that of a keyspace,
@@ -72,7 +72,7 @@ def described(
 
 
 def described_in_any_case(schema: Any, name: str, keyspace: str | None) -> str:
-    """The same as `described`. A name that does not exist is tried in lower case, as in CQL.
+    """Calls `described`. If the name does not exist, calls it again with the name in lower case.
 
     Raises: `CommandExit` if there is no such element.
     """
@@ -104,8 +104,8 @@ def _parts(name: str, folds: bool) -> list[str]:
 
 
 def _definitions(keyspace: Any, name: str, kinds: Iterable[str]) -> dict[str, list[str]]:
-    """The statements that create the elements of a name, by kind. A kind without such an element is
-    left out.
+    """Returns the statements that create the elements with a name, by kind. A kind without such an
+    element is left out.
     """
     definitions = {kind: _definitions_of_kind(keyspace, name, kind) for kind in kinds}
     return {kind: statements for kind, statements in definitions.items() if statements}
@@ -148,7 +148,7 @@ def _with_dependents(keyspace: Any, table: Any) -> list[str]:
 
 
 def _without_keyspace(schema: Any, name: str, kinds: tuple[str, ...]) -> str:
-    """The error for the name of no keyspace, while no keyspace is in use."""
+    """Returns the message for a name that no keyspace has, while no keyspace is in use."""
     subject = f"no keyspace {escaped(repr(name))}"
     if len(kinds) == 1:
         subject = f"the {kinds[0]} {escaped(name)} needs a keyspace"
@@ -163,7 +163,7 @@ def _without_keyspace(schema: Any, name: str, kinds: tuple[str, ...]) -> str:
 
 
 def _unknown(schema: Any, owner: Any, name: str, kinds: tuple[str, ...]) -> str:
-    """The error for a name that the keyspace `owner` does not have."""
+    """Returns the message for a name that no element of the keyspace `owner` has."""
     message = f"no {_noun(kinds)} {escaped(repr(name))} in keyspace {escaped(quoted(owner.name))}"
     elements = _elements_of_name([owner], name, _KINDS) or _elements_of_name(
         schema.keyspaces.values(), name, kinds

@@ -74,7 +74,9 @@ def name_of(text: str) -> str:
 
 
 def number_or_name(text: str | None) -> int | str | None:
-    """The number that a text is, or the name that it writes; `None` if the option is not set."""
+    """Converts the text of an option to an int if it has only digits, else to a name; `None` if the
+    option is not set.
+    """
     if text is None or re.fullmatch("[0-9]+", text):
         return None if text is None else int(text)
     return name_of(text)

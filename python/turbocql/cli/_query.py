@@ -175,8 +175,8 @@ def _run(
 
 
 def add_count_hint(error: RequestError, statement: str, keyspace: str | None) -> None:
-    """Adds the advice to use `turbocql count` to the error of a statement that counts rows, if a
-    large table makes such a statement fail with this error. `keyspace` is the keyspace in use.
+    """Adds the advice to use `turbocql count` to an error, if the statement counts rows, and the
+    error is one that a large table causes. `keyspace` is the keyspace in use.
     """
     match = _COUNT.search(statement)
     if match is None or not isinstance(error, (ReadFailure, ReadTimeout, RequestTimeout)):

@@ -100,8 +100,8 @@ class _Shell:
 
 
 def _history() -> Any:
-    """The shell's history: a file that only the user can read. It lacks statements with the word
-    `password`.
+    """The shell's history: a file that only the user can read. Statements with the word `password`
+    are not stored.
     """
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 

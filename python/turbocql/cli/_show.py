@@ -39,7 +39,7 @@ def types_of(session: Any, columns: Sequence[Column]) -> list[CqlType | None]:
 
 
 def literal(value: Any, cql_type: CqlType | None = None) -> str:
-    """A value as CQL writes it, but a text, time or inet without quotes, unless it is in another
+    """Returns a value as CQL. A text, time or inet has no quotes, unless it is inside another
     value.
     """
     if isinstance(value, str):
@@ -60,7 +60,7 @@ def _scalar(value: Any, cql_type: CqlType | None) -> str:
     try:
         return _write_scalar(value, cql_type)
     except Error:
-        # Decimals and integers of any length, and texts that a server has accepted, can be shown.
+        # Some values have no CQL literal, such as very long integers, but can be shown.
         return f"'{value}'" if isinstance(value, str) else str(value)
 
 
@@ -79,9 +79,10 @@ def blocks(
     types: Sequence[CqlType | None] = (),
     expanded: bool = False,
 ) -> Iterator[tuple[str, int]]:
-    """Rows as text in blocks of 500, each with its number of rows. `types` are the columns' types.
+    """Yields the text of each block of 500 rows, with the number of its rows. `types` are the types
+    of the columns.
 
-    If the first block does not fit `width`, rows have one line per column, as with `expanded`.
+    If the first block does not fit `width`, each row has one line per column, as with `expanded`.
     """
     titles = [escaped(name) for name in names]
     of_columns = types or [None] * len(titles)

@@ -166,7 +166,7 @@ def load(files: Sequence[str], table: str, **arguments: Any) -> int:
 
 @contextmanager
 def _spooled(files: Sequence[str], form: str | None) -> Iterator[str]:
-    """Copies standard input to a file, because readers seek or read twice."""
+    """Copies standard input to a file, because readers seek in files, or read them twice."""
     if list(files) != ["-"] or form is None:
         raise click.UsageError("- is standard input: it is alone, and needs --format")
     with tempfile.NamedTemporaryFile(prefix="standard-input-", suffix=f".{form}") as spool_file:

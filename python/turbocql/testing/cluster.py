@@ -40,8 +40,8 @@ _HEAP_ALONE_MB, _HEAP_AMONG_OTHERS_MB = 1024, 640
 # The first node waits for no other node, so its delay is short. Every other node must hear from the
 # first node within the longer delay.
 _RING_DELAY_FIRST_MS, _RING_DELAY_OTHERS_MS = 100, 5000
-# This statement is executed at consistency ALL. A coordinator that sees a replica as down refuses
-# it.
+# This statement is executed at consistency ALL. A coordinator refuses the statement if it sees a
+# replica as down.
 _READ_AT_ALL = (
     "SELECT session_id FROM system_traces.sessions "
     "WHERE session_id = 00000000-0000-1000-8000-000000000000"
@@ -193,8 +193,9 @@ class Cassandra:
     def wait_until_settled(self) -> None:
         """Waits until each node sees every other node as up and all agree on the schema.
 
-        It returns at once if there is one node, or if a node is stopped or paused. Drivers wait for
-        schema agreement after a change of the schema; the connections of `Node.probe` do not.
+        Returns at once if there is one node, or if a node is stopped or paused. Call this method
+        after a change of the schema through `Node.probe`, which, unlike drivers, does not wait for
+        schema agreement.
 
         Raises: `CassandraError` with the end of a node's log if the nodes take too long.
         """

@@ -126,9 +126,10 @@ def _pair(entry: Any) -> tuple[str, str]:
 def write_config(
     conf: Path, settings: Mapping[str, Any], replaced: Mapping[str, Any], location: Location | None
 ) -> None:
-    """Writes cassandra.yaml, in which the settings `replaced` replace others, and logback.xml.
+    """Writes cassandra.yaml, logback.xml, and the file from which the node reads its `location`.
 
-    The node reads its `location` from a file. JSON is valid YAML, so no YAML library is needed.
+    The entries of `replaced` replace those of `settings`. JSON is valid YAML, so no YAML library is
+    needed.
     """
     conf.mkdir(parents=True, exist_ok=True)
     settings = {**settings, **replaced}

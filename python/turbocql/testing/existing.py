@@ -22,8 +22,8 @@ __all__ = ["ExistingServer", "RunKeyspace"]
 
 
 def _driver() -> Any:
-    """The package `turbocql`. The other modules of this folder work with any driver, so they do
-    not import it.
+    """Imports the package `turbocql`. Only this module of the folder needs turbocql: the others
+    work with any driver.
     """
     return import_module("turbocql")
 
@@ -55,7 +55,7 @@ class ExistingServer:
 
     @property
     def nodes(self) -> NoReturn:
-        """A run of tests may not stop nodes that it did not start.
+        """Always raises, because a run of tests may not stop nodes that it did not start.
 
         Raises: `CassandraError`.
         """
@@ -72,7 +72,7 @@ class RunKeyspace:
     """A new keyspace for a run of pytest, and sessions that use it.
 
     `schema` are the statements that make its tables. `settings` are further settings of the
-    sessions. Their keyspace is always the new one.
+    sessions, whose keyspace is always the new one.
     """
 
     def __init__(

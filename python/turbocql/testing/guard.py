@@ -9,9 +9,9 @@ the node is killed and its files are removed.
     starter --- stdin: "15\n" ---> guard ---> java
             <-- stdout: "4711\n"
 
-Linux's PR_SET_PDEATHSIG in the starter would not be enough. It is bound to the thread that forked,
-not to the process. So a node would be killed when the thread that started the node ends. The guard
-has only one thread, so the guard uses PR_SET_PDEATHSIG to end the node if the guard dies.
+Linux's PR_SET_PDEATHSIG would not work in the starter. It kills a child when the thread that forked
+the child ends, even if the process lives on. The guard has only one thread, so the guard uses
+PR_SET_PDEATHSIG to end the node if the guard dies.
 """
 
 from __future__ import annotations

@@ -102,7 +102,9 @@ def cassandra_schema() -> str | list[str]:
 
 @pytest.fixture(scope="session")
 def cassandra_settings() -> dict[str, Any]:
-    """Further settings of `cassandra_session` and `cassandra_async_session`, to be overridden."""
+    """Further settings of `cassandra_session` and `cassandra_async_session`: none, unless you
+    override this.
+    """
     return {}
 
 

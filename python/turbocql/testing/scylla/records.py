@@ -1,4 +1,4 @@
-"""Records of a cluster for tests: requests, connections and tablets."""
+"""What the simulator tells tests about a cluster: requests, connections and tablets."""
 
 from __future__ import annotations
 

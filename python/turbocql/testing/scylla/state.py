@@ -52,7 +52,10 @@ class Statement:
 
 @dataclass
 class NodeState:
-    """One node: its addresses and shards, the connections dealt to shards, and its rate limit."""
+    """One node: its addresses, its shards, and the state of its rate limit.
+
+    `dealt` is the number of connections that were assigned to the shards in turn.
+    """
 
     index: int
     address: str
@@ -77,7 +80,7 @@ class NodeState:
 
 @dataclass
 class Keyspace:
-    """The tablet options of a keyspace, which Cassandra lacks."""
+    """The tablet options of a keyspace, which Cassandra does not store."""
 
     replication_factor: int = 1
     has_tablets: bool = False

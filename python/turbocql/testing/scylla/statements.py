@@ -78,8 +78,8 @@ class Item:
 class Select:
     """A SELECT of named columns, or of all (`items` is empty), from one table.
 
-    `condition` is the column and the term of `WHERE column = term`. `is_simple` means that the
-    statement has nothing else.
+    `condition` is the column and the term of `WHERE column = term`. `is_simple` means that nothing
+    else follows the table's name.
     """
 
     keyspace: str | None

@@ -1,4 +1,6 @@
-"""Simulates ScyllaDB's system tables: answers some, and rewrites Cassandra's results of others."""
+"""Simulates ScyllaDB's system tables: for some it answers the queries itself, for others it
+rewrites Cassandra's results.
+"""
 
 from __future__ import annotations
 
