@@ -86,8 +86,8 @@ def hints(
 
 
 def value_hint(message: str) -> str | None:
-    """Returns advice for an `EncodeError`: about the number of values, the values of `IN`, or a
-    class of values in `FOR_VALUES`. Returns `None` for other errors.
+    """Returns advice for an `EncodeError` about the number of values, about values of `IN`, or with
+    a message that matches a pattern in `FOR_VALUES`; `None` for other errors.
 
     `message` ends with the statement.
     """

@@ -184,9 +184,9 @@ class Config:
     not listed is reached at the address that it announces. Contact points are not translated."""
     client_timestamps: bool = False
     """Whether this client, instead of the server, sets the timestamps of writes that have none.
-    Each timestamp is later than the one before. For conditional statements (`IF`), the server sets
-    them. So if a row has both plain writes and conditional updates, and the clocks differ, an
-    earlier one may hide a later one. The session warns when it sends its first conditional
+    Each timestamp is later than the one before. The timestamps of conditional statements (`IF`) are
+    always set by the server. So if the clocks differ, and a row has plain and conditional writes,
+    an earlier write may hide a later one. The session warns when it sends its first conditional
     statement."""
     schema_agreement_timeout_s: float = 60.0
     """Seconds that a schema statement waits for the nodes to agree on the schema."""

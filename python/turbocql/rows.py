@@ -44,7 +44,7 @@ class Column:
 
 
 def _type_or_none(cql_type: str) -> _core.CqlType | None:
-    """A type from its text; `None` for a type whose text does not define it."""
+    """Parses a type; `None` for a text that does not define it, as the name of a user type."""
     try:
         return _core.CqlType(cql_type)
     except (ValueError, Error):
@@ -79,8 +79,8 @@ class _Result(_core.Cursor, Generic[T]):
     def custom_payload(self) -> dict[str, bytes] | None:
         """The custom payload of the current page's response.
 
-        It is `None` unless the statement was executed with `custom_payload`, which may be empty,
-        and a query handler of the server has answered with one.
+        It is `None` unless the statement was executed with the option `custom_payload`, which may
+        be empty, and a query handler of the server has answered with a payload.
         """
         return self._custom_payload
 
@@ -151,7 +151,8 @@ class _Result(_core.Cursor, Generic[T]):
         A null is `None` too. The form of the rows does not matter. For a conditional statement, the
         value is `applied`.
 
-        Raises: `Error` when the statement is of a kind that returns no rows, and where `one` does.
+        Raises: the same errors as `one`; also `Error` when the statement is of a kind that returns
+            no rows.
         """
         check_columns(self, "scalar")
         self._skip_empty_pages()
@@ -338,7 +339,7 @@ class Rows(_SyncResult[T]):
         """Iterates over the rows as Arrow record batches.
 
         Pages are gathered into a batch until it has at least 16,384 rows or 8 MiB. With
-        `rows_per_batch`, each batch has exactly so many rows, except the last.
+        `rows_per_batch`, each batch has exactly this many rows, except the last.
 
         Raises: `Error` when an iteration of a longer result has begun.
         """
@@ -436,7 +437,7 @@ class AsyncRows(_AsyncResult[T]):
         """Iterates over the rows as Arrow record batches.
 
         Pages are gathered into a batch until it has at least 16,384 rows or 8 MiB. With
-        `rows_per_batch`, each batch has exactly so many rows, except the last.
+        `rows_per_batch`, each batch has exactly this many rows, except the last.
 
         Raises: `Error` when an iteration of a longer result has begun.
         """

@@ -166,7 +166,7 @@ class Metrics:
     `later`.
 
     Figures of connections, bytes, and statements prepared again are 0 in builds without the edits
-    of the engine.
+    of the ScyllaDB driver.
     """
 
     uptime_s: float = 0.0
@@ -201,7 +201,7 @@ class Metrics:
     dropped_events: int = 0
     """Events that were not logged, because the handlers were too slow."""
     in_flight: int = field(default=0, metadata={"now": True})
-    """Requests in flight now, and rows of `execute_many`."""
+    """Requests in flight now, including those for the rows of an `execute_many`."""
     in_flight_bytes: int = field(default=0, metadata={"now": True})
     """Bytes of the values of the requests in flight now."""
     waiting: int = field(default=0, metadata={"now": True})
@@ -316,8 +316,8 @@ def prometheus_text(sessions: Sessions) -> str:
 class Collector:
     """A collector for `prometheus_client`: `REGISTRY.register(Collector(session))`.
 
-    With a mapping of names to sessions, each sample has the label `session`. The metrics are read
-    when they are asked for.
+    With a mapping of names to sessions, each sample has the label `session`. Each call of `collect`
+    reads the metrics anew.
     """
 
     def __init__(self, sessions: Sessions) -> None:

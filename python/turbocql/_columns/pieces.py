@@ -184,7 +184,9 @@ def _of_mapping(data: Mapping[str, Any], is_wanted: IsWanted) -> Columns:
 def _pieces(
     columns: Mapping[str, Numbers | Arrow | Objects], rows: int, first_row: int
 ) -> Iterator[_core.Piece]:
-    """Pieces of columns of equal length. `first_row` is the position in the data of their row 0."""
+    """Yields pieces of columns of equal length. `first_row` is the number of their first row in the
+    data.
+    """
     row_bytes = sum(column.row_bytes for column in columns.values())
     max_rows = max(1, min(_MAX_PIECE_ROWS, MAX_PIECE_BYTES // max(1, row_bytes)))
     begin = 0
@@ -256,7 +258,7 @@ def _not_a_name(name: object) -> TypeError:
 
 
 def _of_pandas(frame: Any, is_wanted: IsWanted) -> Columns:
-    """The columns of a frame. Columns of objects are encoded by value, other columns by Arrow."""
+    """The columns of a frame. Columns of objects are encoded value by value, others by Arrow."""
     pd: Any = importlib.import_module("pandas")
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"data must be a pandas DataFrame, not {class_name(frame)}: use to_frame()")

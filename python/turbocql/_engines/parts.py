@@ -184,7 +184,7 @@ def schema_of(
     types: ColumnTypes,
 ) -> Any:
     """The `pyarrow.Schema` of a scan with these options."""
-    # A page has the types of its columns even if it has no rows. This split has only one token.
+    # A page has the types of its columns even without rows, so a split of one token is enough.
     empty_split = Split(*keyspace_and_table, ((LAST - 1, LAST),), None, ())
     rows = open_session.scan(split=empty_split, **options)
     return _pyarrow().schema(rows.batches(types=types))

@@ -129,9 +129,9 @@ class CsvFile(Reader):
                 begin += count
 
     def _texts(self, names: list[str]) -> Iterator[Any]:
-        """The cells as bytes, in batches.
+        """Yields the cells as bytes, in batches.
 
-        A batch is yielded after the next batch was read: only then is it known to be complete.
+        A batch is yielded after the next batch was read, which shows that the batch is complete.
         """
         block, yielded_count = _BLOCK, 0
         while True:
@@ -161,7 +161,7 @@ class CsvFile(Reader):
                     block = self._next_block_size(block, error)
                     continue
             if checked_file.ends_in_quotes:
-                # pyarrow accepts such a file.
+                # pyarrow itself raises no error for this.
                 raise self.file_error("the file ends within quotes: it may have been cut off")
             if last_batch is not None and read_count > yielded_count:
                 yield self._unyielded_rows(checked_file, last_batch, read_count - yielded_count)

@@ -85,7 +85,9 @@ def is_stock(cls: type[Any]) -> bool:
 
 
 def _function(cls: type[Any], name: str) -> Any:
-    """The function that `cls.name` calls. Each access to a class method makes a new method."""
+    """The function that the method `name` of `cls` calls, for comparisons with `is`: each access to
+    a class method makes a new method object.
+    """
     method = getattr(cls, name, None)
     return getattr(method, "__func__", method)
 

@@ -30,7 +30,7 @@ class _PieceQueue:
     def __init__(self) -> None:
         self.pieces: deque[Any] = deque()
         self.lock = threading.Lock()
-        """Guards `pieces` and `is_awaited`, so that no wake is lost between the two."""
+        """Guards both `pieces` and `is_awaited`, so that a waiting consumer is always woken."""
         self.free_slots = threading.Semaphore(1)
         self.is_awaited = False
         self.is_dropped = False

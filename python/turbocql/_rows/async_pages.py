@@ -52,7 +52,7 @@ class AsyncColumnPages(AsyncPages):
 
 
 async def async_only_row(rows: Any) -> Any:
-    """Returns the only row of a result. Fetches further pages until there is a second row.
+    """Returns the only row of a result. Fetches further pages, but stops at a second row.
 
     Raises: `NoRow` and `MultipleRows` for another number of rows; `Error` if an iteration has moved
         past the first page, or if the statement returns no rows.

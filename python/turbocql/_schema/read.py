@@ -158,7 +158,7 @@ def _version(answer: Answer) -> UUID:
 
 
 def make_schema(answers: dict[str, Answer]) -> Schema:
-    """Makes a schema from the answers by the names of their tables.
+    """Makes a schema from the answers to the queries in `_SOURCES`, by the same names.
 
     Raises: `InvalidQuery` when the server refused to read a table that all servers have;
         `RequestError` when the schema has no version.
@@ -371,7 +371,7 @@ _IndexesByView: TypeAlias = "dict[tuple[str, str], str]"
 
 
 def _indexes_by_view(tables: Iterable[Table]) -> _IndexesByView:
-    """Index names by table and by the view in which ScyllaDB stores the index."""
+    """Maps a table and a view to the index of the table that ScyllaDB stores in the view."""
     return {(table.name, f"{index}_index"): index for table in tables for index in table.indexes}
 
 

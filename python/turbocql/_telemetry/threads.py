@@ -148,7 +148,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    # The threads do not exist here.
+    # The threads do not exist in the child.
     _HELD.clear()
     _RUNNING.clear()
 

@@ -227,7 +227,7 @@ class Load:
             data = Columns(piece.names, iter([piece]))
             columns = self.columns(data, on_thread=False, care=care)
             try:
-                # The first piece is compared with the statement at once.
+                # The constructor compares the first piece with the statement.
                 _core.EncodedColumns(session, columns, insert)
             except EncodeError as error:
                 name_setting(error, self._settings)

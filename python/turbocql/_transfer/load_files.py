@@ -1,4 +1,4 @@
-"""What only loads of files have: formats, checkpoints and rejects."""
+"""The part of a load that is for files only: their formats, the checkpoint and the rejects."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Files:
         return self._source is not None and next(self._source.schemas(), None) is not None
 
     def empty_pieces(self) -> Iterator[tuple[Path, _core.Piece]]:
-        """A piece without rows for each distinct schema of the files, with its first file."""
+        """Yields a file of each distinct schema, with a piece of this schema that has no rows."""
         schemas: list[Any] = []
         for path, schema in () if self._source is None else self._source.schemas():
             if not any(schema.equals(earlier, check_metadata=True) for earlier in schemas):

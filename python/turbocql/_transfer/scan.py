@@ -57,7 +57,7 @@ DEFAULTS: dict[str, Any] = {
 Owners = Callable[[int], tuple[str, ...]]
 """A function that returns the addresses of the replicas of a token."""
 TableColumns = Sequence[tuple[str, str, str, int]]
-"""The answer to `TABLE`."""
+"""The answer to `TABLE`: the name, the kind, the type and the position of each column."""
 
 
 def missing_table(

@@ -179,7 +179,7 @@ def _noun(kinds: tuple[str, ...]) -> str:
 
 
 def _elements_of_name(keyspaces: Iterable[Any], name: str, kinds: Iterable[str]) -> str:
-    """The elements of a name in several keyspaces, such as `the table app.users`; at most five."""
+    """Lists at most five elements with a name in `keyspaces`, such as `the table app.users`."""
     elements = [
         f"the {kind} {escaped(qualified(keyspace.name, name))}"
         for keyspace in keyspaces
