@@ -92,7 +92,7 @@ class PagingTokens:
     ) -> str | None:
         """Makes a token of `rows.paging_state`: letters, digits, `-` and `_`, fit for a URL.
 
-        `None`, the paging state of the last page, stays `None`.
+        Returns `None` for `None`, which is the paging state of the last page.
 
         Raises: `EncodeError` for values that the statement cannot take.
         """
@@ -129,7 +129,7 @@ class PagingTokens:
     ) -> bytes | None:
         """Returns the paging state of a token, to be passed to `execute` as `paging_state`.
 
-        `None`, for the first page, stays `None`.
+        Returns `None` for `None`, with which `execute` begins at the first page.
 
         Raises: `PagingTokenError` for a token that is truncated or was changed, that was signed
             with another key, or that is for another statement, other values or another context;

@@ -372,7 +372,9 @@ def _native_authenticator(authenticator: Any, credentials: Any) -> Any:
 
 
 class _HiddenRepr:
-    """A callable whose `repr` shows nothing. The `repr` of a partial would show its arguments."""
+    """Wraps a callable so that its `repr` shows nothing. For example, the `repr` of a
+    `functools.partial` would show its arguments.
+    """
 
     __slots__ = ("call",)
 

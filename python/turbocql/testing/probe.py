@@ -1,7 +1,8 @@
 """A minimal CQL client: native protocol v4, one request at a time, no decoding of values.
 
-It checks whether a node answers, and captures golden bytes. It shares no code with turbocql, so
-its results are an independent reference. It is not a driver; for programs use `turbocql.connect`.
+It checks whether a node answers, and captures the bytes for the golden tests. It shares no code
+with turbocql, so its results are an independent reference. It is not a driver; for programs use
+`turbocql.connect`.
 """
 
 from __future__ import annotations
