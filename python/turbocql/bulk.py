@@ -162,7 +162,7 @@ class Progress:
     retrying: int = 0
     """The number of rows that have failed and are being tried again."""
     reason: str | None = None
-    """Why the row failed that was last added to `retrying`; `None` if `retrying` is 0."""
+    """Why one of the `retrying` rows failed, the latest to fail; `None` if `retrying` is 0."""
 
     def __str__(self) -> str:
         parts = [f"{self.rows:,} rows, {self.rows_per_s:,.0f}/s, {self.bytes / 1e6:,.1f} MB"]

@@ -85,7 +85,7 @@ Retry: TypeAlias = Literal["default", "fallthrough", "downgrading"]
 - `downgrading`: like `default`, but lowers the consistency if too few replicas answered
 
 No policy resends a request that may have been applied, unless the request was declared idempotent.
-`SELECT` statements count as idempotent without a declaration.
+Statements that change nothing, such as `SELECT`, count as idempotent without a declaration.
 """
 
 
