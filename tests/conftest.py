@@ -40,20 +40,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--proof",
         action="store_true",
-        help="as many values and repetitions as `make proof` wants, which takes its time, and"
-        " hypothesis looks where it has not looked before",
+        help="run with the many values and repetitions of `make proof`, which takes long, and let"
+        " hypothesis try new examples",
     )
     parser.addoption(
         "--all",
         action="store_true",
-        help="also the tests marked exhaustive, as `make check-all` runs them",
+        help="run also the tests marked exhaustive, as `make check-all` does",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects tests marked exhaustive, unless `--all` is set, and tests whose needs are not met.
+    """Deselects tests marked exhaustive, unless `--all` is set, and tests with a false `needs`.
 
-    A test needs what this driver or interpreter may not have.
+    The mark's first argument is whether this driver or interpreter has what the test requires.
     """
 
     def runs(item: pytest.Item) -> bool:

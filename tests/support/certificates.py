@@ -9,7 +9,7 @@ __all__ = ["certificate_for"]
 
 
 def certificate_for(folder: Path, names: str) -> tuple[bytes, bytes]:
-    """Returns an authority, and a certificate with its key for these names, as PEM."""
+    """Returns PEM: a CA's certificate, and a certificate for `names` followed by its key."""
     (folder / "ext").write_text(f"subjectAltName = {names}\nbasicConstraints = CA:FALSE\n")
 
     def openssl(*arguments: str) -> None:

@@ -1,4 +1,4 @@
-"""Adapters for the driver's two APIs, so that each scenario is written once for both.
+"""Adapters for turbocql's two APIs, so that each scenario is written once for both.
 
 A face is the synchronous or the asynchronous API. A scenario is a coroutine on an event loop of a
 chosen kind. It calls an asynchronous session directly, and a synchronous session in threads.
@@ -30,7 +30,7 @@ _END = object()
 
 
 async def _in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Makes a call in a new daemon thread. A hanging pool thread would keep the process alive."""
+    """Calls `call` in a new daemon thread. A pool's thread that hangs would prevent the exit."""
     done: Future[T] = Future()
 
     def work() -> None:
@@ -44,7 +44,7 @@ async def _in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
 
 
 class Result:
-    """The rows of either API."""
+    """The rows of either API, with the methods of `AsyncRows`."""
 
     def __init__(self, rows: Rows[Any] | AsyncRows[Any]) -> None:
         self.rows = rows
@@ -98,7 +98,7 @@ class Result:
 
 
 class Client:
-    """A session of either API."""
+    """A session of either API, with the methods of `AsyncSession`."""
 
     def __init__(self, session: Session | AsyncSession) -> None:
         self.session = session
@@ -167,7 +167,7 @@ class Client:
 
 @dataclass(frozen=True)
 class Face:
-    """One of the driver's APIs, on a kind of event loop."""
+    """One of turbocql's APIs, on a kind of event loop."""
 
     name: str
     sync: bool

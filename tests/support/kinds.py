@@ -80,7 +80,7 @@ class Scalar(Kind):
     to_canonical: Callable[[Any], Any]
     from_json: Callable[[Any], Any]
     json_text: bool = False
-    """Whether the server writes the type as a JSON string."""
+    """Whether the server writes values of the type as JSON strings."""
 
     @property
     def cql(self) -> str:

@@ -65,7 +65,7 @@ Change = Callable[[Answer], bytes]
 
 
 def ending_when(down: threading.Event) -> Change:
-    """Returns a change that passes answers on, and ends each connection while `down` is set."""
+    """Returns a change that passes an answer on, or ends its connection if `down` is set."""
 
     def change(answer: Answer) -> bytes:
         if down.is_set():
@@ -76,7 +76,10 @@ def ending_when(down: threading.Event) -> Change:
 
 
 def held_until(go_on: threading.Event, text: str = "") -> Change:
-    """Returns a change that holds answers to executed statements whose values contain a text."""
+    """Returns a change that holds the answer to an EXECUTE whose body contains `text`.
+
+    The answer is passed on when `go_on` is set, or after 20 s.
+    """
 
     def change(answer: Answer) -> bytes:
         if answer.answers(EXECUTE, text):
@@ -87,9 +90,10 @@ def held_until(go_on: threading.Event, text: str = "") -> Change:
 
 
 class Liar:
-    """Listens on its own port during the `with` block.
+    """A proxy that listens on its own port during the `with` block.
 
-    It supports version 4 of the protocol, without encryption.
+    The client receives what `change` returns for each answer of the node. `bytes_per_s` limits the
+    speed in each direction. The proxy supports version 4 of the protocol, without encryption.
     """
 
     def __init__(

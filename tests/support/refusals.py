@@ -22,7 +22,7 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def in_clear(error: BaseException, secret: str = SECRET) -> list[str]:
-    """Returns the places and names of variables in turbocql's frames that contain the secret.
+    """Returns the variables in turbocql's frames whose text contains the secret, as `place: name`.
 
     An error tracker that records local variables would show these variables.
     """

@@ -42,7 +42,7 @@ def _string(text: str) -> bytes:
 
 
 def _option(cql_type: CqlType) -> bytes:
-    """Encodes a type for metadata. A type without a code is a custom type with its Java class."""
+    """Encodes a type for metadata. A type without a code becomes a custom type: its Java class."""
     kind, parts = cql_type.kind, cql_type.subtypes
     if kind == "frozen":
         return _option(parts[0])

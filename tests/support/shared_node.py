@@ -1,7 +1,7 @@
 """Stands in for `turbocql.testing.Cassandra()` in programs of the documentation.
 
-To start a node takes longer than what most programs do with it. `PRELUDE`, before a program, makes
-`Cassandra()` a node that runs already.
+Starting a node takes longer than most of these programs. In a program that begins with `PRELUDE`,
+`Cassandra()` stands for a node that already runs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tests.support.shared_node import use
 use({contact_points!r})
 del sys.path[0], use
 """
-"""The lines before a program. `root` is the repository's root."""
+"""The lines to put before a program. `root` is the repository's root."""
 
 
 def use(contact_points: list[str]) -> None:
-    """Makes `turbocql.testing.Cassandra()` the node with these contact points."""
+    """Replaces `turbocql.testing.Cassandra` by a class for the node with these contact points."""
 
     class RunningCassandra:
         def __init__(self) -> None:

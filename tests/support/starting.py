@@ -1,4 +1,4 @@
-"""A port like that of a database that is starting. Later it passes connections to a real node."""
+"""A server that behaves like a starting database, and later passes connections to a real node."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Literal
 __all__ = ["Phase", "Starting", "pump"]
 
 Phase = Literal["refused", "closed", "reset", "silent", "http"] | tuple[int, str]
-"""What happens to a connection. A pair is the code and the message of an error, which answers each
-STARTUP. The code 0x0100 answers each AUTH_RESPONSE instead, after an AUTHENTICATE."""
+"""What happens to a connection. A pair is the code and message of the ERROR that answers STARTUP.
+If the code is 0x0100, AUTHENTICATE answers STARTUP, and the ERROR answers AUTH_RESPONSE."""
 
 _SUPPORTED, _ERROR, _AUTHENTICATE = 0x06, 0x00, 0x03
 _OPTIONS, _STARTUP, _AUTH_RESPONSE = 0x05, 0x01, 0x0F
@@ -143,7 +143,7 @@ class Starting:
 
 
 def pump(source: socket.socket, target: socket.socket) -> None:
-    """Passes on what arrives at one socket to the other, until the end; then shuts both down."""
+    """Copies data from `source` to `target` until `source` ends, then shuts both sockets down."""
     with suppress(OSError):
         while data := source.recv(65536):
             target.sendall(data)

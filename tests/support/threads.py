@@ -11,8 +11,8 @@ __all__ = ["run_threads"]
 def run_threads(count: int, work: Callable[[int], object], timeout_s: float = 60.0) -> None:
     """Calls `work` with the numbers below `count`, each on a thread of its own.
 
-    Raises the first exception of any thread, also one that is no `Exception`, as a panic of the
-    native core.
+    Raises the first exception of any thread, even if it is only a `BaseException`, such as a panic
+    of the native core.
     """
     raised: list[BaseException] = []
 

@@ -62,7 +62,7 @@ START_DAYS = (START - datetime.date(1970, 1, 1)).days
 
 
 def days_of(text: str) -> int:
-    """Returns a date as days since 1970. The year may have a sign and any number of digits."""
+    """Converts a date to days since 1970. The year may have a sign and any number of digits."""
     found = re.fullmatch(r"([+-]?\d+)-(\d\d)-(\d\d)", text)
     assert found, text
     year, month, day = map(int, found.groups())
@@ -212,7 +212,8 @@ SHAPES: Mapping[str, Callable[[Kind], Kind]] = {
     "tuple": lambda kind: TupleOf((kind, INT, kind)),
     "vector": lambda kind: VectorOf(kind, 3),
 }
-"""Each position of a type inside another type, except the fields of a UDT."""
+"""Maps each position inside another type, except fields of a UDT, to a function that puts a type
+there."""
 
 
 def shape(path: str, kind: Kind) -> Kind:

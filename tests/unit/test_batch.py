@@ -16,14 +16,14 @@ from turbocql import Batch, Consistency, Query, errors
 
 
 @pytest.mark.parametrize("kind", ["logged", "UNLOGGED", "Counter"])
-def test_a_kind_in_any_case(kind: Any) -> None:
+def test_kinds_are_accepted_in_any_case(kind: Any) -> None:
     batch = Batch(kind)
     assert batch.kind == kind.lower()
     assert repr(batch) == f"<Batch {kind.lower()} of 0>"
 
 
 @pytest.mark.parametrize("kind", ["", "log", 5, None, ["logged"], {"logged"}])
-def test_a_kind_that_is_none(kind: Any) -> None:
+def test_an_unknown_kind_is_refused(kind: Any) -> None:
     with pytest.raises(errors.ConfigError, match="a batch is 'logged', 'unlogged' or 'counter'"):
         Batch(kind)
 
@@ -42,7 +42,7 @@ def test_a_kind_that_is_none(kind: Any) -> None:
         ({"profile": 5}, TypeError, "profile must be"),
     ],
 )
-def test_options_are_checked_when_it_is_made(
+def test_wrong_options_are_refused_by_the_constructor(
     options: dict[str, Any], kind: type[Exception], said: str
 ) -> None:
     with pytest.raises(kind, match=said):
@@ -52,7 +52,7 @@ def test_options_are_checked_when_it_is_made(
         Query("x", **options)
 
 
-def test_options_that_can_be() -> None:
+def test_valid_options_are_accepted() -> None:
     Batch(consistency="quorum", serial_consistency="SERIAL", timeout_s=1, timestamp=5)
     Batch("counter", consistency=Consistency.ONE, idempotent=True, tracing=False, profile="slow")
 
@@ -98,7 +98,7 @@ INSERT = "INSERT INTO t (k) VALUES (?)"
     ],
     ids=repr,
 )
-def test_what_is_no_row_of_values_is_refused_at_once(values: Any) -> None:
+def test_values_that_are_no_row_are_refused_by_add(values: Any) -> None:
     batch = Batch()
     with pytest.raises(TypeError, match="values must be a list, tuple, other sequence, mapping or"):
         batch.add(INSERT, values)
@@ -117,7 +117,7 @@ def test_what_is_no_row_of_values_is_refused_at_once(values: Any) -> None:
     ],
     ids=repr,
 )
-def test_rows_of_values_are_taken(values: Any) -> None:
+def test_rows_of_values_are_accepted(values: Any) -> None:
     batch = Batch()
     batch.add(INSERT, values)
     assert len(batch) == 1

@@ -1,4 +1,4 @@
-"""Tests that messages of the command line have its options in place of Python's arguments."""
+"""Tests that the command line's messages name options instead of the arguments in Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from turbocql.errors import InvalidQuery, ReadFailure, ReadTimeout, RequestError
 
 
 def shown(message: str, command: str = "load", *arguments: str) -> str:
-    """Returns what a command with these arguments shows instead of a message."""
+    """Returns `message` as a command with these arguments shows it."""
     group: Any = _app.root
     command_object = group.get_command(click.Context(group), command)
     positional = {"load": ["f", "t"], "verify": ["f", "t"], "unload": ["t", "p"]}.get(command, [])
@@ -53,19 +53,19 @@ def shown(message: str, command: str = "load", *arguments: str) -> str:
         ('pass csv={"escape": "\\\\"}', 'pass --escape "\\"'),
         ('written as \\", pass csv={"escape": "\\\\"}', 'written as \\", pass --escape "\\"'),
         ("it is in the table's format, pass format=", "it is in the table's format, pass --format"),
-        # Values, names and statements are shown as they are.
+        # Values, names and statements are shown unchanged.
         ("got 'max_errors'", "got 'max_errors'"),
         ('column "truncate_time": x', 'column "truncate_time": x'),
         ("the row limit: 5 columns", "the row limit: 5 columns"),
         ("batch_size_fail_threshold", "batch_size_fail_threshold"),
         ("x=5, my_format=csv, a.limit=3", "x=5, my_format=csv, a.limit=3"),
         ("failed; statement: SELECT max_errors", "failed; statement: SELECT max_errors"),
-        # Options that the command does not have.
+        # The command lacks these options.
         ("pass overwrite=True", "pass overwrite=True"),
         ("read smaller pages (page_size)", "read smaller pages (page_size)"),
     ],
 )
-def test_arguments_become_options(message: str, expected: str) -> None:
+def test_names_of_arguments_become_options(message: str, expected: str) -> None:
     assert shown(message) == expected
 
 
@@ -76,7 +76,7 @@ def test_each_command_has_its_own_options() -> None:
     assert shown("limit must be an int", "verify") == "--limit must be an int"
 
 
-def test_a_setting_of_a_profile_is_no_option() -> None:
+def test_a_setting_becomes_an_option_only_if_that_option_was_passed() -> None:
     invalid, hint = "timeout_s must be a number", "raise timeout_s or wait_s"
     assert shown(invalid) == invalid
     assert shown(invalid, "load", "--timeout", "-1") == "--timeout must be a number"
@@ -84,7 +84,7 @@ def test_a_setting_of_a_profile_is_no_option() -> None:
     assert shown("keyspace must be", "query", "--keyspace", "a b") == "--keyspace must be"
 
 
-def test_without_a_command_the_message_stays() -> None:
+def test_without_a_command_a_message_is_unchanged() -> None:
     assert with_options("pass resume=") == "pass resume="
 
 

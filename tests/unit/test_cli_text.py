@@ -55,12 +55,12 @@ from turbocql.types import Duration, Time, Timestamp
         ("a /* never; ends", ["a /* never; ends"]),
     ],
 )
-def test_texts_are_cut_at_their_semicolons(text: str, expected: list[str]) -> None:
+def test_statements_are_split_at_semicolons(text: str, expected: list[str]) -> None:
     assert statements(text) == expected
 
 
 @given(st.text(alphabet="ab;'\"$-/* \nBEGIN"))
-def test_any_text_can_be_cut(text: str) -> None:
+def test_any_text_can_be_split(text: str) -> None:
     for statement in statements(text):
         assert statement in text
         assert statement.strip()
@@ -80,7 +80,7 @@ def test_any_text_can_be_cut(text: str) -> None:
         ("BEGIN BATCH a; APPLY BATCH;", True),
     ],
 )
-def test_the_end_of_a_statement_is_known(text: str, expected: bool) -> None:
+def test_a_final_semicolon_is_recognized(text: str, expected: bool) -> None:
     assert ends_with_semicolon(text) is expected
 
 
@@ -88,7 +88,7 @@ def test_the_end_of_a_statement_is_known(text: str, expected: bool) -> None:
     ("text", "expected"),
     [("describe t", True), ("\\d", True), ("EXIT;", True), ("select 1", False), ("", False)],
 )
-def test_commands_are_told_from_statements(text: str, expected: bool) -> None:
+def test_commands_are_distinguished_from_statements(text: str, expected: bool) -> None:
     assert is_command(text) is expected
 
 
@@ -198,7 +198,7 @@ class Statement:
         ("list<boolean>", "[true, false]", [True, False]),
     ],
 )
-def test_parameters_have_the_type_of_their_marker(
+def test_parameters_are_converted_to_the_type_of_their_marker(
     cql_type: str, text: str, expected: object
 ) -> None:
     statement: Any = Statement(v=cql_type)
@@ -215,7 +215,7 @@ def test_parameters_have_the_type_of_their_marker(
         *[("timestamp", "2024-01-02T03:04:05.6789Z"), ("time", "1:2"), ("time", "1")],
     ],
 )
-def test_parameters_of_another_type_are_refused(cql_type: str, text: str) -> None:
+def test_parameters_that_their_type_cannot_represent_are_refused(cql_type: str, text: str) -> None:
     statement: Any = Statement(v=cql_type)
     with pytest.raises(click.UsageError, match="--param v="):
         values_of(statement, pairs_of([f"v={text}"]), {})
@@ -227,7 +227,7 @@ def test_a_timestamp_beyond_datetime_says_its_precision() -> None:
         values_of(statement, pairs_of(["v=300000-01-01T00:00:00.0001Z"]), {})
 
 
-def test_parameters_are_those_of_the_statement() -> None:
+def test_parameters_must_match_the_markers() -> None:
     statement: Any = Statement(a="int", b="text")
     assert values_of(statement, pairs_of(["b", "a=1"]), {}) == {"a": 1, "b": None}
     for wrong in (["a=1"], ["a=1", "b=x", "c=1"]):
@@ -357,7 +357,7 @@ def test_lists_of_names_may_have_quotes(text: str | None, expected: list[str]) -
 
 
 @pytest.mark.parametrize("text", ['"a', "a,,b", ",", " ", "a,", '"a"b', '"a"b,c'])
-def test_lists_of_names_that_cannot_be(text: str) -> None:
+def test_malformed_lists_of_names_are_refused(text: str) -> None:
     with pytest.raises(click.UsageError, match="in quotes, as in CSV"):
         names_of(text)
 
@@ -372,7 +372,7 @@ def test_any_name_can_be_written_in_quotes(names: list[str]) -> None:
 
 @pytest.fixture
 def no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting names a server, and no server is there."""
+    """Removes the settings that name a server, and makes each attempt to connect fail."""
     for name in [name for name in os.environ if name.startswith("TURBOCQL_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -389,13 +389,13 @@ NOT_NAMED = (
 
 
 @pytest.mark.usefixtures("no_server")
-def test_an_error_for_a_server_that_nothing_named() -> None:
+def test_the_error_if_no_setting_names_a_server() -> None:
     with pytest.raises(ConnectError, match=f"could be reached; {NOT_NAMED}"):
         connected_by()
 
 
 @pytest.mark.usefixtures("no_server")
-def test_an_error_for_a_server_that_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_if_a_setting_names_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConnectError, match=r"could be reached$"):
         connected_by(url="127.0.0.1:9042")
     monkeypatch.setenv("TURBOCQL_CONTACT_POINTS", "127.0.0.1")

@@ -1,4 +1,4 @@
-"""Tests that settings are checked when a `Config` is made."""
+"""Tests that a `Config` checks its settings when it is created."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_contact_points(points: Any, expected: list[str]) -> None:
     assert list(make(contact_points=points).contact_points) == expected
 
 
-def test_the_port_is_that_of_points_that_name_none() -> None:
+def test_port_applies_to_contact_points_without_a_port() -> None:
     points = make(contact_points=["db1", "db2:1", "::1"], port=19042).contact_points
     assert list(points) == ["db1:19042", "db2:1", "[::1]:19042"]
 
@@ -70,7 +70,7 @@ def test_the_port_is_that_of_points_that_name_none() -> None:
     ],
     ids=repr,
 )
-def test_contact_points_that_cannot_be(points: Any) -> None:
+def test_invalid_contact_points_are_refused(points: Any) -> None:
     with pytest.raises(ConfigError, match=r"contact.point"):
         make(contact_points=points)
 
@@ -99,7 +99,7 @@ def test_contact_points_that_cannot_be(points: Any) -> None:
         ("max_frame_bytes", [0, 65_535, 2**31, 1e9, None]),
     ],
 )
-def test_values_that_cannot_be_are_refused_by_name(name: str, values: list[Any]) -> None:
+def test_errors_for_invalid_values_name_the_setting(name: str, values: list[Any]) -> None:
     for value in values:
         with pytest.raises(ConfigError, match=name.partition("_")[0]) as caught:
             make(**{name: value})
@@ -123,21 +123,21 @@ def test_values_that_cannot_be_are_refused_by_name(name: str, values: list[Any])
     ],
     ids=repr,
 )
-def test_values_that_can_be(settings: dict[str, Any]) -> None:
+def test_valid_values_are_accepted(settings: dict[str, Any]) -> None:
     config = make(**settings)
     for name, value in settings.items():
         shown = value.upper() if "consistency" in name and isinstance(value, str) else value
         assert getattr(config, name) == shown
 
 
-def test_consistencies_go_by_name_in_any_case() -> None:
+def test_consistency_names_are_accepted_in_any_case() -> None:
     for text in ("local_quorum", "LOCAL_QUORUM", Consistency.LOCAL_QUORUM):
         consistency = make(consistency=text).consistency
         assert consistency is Consistency.LOCAL_QUORUM
     assert str(Consistency.LOCAL_QUORUM) == f"{Consistency.LOCAL_QUORUM}" == "LOCAL_QUORUM"
 
 
-def test_user_and_password_go_together() -> None:
+def test_user_and_password_need_each_other() -> None:
     for settings in ({"user": "ann"}, {"password": "secret"}):
         with pytest.raises(ConfigError, match="go together"):
             make(**settings)
@@ -169,7 +169,7 @@ def test_wrong_settings_are_refused_before_anything_is_connected(connect: Any) -
         connect("127.0.0.1:1", page_size=0)
 
 
-def test_settings_are_the_fields_behind_the_contact_points() -> None:
+def test_settings_are_the_fields_except_the_contact_points() -> None:
     fields = {field.name for field in dataclasses.fields(Config)} - {"contact_points"}
     assert set(Settings.__annotations__) == fields
     config_types = typing.get_type_hints(Config)
@@ -177,7 +177,7 @@ def test_settings_are_the_fields_behind_the_contact_points() -> None:
         assert hint == config_types[name], name
 
 
-def test_a_config_is_fixed_and_can_be_compared_copied_and_pickled() -> None:
+def test_a_config_is_immutable_comparable_copied_and_pickled() -> None:
     config = make(contact_points="db1", keyspace="app", user="ann", password="secret")
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.port = 1  # type: ignore[misc]
@@ -188,7 +188,7 @@ def test_a_config_is_fixed_and_can_be_compared_copied_and_pickled() -> None:
     assert dataclasses.replace(config, keyspace="b") != config
 
 
-def test_the_mappings_of_a_config_are_fixed_too() -> None:
+def test_the_mappings_of_a_config_are_immutable_too() -> None:
     profiles = {"slow": ExecutionProfile(timeout_s=120)}
     addresses = {"10.0.0.1": "127.0.0.1"}
     config = make(profiles=profiles, addresses=addresses)
@@ -227,7 +227,7 @@ def test_the_mappings_of_a_config_are_fixed_too() -> None:
     assert data["addresses"] == {"10.0.0.1": "127.0.0.1"}
 
 
-def test_what_the_native_core_is_given() -> None:
+def test_the_settings_that_the_native_core_receives() -> None:
     native = make(
         contact_points="db1", timeout_s=None, timestamps="naive", vectors="numpy"
     )._native()

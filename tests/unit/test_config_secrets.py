@@ -1,4 +1,4 @@
-"""Checks that errors and settings show no secret, even if it is passed as another setting."""
+"""Checks that errors and settings show no secret, even one that is passed as the wrong setting."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def test_a_port_that_is_no_number_is_not_shown(points: Any, said: str) -> None:
         ({"client_timestamps": {"hunter2"}}, "client_timestamps must be a bool, got set"),
     ],
 )
-def test_what_stands_in_the_wrong_place_is_not_shown(settings: dict[str, Any], said: str) -> None:
+def test_a_secret_in_another_setting_is_not_shown(settings: dict[str, Any], said: str) -> None:
     for make in (turbocql.connect, turbocql.aio.connect, Config):
         assert said in refused(lambda: make(**settings))  # noqa: B023
 
 
 @pytest.mark.parametrize("config", ["cql://ann:hunter2@db1", {"password": "hunter2"}, 5])
-def test_a_config_is_one(config: Any) -> None:
+def test_config_must_be_a_config(config: Any) -> None:
     for connect in (turbocql.connect, turbocql.aio.connect, turbocql.dbapi.connect):
         assert "config must be a Config, got " in refused(lambda: connect(config=config))  # noqa: B023
 

@@ -100,7 +100,7 @@ def test_a_url(url: str, settings: dict[str, Any]) -> None:
     assert Config.from_url(url) == Config(**settings)
 
 
-def test_what_is_given_beside_a_url_wins() -> None:
+def test_arguments_override_the_url() -> None:
     config = Config.from_url(
         "cql://ann@db1/app?timeout_s=5", password="pw", timeout_s=None, contact_points="db2"
     )
@@ -181,14 +181,14 @@ WRONG_URLS = [
 
 
 @pytest.mark.parametrize(("url", "said"), WRONG_URLS, ids=[url for url, _ in WRONG_URLS])
-def test_a_url_that_cannot_be(url: str, said: str) -> None:
+def test_malformed_urls_are_refused(url: str, said: str) -> None:
     assert said in refused(lambda: Config.from_url(url))
     if "://" in url:
         for connect in (turbocql.connect, turbocql.aio.connect):
             assert said in refused(lambda: connect(url))  # noqa: B023
 
 
-def test_unknown_names_are_answered_with_the_known_ones() -> None:
+def test_errors_for_unknown_names_list_the_known_names() -> None:
     said = refused(lambda: Config.from_url("cql://db1?time=1"))
     assert said.endswith("did you mean timeout_s?")
     said = refused(lambda: Config.from_url("cql://db1?colour=1"))
@@ -199,7 +199,9 @@ def test_unknown_names_are_answered_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NOT_TEXT))
-def test_what_text_cannot_give(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_settings_that_text_cannot_express_are_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     is_code = name in ("authenticator", "credentials")
     how = f"use {'the program' if is_code else 'a file or the program'}"
     said = refused(lambda: Config.from_url(f"cql://db1?{name}={SECRET}"))
@@ -284,7 +286,7 @@ def test_a_password_is_shown_nowhere(before: str, after: str, end: str) -> None:
 # The environment
 
 
-def test_nothing_set_is_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_variables_the_settings_are_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Config.from_env() == Config()
     monkeypatch.setenv("TURBOCQL_CACHE_DIR", "/tmp")
     monkeypatch.setenv("TURBO_TIMEOUT_S", "5")
@@ -333,7 +335,7 @@ def test_one_variable_per_field(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_source_of_a_setting_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURBOCQL_URL", "cql://ann:url@db1/app?timeout_s=1&page_size=1&rows=dict")
     monkeypatch.setenv("TURBOCQL_PASSWORD", "single")
     monkeypatch.setenv("TURBOCQL_PAGE_SIZE", "2")
@@ -389,7 +391,7 @@ def test_another_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
         ("ROWS", "list", "TURBOCQL_ROWS must be one of 'named', 'tuple', 'dict', got 'list'"),
     ],
 )
-def test_variables_that_cannot_be(
+def test_invalid_variables_are_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, text: str, said: str
 ) -> None:
     monkeypatch.setenv(f"TURBOCQL_{name}", text)
@@ -488,7 +490,7 @@ def test_a_file(write: Callable[[str], Path]) -> None:
         ("[default]\nx = " + "[" * 100_000, "is not valid TOML: "),
     ],
 )
-def test_files_that_cannot_be(write: Callable[[str], Path], text: str, said: str) -> None:
+def test_invalid_files_are_refused(write: Callable[[str], Path], text: str, said: str) -> None:
     file = write(text)
     message = refused(lambda: Config.from_toml(file))
     assert said in message
@@ -497,7 +499,7 @@ def test_files_that_cannot_be(write: Callable[[str], Path], text: str, said: str
     assert str(file) in message or any(beginning in said for beginning in own)
 
 
-def test_files_that_cannot_be_read(tmp_path: Path, write: Callable[[str], Path]) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path, write: Callable[[str], Path]) -> None:
     assert "No such file" in refused(lambda: Config.from_toml(tmp_path / "none.toml"))
     assert "Is a directory" in refused(lambda: Config.from_toml(tmp_path))
     assert "cannot be read" in refused(lambda: Config.from_toml("a\0b"))
@@ -623,11 +625,11 @@ def test_values_that_do_not_fit(annotation: Any, given: Any, said: str) -> None:
 
 @pytest.mark.parametrize("kind", [int, Sequence[int], Mapping[str, int], Inner])
 @pytest.mark.parametrize("value", [SECRET, [SECRET], {"limit": SECRET}])
-def test_what_is_not_to_be_shown_is_not(kind: Any, value: Any) -> None:
+def test_values_that_may_be_secret_are_not_shown(kind: Any, value: Any) -> None:
     assert "got" not in refused(lambda: convert("x", kind, value, may_show=False), frames=False)
 
 
-def test_every_field_can_be_given_everywhere() -> None:
+def test_convert_supports_the_type_of_every_field() -> None:
     """`convert` would refuse every value of a field whose type it does not support."""
     defaults = {name: getattr(Config(), name) for name in Config.__dataclass_fields__}
     for name, about in fields_of(Config).items():

@@ -58,7 +58,7 @@ class Raising(dict[str, Any]):
         raise RuntimeError(key)
 
 
-def test_what_the_look_up_raises_is_raised() -> None:
+def test_an_exception_of_the_lookup_is_passed_on() -> None:
     with pytest.raises(RuntimeError, match="tag"):
         CqlType("set<tag>", udts=Raising())
 
@@ -117,7 +117,7 @@ def test_unknown_classes_are_bytes() -> None:
     assert find_deserializer(custom).deserialize(b"\1\2") == b"\1\2"
 
 
-def test_by_hand() -> None:
+def test_types_built_from_parts() -> None:
     udt = CqlType.udt("address", {"zip": "int", "lines": CqlType.list_of("text")})
     built = CqlType.map_of(
         CqlType.frozen(CqlType.set_of("uuid")),
@@ -171,7 +171,7 @@ def test_equal_hashed_copied_pickled() -> None:
         (lambda: CqlType.vector_of(CqlType.vector_of("int", 0), 2**31 - 1), ValueError, "vector"),
     ],
 )
-def test_what_is_no_type(make: Any, raised: type[Exception], message: str) -> None:
+def test_invalid_types_are_refused(make: Any, raised: type[Exception], message: str) -> None:
     with pytest.raises(raised, match=message):
         make()
 
@@ -183,7 +183,7 @@ def nested(grow: Callable[[CqlType], CqlType], times: int) -> CqlType:
     return cql_type
 
 
-def test_growth_by_hand_is_bounded() -> None:
+def test_the_size_of_built_types_is_bounded() -> None:
     with pytest.raises(ValueError, match="more than 65536 parts"):
         nested(lambda t: CqlType.tuple_of(t, t), 64)
     assert nested(CqlType.list_of, 63).kind == "list"

@@ -60,7 +60,7 @@ def test_the_globals_of_the_module() -> None:
     assert callable(dbapi.connect)
 
 
-def test_it_is_loaded_when_it_is_asked_for() -> None:
+def test_the_module_is_imported_on_first_use() -> None:
     program = """
         import sys, turbocql
         print("turbocql.dbapi" in sys.modules, turbocql.dbapi.apilevel)
@@ -86,7 +86,7 @@ def test_the_tree_of_exceptions(name: str) -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_every_error_is_one_of_both(cls: type[errors.Error]) -> None:
+def test_every_error_has_a_turbocql_class_and_a_standard_class(cls: type[errors.Error]) -> None:
     """A new error class needs an entry in `_CLASS_BY_ERROR`."""
     ours = dbapi._CLASS_BY_ERROR[cls]
     error: Any = cls("what happened")
@@ -105,21 +105,21 @@ def test_every_error_is_one_of_both(cls: type[errors.Error]) -> None:
             assert (str(same), same.args, vars(same)) == (str(caught), caught.args, added)
 
 
-def test_an_error_says_of_which_classes_it_is() -> None:
+def test_the_class_name_of_an_error_has_both_names() -> None:
     error = translated(errors.InvalidQuery("no such table"))
     said = traceback.format_exception_only(error)
     assert said == ["turbocql.dbapi.ProgrammingError.InvalidQuery: no such table\n"]
     assert type(error).__doc__ == errors.InvalidQuery.__doc__
 
 
-def test_an_error_of_ours_stays_as_it_is() -> None:
+def test_an_error_of_the_module_is_not_translated() -> None:
     error = dbapi.NotSupportedError("no")
     assert translated(error) is error
     once = translated(errors.WriteTimeout("late"))
     assert translated(once) is once
 
 
-def test_a_class_of_tomorrow_goes_by_its_base() -> None:
+def test_a_class_without_an_entry_is_translated_as_its_base() -> None:
     class Newer(errors.ReadTimeout):
         pass
 
@@ -128,7 +128,7 @@ def test_a_class_of_tomorrow_goes_by_its_base() -> None:
     assert isinstance(caught, Newer)
 
 
-def test_where_an_error_came_from_is_kept() -> None:
+def test_translation_keeps_the_traceback_and_context() -> None:
     cause, context = KeyError("cause"), ValueError("context")
     original = errors.EncodeError("no")
     try:
@@ -141,7 +141,9 @@ def test_where_an_error_came_from_is_kept() -> None:
     assert (caught.__cause__, caught.__context__) == (None, context)
     assert not caught.__suppress_context__
     names = [frame.name for frame in traceback.extract_tb(caught.__traceback__)]
-    assert names[-1] == "test_where_an_error_came_from_is_kept", "where it was raised first"
+    assert names[-1] == "test_translation_keeps_the_traceback_and_context", (
+        "where it was raised first"
+    )
     original.__cause__ = cause
     caught = translated(original)
     assert caught.__cause__ is cause
@@ -159,7 +161,7 @@ def test_where_an_error_came_from_is_kept() -> None:
         (OSError("no such file"), dbapi.InterfaceError),
     ],
 )
-def test_a_bulk_error_takes_after_its_first_failure(
+def test_a_bulk_error_is_translated_as_its_first_failure(
     first: Exception, ours: type[dbapi.Error]
 ) -> None:
     failures = [BulkFailure(4, first), BulkFailure(5, errors.InvalidQuery("another"))]
@@ -257,7 +259,7 @@ def test_constructors_give_values_that_are_bound() -> None:
     assert dbapi.DateFromTicks(-1) == datetime.date(1969, 12, 31)
 
 
-def test_ticks_do_not_depend_on_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ticks_do_not_depend_on_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     program = """
         from turbocql import dbapi
         print(dbapi.DateFromTicks(0), dbapi.TimeFromTicks(0), dbapi.TimestampFromTicks(0))
@@ -377,7 +379,7 @@ def test_the_statement_of_an_error_has_no_literals(text: str, shown: str) -> Non
         dbapi._check_parameters(prepared, ())
 
 
-def test_a_connection_is_around_a_session() -> None:
+def test_a_connection_wraps_only_a_session() -> None:
     for nonsense in ("x", None, 5, turbocql.Session):
         with pytest.raises(dbapi.ProgrammingError, match=r"takes a turbocql\.Session, got"):
             dbapi.Connection(nonsense)  # type: ignore[arg-type]
@@ -394,14 +396,14 @@ def closed_port() -> Iterator[int]:
         yield held.getsockname()[1]
 
 
-def test_connecting_to_nobody(closed_port: int) -> None:
+def test_connecting_to_a_closed_port(closed_port: int) -> None:
     with pytest.raises(dbapi.OperationalError, match=str(closed_port)) as caught:
         dbapi.connect("127.0.0.1", port=closed_port, connect_timeout_s=10)
     assert isinstance(caught.value, errors.ConnectError)
     assert isinstance(caught.value, ConnectionError)
 
 
-def test_settings_that_cannot_be() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(dbapi.ProgrammingError, match="page_size must be an int") as caught:
         dbapi.connect("127.0.0.1", page_size=0)
     assert isinstance(caught.value, errors.ConfigError)
@@ -410,12 +412,12 @@ def test_settings_that_cannot_be() -> None:
         dbapi.connect("127.0.0.1", pages=3)  # type: ignore[call-arg]
 
 
-def test_it_takes_what_a_session_takes() -> None:
+def test_connect_has_the_parameters_of_turbocql_connect() -> None:
     ours, theirs = inspect.signature(dbapi.connect), inspect.signature(turbocql.connect)
     assert list(ours.parameters.values()) == list(theirs.parameters.values())
 
 
-def test_what_is_optional_and_makes_no_sense_is_not_there() -> None:
+def test_cursors_lack_three_optional_methods() -> None:
     for name in ("callproc", "nextset", "scroll"):
         assert not hasattr(dbapi.Cursor, name)
         assert not hasattr(dbapi.Cursor.__new__(dbapi.Cursor), name)
@@ -433,7 +435,7 @@ def listed(section: str) -> list[tuple[list[str], list[str]]]:
     return [(re.findall(r"`(\w+)`", one), re.findall(r"`(\w+)`", other)) for one, other in rows]
 
 
-def test_the_guide_has_every_error_where_it_belongs() -> None:
+def test_the_guide_lists_every_error_under_its_class() -> None:
     told: dict[type[errors.Error], type[dbapi.Error]] = {}
     for ours, theirs in listed("Errors"):
         known = [getattr(errors, name) for name in theirs if name in errors.__all__]
@@ -445,7 +447,7 @@ def test_the_guide_has_every_error_where_it_belongs() -> None:
     assert {name for ours, _ in listed("Errors") for name in ours} == set(STANDARD) - {"Error"}
 
 
-def test_the_guide_has_every_type_where_it_belongs() -> None:
+def test_the_guide_lists_every_type_under_its_object() -> None:
     told = [name for ours, _ in listed("Types") for name in ours]
     assert sorted(told) == sorted(TYPES)
     for ours, types in listed("Types"):

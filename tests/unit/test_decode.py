@@ -71,7 +71,7 @@ def test_a_decimal_keeps_its_scale_beyond_any_precision() -> None:
     assert decode("decimal", bytes.fromhex("7fffffff01")) == Decimal("1E-2147483647")
 
 
-def test_a_uuid_is_whole() -> None:
+def test_a_uuid_has_all_attributes() -> None:
     decoded = decode("uuid", bytes(range(16)))
     assert decoded.is_safe is SafeUUID.unknown
     assert (hash(decoded), str(decoded)) == (
@@ -111,7 +111,7 @@ def test_dates_and_timestamps_beyond_the_calendar_stay_exact() -> None:
         assert decode("timestamp", data, naive_timestamps=True) == Timestamp(milliseconds)
 
 
-def test_naive_timestamps_by_option_at_any_depth() -> None:
+def test_naive_timestamps_apply_at_any_depth() -> None:
     data = count(cell(encode("timestamp", 1)))
     naive, aware = datetime(1970, 1, 1, 0, 0, 0, 1000), datetime(1970, 1, 1, 0, 0, 0, 1000, UTC)
     assert decode("list<timestamp>", data) == [aware]
@@ -123,7 +123,7 @@ def test_naive_timestamps_by_option_at_any_depth() -> None:
     ("element", "dtype"),
     [("float", "float32"), ("double", "float64"), ("int", "int32"), ("bigint", "int64")],
 )
-def test_vectors_of_numbers_as_arrays_by_option(element: str, dtype: str) -> None:
+def test_numpy_vectors_decodes_numbers_to_arrays(element: str, dtype: str) -> None:
     cql_type = f"vector<{element}, 3>"
     data = encode(cql_type, [1, -2, 100])
     assert decode(cql_type, data) == [1, -2, 100]
@@ -138,7 +138,7 @@ def test_vectors_of_numbers_as_arrays_by_option(element: str, dtype: str) -> Non
     assert isinstance(inner, np.ndarray)
 
 
-def test_what_is_no_array_with_that_option() -> None:
+def test_numpy_vectors_leaves_other_vectors_as_sequences() -> None:
     for cql_type, value in (("vector<text, 1>", ["a"]), ("vector<smallint, 2>", [1, 2])):
         assert decode(cql_type, encode(cql_type, value), numpy_vectors=True) == value
     hashed = decode("set<vector<int, 1>>", count(ONE), numpy_vectors=True)
@@ -165,7 +165,7 @@ def test_what_is_no_array_with_that_option() -> None:
         ("set<u{a list<int>}>", count(cell(cell(count(ONE)))), {((1,),)}),
     ],
 )
-def test_what_must_be_hashable_is(cql_type: str, data: bytes, expected: Any) -> None:
+def test_set_elements_and_map_keys_are_hashable(cql_type: str, data: bytes, expected: Any) -> None:
     assert decode(cql_type, data) == expected
 
 
@@ -212,7 +212,7 @@ def test_a_user_defined_type_is_a_named_record() -> None:
     assert repr(record) == "Home_Address(Zip_Code=1, field_1=None, zip=1)"
 
 
-def test_what_a_server_stores_although_it_should_not_is_still_read() -> None:
+def test_invalid_stored_values_are_still_decoded() -> None:
     """One invalid text must not make a whole page fail."""
     for cql_type in ("text", "ascii"):
         assert decode(cql_type, b"a\xc3\xff") == "a\udcc3\udcff"

@@ -75,7 +75,7 @@ def test_names_with_dots() -> None:
         described(SCHEMA, "b.c.d.e", None)
 
 
-def test_letters_outside_quotes_are_folded_where_that_is_the_rule() -> None:
+def test_folds_converts_unquoted_names_to_lower_case() -> None:
     assert described(SCHEMA, "APP.ITEMS", None, folds=True) == described(SCHEMA, "app.items", None)
     for name, folds in (("APP.ITEMS", False), ('"APP".items', True)):
         with pytest.raises(CommandExit, match="no keyspace 'APP'; near: app"):
@@ -106,7 +106,7 @@ def test_control_characters_are_escaped() -> None:
             assert str(caught.value).isprintable()
 
 
-def test_lists() -> None:
+def test_lists_of_names() -> None:
     assert group_list(SCHEMA, "INDEXES", None) == "app: by_v"
     assert group_list(SCHEMA, "FUNCTIONS", "app") == "app: twice"
     assert group_list(SCHEMA, "TYPES", "app") == ""

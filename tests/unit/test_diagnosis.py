@@ -51,7 +51,7 @@ def test_it_is_printed_and_can_be_sent_elsewhere(capsys: pytest.CaptureFixture[s
     assert set(json.loads(json.dumps(dataclasses.asdict(turbocql.diagnosis())))) == FIELDS
 
 
-def test_the_asynchronous_face_says_the_same_and_its_loop() -> None:
+def test_the_asynchronous_diagnosis_adds_the_event_loop() -> None:
     async def main() -> tuple[Diagnosis, Diagnosis]:
         return await turbocql.aio.diagnosis(), turbocql.diagnosis()
 
@@ -64,7 +64,7 @@ def test_the_asynchronous_face_says_the_same_and_its_loop() -> None:
     assert dataclasses.replace(awaited, event_loop=None) == turbocql.diagnosis()
 
 
-def test_what_the_native_core_tells_is_told() -> None:
+def test_a_diagnosis_describes_the_native_core() -> None:
     found = turbocql.diagnosis()
     assert (found.core_profile, found.core_allocator) == ("release", "mimalloc")
     assert found.engine == f"scylla {_core.ENGINE_VERSION}"
@@ -74,7 +74,7 @@ def test_what_the_native_core_tells_is_told() -> None:
     assert f'name = "scylla"\nversion = "{_core.ENGINE_VERSION}"' in lock
 
 
-def test_accelerate_is_told() -> None:
+def test_a_diagnosis_says_whether_accelerate_is_on() -> None:
     program = (
         "import turbocql; print(turbocql.diagnosis().accelerate)\n"
         "turbocql.accelerate(); print(turbocql.diagnosis().accelerate)\n"
@@ -88,7 +88,7 @@ def test_accelerate_is_told() -> None:
 
 
 @pytest.mark.parametrize("session", [5, "db1", object()])
-def test_only_sessions_are_asked(session: Any) -> None:
+def test_diagnose_accepts_only_sessions(session: Any) -> None:
     with pytest.raises(TypeError, match=r"expected a turbocql\.Session, got"):
         turbocql.diagnose(session)
     with pytest.raises(TypeError, match=r"expected a turbocql\.aio\.AsyncSession, got"):
@@ -124,7 +124,7 @@ def test_the_command_line_without_a_cluster() -> None:
         (["--env"], {"TURBOCQL_URL": "cql://ann:hunter2@127.0.0.1:1"}, "no session: "),
     ],
 )
-def test_the_command_line_where_no_session_comes_about(
+def test_the_command_line_if_no_session_can_be_opened(
     arguments: list[str], environment: dict[str, str], said: str
 ) -> None:
     ran = run("-m", "turbocql.diagnose", *arguments, **environment)
@@ -172,14 +172,14 @@ def addresses(nodes: tuple[NodeDiagnosis, ...]) -> list[str]:
 ALL = ["10.0.0.1:9042", "10.0.0.2:9042", "10.0.0.3:9042"]
 
 
-def test_one_node_tells_of_itself_and_the_others() -> None:
+def test_one_node_describes_itself_and_its_peers() -> None:
     nodes, notes, asked = answered(local(1), peers(1, 3, 2))
     assert addresses(nodes) == ALL
     assert nodes[0] == NodeDiagnosis(ALL[0], "dc", "r", "5", "1", None)
     assert (notes, asked) == ([], ["system.local", "system.peers_v2"])
 
 
-def test_different_nodes_are_asked_until_the_answers_make_a_whole() -> None:
+def test_queries_are_repeated_until_every_node_is_described() -> None:
     nodes, notes, _ = answered(local(1), peers(2, 1, 3), local(3), peers(1, 2, 3))
     assert (addresses(nodes), notes) == (ALL, [])
     nodes, notes, _ = answered(local(1), peers(2, 1, 3), local(2), peers(2, 1, 3))
@@ -189,14 +189,14 @@ def test_different_nodes_are_asked_until_the_answers_make_a_whole() -> None:
     assert notes == ["different nodes have answered each time: one node may be missing"]
 
 
-def test_servers_that_have_only_the_older_table() -> None:
+def test_servers_without_peers_v2() -> None:
     older = [row(2, peer="10.0.0.9", rpc_address="10.0.0.2")], "10.0.0.1:9042"
     nodes, notes, asked = answered(local(1), InvalidQuery("unconfigured table"), older)
     assert addresses(nodes) == ["10.0.0.1:9042", "10.0.0.2"]
     assert (notes, asked[1:]) == ([], ["system.peers_v2", "system.peers"])
 
 
-def test_what_could_not_be_asked_is_noted() -> None:
+def test_failed_queries_are_noted() -> None:
     nodes, notes, _ = answered(RequestTimeout("no answer after 10 s"))
     assert (nodes, notes) == ((), ["system.local: no answer after 10 s"])
     nodes, notes, _ = answered(local(1), RequestTimeout("no answer after 10 s"))
@@ -206,7 +206,7 @@ def test_what_could_not_be_asked_is_noted() -> None:
     assert notes == ["system.peers: none either"]
 
 
-def test_addresses_of_either_kind() -> None:
+def test_addresses_of_ipv6_and_unknown_nodes() -> None:
     rows = [row(2, native_address="2001:db8::2", native_port=9043), row(3)], "[2001:db8::1]:9042"
     nodes, _, _ = answered(([row(1, key="local")], "[2001:db8::1]:9042"), rows)
     assert addresses(nodes) == ["[2001:db8::1]:9042", "[2001:db8::2]:9043", "unknown"]

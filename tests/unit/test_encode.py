@@ -161,14 +161,14 @@ INTS = "00000002" + "00000004" + "00000001" + "00000004" + "00000002"
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_lists_and_sets_from_sequences(value: Any) -> None:
+def test_sequences_encode_as_lists_and_sets(value: Any) -> None:
     assert encode("list<int>", value).hex() == INTS
     assert encode("set<int>", value).hex() == INTS
     assert encode("vector<int, 2>", value).hex() == "0000000100000002"
     assert encode("tuple<int, int>", list(value)).hex() == INTS[8:]
 
 
-def test_views_of_numbers_are_arrays_of_numbers() -> None:
+def test_memoryviews_of_numbers_encode_as_arrays() -> None:
     for view in (
         memoryview(array.array("h", [1, 2])),
         np.array([1, 5, 2]).data[::2],
@@ -185,7 +185,7 @@ def test_sets_from_sets(value: Any) -> None:
 @pytest.mark.parametrize("order", ["<", ">", "="])
 @pytest.mark.parametrize("kind", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"])
 @pytest.mark.parametrize("element", ["tinyint", "smallint", "int", "bigint", "float", "double"])
-def test_arrays_become_what_their_elements_become(element: str, kind: str, order: str) -> None:
+def test_an_array_encodes_like_a_list_of_its_elements(element: str, kind: str, order: str) -> None:
     numbers = np.array([0, 1, 100, 7], order + kind)
     if kind[0] == "f" and element not in ("float", "double"):
         with pytest.raises(ValueError, match=rf"^value\[0\]: .*{element}"):
@@ -201,7 +201,7 @@ def test_arrays_become_what_their_elements_become(element: str, kind: str, order
             assert encode(vector, shown) == encode(vector, elements)
 
 
-def test_arrays_keep_what_their_numbers_are() -> None:
+def test_elements_of_arrays_are_converted_exactly() -> None:
     for dtype, element in ((np.float32, "float"), (np.float64, "double"), (np.int64, "bigint")):
         bits = np.frombuffer(bytes(range(200, 248)), dtype)
         size = len(bits)
@@ -227,7 +227,7 @@ def test_arrays_of_other_things() -> None:
     assert encode("list<int>", np.array([1, None], object)) == encode("list<int>", [1, None])
 
 
-def test_a_vector_of_numbers_takes_its_own_bytes() -> None:
+def test_a_vector_of_numbers_accepts_encoded_bytes() -> None:
     data = struct.pack(">2f", 1.5, -2)
     assert encode("vector<float, 2>", data) == data
     assert encode("vector<float, 2>", bytearray(data)) == data
@@ -249,7 +249,7 @@ def test_maps(value: Any) -> None:
     assert encode("map<text, int>", value).hex() == "0000000100000001610000000400000001"
 
 
-def test_tuples_short_ones_are_written_short() -> None:
+def test_short_tuples_are_encoded_without_the_missing_elements() -> None:
     cql_type = "tuple<int, text>"
     assert encode(cql_type, (1, "a")).hex() == "00000004000000010000000161"
     assert encode(cql_type, [1, None]).hex() == "0000000400000001ffffffff"
@@ -306,7 +306,7 @@ def test_missing_fields_of_user_defined_types_are_null() -> None:
     assert encode(ADDRESS, {}) == b"\xff" * 12
 
 
-def test_records_go_by_the_names_of_the_type_not_of_their_attributes() -> None:
+def test_records_are_encoded_by_field_names_not_attribute_names() -> None:
     # The record was decoded before the type got its last field. Its attribute for the field
     # "Zip Code" is Zip_Code.
     before = decode('address{street text, "Zip Code" int}', encode(ADDRESS, ("Main", 7))[:-4])
@@ -316,7 +316,7 @@ def test_records_go_by_the_names_of_the_type_not_of_their_attributes() -> None:
         encode(ADDRESS, LikeARecord(1, "Main"))
 
 
-def test_nulls_inside_of_everything_but_vectors() -> None:
+def test_nulls_are_encoded_inside_all_types_except_vectors() -> None:
     for cql_type, value, expected in (
         ("list<int>", [None], "00000001ffffffff"),
         ("set<int>", [None], "00000001ffffffff"),

@@ -63,7 +63,7 @@ CODES = {
 
 
 def drawn() -> dict[str, str | None]:
-    """Returns each class of the drawing and its base class."""
+    """Maps each class in the tree that the module's docstring draws to its base class."""
     assert errors.__doc__
     drawing = errors.__doc__.split("```")[1]
     parents: dict[str, str | None] = {}
@@ -92,7 +92,7 @@ def test_the_tree_is_as_drawn() -> None:
     assert {name: own_base(cls) for name, cls in CLASSES.items()} == drawn()
 
 
-def test_the_base_stands_at_the_top_too() -> None:
+def test_the_package_exports_the_base_class() -> None:
     assert turbocql.Error is errors.Error
 
 
@@ -166,7 +166,7 @@ def test_codes_and_classes_are_one_to_one() -> None:
         ("a kind of tomorrow", errors.RequestError),
     ],
 )
-def test_kinds_of_the_engine(kind: str, cls: type[errors.Error]) -> None:
+def test_each_kind_of_engine_error_has_a_class(kind: str, cls: type[errors.Error]) -> None:
     error = errors.from_engine(kind, "why", None, "10.0.0.1:9042", 2, True, {"a": 1})
     assert type(error) is cls
     assert str(error).startswith("why")
@@ -176,7 +176,7 @@ def test_kinds_of_the_engine(kind: str, cls: type[errors.Error]) -> None:
         assert vars(error) == {}
 
 
-def test_messages_say_where_what_is_done_and_what_to_try() -> None:
+def test_messages_name_the_node_the_attempts_and_the_advice() -> None:
     """Texts that an error adds to a message precede the statement, and none is repeated."""
 
     def message(kind: str, said: str, code: int | None = None, attempts: int = 1) -> str:
@@ -196,7 +196,7 @@ def test_messages_say_where_what_is_done_and_what_to_try() -> None:
     assert message("closed", "closed") == "closed"
 
 
-def test_who_is_refused_while_connecting_and_who_later() -> None:
+def test_a_refused_login_has_another_class_after_connecting() -> None:
     for message in ("connecting to a:1: user", "connecting: no contact point"):
         error = errors.from_engine("authentication", message, 0x0100, None, None, False, {})
         assert type(error) is errors.AuthenticationError
@@ -241,7 +241,7 @@ def await_session() -> None:
         (errors.DecodeError("connecting to a:1: bytes"), "connecting to a:1: bytes"),
     ],
 )
-def test_without_a_session_it_is_a_failed_connect(
+def test_errors_of_connecting_become_a_connect_error(
     monkeypatch: pytest.MonkeyPatch, opened: Callable[[], None], error: Any, message: str
 ) -> None:
     monkeypatch.setattr(turbocql._core, "connect", lambda *_: Failing(error))
@@ -263,7 +263,7 @@ def test_without_a_session_it_is_a_failed_connect(
     ],
     ids=repr,
 )
-def test_what_stays_as_it_is_when_connecting(
+def test_errors_of_connecting_that_keep_their_class(
     monkeypatch: pytest.MonkeyPatch, opened: Callable[[], None], error: Any
 ) -> None:
     monkeypatch.setattr(turbocql._core, "connect", lambda *_: Failing(error))
@@ -272,7 +272,7 @@ def test_what_stays_as_it_is_when_connecting(
     assert caught.value is error
 
 
-def test_attributes_that_nobody_set() -> None:
+def test_the_defaults_of_attributes() -> None:
     request, server = errors.RequestError("x"), errors.ServerError("x")
     assert (request.coordinator, request.attempts, request.may_have_applied) == (None, None, False)
     assert dict(request.details) == {}
@@ -290,7 +290,7 @@ def test_codec_errors_pickle_as_they_were_raised() -> None:
     assert (str(same), same.path, same.cql_type) == (str(caught.value), "value[1]", "int")
 
 
-def test_bulk_errors_tell_from_their_report() -> None:
+def test_bulk_errors_have_the_counts_of_their_report() -> None:
     failure = BulkFailure(4, errors.InvalidQuery("no such column"))
     with pytest.raises(errors.BulkError, match="1 of 5 rows failed; the first, row 4") as caught:
         BulkReport(rows=5, succeeded=4, failures=[failure]).raise_for_failures()
@@ -303,7 +303,7 @@ def test_bulk_errors_tell_from_their_report() -> None:
     ]
 
 
-def test_the_rate_limit_of_scylladb_is_told_by_its_details() -> None:
+def test_the_rate_limit_of_scylladb_is_recognized_by_its_details() -> None:
     details = {"op_type": "WRITE", "rejected_by_coordinator": True}
     error = errors.from_engine("server", "why", None, None, 1, False, details)
     assert type(error) is errors.RateLimited

@@ -94,7 +94,7 @@ def test_meanings_fit_into_a_line() -> None:
             assert not meaning.endswith(".")
 
 
-def test_functions_stay_as_they_are() -> None:
+def test_functions_keep_their_identity_and_behavior() -> None:
     def function(first: int, **options: object) -> tuple[int, dict[str, object]]:
         """Returns its arguments."""
         return first, options
@@ -109,7 +109,7 @@ def test_functions_stay_as_they_are() -> None:
     assert function.__doc__.endswith("defaults:\n\n- `a=None`: one\n- `b=3`: two")
 
 
-def test_the_accelerators_parts_are_named() -> None:
+def test_help_names_the_parts_of_the_accelerator() -> None:
     for function in (turbocql.accelerate, turbocql.accel.accelerate):
         text = inspect.getdoc(function) or ""
         with pytest.raises(ValueError, match="part") as caught:

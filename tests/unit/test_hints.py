@@ -1,4 +1,4 @@
-"""Tests of the advice in errors: of requests that a server refuses, and of data without columns."""
+"""Tests the advice in errors for requests that a server refuses, and for data without columns."""
 
 from __future__ import annotations
 
@@ -608,7 +608,7 @@ def test_a_range_is_a_column() -> None:
 
 
 def test_advice_reads_the_beginning_of_a_message() -> None:
-    """A server quotes values of any length, for which some patterns would take minutes."""
+    """Messages can be long, as servers quote values. Some patterns would need minutes for them."""
     reason = "Invalid x" + " constant for x of type " * 5000 + "counter " * 40_000
     began = time.monotonic()
     error = errors.from_engine(

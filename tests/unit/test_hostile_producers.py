@@ -313,7 +313,7 @@ def categories(producer: Producer, keys: Sequence[int]) -> Made:
     return column(producer, schema, array)
 
 
-def test_good() -> None:
+def test_valid_data_is_accepted() -> None:
     makes: list[Callable[[Producer], Made]] = [
         integers,
         lambda producer: texts(producer, [0, 1, 3, 6]),
@@ -330,7 +330,7 @@ def test_good() -> None:
             producer.check()
 
 
-def test_wrong_names() -> None:
+def test_wrong_capsule_names() -> None:
     for name in (b"arrow_schema", b"arrow_array", b"other", b"arrow_array_stream\xff"):
         producer = Producer()
         schema, array = integers(producer)
@@ -351,7 +351,7 @@ def test_wrong_names() -> None:
         producer.check()
 
 
-def test_used_twice() -> None:
+def test_capsules_used_twice() -> None:
     producer = Producer()
     schema, array = (producer.capsule(made) for made in integers(producer))
     _core.Piece.of_array(schema, array)
@@ -365,7 +365,7 @@ def test_used_twice() -> None:
     producer.check()
 
 
-def test_released() -> None:
+def test_released_structs() -> None:
     def release_schema(schema: Schema, array: Array) -> None:
         schema.release = None
 
@@ -387,7 +387,7 @@ def test_released() -> None:
     producer.check()
 
 
-def test_not_a_struct() -> None:
+def test_arrays_that_are_no_structs() -> None:
     producer = Producer()
     schema, array = producer.schema(b"i"), producer.array(1, [None, struct.pack("i", 1)])
     is_refused(as_array, producer, schema, array)
@@ -534,7 +534,7 @@ def test_wrong_schemas() -> None:
         refuses_schema(make)
 
 
-def test_endless_schemas() -> None:
+def test_cyclic_schemas() -> None:
     for form in (b"+s", b"+l"):
 
         def child(producer: Producer, form: bytes = form) -> Schema:

@@ -23,10 +23,10 @@ QUICK_PATHS_ARE_OFF = bool(
 LIGHT = {
     *("turbocql", "turbocql._core", "turbocql._native", "turbocql._native.imports"),
     "turbocql.diagnose",
-    # Probes of quick paths need it.
+    # The probes of quick paths import it.
     *(() if QUICK_PATHS_ARE_OFF else ("turbocql.types",)),
 }
-"""The package's modules that `import turbocql` imports."""
+"""The modules of the package that `import turbocql` loads."""
 
 
 def run(program: str) -> str:
@@ -55,7 +55,7 @@ def test_the_import_alone_loads_few_modules() -> None:
 
 
 @pytest.mark.parametrize("name", turbocql.__all__)
-def test_every_name_is_the_one_of_its_module(name: str) -> None:
+def test_every_name_is_the_object_of_its_module(name: str) -> None:
     value = getattr(turbocql, name)
     assert vars(turbocql)[name] is value, "it is looked up only once"
     if isinstance(value, types.ModuleType):
@@ -70,7 +70,7 @@ def test_submodules_are_attributes(name: str) -> None:
     assert printed == f"turbocql.{name}\n"
 
 
-def test_a_name_in_a_fresh_interpreter_is_that_of_its_module() -> None:
+def test_a_name_looked_up_first_is_the_object_of_its_module() -> None:
     program = """
 import importlib, json, turbocql
 assert set(turbocql.__all__) <= set(dir(turbocql))
@@ -94,7 +94,7 @@ def test_unknown_names_are_errors() -> None:
     assert not hasattr(turbocql, "testing") or "turbocql.testing" in sys.modules
 
 
-def test_a_failing_import_is_its_own_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_import_raises_its_own_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(vars(turbocql), "Split", raising=False)
     monkeypatch.setitem(sys.modules, "turbocql.tables", None)
     with pytest.raises(ImportError, match=r"turbocql\.tables"):
@@ -113,7 +113,7 @@ print(sorted(set(turbocql.__all__) - set(namespace)))"""
 
 @pytest.mark.parametrize("first", ["import turbocql.diagnose", "import turbocql.aio", "pass"])
 def test_diagnose_is_the_function(first: str) -> None:
-    """The function's module has the same name, and an import of this module binds the name."""
+    """The function's module is also called `diagnose`. Importing it must not rebind the name."""
     program = f"{first}; import turbocql; print(turbocql.diagnose.__name__); turbocql.diagnose()"
     assert run(program).startswith("diagnose\nturbocql")
     assert run("from turbocql.diagnose import diagnose as f; print(f.__name__)") == "diagnose\n"
@@ -148,7 +148,7 @@ def test_help_shows_the_public_classes() -> None:
         assert name in text, name
 
 
-def test_the_modules_that_the_core_needs_are_there_early() -> None:
+def test_the_modules_that_the_core_needs_are_imported_early() -> None:
     needed = {f"turbocql._native.{name}" for name in ("cassandra_types", "records", "row_classes")}
     needed |= {"turbocql.errors", "turbocql.types"}
     for module in ("codec", "protocol", "session", "aio"):
@@ -223,5 +223,5 @@ except ValueError:
 
 @pytest.mark.parametrize("program", [VALUES, FRAMES], ids=["values", "frames"])
 def test_nothing_is_imported_when_no_file_descriptor_is_free(program: str) -> None:
-    """A descriptor is needed to import a module."""
+    """An import needs a file descriptor, so the modules must have been imported before."""
     assert run(program) == "done\n"

@@ -29,7 +29,7 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_it_says_what_turbocql_is_without_any_other_package() -> None:
+def test_the_command_runs_without_other_packages() -> None:
     ran = run()
     assert (ran.returncode, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()
@@ -44,7 +44,7 @@ def test_it_says_what_turbocql_is_without_any_other_package() -> None:
     assert run("--help").stdout == ran.stdout
 
 
-def test_the_three_modules_that_it_names_run() -> None:
+def test_the_three_modules_in_the_output_run() -> None:
     text = run().stdout
     modules = re.findall(r"^  python -m (turbocql\.\w+) ", text, re.MULTILINE)
     assert modules == ["turbocql.testing", "turbocql.cli", "turbocql.accel"]
@@ -69,7 +69,7 @@ def test_arguments(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("output", "message"), [("/dev/full", "No space left"), ("pipe", "")])
-def test_an_output_that_takes_nothing(output: str, message: str) -> None:
+def test_an_output_that_cannot_be_written(output: str, message: str) -> None:
     if output == "pipe":
         reader, writer = os.pipe()
         os.close(reader)

@@ -224,7 +224,7 @@ def test_an_unknown_name_of_the_package() -> None:
     assert (caught.value.name, caught.value.obj) == ("conect", turbocql)
 
 
-def test_a_session_is_made_by_connect() -> None:
+def test_the_error_for_calling_a_session_class_names_connect() -> None:
     for session in (turbocql.Session, turbocql.aio.AsyncSession):
         with pytest.raises(TypeError, match=r"opened by turbocql.connect\(...\) or turbocql.aio"):
             call(session, "127.0.0.1")

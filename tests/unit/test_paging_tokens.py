@@ -29,7 +29,7 @@ class Key:
 
 
 @given(st.binary(), st.text(max_size=20), st.text(max_size=5))
-def test_states_come_back(state: bytes, text: str, context: str) -> None:
+def test_verify_returns_the_signed_state(state: bytes, text: str, context: str) -> None:
     token = TOKENS.sign(state, text, (1, "a"), context=context)
     assert set(token) <= URL_CHARACTERS
     assert TOKENS.verify(token, text, (1, "a"), context=context) == state
@@ -64,7 +64,7 @@ def test_every_truncation() -> None:
 @pytest.mark.parametrize(
     "text", ["", "a", "garbage!", "é" * 80, base64.b64encode(bytes(100)).decode(), "A" * 400]
 )
-def test_other_text(text: str) -> None:
+def test_text_that_is_no_token(text: str) -> None:
     with pytest.raises(PagingTokenError, match="expected a paging token, as `sign` returns it"):
         TOKENS.verify(text, SELECT)
 
@@ -104,7 +104,7 @@ def test_other_statements(statement: str, values: Any, context: str) -> None:
         TOKENS.verify(token, statement, values, context=context)
 
 
-def test_the_parts_do_not_run_into_each_other() -> None:
+def test_the_signature_separates_statement_values_and_context() -> None:
     token = TOKENS.sign(b"state", "ab", None, context="c")
     for text, context in (("a", "bc"), ("abc", ""), ("", "abc")):
         with pytest.raises(PagingTokenError):
@@ -131,7 +131,7 @@ def test_equal_values() -> None:
     ("key", "got"),
     [(b"short hunter2", "13 bytes"), ("a str, hunter2 .....", "str"), (None, "NoneType")],
 )
-def test_keys_that_will_not_do(key: Any, got: str) -> None:
+def test_unsuitable_keys_are_refused(key: Any, got: str) -> None:
     for bad_key in (key, [KEY, key], Secret(key) if key else key):
         with pytest.raises(
             ConfigError, match=f"at least 16 random bytes, .*; got {got}$"

@@ -1,4 +1,4 @@
-"""Repeats the test cases of a proposal for writers of QUERY, EXECUTE and BATCH.
+"""Test cases from a proposal for encoders of QUERY, EXECUTE and BATCH.
 
 The expected bytes are built with `struct` from the specification. The code that builds them shares
 nothing with turbocql.

@@ -92,7 +92,7 @@ def test_timestamps(cls: Callable[..., Any], number: int) -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_what_only_version_5_has(cls: Callable[..., Any]) -> None:
+def test_keyspace_and_now_in_seconds_need_version_5(cls: Callable[..., Any]) -> None:
     extra = {"result_metadata_id": b"m"} if cls is ExecuteMessage else {}
     both = cls(FIRST[cls], keyspace="kß", now_in_seconds=-2, **extra)
     assert both.encode(5).endswith(b"\0\x01\0\0\x01\x80\0\x03k\xc3\x9f\xff\xff\xff\xfe")
@@ -166,7 +166,7 @@ def test_batch_kinds() -> None:
             BatchMessage([], kind=wrong)  # type: ignore[arg-type]
 
 
-def test_bytes_like_values_are_taken_as_they_are_now() -> None:
+def test_bytes_like_values_are_copied() -> None:
     changing = bytearray(b"abc")
     given: list[Any] = [changing, memoryview(changing)[1:], Liar(b"true"), array("B", [1, 2])]
     messages: list[Any] = [query(given), ExecuteMessage(b"i", given), BatchMessage([("Q", given)])]
@@ -207,7 +207,7 @@ def test_a_list_that_changes_while_it_is_read(change: str) -> None:
     assert count == {"clear": 1, "pop": 50, "reverse": 100}[change]
 
 
-def test_texts_and_ids_of_subclasses_mean_their_contents() -> None:
+def test_texts_and_ids_of_subclasses_are_taken_by_their_contents() -> None:
     assert QueryMessage(Text("é")).encode(4)[:6] == b"\0\0\0\x02\xc3\xa9"
     assert type(QueryMessage(Text("é")).query) is str
     message = ExecuteMessage(Liar(b"id"))
@@ -218,7 +218,7 @@ def test_texts_and_ids_of_subclasses_mean_their_contents() -> None:
 
 
 @pytest.mark.parametrize("given", ["x", b"x", bytearray(1), memoryview(b"x"), 7, {b"x"}, object()])
-def test_what_is_no_sequence_of_values(given: Any) -> None:
+def test_values_must_be_a_sequence(given: Any) -> None:
     message = "values: expected a sequence of bytes, None and UNSET, got"
     with pytest.raises(EncodeError, match=f"^{message}"):
         query(given)
@@ -237,7 +237,7 @@ def test_what_is_no_sequence_of_values(given: Any) -> None:
         (array("i", [1]), "array.array"),
     ],
 )
-def test_what_is_no_value(value: Any, got: str) -> None:
+def test_other_objects_are_no_values(value: Any, got: str) -> None:
     for given, path in (([b"", value], r"\[1\]"), ({"a": None, "b": value}, r'\["b"\]')):
         with pytest.raises(
             EncodeError, match=f"^value {path}: expected bytes, None or UNSET, got {got}$"
@@ -249,7 +249,7 @@ def test_what_is_no_value(value: Any, got: str) -> None:
 
 
 @pytest.mark.parametrize("given", [7, None, (), ("Q",), ("Q", [], 1), object(), {"Q": []}])
-def test_what_is_no_statement(given: Any) -> None:
+def test_other_objects_are_no_statements(given: Any) -> None:
     with pytest.raises(
         EncodeError, match=r"^statement \[1\]: expected str, the bytes of an id, or"
     ):
@@ -338,7 +338,7 @@ def test_lone_surrogates() -> None:
 
 @pytest.mark.parametrize("wrong", ["one", "", "QUORUMS", 1, b"ONE", "\ud800"])
 @pytest.mark.parametrize("cls", CLASSES)
-def test_consistency_levels_that_are_none(cls: Callable[..., Any], wrong: Any) -> None:
+def test_unknown_consistency_levels_are_refused(cls: Callable[..., Any], wrong: Any) -> None:
     with pytest.raises(EncodeError, match=r"^consistency: expected"):
         cls(FIRST[cls], consistency=wrong)
 

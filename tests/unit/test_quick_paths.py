@@ -93,7 +93,7 @@ def paths_of(*arguments: str, **environment: str) -> dict[str, dict[str, Any]]:
     return {path["name"]: path for path in json.loads(ran.stdout)}
 
 
-def test_all_are_on_where_they_were_tested() -> None:
+def test_all_are_on_in_tested_versions() -> None:
     """Fails for a Python version that is not in `TESTED`. Test the version, then add it."""
     assert sys.implementation.name == "cpython"
     assert ".".join(platform.python_version_tuple()[:2]) in TESTED
@@ -103,7 +103,7 @@ def test_all_are_on_where_they_were_tested() -> None:
         assert path["reason"] == "not made for an interpreter built without the GIL"
 
 
-def test_none_is_on_where_they_were_not_tested() -> None:
+def test_none_is_on_in_untested_versions() -> None:
     for version in ("3.9", "3.16", "3.99", "4.0", "3.1", "3.130"):
         found = paths_of(_TURBOCQL_TEST_INTERPRETER=version)
         assert [name for name, path in found.items() if path["on"]] == []
@@ -111,7 +111,7 @@ def test_none_is_on_where_they_were_not_tested() -> None:
             assert path["reason"] == f"tested with CPython 3.10 to 3.15, this is cpython {version}"
 
 
-def test_this_process_has_what_it_was_asked_for() -> None:
+def test_this_process_has_the_expected_paths() -> None:
     on = {path.name for path in turbocql.diagnosis().quick_paths if path.on}
     said = str(turbocql.diagnosis())
     if FORCED:
@@ -136,7 +136,7 @@ CORRUPTED = [
     *((name, "tracking") for name in PATHS if name in TRACKED),
 ]
 BUILT_ON = {"encode": {"big ints", "serialize"}, "records": {"uuids", "addresses", "times"}}
-"""The paths that depend on each path. If a path is off, the paths that depend on it are off too."""
+"""Maps a path to the paths that depend on it. If the path is off, they are off too."""
 
 
 @needs_gil
@@ -148,7 +148,7 @@ def test_each_probe_notices_what_is_wrong(name: str, fault: str) -> None:
     assert found[name]["reason"]
 
 
-def test_the_safe_way_can_be_forced_and_taken_back() -> None:
+def test_the_safe_path_can_be_forced_and_released() -> None:
     before = _core.quick_paths()
     _core.force_safe(True)
     try:
@@ -209,7 +209,7 @@ def test_a_probe_that_raises_leaves_its_path_off() -> None:
 
 
 @needs_gil
-def test_interrupts_and_no_memory_end_an_import_and_not_a_path() -> None:
+def test_interrupts_and_memory_errors_end_the_import_not_the_path() -> None:
     program = (
         "import uuid\nown, left = uuid.UUID.__eq__, [KeyboardInterrupt, MemoryError]\n"
         "def fail(self, other):\n    raise left.pop(0)\n"

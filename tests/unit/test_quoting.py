@@ -46,7 +46,7 @@ class Level(enum.IntEnum):
 
 
 class Sly(str):
-    """A text that does not show its quotes to `replace`."""
+    """A str whose `replace` and `__str__` return other text."""
 
     def replace(self, *_: Any) -> str:
         return "'; DROP TABLE t; --"
@@ -168,7 +168,7 @@ def test_values_that_a_type_refuses() -> None:
         quote_literal(1, "nonsense")
 
 
-def test_endless_values() -> None:
+def test_cyclic_values() -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(EncodeError, match="nested too deeply"):
@@ -190,7 +190,7 @@ def test_names(names: list[str], expected: str) -> None:
     assert quote_identifier(*names) == expected
 
 
-def test_what_is_no_name() -> None:
+def test_names_that_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one character"):
         quote_identifier("app", "")
     with pytest.raises(TypeError, match="must be a str, got NoneType"):
@@ -212,13 +212,13 @@ _VALUES = st.recursive(
 
 
 @given(_VALUES)
-def test_no_value_leaves_its_literal(value: Any) -> None:
-    """Without its texts in quotes, a literal has no character that begins or ends something."""
+def test_no_value_ends_its_literal_early(value: Any) -> None:
+    """Outside its quoted texts, a literal has no quote, no semicolon and no comment."""
     bare = re.sub(r"'(?:[^']|'')*'", "", quote_literal(value))
     assert re.fullmatch(r"[\w.+:,()\[\]{} -]*", bare)
     assert "--" not in bare
 
 
 @given(_TEXTS.filter(bool))
-def test_no_name_leaves_its_quotes(name: str) -> None:
+def test_no_name_ends_its_quotes_early(name: str) -> None:
     assert re.fullmatch(r'"(?:[^"]|"")+"', quote_identifier(name))

@@ -166,7 +166,7 @@ def beyond(call: Callable[[], object]) -> RangeError:
 
 
 @pytest.mark.parametrize(("cql_type", "value"), CASES, ids=lambda value: repr(value)[:40])
-def test_alone(cql_type: str, value: Any) -> None:
+def test_values_outside_other_types(cql_type: str, value: Any) -> None:
     for entry, (path, call) in encoders(cql_type).items():
         error = beyond(lambda: call(value))  # noqa: B023
         assert error.path.startswith(path), entry
@@ -181,7 +181,7 @@ def test_alone(cql_type: str, value: Any) -> None:
     [case for case in CASES if case[0] != "counter"],
     ids=lambda value: repr(value)[:40],
 )
-def test_within(cql_type: str, value: Any, depth: str) -> None:
+def test_values_inside_other_types(cql_type: str, value: Any, depth: str) -> None:
     outer, whole, path = DEPTHS[depth](cql_type, BEYOND[cql_type][0], value)
     for entry, (begins, call) in encoders(outer).items():
         error = beyond(lambda: call(whole))  # noqa: B023
@@ -227,7 +227,7 @@ class Far(tzinfo):
         return None
 
 
-def test_a_part_that_overflows_when_it_is_read() -> None:
+def test_an_attribute_that_overflows_when_it_is_read() -> None:
     error = beyond(lambda: encode("list<timestamp>", [datetime(1, 1, 1, tzinfo=Far())]))
     assert isinstance(error.__cause__, OverflowError)
     assert error.path == "value[0]"
@@ -242,7 +242,7 @@ def test_a_part_that_overflows_when_it_is_read() -> None:
         ("decimal", Decimal("1E-2147483648"), "a decimal's exponent of -2147483648 is beyond 32"),
     ],
 )
-def test_the_words_are_as_ever(cql_type: str, value: Any, said: str) -> None:
+def test_messages_of_range_errors(cql_type: str, value: Any, said: str) -> None:
     assert said in str(beyond(lambda: encode(cql_type, value)))
 
 
@@ -263,13 +263,13 @@ def test_the_words_are_as_ever(cql_type: str, value: Any, said: str) -> None:
     ],
     ids=repr,
 )
-def test_what_does_not_fit_otherwise_is_none(cql_type: str, value: Any) -> None:
+def test_other_unfit_values_raise_no_range_error(cql_type: str, value: Any) -> None:
     with pytest.raises(EncodeError) as caught:
         encode(cql_type, value)
     assert not isinstance(caught.value, OverflowError)
 
 
-def test_durations_of_mixed_signs_are_within_the_range() -> None:
+def test_durations_of_mixed_signs_raise_no_range_error() -> None:
     with pytest.raises(EncodeError, match="different signs") as caught:
         encode("duration", Duration(1, -1, 0))
     assert not isinstance(caught.value, OverflowError)

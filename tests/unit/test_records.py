@@ -38,7 +38,7 @@ def test_field_names(names: list[str], expected: list[str]) -> None:
     assert field_names(tuple(names)) == expected
 
 
-def test_nothing_is_left_to_be_imported_when_it_is_needed() -> None:
+def test_no_import_is_needed_after_that_of_the_package() -> None:
     program = """
         import sys
         import turbocql
@@ -118,7 +118,7 @@ def test_nested_records_are_pickled() -> None:
     assert same.people[0].Zip_Code == 7
 
 
-def test_a_record_is_loaded_where_its_class_was_never_made() -> None:
+def test_a_pickle_is_loaded_in_a_process_without_its_class() -> None:
     program = (
         "import pickle, sys; record = pickle.loads(sys.stdin.buffer.read());"
         "print(repr(record), type(record)._fields)"
@@ -133,7 +133,7 @@ def test_a_record_is_loaded_where_its_class_was_never_made() -> None:
     assert shown == f"{person()!r} ('name', 'Zip_Code', 'field_2')"
 
 
-def test_a_record_of_a_class_that_was_forgotten_still_encodes_by_its_fields() -> None:
+def test_a_record_of_an_evicted_class_is_encoded_by_its_fields() -> None:
     record = person()
     record_class.cache_clear()
     assert type(person()) is type(record)  # The codec has its own cache.
@@ -142,7 +142,7 @@ def test_a_record_of_a_class_that_was_forgotten_still_encodes_by_its_fields() ->
     assert encode(UDT, loaded) == encode(UDT, record) == encode(UDT, tuple(record))
 
 
-def test_names_that_python_takes_for_equal() -> None:
+def test_names_that_python_normalizes_to_the_same_identifier() -> None:
     names = ("ﬁ", "fi")
     assert len(set(field_names(names))) == 2
     assert tuple(record_class("Row", names)(1, 2)) == (1, 2)

@@ -108,7 +108,7 @@ def test_columns_and_fields_that_do_not_fit(made: Any) -> None:
         row_maker(made, ("id", "id"))
 
 
-def test_a_later_field_alone() -> None:
+def test_fields_without_a_column_have_their_defaults() -> None:
     @dataclasses.dataclass
     class Defaults:
         a: int = 1
@@ -148,7 +148,7 @@ def test_a_callable_that_takes_other_arguments() -> None:
         row_maker(int, ("id",))((1,))
 
 
-def test_constructors_in_another_order_get_names() -> None:
+def test_constructors_in_another_order_get_keyword_arguments() -> None:
     @dataclasses.dataclass(init=False)
     class Turned:
         a: int
@@ -201,7 +201,7 @@ def test_arguments_that_a_dataclass_does_not_keep() -> None:
             row_maker(made, ("a", "factor", "kind"))
 
 
-def test_equal_callables_are_not_the_same() -> None:
+def test_equal_callables_are_called_separately() -> None:
     @dataclasses.dataclass(frozen=True)
     class Sink:
         name: str
@@ -216,7 +216,7 @@ def test_equal_callables_are_not_the_same() -> None:
     assert (first.out, second.out) == ([{"a": 1}], [{"a": 2}])
 
 
-def test_models_that_take_more() -> None:
+def test_models_with_extra_fields_or_several_aliases() -> None:
     class Open(pydantic.BaseModel, extra="allow"):
         id: int
 
@@ -227,12 +227,12 @@ def test_models_that_take_more() -> None:
     assert row_maker(Chosen, ("id",))((1,)).id == 1
 
 
-def test_what_the_class_raises_comes_out() -> None:
+def test_exceptions_of_the_class_are_passed_on() -> None:
     with pytest.raises(pydantic.ValidationError):
         row_maker(Model, ("id", "name"))(("x", "a"))
 
 
-def test_what_cannot_be_hashed_is_called_all_the_same() -> None:
+def test_unhashable_callables_are_called() -> None:
     class Factory:
         __hash__ = None  # type: ignore[assignment]
 

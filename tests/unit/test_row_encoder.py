@@ -123,7 +123,7 @@ def named(names: str) -> Any:
 
 
 @way
-def test_named_tuples_whose_names_are_elsewhere(way: Way) -> None:
+def test_named_tuples_with_names_at_other_positions(way: Way) -> None:
     """A named tuple that lacks a column is refused if it has another column at a wrong position."""
     encoder = way([("a", "int"), ("b", "int")])
     swapped, beside, first, few = map(named, ("b a", "b c", "a c", "b"))
@@ -301,7 +301,7 @@ def test_columns_that_do_not_fit() -> None:
             encoder.bind_columns([column])
 
 
-def test_columns_as_they_come() -> None:
+def test_the_forms_in_which_columns_are_passed() -> None:
     by_hand = RowEncoder(
         [
             ("ks", "t", "a", CqlType("int")),
@@ -329,20 +329,20 @@ class Broken(Policy):
         return self.result
 
 
-def test_a_row_is_the_values_of_a_message() -> None:
+def test_a_bound_row_can_be_the_values_of_a_message() -> None:
     row = RowEncoder(COLUMNS).bind((1, None))
     message = ExecuteMessage(b"id", row)
     assert message == ExecuteMessage(b"id", row.cells)
     assert bytes(row) in message.encode(4)
 
 
-def test_a_policy_needs_whole_names() -> None:
+def test_a_policy_needs_keyspace_table_and_name() -> None:
     for column in (("id", "blob"), ("ks", "", "id", "blob")):
         with pytest.raises(ValueError, match="by keyspace, table and name"):
             RowEncoder([column], encryption_policy=Policy([("id", "int")]))
 
 
-def test_what_a_policy_is_asked_and_answers() -> None:
+def test_the_calls_and_results_of_a_policy() -> None:
     policy = Policy([("v", "int")])
     columns = [("ks", "t", "id", "int"), ("ks", "t", "v", "blob")]
     encoder = RowEncoder(columns, encryption_policy=policy)
@@ -363,7 +363,7 @@ def test_what_a_policy_is_asked_and_answers() -> None:
         )
 
 
-def test_a_type_that_only_python_knows() -> None:
+def test_a_type_that_is_implemented_in_python() -> None:
     class Text:
         def serialize(self, value: Any, protocol_version: int) -> Any:
             return value.upper().encode()

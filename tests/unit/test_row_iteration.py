@@ -117,7 +117,7 @@ def test_an_async_page_that_fails_is_requested_again() -> None:
     run(program)
 
 
-def test_a_row_is_taken_when_its_step_is_awaited() -> None:
+def test_a_step_that_is_never_awaited_takes_no_row() -> None:
     async def program() -> None:
         rows = steps(ROWS)
         rows.__anext__()  # This step is never awaited, and no row is lost.
@@ -186,8 +186,8 @@ def test_exceptions_are_thrown_into_a_step() -> None:
         (KeyError("thrown"),),
     ],
 )
-def test_a_page_that_is_awaited_is_thrown_the_exception_alone(thrown: tuple[Any, ...]) -> None:
-    """CPython has deprecated further arguments. asyncio passes none; other callers may."""
+def test_an_awaited_page_receives_only_the_thrown_exception(thrown: tuple[Any, ...]) -> None:
+    """CPython has deprecated `throw` with more than one argument. Some callers still pass more."""
     received: list[tuple[Any, ...]] = []
 
     class Waiting:
@@ -246,7 +246,7 @@ def test_a_cancelled_step_loses_no_row() -> None:
     run(program)
 
 
-def test_a_step_within_itself_is_refused() -> None:
+def test_a_step_cannot_be_resumed_while_it_runs() -> None:
     class Nested(AsyncPages):
         step: Any = None
 
@@ -265,7 +265,7 @@ def test_a_step_within_itself_is_refused() -> None:
     run(program)
 
 
-def test_what_a_page_raises_as_stop_is_no_end() -> None:
+def test_a_stop_iteration_of_a_page_does_not_end_the_rows() -> None:
     async def program() -> None:
         rows = steps(StopIteration("odd"), ROWS)
         with pytest.raises(RuntimeError, match="StopIteration"):

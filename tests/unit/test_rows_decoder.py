@@ -69,7 +69,7 @@ def test_a_dict_of_many_columns() -> None:
     assert decoded == [{f"c{i}": i for i in range(1000)}] * 2
 
 
-def test_names_that_come_twice_or_are_no_names() -> None:
+def test_repeated_names_and_names_that_are_no_identifiers() -> None:
     columns = [("a", "int"), ("a", "text"), ("class", "int"), ("", "int"), ("Zip Code", "int")]
     body = result(columns, [(b"\0\0\0\1", b"x", b"\0\0\0\2", None, b"\0\0\0\3")])
     (row,) = RowsDecoder().decode(body).rows
@@ -93,7 +93,7 @@ def test_no_rows(kind: Kind) -> None:
     assert RowsDecoder(kind, columns=[]).decode(result(0)).rows == []
 
 
-def test_a_page_and_what_comes_with_it() -> None:
+def test_the_attributes_of_a_page() -> None:
     page = RowsDecoder().decode(BODY)
     assert isinstance(page, ResultRows)
     assert page.rows is page.rows
@@ -121,7 +121,7 @@ def test_columns_of_one_table_and_of_several() -> None:
         assert page.rows == [(7, "a"), (8, None)]
 
 
-def test_known_columns_as_a_row_encoder_takes_them() -> None:
+def test_columns_are_passed_in_the_forms_of_a_row_encoder() -> None:
     given: list[Any] = [
         COLUMNS,
         tuple(COLUMNS),
@@ -143,7 +143,7 @@ def test_known_columns_as_a_row_encoder_takes_them() -> None:
     assert whole == tuple(given[-1])
 
 
-def test_a_description_comes_before_what_is_known() -> None:
+def test_metadata_takes_precedence_over_passed_columns() -> None:
     decoder = RowsDecoder("dict", columns=[("x", "blob"), ("y", "blob")])
     assert decoder.decode(BODY).rows == [{"id": 7, "name": "a"}, {"id": 8, "name": None}]
     expected = [{"x": b"\0\0\0\7", "y": b"a"}, {"x": b"\0\0\0\x08", "y": None}]
@@ -161,12 +161,12 @@ def test_a_description_comes_before_what_is_known() -> None:
         ([("a", "int")] * 65_536, ValueError, "at most 65535 columns"),
     ],
 )
-def test_what_are_no_columns(columns: Any, error: type[Exception], said: str) -> None:
+def test_invalid_columns_are_refused(columns: Any, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         RowsDecoder(columns=columns)
 
 
-def test_what_is_no_kind_of_rows_and_no_body() -> None:
+def test_other_kinds_and_bodies_are_refused() -> None:
     no_kind: Any = "list"
     with pytest.raises(ConfigError, match="'named', 'tuple' or 'dict'"):
         RowsDecoder(no_kind)
@@ -203,7 +203,7 @@ def test_bodies_in_any_bytes() -> None:
     changed.clear()
 
 
-def test_choices() -> None:
+def test_naive_timestamps_and_numpy_vectors() -> None:
     columns = [("t", "timestamp"), ("v", "vector<float, 2>"), ("l", "list<timestamp>")]
     instant = datetime(2024, 2, 29, 1, 2, 3, 4000, timezone.utc)
     values = [instant, [1.0, 2.0], [instant, None]]
@@ -247,7 +247,7 @@ def test_records_of_user_defined_types() -> None:
     assert repr(row) == "Row(a=Home_Address(street='s', Zip_Code=5))"
 
 
-def test_descriptions_that_come_in_turn() -> None:
+def test_more_metadata_than_the_cache_holds() -> None:
     """Decodes more metadata than the cache holds, forward and backward.
 
     This order causes cache hits, evictions and repeated parsing.
@@ -265,7 +265,7 @@ def test_descriptions_that_come_in_turn() -> None:
         assert page.columns[0].name == f"n{i}"
 
 
-def test_the_same_bytes_described_otherwise() -> None:
+def test_equal_metadata_with_other_flags_and_counts() -> None:
     """The number of columns and the flag for a shared table are outside the cached bytes."""
     one = result([("a", "int")], [[b"\0\0\0\1"]])
     two = result([("a", "int"), ("b", "int")], [[b"\0\0\0\1"] * 2])
@@ -325,7 +325,7 @@ def test_results_of_other_kinds(kind: int) -> None:
         (result([("a", "tuple<int>")]).replace(b"\0\1\0\x09", b"\xff\xff\0\x09"), "count of 65535"),
     ],
 )
-def test_what_is_no_result(body: bytes, said: str) -> None:
+def test_bodies_that_are_no_results(body: bytes, said: str) -> None:
     decoder = RowsDecoder()
     for _ in range(2):
         with pytest.raises(DecodeError, match=said) as caught:
@@ -335,7 +335,7 @@ def test_what_is_no_result(body: bytes, said: str) -> None:
     assert decoder.decode(BODY).rows == [(7, "a"), (8, None)]
 
 
-def test_as_many_columns_as_are_known() -> None:
+def test_the_number_of_passed_columns_must_match() -> None:
     for known in (0, 1, 3):
         columns = [(f"c{i}", "blob") for i in range(known)]
         said = f"2 columns without a description, where {known} are known"
@@ -409,7 +409,7 @@ def test_what_the_collector_knows_of_rows() -> None:
     assert gc.is_tracked(value)
 
 
-def test_uuids_of_rows_are_whole() -> None:
+def test_uuids_of_rows_have_all_attributes() -> None:
     numbers = [0, 1, 2**60, 2**90, 2**128 - 1]
     cells = [[number.to_bytes(16, "big")] for number in numbers]
     for (value,), number in zip(
@@ -421,7 +421,7 @@ def test_uuids_of_rows_are_whole() -> None:
             value.int = 5
 
 
-def test_it_is_part_of_the_module() -> None:
+def test_the_classes_are_part_of_the_module() -> None:
     assert {"RowsDecoder", "ResultRows"} <= set(protocol.__all__)
     for made in (RowsDecoder(), RowsDecoder().decode(BODY)):
         assert type(made).__module__ == "turbocql.protocol"

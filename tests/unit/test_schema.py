@@ -106,7 +106,7 @@ def test_servers_without_some_tables_and_columns() -> None:
 
 
 @pytest.mark.parametrize("table", ["version", "keyspaces", "tables", "columns"])
-def test_servers_without_what_all_have(table: str) -> None:
+def test_servers_without_a_required_table(table: str) -> None:
     with pytest.raises(errors.InvalidQuery, match="unconfigured"):
         make_schema({**answers(), table: GONE})
 
@@ -331,7 +331,7 @@ def test_views() -> None:
     assert everything.views["By_v"].as_cql() == statement.replace('"V", k\n', "*\n", 1)
 
 
-def test_views_that_indexes_make_are_not_made_twice() -> None:
+def test_views_of_indexes_have_no_statement_of_their_own() -> None:
     index = {"keyspace_name": "ks", "table_name": "t", "index_name": "i", "options": {}}
     view = {"keyspace_name": "ks", "base_table_name": "t", "where_clause": "v IS NOT NULL"}
     views = [{**view, "view_name": name} for name in ("i_index", "j_index")]
@@ -364,7 +364,7 @@ def test_views_that_indexes_make_are_not_made_twice() -> None:
         ("'a.b.C(text=>count)'", "'a.b.C(text=>count)'"),
     ],
 )
-def test_types_that_are_called_like_others(cql_type: str, written: str) -> None:
+def test_names_of_types_that_need_quotes(cql_type: str, written: str) -> None:
     assert written_type(cql_type) == written
 
 
@@ -380,7 +380,7 @@ def test_names_of_types_and_functions_in_quotes() -> None:
     )
 
 
-def test_types_come_behind_what_they_are_made_of() -> None:
+def test_types_come_after_the_types_of_their_fields() -> None:
     types = [
         user_type("a", x="frozen<list<frozen<z>>>", y='frozen<map<text, frozen<"Q ""q">>>'),
         user_type("b", x="int", a="text"),
@@ -457,7 +457,7 @@ def test_plain_data() -> None:
     assert make_schema(answers(VERSIONS[2])) == schema
 
 
-def test_given_mappings_are_not_held() -> None:
+def test_passed_mappings_are_copied() -> None:
     given = {"keys": "ALL"}
     options: dict[str, Any] = {"caching": given}
     table = dataclasses.replace(make_schema(answers()).table("ks.t"), options=options)
@@ -474,7 +474,7 @@ def test_reprs() -> None:
     assert repr(schema.table("ks.t").columns["v"]).startswith("TableColumn(name='v', cql_type=")
 
 
-def test_what_is_not_there() -> None:
+def test_errors_for_missing_tables() -> None:
     schema = make_schema(answers())
     assert isinstance(schema.table("KS.t"), Table)
     for given, message in (
@@ -503,7 +503,7 @@ def read(reading: SchemaReading, *given: dict[str, Answer]) -> Schema:
     return reading.result()
 
 
-def test_a_reading_wants_the_same_twice() -> None:
+def test_a_reading_ends_after_two_equal_rounds() -> None:
     one, two = answers(), answers(VERSIONS[2], tables=[])
     same_rows = answers(VERSIONS[2])
     assert read(SchemaReading(None, False), one, one) == make_schema(one)
@@ -515,7 +515,7 @@ def test_a_reading_wants_the_same_twice() -> None:
     assert read(SchemaReading(None, False), one, answers(tables=[]), one, one) == make_schema(one)
 
 
-def test_a_reading_ends_with_what_is_known() -> None:
+def test_a_reading_returns_the_old_schema_if_its_version_is_the_same() -> None:
     known, new = make_schema(answers()), answers(VERSIONS[2], tables=[])
     reading = SchemaReading(known, False)
     assert reading.queries == ["SELECT schema_version FROM system.local"]
@@ -526,7 +526,7 @@ def test_a_reading_ends_with_what_is_known() -> None:
     assert read(refreshing, answers(), answers()) is not known
 
 
-def test_a_schema_that_never_stands_still() -> None:
+def test_a_schema_that_changes_in_every_round() -> None:
     reading = SchemaReading(None, False)
     for version in VERSIONS[:19]:
         reading.take(list(answers(version).values()))
@@ -534,7 +534,7 @@ def test_a_schema_that_never_stands_still() -> None:
         reading.take(list(answers(VERSIONS[19]).values()))
 
 
-def test_what_is_asked() -> None:
+def test_the_queries_of_a_reading() -> None:
     queries = SchemaReading(None, False).queries
     assert len(queries) == len(answers())
     assert queries[0] == "SELECT schema_version FROM system.local"

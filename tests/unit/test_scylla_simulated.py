@@ -71,7 +71,7 @@ def test_prepared_statements_carry_the_highest_bit_and_the_id(version: int) -> N
         ("CREATE TABLE IF NOT EXISTS t (a int PRIMARY KEY)", False),
     ],
 )
-def test_conditional_statements_are_told_from_others(text: str, is_conditional: bool) -> None:
+def test_conditional_statements_are_recognized(text: str, is_conditional: bool) -> None:
     assert analyse(text).is_conditional is is_conditional
 
 
@@ -87,12 +87,12 @@ def test_conditional_statements_are_told_from_others(text: str, is_conditional: 
         ("SELECT * FROM t USING TIMEOUT ?", "SELECT * FROM t USING TIMEOUT ?"),
     ],
 )
-def test_timeouts_are_taken_out(text: str, left: str) -> None:
+def test_timeouts_are_removed_from_statements(text: str, left: str) -> None:
     # The removed text becomes a comment, so that the ids of prepared statements stay different.
     assert analyse(text).text.partition("/*")[0].strip() == left
 
 
-def test_tablets_of_a_keyspace_are_taken_out() -> None:
+def test_tablet_options_of_a_keyspace_are_removed() -> None:
     with_tablets = analyse(
         "CREATE KEYSPACE k WITH replication = {'class': 'NetworkTopologyStrategy', 'dc': 2}"
         " AND tablets = {'enabled': true, 'initial': 8}"
@@ -136,7 +136,7 @@ def test_tokens_are_those_of_cassandra() -> None:
 
 
 @pytest.mark.parametrize("inner", [None, b"", b"state"])
-def test_states_of_empty_pages_wrap_those_of_the_server(inner: bytes | None) -> None:
+def test_states_of_empty_pages_contain_those_of_the_server(inner: bytes | None) -> None:
     assert unwrap(wrap(3, inner)) == (3, inner)
     assert unwrap(inner) is None
     parameters = b"\0\x01\x05\0\x01\0\0\0\x01v\0\0\0\x64"
@@ -145,7 +145,7 @@ def test_states_of_empty_pages_wrap_those_of_the_server(inner: bytes | None) -> 
     assert paging_of(changed).with_state(changed, None) == parameters
 
 
-def test_frames_are_cut_wherever_they_are_torn() -> None:
+def test_frames_are_found_in_a_split_stream() -> None:
     sent = [frames.Frame(4, 0, n, frames.QUERY, bytes(n * 7)) for n in range(5)]
     data = b"".join(frame.encoded() for frame in sent)
     for size in (1, 2, 9, 10, 1000):
@@ -169,17 +169,17 @@ def test_shards_out_of_range_are_refused(count: Any, ignore_msb: Any) -> None:
 @pytest.mark.parametrize(
     "options", [{"metadata_ids": "no"}, {"tablets_v2": 1}, {"version": 3}, {"lwt_mark": None}]
 )
-def test_switches_are_bools(options: dict[str, Any]) -> None:
+def test_other_options_of_shards_must_be_bools(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         Shards(4, **options)
 
 
 @pytest.mark.parametrize("scylla", [4, [4], "4", [Shards(4), 4], {"a": Shards(4)}])
-def test_a_cluster_wants_shards(scylla: Any) -> None:
+def test_scylla_must_be_shards(scylla: Any) -> None:
     with pytest.raises(TypeError, match=r"expected Shards\(count\), or a list"):
         Cassandra(nodes=1, scylla=scylla)
 
 
-def test_a_cluster_wants_shards_for_each_node() -> None:
+def test_a_list_must_have_shards_for_each_node() -> None:
     with pytest.raises(ValueError, match="settings of 2 nodes, got 0"):
         Cassandra(nodes=2, scylla=[])

@@ -105,7 +105,7 @@ def test_a_secret_is_shown_nowhere(value: Any, caplog: pytest.LogCaptureFixture)
     assert type(secret.reveal()) is type(value)
 
 
-def test_a_secret_is_a_value_and_nothing_else() -> None:
+def test_a_secret_is_compared_by_value_and_cannot_be_changed() -> None:
     secret: Any = Secret(SECRET)
     assert secret == Secret(SECRET)
     assert secret == Secret(Secret(SECRET))
@@ -127,7 +127,7 @@ def test_a_secret_is_a_value_and_nothing_else() -> None:
         type("Own", (Secret,), {})
 
 
-def test_what_a_secret_is_made_of() -> None:
+def test_values_that_a_secret_accepts() -> None:
     class Text(str):
         def __str__(self) -> str:
             return "other"
@@ -330,7 +330,7 @@ def test_settings_with_a_secret_are_not_pickled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_settings_are_pickled_with_their_secrets_where_that_is_asked_for(protocol: int) -> None:
+def test_pickle_secrets_pickles_settings_with_their_secrets(protocol: int) -> None:
     for settings in (
         {"user": "ann", "password": SECRET},
         {"tls": Tls(certificate=b"c", key=SECRET.encode(), names=["a"])},
@@ -357,7 +357,7 @@ def test_settings_are_pickled_with_their_secrets_where_that_is_asked_for(protoco
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_settings_without_a_secret_are_pickled_as_ever(protocol: int, tmp_path: Path) -> None:
+def test_settings_without_a_secret_are_pickled(protocol: int, tmp_path: Path) -> None:
     there = tmp_path / "client.key"
     there.write_bytes(b"key")
     for config in (
@@ -377,7 +377,7 @@ def test_settings_without_a_secret_are_pickled_as_ever(protocol: int, tmp_path: 
             assert pickle.loads(pickle.dumps(config.tls, protocol)) == config.tls
 
 
-def test_pickles_of_before_there_were_secrets_are_read() -> None:
+def test_pickles_from_before_secrets_existed_are_loaded() -> None:
     config = Config.__new__(Config)
     state = {**vars(login()), "password": SECRET}
     config.__setstate__(state)

@@ -73,14 +73,14 @@ def test_instants_by_their_attributes() -> None:
         encode("timestamp", NotATime(1, 1, 1))
 
 
-def test_spans_that_are_more_than_a_timedelta() -> None:
+def test_timedeltas_with_more_parts_are_refused() -> None:
     assert encode("duration", PlainDelta(3)) == encode("duration", datetime.timedelta(3))
     for span in (Months(3), Nanoseconds(3)):
         with pytest.raises(EncodeError, match="without years, months or nanoseconds"):
             encode("duration", span)
 
 
-def test_wider_floats_stay_finite() -> None:
+def test_wider_floats_do_not_become_infinite() -> None:
     for cql_type in ("float", "double"):
         with pytest.raises(EncodeError, match="out of the range"):
             encode(cql_type, np.longdouble("1e4000"))
@@ -95,7 +95,7 @@ def test_maps_in_their_own_order() -> None:
 
 
 @pytest.mark.parametrize("wrap", [lambda d: d, ChainMap, MappingProxyType, UserDict])
-def test_binding_makes_no_entries(wrap: Any) -> None:
+def test_binding_adds_no_entries_to_a_defaultdict(wrap: Any) -> None:
     given: defaultdict[str, int] = defaultdict(int, a=1)
     row = RowEncoder([("a", "int"), ("b", "int")]).bind(wrap(given))
     assert row.cells == [b"\0\0\0\1", UNSET]
@@ -155,7 +155,7 @@ class Loose(str):
         return hash(self.lower())
 
 
-def test_texts_of_types_with_an_equality_of_their_own() -> None:
+def test_type_texts_whose_class_redefines_equality() -> None:
     lower = find_serializer('u{"zip" int}')
     upper = find_serializer(Loose('u{"ZIP" int}'))
     assert upper.cql_type != lower.cql_type
@@ -184,7 +184,7 @@ class Frame:
         return iter(self.columns)
 
 
-def test_tables_are_no_sequences() -> None:
+def test_data_frames_are_no_sequences() -> None:
     for cql_type in ("list<text>", "set<text>", "tuple<text, text>", "vector<text, 2>"):
         with pytest.raises(EncodeError, match="Frame"):
             encode(cql_type, Frame())
@@ -222,7 +222,7 @@ class Late:
         self.a = a
 
 
-def test_days_that_no_month_has() -> None:
+def test_dates_with_a_day_that_their_month_lacks() -> None:
     class Impossible(datetime.date):
         month = property(lambda self: 2)
 

@@ -20,7 +20,7 @@ from turbocql.telemetry import Histogram, KindMetrics, Metrics, NodeMetrics
 
 
 def histogram(**counts: int) -> Histogram:
-    """Returns a histogram with so many durations in the buckets `b0`, `b1`, ..."""
+    """Returns a histogram. The argument `b3=9` puts nine durations into the bucket with index 3."""
     buckets = [0] * (len(Histogram.BOUNDS_US) + 1)
     for name, count in counts.items():
         buckets[int(name[1:])] = count
@@ -89,7 +89,7 @@ def test_metrics_are_plain_data() -> None:
         histogram(b3=1) + number
 
 
-def test_what_is_counted_anew_is_not_negative() -> None:
+def test_a_difference_after_a_restart_of_the_counts_is_not_negative() -> None:
     before = NodeMetrics(attempts=100, latencies={"read": histogram(b3=9)})
     after = NodeMetrics(attempts=5, latencies={"read": histogram(b3=2)})
     change = after - before

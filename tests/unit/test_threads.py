@@ -1,4 +1,4 @@
-"""Tests eight threads that share codecs, rows and messages, and change values while they are read.
+"""Tests eight threads that share codecs, rows and messages, and change values that others read.
 
 On an interpreter built without the GIL the threads run at the same time. With the GIL they take
 turns, as often as the interpreter allows.
@@ -103,7 +103,7 @@ def test_threads_share_codecs_and_values() -> None:
 
 
 def changing(kind: str) -> tuple[Any, list[Callable[[], object]]]:
-    """A value, and functions that change it, each in its own way."""
+    """Returns a value, and functions that change the value, each in another way."""
     if kind == "list":
         numbers = [1, 2, 3]
         return numbers, [
@@ -138,7 +138,7 @@ def changing(kind: str) -> tuple[Any, list[Callable[[], object]]]:
 
 
 def unless_changed(encode: Callable[[Any], T], value: Any) -> T | None:
-    """Encodes a value that other threads change; `None` if it is refused for that reason."""
+    """Encodes a value that other threads change. Returns `None` if the change causes an error."""
     try:
         return encode(value)
     except EncodeError:
@@ -216,7 +216,7 @@ def test_numbers_of_an_array_change_while_they_are_encoded() -> None:
 
 
 def test_threads_share_a_decoder() -> None:
-    """More descriptions of columns come than the decoder keeps, while the GC runs."""
+    """Decodes more metadata than the decoder caches, while the GC runs."""
     decoder = RowsDecoder("named")
     bodies = [
         (
@@ -258,7 +258,7 @@ def test_threads_share_an_iteration_while_pages_come() -> None:
 
 
 def test_threads_resume_one_step() -> None:
-    """Each row goes to one thread; the others are told that the step has ended."""
+    """Each step returns its row to one thread. In the other thread, `send` raises an error."""
 
     class Pages:
         async def next_page(self) -> list[int]:
@@ -317,7 +317,7 @@ def take_at_once(schema: object, values: object) -> None:
     assert len(pieces) == 1
 
 
-def test_threads_encode_one_message_while_others_make_it() -> None:
+def test_threads_encode_a_message_and_construct_others() -> None:
     values: list[Any] = [b"a", None, bytes(1000)]
     message = BatchMessage([(b"id", values)] * 20)
     expected = message.encode(5)
@@ -339,8 +339,8 @@ def test_threads_encode_one_message_while_others_make_it() -> None:
     run_together(encode, make, change, encode)
 
 
-def test_the_gil_stays_as_it_is() -> None:
-    """An interpreter built without the GIL does not turn it on for the module."""
+def test_importing_the_module_does_not_enable_the_gil() -> None:
+    """Importing the module does not enable the GIL in an interpreter built without it."""
     is_enabled = getattr(sys, "_is_gil_enabled", lambda: True)
     assert sys.modules["turbocql._core"] is _core
     asked_for = os.environ.get("PYTHON_GIL") == "1"

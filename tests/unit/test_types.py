@@ -79,7 +79,7 @@ def test_dates_agree_with_datetime(day: datetime.date) -> None:
     assert str(date) == day.isoformat()
 
 
-def test_dates_count_on_beyond_the_calendar() -> None:
+def test_dates_outside_the_calendar() -> None:
     draw = random.Random(7)
     for _ in range(300):
         # The Gregorian calendar repeats every 400 years, or 146,097 days.
@@ -201,7 +201,7 @@ def test_timestamps_agree_with_datetime(instant: datetime.datetime) -> None:
     assert str(timestamp) == shown.replace("+00:00", "Z")
 
 
-def test_timestamps_at_their_ends() -> None:
+def test_the_lowest_and_highest_timestamps() -> None:
     naive = datetime.datetime(1970, 1, 1, 0, 0, 1)
     assert Timestamp.from_datetime(naive) == Timestamp(1000)
     assert str(Timestamp(2**63 - 1)) == "+292278994-08-17T07:12:55.807Z"

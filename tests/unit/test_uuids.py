@@ -29,7 +29,7 @@ def order(time_uuid: uuid.UUID) -> tuple[int, list[int]]:
 
 
 @given(MOMENTS)
-def test_instants_come_back(moment: datetime.datetime) -> None:
+def test_datetime_from_uuid_returns_the_instant(moment: datetime.datetime) -> None:
     made = [uuid_from_time(moment), min_uuid_from_time(moment), max_uuid_from_time(moment)]
     for time_uuid in made:
         assert (time_uuid.version, time_uuid.variant) == (1, uuid.RFC_4122)
@@ -50,7 +50,7 @@ def test_all_uuids_of_an_instant_are_between_the_bounds(
     assert order(max_uuid_from_time(moment)) < order(min_uuid_from_time(later))
 
 
-def test_uuids_of_other_makers() -> None:
+def test_uuids_that_other_programs_created() -> None:
     before = datetime.datetime.now(UTC)
     instant = datetime_from_uuid(uuid.uuid1())
     assert abs(instant - before) < datetime.timedelta(seconds=60)
@@ -61,7 +61,7 @@ def test_uuids_of_other_makers() -> None:
     assert datetime_from_uuid(max_uuid_from_time(MOMENT)) == MOMENT
 
 
-def test_random_ends() -> None:
+def test_clock_sequences_and_nodes_are_random() -> None:
     made = {uuid_from_time(MOMENT) for _ in range(100)}
     assert len(made) == 100
     assert all(time_uuid.node >> 40 & 1 for time_uuid in made), "no network card has such a node"

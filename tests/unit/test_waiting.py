@@ -39,7 +39,7 @@ def opens(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 @pytest.fixture
 def records(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[str]]]:
-    """Returns the messages that the logger `turbocql` has at level INFO."""
+    """Yields a function that returns the messages logged so far at level INFO or above."""
     with caplog.at_level(logging.INFO, "turbocql"):
         yield lambda: [record.getMessage() for record in caplog.records]
 
@@ -64,7 +64,7 @@ def attempts_of(error: BaseException) -> int:
     ],
     ids=str,
 )
-def test_what_passes_is_waited_for(
+def test_temporary_failures_are_waited_for(
     opens: Callable[..., Any],
     records: Callable[[], list[str]],
     phase: Phase,
@@ -119,7 +119,7 @@ LOGIN = {"user": "x", "password": "y"}
     ],
     ids=["password", "no user", "http", "permission", "version", "tls"],
 )
-def test_what_does_not_pass_is_raised_at_once(
+def test_permanent_failures_are_raised_at_once(
     opens: Callable[..., Any], phase: Phase, settings: dict[str, Any], text: str
 ) -> None:
     began = time.monotonic()

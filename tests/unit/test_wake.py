@@ -65,7 +65,7 @@ async def tell(wakeups: list[Any]) -> None:
     await asyncio.sleep(0.01)
 
 
-def test_in_order_each_in_its_context(run: Run) -> None:
+def test_callbacks_run_in_order_each_in_its_context(run: Run) -> None:
     told = Told()
     run(tell(burst(told.second, told.first, told.second)))
     assert told.seen == ["second", "first", "second"]
@@ -74,7 +74,7 @@ def test_in_order_each_in_its_context(run: Run) -> None:
     run(tell([]))
 
 
-def test_an_interrupt_leaves_the_others_to_be_told(run: Run) -> None:
+def test_the_remaining_tasks_are_woken_after_an_interrupt(run: Run) -> None:
     told = Told()
     with pytest.raises(KeyboardInterrupt):
         run(tell(burst(told.first, told.interrupt, told.second, told.first)))
@@ -84,7 +84,7 @@ def test_an_interrupt_leaves_the_others_to_be_told(run: Run) -> None:
     assert told.seen == ["first", "interrupt", "second", "first"]
 
 
-def test_one_that_cannot_be_told_is_no_harm_to_the_others(run: Run) -> None:
+def test_a_task_that_cannot_be_woken_does_not_affect_the_others(run: Run) -> None:
     told, said = Told(), []
 
     async def main() -> None:
@@ -97,7 +97,7 @@ def test_one_that_cannot_be_told_is_no_harm_to_the_others(run: Run) -> None:
     assert said == ["cannot enter context"] * 2
 
 
-def test_a_loop_that_is_run_within_a_task_tells_the_others() -> None:
+def test_a_nested_loop_wakes_the_remaining_tasks() -> None:
     told = Told()
     loop: Any = asyncio.new_event_loop()
 
@@ -114,7 +114,7 @@ def test_a_loop_that_is_run_within_a_task_tells_the_others() -> None:
     assert told.seen == ["nested", "first", "nested", "second", "back", "back"]
 
 
-def test_nothing_that_happens_to_a_call_loses_a_task(run: Run) -> None:
+def test_an_interrupted_wake_loses_no_task(run: Run) -> None:
     """If a signal's KeyboardInterrupt prevents `wake_tasks`, `wake_remaining` wakes all tasks."""
     told = Told()
     made = burst(told.first, told.second)
