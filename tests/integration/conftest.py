@@ -1,4 +1,4 @@
-"""Runs coroutine tests, and has fixtures for the APIs and event loops that they run on."""
+"""Runs tests that are coroutines, and defines fixtures for the APIs and event loops of tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs programs on cassandra-driver and scylla-driver, plain and accelerated, on a real server."""
+"""Runs programs of cassandra-driver and scylla-driver with and without the accelerator."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def scenario(cassandra: Cassandra, driver: str, version: int, *options: str) -> 
 
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("driver", ALL_DRIVERS)
-def test_a_program_sees_the_same(cassandra: Cassandra, driver: str, version: int) -> None:
+def test_a_program_has_the_same_results(cassandra: Cassandra, driver: str, version: int) -> None:
     plain = scenario(cassandra, driver, version)
     accelerated = scenario(cassandra, driver, version, "--accelerated")
     assert not plain["on"]
@@ -83,7 +83,7 @@ def test_a_program_sees_the_same(cassandra: Cassandra, driver: str, version: int
     for name in USED:
         assert counts[name][0] > 0, (name, counts)
     used = {name for name in SEGMENTS if counts[name][0] > 0}
-    # Segments that were received are decoded where frames are read.
+    # The native reader of frames decodes received segments without these functions.
     assert used == ({"segment.SegmentCodec.encode"} if version == 5 else set())
     # The scenario has a RoundRobinPolicy. Frames of version 4 are compressed, so the driver encodes
     # and decodes them.
@@ -121,7 +121,9 @@ def program(
 
 
 @pytest.mark.parametrize("driver", ALL_DRIVERS)
-def test_a_shop_of_models_sees_the_same(cassandra: Cassandra, tmp_path: Path, driver: str) -> None:
+def test_models_of_a_shop_have_the_same_results(
+    cassandra: Cassandra, tmp_path: Path, driver: str
+) -> None:
     plain, _ = program(cassandra, tmp_path, driver, "shop.py", accelerated=False)
     accelerated, status = program(cassandra, tmp_path, driver, "shop.py", accelerated=True)
     assert len(plain) > 20
@@ -134,7 +136,7 @@ def test_a_shop_of_models_sees_the_same(cassandra: Cassandra, tmp_path: Path, dr
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_workers_of_a_task_queue_see_the_same(
+def test_workers_of_a_task_queue_have_the_same_results(
     cassandra: Cassandra, tmp_path: Path, driver: str, method: str
 ) -> None:
     plain, _ = program(cassandra, tmp_path, driver, "worker.py", method, accelerated=False)

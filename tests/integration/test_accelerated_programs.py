@@ -1,4 +1,4 @@
-"""Runs programs that use the drivers as known libraries do, plain and accelerated."""
+"""Runs programs that use the drivers like popular libraries, with and without the accelerator."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "asyncio_service reactor": NAMED,
     "traced": ("timers", *NAMED),
 }
-"""The programs, with the parts of the accelerator that each of them has to use."""
+"""Maps each program to the parts of the accelerator that the program must use."""
 GREEN = {"cassandra-driver": "green_threads gevent", "eventlet": "green_threads eventlet"}
-"""Programs for reactors that scylla-driver does not have, by the name of the environment."""
+"""Maps an environment to a program for a reactor that scylla-driver lacks."""
 NEEDS = {"data_frames": pytest.mark.needs(sys.version_info < (3, 15), "pandas")}
 PATCHED = pytest.mark.needs(sys.version_info < (3, 14), "gevent or eventlet")
 CASES = [

@@ -68,7 +68,7 @@ async def test_failures_have_the_numbers_of_their_rows(
         assert len(closed) == 3
 
 
-async def test_rows_that_cannot_be_had(loop: Loop, points: list[str], keyspace: str) -> None:
+async def test_an_iterable_that_raises(loop: Loop, points: list[str], keyspace: str) -> None:
     async def rows() -> AsyncIterator[Any]:
         for i in range(1_500):
             yield (3_000_000 + i, "v")
@@ -83,7 +83,7 @@ async def test_rows_that_cannot_be_had(loop: Loop, points: list[str], keyspace: 
             await session.execute_many("INSERT", rows())
 
 
-async def test_a_source_that_is_cancelled_itself(
+async def test_an_iterable_that_raises_cancelled_error(
     loop: Loop, points: list[str], keyspace: str
 ) -> None:
     async def rows() -> AsyncIterator[Any]:
@@ -109,7 +109,7 @@ async def test_a_source_that_is_cancelled_itself(
         assert (report.rows, report.results) == (0, [])
 
 
-async def test_cancelling(loop: Loop, points: list[str], keyspace: str) -> None:
+async def test_cancelling_closes_the_iterable(loop: Loop, points: list[str], keyspace: str) -> None:
     closed = asyncio.Event()
     waiting = asyncio.Event()
 
@@ -131,7 +131,9 @@ async def test_cancelling(loop: Loop, points: list[str], keyspace: str) -> None:
         assert (await session.execute("SELECT v FROM kv LIMIT 1")).one() is not None
 
 
-async def test_only_so_many_rows_are_held(loop: Loop, points: list[str], keyspace: str) -> None:
+async def test_the_number_of_rows_read_ahead_is_bounded(
+    loop: Loop, points: list[str], keyspace: str
+) -> None:
     """The number of rows that are read but not yet sent is bounded."""
     read = sent = 0
     ahead = 0

@@ -88,7 +88,7 @@ async def test_cancellation_under_load(loop: Loop, points: list[str], keyspace: 
             assert await value(session, 7) == "v7"
 
 
-async def test_cancelling_what_takes_several_steps(
+async def test_cancelling_calls_of_several_requests(
     loop: Loop, cassandra: Cassandra, keyspace: str
 ) -> None:
     """Each kind of call is cancelled while it waits for a paused node."""
@@ -189,7 +189,7 @@ async def test_a_loop_that_is_kept_busy(loop: Loop, points: list[str], keyspace:
         assert await asyncio.gather(*tasks) == [f"v{k}" for k in range(100)]
 
 
-async def test_the_same_operation_from_tasks_and_groups(
+async def test_calls_in_the_wait_functions_of_asyncio(
     loop: Loop, points: list[str], keyspace: str
 ) -> None:
     async with turbocql.aio.connect(points, keyspace=keyspace) as session:
@@ -203,7 +203,7 @@ async def test_the_same_operation_from_tasks_and_groups(
         assert await asyncio.shield(value(session, 4)) == "v4"
 
 
-async def test_an_unused_connection_harms_nobody(loop: Loop, points: list[str]) -> None:
+async def test_a_connect_that_is_never_awaited_is_harmless(loop: Loop, points: list[str]) -> None:
     connecting = turbocql.aio.connect(points)
     del connecting
     session = await turbocql.aio.connect(points)
@@ -213,7 +213,9 @@ async def test_an_unused_connection_harms_nobody(loop: Loop, points: list[str]) 
 # Loops and threads
 
 
-async def test_tasks_that_nobody_holds(loop: Loop, points: list[str], keyspace: str) -> None:
+async def test_tasks_without_other_references_complete(
+    loop: Loop, points: list[str], keyspace: str
+) -> None:
     """The event loop holds tasks weakly, so the request that a task awaits must hold the task."""
     done = []
 
@@ -234,7 +236,7 @@ async def test_tasks_that_nobody_holds(loop: Loop, points: list[str], keyspace: 
     assert sorted(done) == sorted(f"v{key}" for key in range(200))
 
 
-def test_loops_closed_with_requests_pending_leave_nothing(points: list[str]) -> None:
+def test_loops_closed_with_requests_pending_leave_nothing_behind(points: list[str]) -> None:
     program = """
         import asyncio, gc, os, sys
         import turbocql
@@ -594,7 +596,7 @@ def test_control_c_ends_an_event_loop(cassandra: Cassandra, keyspace: str) -> No
         assert time.monotonic() - before < 3
 
 
-def test_what_a_closed_session_leaves(points: list[str]) -> None:
+def test_a_closed_session_raises_on_every_loop(points: list[str]) -> None:
     async def main() -> None:
         session = await turbocql.aio.connect(points)
         await session.close()

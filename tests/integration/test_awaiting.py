@@ -29,7 +29,7 @@ from turbocql.testing import Cassandra
 SELECT = "SELECT key FROM system.local"
 
 
-async def test_it_is_a_coroutine_and_no_future(loop: Loop, points: list[str]) -> None:
+async def test_a_call_is_a_coroutine_and_no_future(loop: Loop, points: list[str]) -> None:
     async with turbocql.aio.connect(points) as session:
         one = session.execute(SELECT)
         assert isinstance(one, Coroutine)
@@ -56,7 +56,7 @@ async def test_gather_wait_for_and_shield_work(loop: Loop, points: list[str]) ->
         assert [rows.page()[0].key for rows in results] == ["local"] * 5
 
 
-async def test_failures_come_when_it_is_awaited(loop: Loop, points: list[str]) -> None:
+async def test_errors_are_raised_when_the_call_is_awaited(loop: Loop, points: list[str]) -> None:
     async with turbocql.aio.connect(points) as session:
         wrong: Any = 1
         calls = [
@@ -146,7 +146,7 @@ async def test_tasks_resume_in_their_own_context(loop: Loop, points: list[str]) 
         await asyncio.gather(*(work(session, number) for number in range(50)))
 
 
-async def test_a_blocking_call_among_tasks_that_run_on(loop: Loop, points: list[str]) -> None:
+async def test_blocking_calls_inside_concurrent_tasks(loop: Loop, points: list[str]) -> None:
     """The blocking calls and the asynchronous requests of tasks are all answered in time."""
     with turbocql.connect(points) as blocking:
 
@@ -177,7 +177,7 @@ async def test_an_exception_in_a_task_leaves_others_unaffected(
     assert all(isinstance(result, ValueError) for result in results[1::2])
 
 
-def test_an_interrupt_leaves_the_rest_of_a_burst(points: list[str]) -> None:
+def test_an_interrupt_loses_no_other_task(points: list[str]) -> None:
     """One task raises KeyboardInterrupt. The others finish when the loop runs again."""
 
     async def work(session: AsyncSession, number: int) -> int:
@@ -206,7 +206,7 @@ def test_an_interrupt_leaves_the_rest_of_a_burst(points: list[str]) -> None:
         event_loop.close()
 
 
-async def test_a_step_that_blocks_holds_up_nobody_elses_request(
+async def test_a_step_that_blocks_does_not_delay_requests_of_other_tasks(
     loop: Loop, points: list[str]
 ) -> None:
     """Requests of other tasks are flushed even if the next task blocks the event loop."""
@@ -246,7 +246,7 @@ async def test_a_step_that_blocks_holds_up_nobody_elses_request(
         assert (await session.execute("SELECT count(*) FROM awaiting.t")).page()[0][0] == 20
 
 
-async def test_another_loop_within_a_step(loop: Loop, points: list[str]) -> None:
+async def test_a_task_that_runs_another_loop(loop: Loop, points: list[str]) -> None:
     """A task runs another event loop, as wrappers for synchronous callers do.
 
     The task first runs a loop in another thread, then a nested loop in its own thread.

@@ -184,7 +184,7 @@ async def test_policies_of_every_kind(
         assert await asked("any") == set(points)
 
 
-async def test_a_silent_node_is_asked_and_then_another(
+async def test_another_node_is_tried_when_one_is_silent(
     twin: Face, cassandra_three: Cassandra, everywhere: str
 ) -> None:
     async with twin.connect(

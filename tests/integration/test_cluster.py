@@ -198,7 +198,7 @@ def test_a_node_is_lost_and_comes_back(cassandra_three: Cassandra, keyspace: str
         assert session.execute(SELECT, (-1,), consistency="ALL").page()[0].v == "a"
 
 
-def test_the_nearest(cassandra_three: Cassandra, keyspace: str) -> None:
+def test_queries_for_the_nearest_vectors(cassandra_three: Cassandra, keyspace: str) -> None:
     points = cassandra_three.contact_points
     # ANN queries work only at consistency ONE, so each replica must have all rows.
     with turbocql.connect(points, keyspace=keyspace, consistency="ALL") as session:
@@ -219,7 +219,7 @@ def test_the_nearest(cassandra_three: Cassandra, keyspace: str) -> None:
             session.execute(nearest, ([0.0], [0.0]))
 
 
-def test_prepares_beside_a_hung_node(cassandra_three: Cassandra) -> None:
+def test_prepare_while_a_node_hangs(cassandra_three: Cassandra) -> None:
     """`prepare` returns after one success. A node that missed PREPARE prepares the text later."""
     nodes, points = cassandra_three.nodes, cassandra_three.contact_points
     with turbocql.connect(points) as session:

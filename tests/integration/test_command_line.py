@@ -147,7 +147,7 @@ def test_results_in_each_form(line: Line) -> None:
     assert line.ok("query", select, "--expand", "--format", "table").startswith("@ row 1\n")
 
 
-def test_wrong_parameters_and_statements_have_their_codes(line: Line) -> None:
+def test_exit_codes_of_wrong_parameters_and_statements(line: Line) -> None:
     select = f"SELECT * FROM {SPACE}.t WHERE k = ?"
     assert "parameter 'k' (int)" in line.fails(2, "query", select)
     assert "expected int" in line.fails(2, "query", select, "-p", "k=x")
@@ -197,7 +197,7 @@ def test_several_statements_stop_at_the_first_that_fails(line: Line) -> None:
     assert "1" in line.ok("query", f"SELECT count(*) FROM {SPACE}.t WHERE k = 3", text="ignored")
 
 
-def test_what_the_nodes_did_is_a_tree(line: Line) -> None:
+def test_a_trace_is_printed_as_a_tree(line: Line) -> None:
     done = line("query", f"SELECT * FROM {SPACE}.t WHERE k = 1", "--trace")
     assert done.returncode == 0, done.stderr
     assert "└── " in done.stderr
@@ -244,7 +244,7 @@ def items(path: Path, count: int) -> Path:
     return path
 
 
-def test_a_file_makes_its_table_goes_in_and_comes_out(line: Line) -> None:
+def test_a_file_is_loaded_into_a_new_table_and_unloaded(line: Line) -> None:
     items(line.home / "some; items.parquet", 5000)
     where, path = f"{SPACE}.items", "some; items.parquet"
     line.ok("query", f"DROP TABLE IF EXISTS {where}")
@@ -287,7 +287,7 @@ def test_rows_that_fail_have_a_code_and_a_file(line: Line) -> None:
     assert line("load", "bad.csv", where, "--dry-run").returncode == 4
 
 
-def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(line: Line) -> None:
+def test_ctrl_c_leaves_a_checkpoint_to_resume_from(line: Line) -> None:
     items(line.home / "many.parquet", 20_000)
     where = f"{SPACE}.many"
     line.ok(
@@ -373,7 +373,7 @@ def test_help_is_quick_because_it_imports_little(line: Line) -> None:
     assert "unload" in asked.stdout
 
 
-def test_other_programs_have_their_own_codes(line: Line) -> None:
+def test_exit_codes_of_other_programs_are_passed_on(line: Line) -> None:
     (line.home / "ends.py").write_text("import sys; print(sys.argv[1:]); sys.exit(7)")
     done = line.raw("accel", "ends.py", "--help", "x")
     # Without cassandra-driver nothing is accelerated, but the program runs.
@@ -399,7 +399,7 @@ def test_other_programs_have_their_own_codes(line: Line) -> None:
     assert (running.returncode, "ended" in rest) == (0, True)
 
 
-def test_a_reader_that_goes_is_no_error(line: Line) -> None:
+def test_a_pipe_that_is_closed_early_prints_no_error(line: Line) -> None:
     query = "SELECT * FROM system_schema.columns"
     shell = f"{PYTHON} -m turbocql.cli query --url {line.point} '{query}' | head -1"
     done = subprocess.run(

@@ -57,7 +57,7 @@ def test_the_metadata_of_a_file_cannot_become_a_statement(line: Line, told: byte
     assert "no table" in line.fails(1, "describe", where)
 
 
-def test_tables_of_nested_types_are_made_again_from_their_files(line: Line) -> None:
+def test_tables_of_nested_types_are_created_again_from_their_files(line: Line) -> None:
     columns = (
         "k frozen<place>, c tuple<int, text>, m map<uuid, frozen<set<decimal>>>,"
         " l list<frozen<list<float>>>, home place, v vector<frozen<list<int>>, 2>, d duration,"
@@ -85,7 +85,7 @@ def test_tables_of_nested_types_are_made_again_from_their_files(line: Line) -> N
     ]
 
 
-def test_text_files_tell_the_types_of_their_columns(line: Line) -> None:
+def test_column_types_are_inferred_from_text_files(line: Line) -> None:
     (line.home / "j.jsonl").write_text(
         '{"id": 1, "tags": ["a"], "of": {"k": 1}, "score": 0.5, "day": "2024-01-05", "b": true,'
         ' "at": "2024-01-05T01:02:03Z", "u": "9f1c5b9e-2a5c-4d5c-8d8f-0a1b2c3d4e5f"}\n'
@@ -113,7 +113,7 @@ def test_text_files_tell_the_types_of_their_columns(line: Line) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "arrow", "table"])
-def test_a_reader_that_has_gone_is_exit_code_141(line: Line, form: str) -> None:
+def test_a_pipe_that_is_closed_early_gives_exit_code_141(line: Line, form: str) -> None:
     query = "SELECT * FROM system_schema.columns"
     command = f"{PYTHON} -m turbocql.cli query --url {line.point} --format {form} '{query}'"
     done = subprocess.run(
@@ -127,7 +127,7 @@ def test_a_reader_that_has_gone_is_exit_code_141(line: Line, form: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["?password=geheim&user=u", "?user=u&passwor%64=geheim"])
-def test_no_part_of_a_url_may_be_a_password(line: Line, place: str) -> None:
+def test_a_url_with_a_password_is_refused(line: Line, place: str) -> None:
     done = line.raw("query", "--url", f"{line.point}/{place}", "SELECT key FROM system.local")
     assert done.returncode == 2
     assert "can be read by other users" in done.stderr
@@ -207,7 +207,7 @@ def test_ctrl_c_during_a_scan_ends_it_soon(line: Line) -> None:
     assert not list(line.home.glob("*.part"))
 
 
-def test_a_node_that_hangs_is_waited_for_as_long_as_was_said(line: Line) -> None:
+def test_the_timeout_option_limits_the_wait_for_a_hung_node(line: Line) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=8) as mute:
         began = time.monotonic()
         point = f"127.0.0.1:{mute.getsockname()[1]}"
@@ -227,7 +227,7 @@ def test_a_node_that_hangs_is_waited_for_as_long_as_was_said(line: Line) -> None
         ("i=²", "expected digits"),
     ],
 )
-def test_parameters_that_cannot_be(line: Line, param: str, said: str) -> None:
+def test_invalid_parameters_are_refused(line: Line, param: str, said: str) -> None:
     where = f"{SPACE}.params"
     line.ok(
         "query",
@@ -239,8 +239,8 @@ def test_parameters_that_cannot_be(line: Line, param: str, said: str) -> None:
     assert said in line.fails(2, "query", insert, "--param", param)
 
 
-def test_forms_that_are_printed_are_taken(line: Line) -> None:
-    test_parameters_that_cannot_be(line, "i=x", "expected digits")
+def test_printed_values_are_accepted_as_parameters(line: Line) -> None:
+    test_invalid_parameters_are_refused(line, "i=x", "expected digits")
     where = f"{SPACE}.params"
     digits = "9" * 5000
     given = {
@@ -267,7 +267,7 @@ def test_comments_may_follow_a_statement(line: Line, end: str) -> None:
     assert line.ok("query", "--file", "bom.cql") == '"k"\n'
 
 
-def test_nothing_that_is_typed_ends_the_shell(line: Line) -> None:
+def test_no_invalid_input_ends_the_shell(line: Line) -> None:
     line.ok("query", f"INSERT INTO {SPACE}.t (k, name) VALUES (1, 'first')")
     shell = opened(line, "--keyspace", SPACE)
     for typed in ("DESCRIBE a.b.c", "DESCRIBE a..b", '\\d "', '\\d ""', "PAGING ²", "SHOW x"):
@@ -298,7 +298,7 @@ def test_another_user_logs_in(line: Line) -> None:
     assert shell.end() == 0
 
 
-def test_nodes_are_for_other_programs_too(line: Line) -> None:
+def test_nodes_are_printed_as_csv_and_as_a_table(line: Line) -> None:
     rows = line.ok("nodes", "--format", "csv").splitlines()
     assert rows[0].startswith("address,datacenter,")
     assert rows[1].startswith(line.point)

@@ -25,7 +25,7 @@ def session(points: list[str], keyspace: str) -> Any:
 
 @pytest.mark.filterwarnings("ignore:this session writes with the client's time")
 @pytest.mark.parametrize(("first", "then"), [(0, 1), (1, 0)])
-def test_a_condition_after_a_plain_write_stays(
+def test_a_conditional_write_after_a_plain_one_wins(
     session: turbocql.Session, number: int, first: int, then: int
 ) -> None:
     insert = session.prepare(f"INSERT INTO {TABLE} (k, v) VALUES (?, ?)")

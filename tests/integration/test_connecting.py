@@ -58,7 +58,7 @@ async def test_a_contact_point_as_text(face: Face, points: list[str]) -> None:
         assert client.session.config.contact_points == (points[0],)
 
 
-async def test_a_config_is_what_settings_make(face: Face, points: list[str]) -> None:
+async def test_a_config_has_the_effect_of_its_settings(face: Face, points: list[str]) -> None:
     config = turbocql.Config(contact_points=points, rows="tuple")
     async with face.connect(config=config) as client:
         assert client.session.config is config
@@ -67,13 +67,13 @@ async def test_a_config_is_what_settings_make(face: Face, points: list[str]) -> 
         await face.open(points, config=config)
 
 
-async def test_dead_contact_points_do_no_harm(face: Face, points: list[str]) -> None:
+async def test_unreachable_contact_points_are_skipped(face: Face, points: list[str]) -> None:
     dead = ["127.0.0.1:1", "nobody.invalid:9042"]
     async with face.connect([*dead, *points], connect_timeout_s=10) as client:
         assert (await client.execute("SELECT key FROM system.local")).one().key == "local"
 
 
-async def test_nobody_answers(face: Face, points: list[str]) -> None:
+async def test_no_contact_point_can_be_reached(face: Face, points: list[str]) -> None:
     host = points[0].rpartition(":")[0]
     dead = [f"{host}:9043", "127.0.0.1:1"]
     with pytest.raises(errors.ConnectError) as caught:
@@ -85,7 +85,7 @@ async def test_nobody_answers(face: Face, points: list[str]) -> None:
     assert not isinstance(caught.value, errors.AuthenticationError)
 
 
-async def test_somebody_else_answers(face: Face) -> None:
+async def test_a_server_that_never_answers(face: Face) -> None:
     """The server accepts connections and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         point = f"127.0.0.1:{server.getsockname()[1]}"
@@ -138,7 +138,7 @@ async def test_the_keyspace_of_a_session(face: Face, points: list[str], keyspace
             await client.execute("SELECT v FROM wide")
 
 
-async def test_a_keyspace_that_is_not(face: Face, points: list[str]) -> None:
+async def test_a_keyspace_that_does_not_exist(face: Face, points: list[str]) -> None:
     with pytest.raises(errors.ConnectError, match="no_such_keyspace") as caught:
         await face.open(points, keyspace="no_such_keyspace")
     assert isinstance(caught.value.__cause__, errors.InvalidQuery)
@@ -196,7 +196,9 @@ async def test_a_user_and_a_password(face: Face, guarded: Cassandra) -> None:
         await face.open(points)
 
 
-async def test_what_a_user_may_not(face: Face, guarded: Cassandra, number: int) -> None:
+async def test_a_statement_that_the_user_may_not_execute(
+    face: Face, guarded: Cassandra, number: int
+) -> None:
     points, role = guarded.contact_points, f"guest{number}"
     async with face.connect(points, user="cassandra", password="cassandra") as admin:
         await admin.execute(f"CREATE ROLE {role} WITH LOGIN = true AND PASSWORD = 'p'")
@@ -223,13 +225,13 @@ async def test_closing_twice(face: Face, points: list[str]) -> None:
         await client.execute(Batch())
 
 
-async def test_closing_at_once_from_everywhere(face: Face, points: list[str]) -> None:
+async def test_closing_concurrently(face: Face, points: list[str]) -> None:
     client = await face.open(points)
     await asyncio.gather(*(client.close() for _ in range(10)))
     assert client.session.closed
 
 
-async def test_closing_waits_for_what_is_under_way(
+async def test_closing_waits_for_requests_in_flight(
     face: Face, cassandra: Cassandra, keyspace: str, number: int
 ) -> None:
     client = await face.open(cassandra.contact_points, keyspace=keyspace)
@@ -352,7 +354,7 @@ def test_a_session_does_not_survive_a_fork(points: list[str]) -> None:
     assert done == "child parent\n"
 
 
-def test_the_process_is_named_in_nothing(points: list[str]) -> None:
+def test_closed_sessions_leave_no_threads_or_file_descriptors(points: list[str]) -> None:
     """A session that was opened and closed leaves no thread and no file descriptor behind."""
 
     def state() -> tuple[int, int]:
@@ -370,7 +372,7 @@ def test_the_process_is_named_in_nothing(points: list[str]) -> None:
     assert eventually(lambda: all(now <= then for now, then in zip(state(), before, strict=True)))
 
 
-def test_threads_that_cannot_be_made(points: list[str]) -> None:
+def test_threads_that_cannot_be_started(points: list[str]) -> None:
     """`connect` raises an error that names io_threads instead of waiting for the threads."""
     done = run_python(
         """
@@ -391,7 +393,7 @@ def test_threads_that_cannot_be_made(points: list[str]) -> None:
     assert done == "refused\n"
 
 
-def test_a_large_cache_takes_no_room(points: list[str]) -> None:
+def test_a_large_cache_allocates_no_memory_in_advance(points: list[str]) -> None:
     before = resident()
     with turbocql.connect(points, prepared_cache_size=2**31 - 1) as session:
         session.execute("SELECT key FROM system.local WHERE key = ?", ("local",))

@@ -1,4 +1,4 @@
-"""Tests that a count which a large table makes fail advises `turbocql count`."""
+"""Tests that the error of a count that fails on a large table advises `turbocql count`."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class Forwarder:
 
 
 async def answers(client: Client) -> bool:
-    """Executes a query until it succeeds, for 30 s at most."""
+    """Returns whether a query succeeds within 30 s."""
     for _ in range(300):
         try:
             return (await client.execute(VERSION, timeout_s=5)).one() is not None
@@ -152,7 +152,7 @@ async def answers(client: Client) -> bool:
 
 
 async def fails(client: Client) -> bool:
-    """Executes a query until it fails, for 10 s at most."""
+    """Returns whether a query fails within 10 s."""
     with suppress(errors.RequestError):
         for _ in range(100):
             await client.execute(VERSION, timeout_s=5)

@@ -42,7 +42,7 @@ async def payload_of(client: Client, statement: Any, values: Any = None, **optio
 
 
 @pytest.mark.parametrize("compression", [None, "lz4", "snappy"])
-async def test_every_kind_of_request_carries_one(
+async def test_every_kind_of_request_carries_the_payload(
     twin: Face, mirror: Cassandra, compression: Any
 ) -> None:
     async with twin.connect(mirror.contact_points, compression=compression) as client:
@@ -60,7 +60,7 @@ async def test_every_kind_of_request_carries_one(
         assert (await client.execute(SELECT, (2,))).scalar() == "b"
 
 
-async def test_its_bytes_count_in_flight(twin: Face, mirror: Cassandra) -> None:
+async def test_the_bytes_of_a_payload_count_as_in_flight(twin: Face, mirror: Cassandra) -> None:
     held = threading.Event()
 
     def change(answer: Answer) -> bytes:
@@ -93,7 +93,7 @@ async def test_its_bytes_count_in_flight(twin: Face, mirror: Cassandra) -> None:
                 assert bytes_in_flight() == 0
 
 
-async def test_only_requests_that_ask_for_it(twin: Face, mirror: Cassandra) -> None:
+async def test_other_requests_carry_no_payload(twin: Face, mirror: Cassandra) -> None:
     async with twin.connect(mirror.contact_points) as client:
         assert await payload_of(client, SELECT, (1,)) is None
         assert await payload_of(client, SELECT, (1,), custom_payload={}) is None
@@ -109,7 +109,7 @@ async def test_the_payloads_of_a_call_and_of_its_statement_are_merged(
         assert merged == {"a": b"call", "b": b"statement"}
 
 
-async def test_later_pages_carry_it_too(twin: Face, mirror: Cassandra) -> None:
+async def test_later_pages_carry_the_payload_too(twin: Face, mirror: Cassandra) -> None:
     async with twin.connect(mirror.contact_points) as client:
         for key in range(10, 16):
             await client.execute(
@@ -135,7 +135,9 @@ async def test_later_pages_carry_it_too(twin: Face, mirror: Cassandra) -> None:
         assert whole.rows.custom_payload == {"p": b"3"}
 
 
-async def test_a_statement_that_is_prepared_again_keeps_it(twin: Face, mirror: Cassandra) -> None:
+async def test_a_statement_that_is_prepared_again_keeps_the_payload(
+    twin: Face, mirror: Cassandra
+) -> None:
     async with twin.connect(mirror.contact_points) as client:
         await client.execute(SELECT, (1,), custom_payload=PAYLOAD)
         with turbocql.connect(mirror.contact_points) as other:
@@ -144,7 +146,7 @@ async def test_a_statement_that_is_prepared_again_keeps_it(twin: Face, mirror: C
         assert await payload_of(client, SELECT, (1,), custom_payload=PAYLOAD) == PAYLOAD
 
 
-async def test_what_is_refused(twin: Face, mirror: Cassandra) -> None:
+async def test_invalid_payloads_are_refused(twin: Face, mirror: Cassandra) -> None:
     async with twin.connect(mirror.contact_points) as client:
         for payload, error, message in [
             ([("a", b"")], TypeError, "custom_payload must be a mapping of str to bytes, got list"),
@@ -182,7 +184,7 @@ async def test_requests_carry_the_context_of_the_current_span(
             assert await payload_of(client, SELECT, (1,), custom_payload={}) is None
 
 
-async def test_the_server_gets_the_bytes_of_the_protocol(twin: Face, cassandra: Cassandra) -> None:
+async def test_the_bytes_of_a_payload_in_a_frame(twin: Face, cassandra: Cassandra) -> None:
     seen: list[Answer] = []
 
     def look(answer: Answer) -> bytes:

@@ -56,7 +56,7 @@ def test_a_connection_and_its_session(points: list[str], keyspace: str) -> None:
         assert connection.session.config is session.config
 
 
-def test_commit_does_nothing_and_rollback_says_so(
+def test_commit_does_nothing_and_rollback_is_refused(
     connection: dbapi.Connection, cursor: dbapi.Cursor, number: int
 ) -> None:
     cursor.execute("INSERT INTO kv (k, v) VALUES (?, ?)", (number, "stays"))
@@ -67,7 +67,7 @@ def test_commit_does_nothing_and_rollback_says_so(
     assert cursor.fetchall() == [("stays",)]
 
 
-def test_what_is_closed_raises(points: list[str], keyspace: str) -> None:
+def test_closed_objects_raise(points: list[str], keyspace: str) -> None:
     connection = dbapi.connect(points, keyspace=keyspace, page_size=100)
     cursor = connection.cursor().execute(SELECT)
     assert cursor.fetchone() == ALL[0]
@@ -214,7 +214,7 @@ def test_parameters_by_position_and_by_name(cursor: dbapi.Cursor, number: int) -
         assert type(row) is tuple
 
 
-def test_no_parameters_are_sent_as_text(points: list[str], keyspace: str) -> None:
+def test_statements_without_parameters_are_not_prepared(points: list[str], keyspace: str) -> None:
     with Tap(points[0]) as tap:
         settings: Any = {"keyspace": keyspace}
         with dbapi.connect(tap.contact_point, **settings) as connection:
@@ -244,7 +244,7 @@ def test_no_parameters_are_sent_as_text(points: list[str], keyspace: str) -> Non
             assert isinstance(caught.value, errors.InvalidQuery)
 
 
-def test_what_is_no_operation(cursor: dbapi.Cursor) -> None:
+def test_operations_must_be_texts(cursor: dbapi.Cursor) -> None:
     cursor.execute(SELECT)
     for nonsense in (None, 7, b"SELECT", turbocql.Batch()):
         for execute in (cursor.execute, cursor.executemany):
@@ -265,7 +265,7 @@ def test_a_failure_leaves_no_earlier_result(cursor: dbapi.Cursor) -> None:
         cursor.fetchone()
 
 
-def test_conditions_answer(cursor: dbapi.Cursor, number: int) -> None:
+def test_conditional_statements_return_a_row(cursor: dbapi.Cursor, number: int) -> None:
     insert = "INSERT INTO kv (k, v) VALUES (?, ?) IF NOT EXISTS"
     assert cursor.execute(insert, (number, "a")).fetchall() == [(True,)]
     cursor.execute(insert, (number, "b"))
@@ -417,13 +417,13 @@ def test_fetching_across_pages(cursor: dbapi.Cursor) -> None:
             assert rows == ALL
 
 
-def test_more_rows_than_there_can_be(cursor: dbapi.Cursor) -> None:
+def test_fetchmany_of_huge_sizes(cursor: dbapi.Cursor) -> None:
     for size in (sys.maxsize, 10**30):
         assert cursor.execute(SELECT).fetchmany(size) == ALL
 
 
 @pytest.mark.parametrize("size", [-1, 1.0, "1", True])
-def test_sizes_that_cannot_be(cursor: dbapi.Cursor, size: Any) -> None:
+def test_invalid_sizes_are_refused(cursor: dbapi.Cursor, size: Any) -> None:
     cursor.execute(SELECT)
     with pytest.raises(dbapi.ProgrammingError, match="size must be an int of 0 or more"):
         cursor.fetchmany(size)
@@ -449,7 +449,7 @@ def test_a_page_is_fetched_when_it_is_needed(points: list[str], keyspace: str) -
             assert tap.count("QUERY", SELECT) == 10
 
 
-def test_a_page_that_does_not_come_costs_no_row(points: list[str], keyspace: str) -> None:
+def test_a_page_that_times_out_loses_no_row(points: list[str], keyspace: str) -> None:
     with Tap(points[0]) as tap:
         settings: Any = {"keyspace": keyspace, "page_size": 100, "timeout_s": 0.5}
         with dbapi.connect(tap.contact_point, **settings) as connection:
@@ -523,7 +523,7 @@ def test_errors_of_every_class(
             assert isinstance(many.value, errors.BulkError)
 
 
-def test_a_keyspace_that_is_not_there(points: list[str]) -> None:
+def test_a_keyspace_that_does_not_exist(points: list[str]) -> None:
     with pytest.raises(dbapi.OperationalError, match="nowhere") as caught:
         dbapi.connect(points, keyspace="nowhere")
     assert isinstance(caught.value, errors.ConnectError)

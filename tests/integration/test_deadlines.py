@@ -453,7 +453,7 @@ def test_values_are_not_in_errors_if_not_wanted(cassandra: Cassandra) -> None:
         session.execute(text, ("a", 7_777))
 
 
-def test_the_server_s_words_have_no_values_if_not_wanted(cassandra: Cassandra) -> None:
+def test_messages_of_the_server_have_no_values_if_not_wanted(cassandra: Cassandra) -> None:
     with turbocql.connect(cassandra.contact_points, values_in_errors=False) as session:
         session.execute(
             "CREATE KEYSPACE IF NOT EXISTS unsaid WITH replication ="
@@ -484,7 +484,7 @@ def test_the_server_s_words_have_no_values_if_not_wanted(cassandra: Cassandra) -
 
 
 @pytest.mark.parametrize("when_full", ["wait", "raise"])
-def test_the_schema_is_read_in_a_small_session(
+def test_the_schema_is_read_with_one_request_in_flight(
     cassandra: Cassandra, when_full: Literal["wait", "raise"]
 ) -> None:
     with turbocql.connect(
@@ -494,7 +494,9 @@ def test_the_schema_is_read_in_a_small_session(
         assert session.execute("SELECT key FROM system.local").one() == ("local",)
 
 
-def test_a_use_that_is_done_says_so(cassandra_three: Cassandra, keyspace: str) -> None:
+def test_a_use_that_times_out_says_that_it_is_done(
+    cassandra_three: Cassandra, keyspace: str
+) -> None:
     """`USE` raises a RequestTimeout that says "done", and the keyspace is in use.
 
     One node has not answered, and the session does not look for silent nodes. So a `USE` may go to
@@ -519,7 +521,7 @@ def test_a_use_that_is_done_says_so(cassandra_three: Cassandra, keyspace: str) -
 
 
 def test_an_agreement_that_times_out_names_the_silent_node(cassandra_three: Cassandra) -> None:
-    """Two nodes hang, of which the session may leave out one."""
+    """Two nodes hang. The session may have noticed one of them and avoid it."""
     with (
         turbocql.connect(cassandra_three.contact_points) as session,
         paused(cassandra_three.nodes[1]),
@@ -530,7 +532,7 @@ def test_an_agreement_that_times_out_names_the_silent_node(cassandra_three: Cass
             session.await_schema_agreement(timeout_s=1)
 
 
-def test_a_call_that_fails_before_it_is_sent_keeps_no_place(cassandra: Cassandra) -> None:
+def test_a_call_that_fails_before_it_is_sent_is_not_in_flight(cassandra: Cassandra) -> None:
     """A call that fails before it is sent does not count as in flight while its exception lives."""
     text = "SELECT * FROM system.size_estimates WHERE keyspace_name = ? AND table_name = ?"
     kept: list[errors.Error] = []

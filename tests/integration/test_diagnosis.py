@@ -62,7 +62,7 @@ async def test_a_url(face: Face, points: list[str], query: str) -> None:
         assert row == {"key": "local"} if query else row.key == "local"
 
 
-async def test_settings_beside_a_url_win(twin: Face, points: list[str]) -> None:
+async def test_settings_override_the_url(twin: Face, points: list[str]) -> None:
     async with twin.connect(f"cql://{points[0]}?rows=dict", rows="tuple") as client:
         assert (await client.execute("SELECT key FROM system.local")).one() == ("local",)
 
@@ -129,7 +129,7 @@ async def test_a_session(face: Face, points: list[str]) -> None:
             assert said in text
 
 
-async def test_how_the_loop_is_woken(face: Face, points: list[str]) -> None:
+async def test_the_wake_mechanism_of_the_loop(face: Face, points: list[str]) -> None:
     async with face.connect(points) as client:
         found = await diagnosis(client)
     # Tests of the synchronous API run inside an event loop that turbocql does not wake.

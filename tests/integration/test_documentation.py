@@ -34,8 +34,8 @@ def programs(page: Path) -> list[list[str]]:
     """Returns the programs of a page, each as its blocks.
 
     A block that does not import turbocql continues the program before it. The block after a folded
-    set-up is one with it, even if it imports turbocql, so a set-up need not print anything. The
-    blocks of tabs are indented.
+    set-up belongs to the program of the set-up, even if the block imports turbocql. So a set-up
+    need not print anything. Blocks in tabs are indented.
     """
     text = page.read_text()
     found: list[list[str]] = []
@@ -86,7 +86,7 @@ MODULES = [
 
 
 def takes_any_node(program: str) -> bool:
-    """Whether a program does with `Cassandra()` only what another program's node can do, too."""
+    """Whether a program uses `Cassandra()` only in ways that a shared node supports."""
     uses = set(re.findall(r"\bcluster\.(\w+)", program))
     return "Cassandra()" in program and uses <= {"contact_points", "start", "stop"}
 
@@ -97,7 +97,7 @@ def test_page(blocks: list[str], cassandra: Cassandra, tmp_path: Path) -> None:
     """The README's program starts its own node, others use the node of the run."""
     program = f"\nprint({MARK!r})\n".join(blocks)
     if "cluster.start()" in program and "cluster.stop()" not in program:
-        # Readers leave it to the program's end. Here, the warnings about it would be errors.
+        # The page leaves the closing to the program's end. Here, ResourceWarnings would be errors.
         program += "session.close()\ncluster.stop()\n"
     python, env = sys.executable, None
     if re.search(r"^(from|import) cassandra\b", program, re.MULTILINE) or "from gevent" in program:
@@ -172,8 +172,8 @@ def test_the_migration_guides_programs_print_the_same(cassandra: Cassandra, tmp_
     assert printed["turbocql"] == printed["cassandra-driver"]
 
 
-def test_the_home_page_has_both_faces() -> None:
-    """The first of its tabs has the README's program, the second asyncio."""
+def test_the_home_page_has_both_apis() -> None:
+    """The page's first tab has the README's program, and the second tab uses asyncio."""
     (first,), (second,), *_ = programs(ROOT / "docs" / "index.md")
     assert [first] == programs(ROOT / "README.md")[0]
     assert "turbocql.connect(" in first

@@ -218,7 +218,7 @@ def test_the_diagnosis_names_the_edits() -> None:
 
 
 def forgets(answer: Answer) -> bytes:
-    """Says of every EXECUTE that the statement is not prepared."""
+    """Answers every EXECUTE with the error that the statement is not prepared."""
     if answer.request_opcode != EXECUTE:
         return answer.frame()
     (length,) = struct.unpack_from(">H", answer.request_body)

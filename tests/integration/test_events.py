@@ -74,7 +74,7 @@ def test_a_node_that_hangs(cassandra_three: Cassandra) -> None:
     ]
 
 
-def test_the_oldest_are_dropped(points: list[str], number: int) -> None:
+def test_the_oldest_events_are_dropped(points: list[str], number: int) -> None:
     with turbocql.connect(points) as session:
         with pytest.raises(ConfigError, match="capacity"):
             session.events(capacity=0)

@@ -55,7 +55,7 @@ def failure(heading: str, *, secure: bool = False) -> Callable[[Make], Make]:
 
 
 def entries() -> dict[str, list[str]]:
-    """Returns the page's headings with messages below them, each with the blocks of messages."""
+    """Maps each heading of the page that has messages below it to the blocks of messages."""
     sections = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     found = {}
     for section in sections:
@@ -67,8 +67,8 @@ def entries() -> dict[str, list[str]]:
 def normalised(message: str) -> str:
     """Returns a message in one line, with placeholders for nodes, durations and ids.
 
-    The nodes that do not answer are left out: whether silence is noticed is a matter of time.
-    test_silent_nodes.py tests them.
+    The names of silent nodes are removed, because timing decides whether a session notices the
+    silence. test_silent_nodes.py tests these names.
     """
     nodes: dict[str, str] = {}
 

@@ -98,7 +98,7 @@ def run(python: str, program: str, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(("program", "python", "how"), PROGRAMS)
-def test_others_run_while_ten_requests_wait(
+def test_other_tasks_run_while_ten_requests_wait(
     cassandra: Cassandra, program: str, python: str, how: str
 ) -> None:
     def late(answer: Answer) -> bytes:
@@ -112,8 +112,8 @@ def test_others_run_while_ten_requests_wait(
     assert keys == ["local"] * 10
     # The proxy delays the answers one after another.
     assert seconds >= 3
-    # If calls waited in the loop's thread, the others would run once between two calls. They run
-    # 300 times on a machine that is not loaded.
+    # If calls blocked the thread of the loop, the other task would run once between two calls. It
+    # runs 300 times on an idle machine.
     assert beats > 40
 
 
@@ -173,7 +173,7 @@ with turbocql.connect(sys.argv[1], page_size=10, max_in_flight=4) as session:
 
 
 @NEEDS_GEVENT
-def test_calls_of_greenlets_work_as_others(cassandra: Cassandra) -> None:
+def test_all_calls_work_in_greenlets(cassandra: Cassandra) -> None:
     def late(answer: Answer) -> bytes:
         if b"'late'" in answer.request_body:
             time.sleep(0.5)

@@ -313,7 +313,7 @@ def test_a_frame_within_the_setting_is_read(cassandra: Cassandra) -> None:
         assert eventually(lambda: works(session))
 
 
-def test_a_server_that_announces_much_and_says_nothing(cassandra: Cassandra) -> None:
+def test_a_frame_whose_announced_body_never_comes(cassandra: Cassandra) -> None:
     """The keepalive closes the connection, because the rest of the announced frame never comes."""
     lies = threading.Event()
 
@@ -569,7 +569,7 @@ def test_a_batch_that_is_never_prepared(cassandra: Cassandra) -> None:
 
 
 @pytest.mark.usefixtures("bounded")
-def test_large_tuples_of_nothing(cassandra: Cassandra) -> None:
+def test_large_tuples_of_nulls(cassandra: Cassandra) -> None:
     """Each cell takes 4 bytes on the wire, but would decode to a tuple of 65,535 Nones."""
     kind = TUPLE + b"\xff\xff" + INT * 65_535
     made = rows(kind, count=20_000, cells=bytes(4) * 20_000)

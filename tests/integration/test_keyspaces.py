@@ -21,7 +21,7 @@ NAMES = ("keyspaces_a", "keyspaces_b")
 
 @pytest.fixture(scope="module", autouse=True)
 def keyspaces(cassandra_three: Cassandra) -> Iterator[None]:
-    """Creates a table of the same name in two keyspaces, whose only row has the keyspace's name."""
+    """Creates two keyspaces with a table `here`. Its only row has the name of the keyspace."""
     with turbocql.connect(cassandra_three.contact_points) as session:
         for name in NAMES:
             session.execute(
@@ -37,8 +37,9 @@ def keyspaces(cassandra_three: Cassandra) -> Iterator[None]:
 
 
 def read_from_all(session: turbocql.Session, seconds: float = 1.0) -> set[tuple[str | None, str]]:
-    """Reads the unqualified table for some time. Returns the coordinators, with the keyspaces in
-    which they answered.
+    """Reads the unqualified table for some time.
+
+    Returns pairs of a coordinator and the keyspace from which it read.
     """
     found = set()
     until = time.monotonic() + seconds
@@ -53,7 +54,7 @@ def all_use(session: turbocql.Session, name: str | None, nodes: int = 3) -> bool
     return {of for _, of in found} == {name} and len(found) == nodes
 
 
-def test_many_uses_beside_a_hung_node(cassandra_three: Cassandra) -> None:
+def test_many_uses_while_a_node_hangs(cassandra_three: Cassandra) -> None:
     for hung in cassandra_three.nodes[1:]:
         with turbocql.connect(cassandra_three.contact_points, timeout_s=5) as session:
             session.use_keyspace(NAMES[0])
@@ -97,7 +98,7 @@ def test_a_canceled_use(cassandra_three: Cassandra) -> None:
                 using.cancel()
                 with suppress(asyncio.CancelledError):
                     await using
-                # The connections may still be told of it.
+                # Connections may change their keyspace after the cancellation.
                 for _ in range(20):
                     await asyncio.sleep(0.3)
                     if await read(session) == {session.keyspace}:

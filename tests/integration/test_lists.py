@@ -48,7 +48,7 @@ def lists(session: turbocql.Session, name: str) -> set[tuple[Any, ...]]:
 
 
 def repeated(count: int, times: int) -> dict[str, list[Any]]:
-    """Returns columns in which each key comes `times` times in a row."""
+    """Returns columns in which each key is repeated in `times` consecutive rows."""
     return {
         "k": [place // times for place in range(count)],
         "c": [0] * count,
@@ -119,7 +119,7 @@ def test_a_write_time_is_not_sent_twice(
     assert lists(session, table) == {((1, 2), None)}
 
 
-def test_rows_of_one_key_are_no_mixture(session: turbocql.Session) -> None:
+def test_rows_of_one_key_are_not_mixed(session: turbocql.Session) -> None:
     session.execute(
         "CREATE TABLE IF NOT EXISTS mixed (k int PRIMARY KEY, s set<int>, a int, b int)"
     )
@@ -134,7 +134,7 @@ def test_rows_of_one_key_are_no_mixture(session: turbocql.Session) -> None:
     }
 
 
-def test_static_values_are_no_mixture(session: turbocql.Session) -> None:
+def test_static_values_are_not_mixed(session: turbocql.Session) -> None:
     session.execute(
         "CREATE TABLE IF NOT EXISTS shared (k int, c int, a int static, b int static,"
         " s set<int> static, PRIMARY KEY (k, c))"

@@ -61,13 +61,13 @@ def test_a_node_that_hangs_and_returns(cassandra_three: Cassandra, records: Reco
         assert silent.node == node.contact_point
         assert silent.datacenter == session.nodes[0].datacenter is not None
         assert node.contact_point in silent.getMessage()
-        # Requests that had waited for it are told by their errors.
+        # Requests that waited for the node are logged with their errors.
         for each in records.of("request"):
             assert (each.error, each.attempts[0][0]) == ("RequestTimeout", node.contact_point)
         assert records.first("node answers again").levelname == "INFO"
 
 
-def test_a_connection_that_is_lost_and_made_again(cassandra: Cassandra, records: Records) -> None:
+def test_a_connection_that_is_lost_and_opened_again(cassandra: Cassandra, records: Records) -> None:
     down = threading.Event()
 
     with (
@@ -112,8 +112,8 @@ def test_refused_credentials(cassandra: Cassandra, records: Records) -> None:
         turbocql.connect(liar.contact_point) as session,
     ):
         session.execute(SELECT, ("local",))
-        # The refusal is not the first failure, because a connection was lost before. It is an error
-        # all the same.
+        # The refusal is logged as an error, although it is not the first failure: a connection was
+        # lost before.
         is_refusing.set()
         with pytest.raises(errors.RequestError):
             session.execute(SELECT, ("local",), timeout_s=2)
@@ -210,7 +210,7 @@ def test_a_change_of_the_schema(cassandra: Cassandra, records: Records, number: 
         )
         other.execute(f"CREATE TABLE {keyspace}.t (k int PRIMARY KEY)")
         other.execute(f"DROP KEYSPACE {keyspace}")
-        # Both sessions are told.
+        # Both sessions log the changes.
         assert eventually(lambda: len(records.of("schema changed")) >= 6)
     changes = {
         (each.change, each.target, each.keyspace, getattr(each, "object", None))
@@ -262,7 +262,7 @@ def test_values_are_in_no_record(cassandra: Cassandra, records: Records) -> None
         assert "swordfish" not in repr(record.__dict__) + record.getMessage()
 
 
-def test_levels_count_while_the_session_is_open(cassandra: Cassandra) -> None:
+def test_levels_can_change_while_the_session_is_open(cassandra: Cassandra) -> None:
     bad = "SELECT nothing FROM system.local"
 
     def fails(session: Any) -> None:
@@ -295,8 +295,8 @@ def test_without_a_handler_nothing_is_printed(cassandra: Cassandra) -> None:
     assert run_python(program, *cassandra.contact_points) == "done\n"
 
 
-def test_the_end_of_the_process_and_a_fork(cassandra: Cassandra) -> None:
-    """What waits is logged before the process ends, and a child logs what it does."""
+def test_events_at_the_end_of_the_process_and_after_a_fork(cassandra: Cassandra) -> None:
+    """Queued events are logged before the process ends. A forked child logs its own events."""
     program = """
         import logging, os, sys, time, warnings
         import turbocql
@@ -353,7 +353,7 @@ def test_a_handler_that_fails_or_closes_the_session(cassandra: Cassandra) -> Non
 
 
 def test_a_handler_that_exits(cassandra: Cassandra, records: Records) -> None:
-    """Neither `SystemExit` nor anything else that a handler raises ends the logs."""
+    """No exception of a handler, not even `SystemExit`, ends the logging."""
     raised = [SystemExit, KeyboardInterrupt, asyncio.CancelledError]
 
     def fail(record: logging.LogRecord) -> bool:
@@ -439,7 +439,9 @@ def test_an_inherited_session(cassandra: Cassandra) -> None:
     assert run_python(program, *cassandra.contact_points) == "7 False\n[]\n"
 
 
-def test_a_blocked_handler_holds_no_stream(cassandra: Cassandra, number: int) -> None:
+def test_a_blocked_handler_does_not_block_streams_of_events(
+    cassandra: Cassandra, number: int
+) -> None:
     held = threading.Event()
     with recorded() as records:
         records.addFilter(lambda record: held.wait(20))

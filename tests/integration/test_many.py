@@ -98,7 +98,7 @@ async def test_rows_that_the_server_refuses(
             assert failure.error.coordinator == points[0]
 
 
-async def test_too_many_failures_end_it(
+async def test_too_many_failures_end_the_call(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
     taken = 0
@@ -144,7 +144,7 @@ async def test_an_iterable_that_raises(
         assert await client.idle()
 
 
-async def test_what_execute_many_does_not_take(
+async def test_arguments_that_execute_many_refuses(
     face: Face, points: list[str], keyspace: str
 ) -> None:
     insert = "INSERT INTO kv (k, v) VALUES (?, ?)"
@@ -201,7 +201,9 @@ async def test_failures_of_both_kinds_count_together_in_async_rows(
         assert len(report.failures) > 30
 
 
-def test_close_tells_what_has_become_of_rows(points: list[str], keyspace: str, number: int) -> None:
+def test_close_reports_the_outcome_of_each_row(
+    points: list[str], keyspace: str, number: int
+) -> None:
     session = turbocql.connect(points, keyspace=keyspace)
     sent = threading.Event()
 

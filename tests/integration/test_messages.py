@@ -306,7 +306,7 @@ def test_pages(wire: Wire, ks: str, size: int, way: Way) -> None:
 
 
 @alone
-def test_a_paging_state_without_a_size_is_understood(wire: Wire, ks: str, way: Way) -> None:
+def test_a_paging_state_without_a_page_size(wire: Wire, ks: str, way: Way) -> None:
     text = f"SELECT c FROM {ks}.wide WHERE p = 0"
     state = way(wire, text, page_size=10).paging_state
     assert state is not None
@@ -330,14 +330,14 @@ def test_timestamps(wire: Wire, ks: str, number: int, stamp: int, way: Way) -> N
 
 
 @any_way
-def test_the_older_timestamp_loses(wire: Wire, ks: str, number: int, way: Way) -> None:
+def test_the_later_timestamp_wins(wire: Wire, ks: str, number: int, way: Way) -> None:
     text = f"INSERT INTO {ks}.kv (k, v) VALUES (?, ?)"
     for value, stamp in ((b"newer", 10), (b"older", -10)):
         way(wire, text, [integer(number), value], timestamp=stamp)
     assert kv(wire, ks, number) == (b"newer", None)
 
 
-def test_the_lowest_timestamp_is_none(wire: Wire, ks: str) -> None:
+def test_the_lowest_number_is_no_timestamp(wire: Wire, ks: str) -> None:
     # turbocql refuses -(2**63) because the server does, as shown here.
     message = QueryMessage(f"INSERT INTO {ks}.kv (k) VALUES (-1)", timestamp=-(2**63) + 1)
     body = message.encode(wire.version)
@@ -392,7 +392,9 @@ def test_a_keyspace(wire: Wire, ks: str, number: int, way: Way) -> None:
 
 
 @since(5)
-def test_a_keyspace_wins_over_that_of_the_connection(wire: Wire, ks: str, number: int) -> None:
+def test_the_keyspace_of_a_request_overrides_that_of_the_connection(
+    wire: Wire, ks: str, number: int
+) -> None:
     assert query(wire, f"USE {ks}").keyspace == ks
     query(wire, "INSERT INTO kv (k, v) VALUES (?, 'mine')", [integer(number)])
     assert kv(wire, ks, number) == (b"mine", None)
@@ -461,7 +463,7 @@ def test_metadata_that_changes(wire: Wire, unique_keyspace: str) -> None:
     assert wire.send(message) == expected
 
 
-def test_an_id_that_nobody_prepared(wire: Wire) -> None:
+def test_an_id_that_was_never_prepared(wire: Wire) -> None:
     extra: dict[str, Any] = {"result_metadata_id": b""} if wire.version == 5 else {}
     for message in (
         ExecuteMessage(bytes(range(16)), **extra),
@@ -610,9 +612,9 @@ def test_every_part_at_once(wire: Wire, ks: str, number: int, way: Way, named: b
 
 
 def bodies(wire: Wire, ks: str, keys: Iterator[int]) -> Iterator[tuple[int, int, bytes]]:
-    """Yields key, opcode and body of requests of every kind that set `v` of a key.
+    """Yields the key, opcode and body of requests of every kind that set `v` of a key.
 
-    Together, the bodies end in every optional part of the protocol version except a paging state.
+    Each optional part of the protocol version, except a paging state, is at the end of some body.
     """
     text = f"INSERT INTO {ks}.kv (k, v) VALUES (?, ?)"
     known = wire.prepare(text)
@@ -652,7 +654,7 @@ def test_every_byte_is_read(wire: Wire, ks: str, number: int) -> None:
         assert kv(wire, ks, k) == (b"v", None)
 
 
-def test_a_byte_more_or_less_within_is_noticed(wire: Wire, ks: str, number: int) -> None:
+def test_an_added_or_removed_byte_is_refused(wire: Wire, ks: str, number: int) -> None:
     text = f"INSERT INTO {ks}.kv (k, v) VALUES (?, ?)"
     body = QueryMessage(text, [integer(number), b"v"]).encode(wire.version)
     flags = 4 + len(text) + 2

@@ -1,4 +1,4 @@
-"""Tests what a session counts, in quiet times and under faults."""
+"""Tests the metrics of a session, with and without faults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OVERLOADED = struct.pack(">iH", 0x1001, 4) + b"busy"
 
 
 def counted(metrics: Metrics) -> dict[str, tuple[int, int]]:
-    """Returns the requests and the failures of the kinds that have any."""
+    """Maps each kind that had requests to the numbers of its requests and of its failures."""
     return {
         name: (kind.requests, kind.failed) for name, kind in metrics.kinds.items() if kind.requests
     }
@@ -90,7 +90,7 @@ def test_pages_and_canceled_requests(cassandra: Cassandra, keyspace: str) -> Non
         change_of_pages = session.metrics() - before
         assert change_of_pages.requests == change_of_pages.pages >= 3
         assert change_of_pages.rows == 30
-        # A request that is given up is canceled, and its attempt abandoned.
+        # A request of a cancelled call counts as canceled, and its attempt as abandoned.
         before = session.metrics()
         select = session.prepare("SELECT v FROM kv WHERE k = 1 AND v = ? ALLOW FILTERING")
 
@@ -119,7 +119,7 @@ def test_pages_and_canceled_requests(cassandra: Cassandra, keyspace: str) -> Non
         asyncio.run(cancel())
 
 
-def test_a_node_that_hangs_is_seen_within_a_second(cassandra_three: Cassandra) -> None:
+def test_metrics_show_a_hung_node_within_a_second(cassandra_three: Cassandra) -> None:
     with turbocql.connect(
         cassandra_three.contact_points, keepalive_interval_s=600, timeout_s=2
     ) as session:
@@ -199,7 +199,7 @@ def test_connections_that_are_lost_and_refused(cassandra: Cassandra) -> None:
 
 
 def test_a_node_that_is_reached_at_another_address(cassandra: Cassandra) -> None:
-    """The figures and the state of a node are under one address, the one that is connected to."""
+    """The metrics and the state of a node have one key: the address that is connected to."""
     point = cassandra.contact_points[0]
     with (
         Liar(point, Answer.frame) as liar,

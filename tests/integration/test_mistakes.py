@@ -110,7 +110,7 @@ async def test_values_and_options(
             await session.execute(statement, values, **options)
 
 
-async def test_what_cannot_be_prepared(twin: Face, points: list[str]) -> None:
+async def test_statements_that_cannot_be_prepared(twin: Face, points: list[str]) -> None:
     async with twin.connect(points) as session:
         query: Any = turbocql.Query("SELECT key FROM system.local")
         with pytest.raises(TypeError, match="got a Query: pass its text"):

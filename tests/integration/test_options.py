@@ -82,7 +82,7 @@ async def test_every_form_of_statement_has_options(
         assert await written() == stamp + 8
 
 
-async def test_a_serial_consistency_goes_with_what_has_conditions(
+async def test_conditional_statements_send_a_serial_consistency(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
     """Conditional statements send a serial consistency. Other statements send one only if set."""
@@ -114,7 +114,7 @@ async def test_a_serial_consistency_goes_with_what_has_conditions(
     assert sent[-3:] == b"\x10\x00\x09"
 
 
-async def test_options_that_cannot_be(face: Face, points: list[str], keyspace: str) -> None:
+async def test_invalid_options_are_refused(face: Face, points: list[str], keyspace: str) -> None:
     async with face.connect(points, keyspace=keyspace) as client:
         select = "SELECT v FROM kv WHERE k = 1"
         wrongs: list[tuple[dict[str, Any], type[Exception]]] = [
@@ -146,7 +146,9 @@ async def test_options_that_cannot_be(face: Face, points: list[str], keyspace: s
             await client.execute("SELECT c FROM wide", page_size=10, paging_state=b"junk")
 
 
-async def test_what_has_no_pages(face: Face, points: list[str], keyspace: str, number: int) -> None:
+async def test_statements_without_pages_refuse_options_of_pages(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
     batch = Batch()
     batch.add(INSERT, (number, "a"))
     async with face.connect(points, keyspace=keyspace) as client:
@@ -157,7 +159,9 @@ async def test_what_has_no_pages(face: Face, points: list[str], keyspace: str, n
             await client.execute(INSERT, (number, "a"), paging_state=b"x")
 
 
-async def test_a_result_goes_on_elsewhere(face: Face, points: list[str], keyspace: str) -> None:
+async def test_a_paging_state_continues_in_another_session(
+    face: Face, points: list[str], keyspace: str
+) -> None:
     select = "SELECT c FROM wide WHERE p = 0"
     seen: list[int] = []
     state: bytes | None = None
@@ -293,7 +297,7 @@ async def test_results_of_many_rows(
         assert [result.applied for result in report.results] == [False, True]
 
 
-async def test_the_first_failure_may_end_it(
+async def test_max_failures_of_0_ends_at_the_first_failure(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
     async with face.connect(points, keyspace=keyspace) as client:
@@ -318,7 +322,7 @@ async def test_the_cache_of_prepared_statements(
         assert len(client.session.prepared) == 1
 
 
-async def test_closing_with_no_time_cancels(face: Face, points: list[str], keyspace: str) -> None:
+async def test_closing_with_a_timeout_of_0(face: Face, points: list[str], keyspace: str) -> None:
     client = await face.open(points, keyspace=keyspace)
     begun = time.monotonic()
     await client.close(timeout_s=0)
@@ -337,7 +341,7 @@ def test_a_configuration_can_be_pickled(points: list[str]) -> None:
     assert hash(config) == hash(pickle.loads(pickle.dumps(config)))
 
 
-async def test_what_the_server_has_forgotten_is_prepared_again(
+async def test_a_statement_that_the_server_evicted_is_prepared_again(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
     table = f"forgotten_{number}"

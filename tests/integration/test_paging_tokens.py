@@ -55,7 +55,7 @@ async def test_pages_of_a_web_site(
                 TOKENS.verify(tokens[0], statement, ("one",))
 
 
-async def test_equal_sets_and_maps_are_the_same_values(
+async def test_equal_sets_and_maps_verify_in_any_order(
     twin: Face, points: list[str], cassandra_keyspace: str
 ) -> None:
     async with twin.connect(points, keyspace=cassandra_keyspace) as client:
@@ -72,7 +72,7 @@ async def test_equal_sets_and_maps_are_the_same_values(
             with pytest.raises(errors.PagingTokenError):
                 TOKENS.verify(token, statement, (set(words), {"b": 1, "a": 2}))
             if statement is not text:
-                # A list is taken for a set, and has an order.
+                # A prepared statement accepts a list for a set, in any order of the elements.
                 values = (words[::-1], {"b": 2, "a": 1})
                 assert TOKENS.verify(token, statement, values) == b"state"
 

@@ -100,7 +100,7 @@ def as_bound(cql_type: str, value: Any) -> Any:
 
 
 @pytest.mark.parametrize("cql_type", VALUES)
-def test_values_come_back(session: Session, cql_type: str) -> None:
+def test_values_are_read_back(session: Session, cql_type: str) -> None:
     column = f"c{[*VALUES].index(cql_type)}"
     for value in VALUES[cql_type]:
         types = [None] if "point" in cql_type else [None, cql_type]
@@ -113,7 +113,7 @@ def test_values_come_back(session: Session, cql_type: str) -> None:
             assert stored == expected or repr(stored) == repr(expected), literal
 
 
-def test_random_texts_come_back(session: Session) -> None:
+def test_random_texts_are_read_back(session: Session) -> None:
     draw = random.Random(0)
     for _ in range(200):
         texts = ["".join(draw.choices("'\"\\;-/* $a\0\n\U0001f600", k=9)) for _ in range(2)]

@@ -30,7 +30,7 @@ async def coordinators(client: Client, statement: Any = SELECT, **options: Any) 
 
 
 def first(at: str) -> Any:
-    """A function that ranks one node before the others."""
+    """Returns a function that ranks the node `at` before all others."""
     return lambda node: 0 if node.at == at else 1
 
 
@@ -48,7 +48,7 @@ async def test_the_lowest_rank_is_tried_first(twin: Face, cassandra_three: Cassa
         assert len(await coordinators(client, TEXT)) == 3
 
 
-async def test_the_ranks_of_all_profiles(twin: Face, cassandra_three: Cassandra) -> None:
+async def test_ranks_apply_to_all_profiles(twin: Face, cassandra_three: Cassandra) -> None:
     plain = ExecutionProfile(balancing=Balancing(token_aware=False, avoid_silent=False))
     async with twin.connect(cassandra_three.contact_points, profiles={"plain": plain}) as client:
         at = client.session.nodes[1].at
@@ -67,7 +67,7 @@ async def test_a_node_without_a_rank_gets_no_requests(
         client.session.rank_nodes(lambda node: None if node.at == excluded.at else 0)
         counts = await coordinators(client, TEXT)
         assert counts.keys() <= {node.at for node in others}
-        # A target is chosen by the program.
+        # The program may still choose the node as target.
         result = await client.execute(TEXT, target=excluded)
         assert result.coordinator == excluded.at
         client.session.rank_nodes(lambda node: None)
@@ -96,7 +96,7 @@ async def test_the_next_rank_is_tried_when_a_node_dies(
         victim = next(n for n in cassandra_three.nodes if n.contact_point == nodes[0].at)
         victim.kill()
         try:
-            # Ranked again without a request: the session has noticed that the node is down.
+            # The session ranks the nodes again without a request when it notices the dead node.
             assert eventually(lambda: len(calls) >= 3)
             assert {name for _, name in calls} == {"turbocql-events"}
             assert await coordinators(client, idempotent=True) == {nodes[1].at: 20}
@@ -134,7 +134,7 @@ async def test_a_function_that_raises_later_keeps_the_ranks(
         assert await coordinators(client) == {at: 20}
 
 
-async def test_a_late_answer_of_a_replaced_function_is_dropped(
+async def test_a_late_result_of_a_replaced_function_is_dropped(
     twin: Face, cassandra_three: Cassandra
 ) -> None:
     async with twin.connect(cassandra_three.contact_points) as client:
@@ -173,7 +173,7 @@ async def test_a_late_answer_of_a_replaced_function_is_dropped(
         (3, TypeError, "rank_nodes takes a function of a Node, or None, got 3"),
     ],
 )
-async def test_a_wrong_answer_is_refused_at_once(
+async def test_a_wrong_result_is_refused_at_once(
     twin: Face, cassandra_three: Cassandra, rank: Any, error: type[Exception], message: str
 ) -> None:
     async with twin.connect(cassandra_three.contact_points) as client:

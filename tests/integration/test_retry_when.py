@@ -49,8 +49,9 @@ def keyspace(cassandra: Cassandra) -> str:
 
 
 class Failing:
-    """A change of answers: the first `failures` answers to requests whose bodies contain one of
-    `marks` become an error.
+    """A change for `Liar` that replaces answers by an error.
+
+    It replaces the first `failures` answers to requests whose bodies contain one of `marks`.
     """
 
     def __init__(self, error: bytes, failures: int, *marks: bytes) -> None:
@@ -69,7 +70,7 @@ class Failing:
 
 
 class Decision:
-    """A function that asks for another attempt, and keeps what it was asked."""
+    """A function for `retry_when` that asks for another attempt and records its arguments."""
 
     def __init__(self, delay_s: Any = 0.0, most: int = 10) -> None:
         self.delay_s, self.most = delay_s, most
@@ -209,7 +210,7 @@ async def test_the_time_limit_is_kept(
         (float("inf"), ValueError, "got inf"),
     ],
 )
-async def test_a_wrong_answer_is_raised(
+async def test_a_wrong_result_of_the_function_raises(
     twin: Face,
     cassandra: Cassandra,
     keyspace: str,
@@ -225,7 +226,7 @@ async def test_a_wrong_answer_is_raised(
         assert await client.idle()
 
 
-async def test_what_the_function_raises_is_raised(
+async def test_an_exception_of_the_function_is_raised(
     twin: Face, cassandra: Cassandra, keyspace: str
 ) -> None:
     class Odd(BaseException):
@@ -243,7 +244,7 @@ async def test_what_the_function_raises_is_raised(
             client.session.retry_when(3)  # type: ignore[arg-type]
 
 
-async def test_errors_before_the_request_are_not_asked_about(
+async def test_errors_before_the_request_do_not_call_the_function(
     twin: Face, cassandra: Cassandra, keyspace: str, number: int
 ) -> None:
     async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
@@ -294,7 +295,7 @@ async def test_a_session_that_is_closed_or_full_raises_the_last_error(
         call = asyncio.ensure_future(client.execute(odd))
         assert await asyncio.to_thread(eventually, lambda: bool(decision.asked))
 
-        # The waiting call gives up its place, so that another one takes it.
+        # The waiting call is not in flight, so another call takes its place.
         others = [asyncio.ensure_future(client.execute("SELECT * FROM t")) for _ in range(200)]
         with pytest.raises(errors.InvalidQuery):
             await asyncio.wait_for(call, 10)
@@ -386,7 +387,7 @@ async def test_a_request_that_is_sent_again_counts_each_time(
         assert (change.requests, change.errors) == (3, {"InvalidQuery": 3})
 
 
-async def test_a_request_that_is_sent_again_has_a_span_beside_the_first(
+async def test_a_request_that_is_sent_again_has_a_span_of_its_own(
     twin: Face, cassandra: Cassandra, keyspace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
@@ -408,7 +409,7 @@ async def test_a_request_that_is_sent_again_has_a_span_beside_the_first(
     assert [getattr(record, "resend_count", None) for record in records] == [None, 1, 2]
 
 
-async def test_a_doubt_about_an_earlier_request_outlives_a_certain_failure(
+async def test_may_have_applied_stays_true_after_a_later_certain_failure(
     twin: Face, cassandra: Cassandra, keyspace: str, number: int
 ) -> None:
     failing = Failing(WRITE_TIMEOUT, 2, b"doubt")
@@ -430,7 +431,7 @@ async def test_a_doubt_about_an_earlier_request_outlives_a_certain_failure(
             assert (await client.execute(SELECT, (number,))).scalar() == "doubt"
 
 
-async def test_the_error_itself_may_be_raised(
+async def test_the_function_may_raise_the_error_itself(
     twin: Face, cassandra: Cassandra, keyspace: str
 ) -> None:
     def decide(error: errors.RequestError, count: int) -> float:
@@ -449,6 +450,6 @@ async def test_the_schema_is_read_without_the_function(
     async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
         decision = Decision()
         client.session.retry_when(decision)
-        # Cassandra lacks some of the tables that are asked for.
+        # Some of the schema's queries fail, because Cassandra lacks their tables.
         assert keyspace in (await client.schema(refresh=True)).keyspaces
         assert decision.asked == []

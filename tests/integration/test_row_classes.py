@@ -88,7 +88,7 @@ async def test_all_pages(face: Face, points: list[str], keyspace: str) -> None:
         assert inserted.one() is None or isinstance(inserted.one(), User)
 
 
-async def test_the_end_of_an_iteration_is_no_exception_of_a_class(
+async def test_a_stop_iteration_of_a_class_does_not_end_the_iteration(
     face: Face, points: list[str], keyspace: str
 ) -> None:
     def ends(c: int) -> int:
@@ -169,7 +169,7 @@ async def test_a_page_that_fails_is_decoded_again_asynchronously(
         assert seen + [row async for page in pages for row in page] == list(range(997))
 
 
-async def test_a_condition_that_was_met_gives_no_object(
+async def test_an_applied_conditional_statement_returns_no_object(
     twin: Face, points: list[str], keyspace: str, number: int
 ) -> None:
     insert = "INSERT INTO kv (k, v) VALUES (?, ?) IF NOT EXISTS"
@@ -201,7 +201,7 @@ def test_rows_that_refer_to_themselves_are_collected(points: list[str], keyspace
         assert gone() is None
 
 
-def test_a_closed_session_holds_on_to_no_class(points: list[str], keyspace: str) -> None:
+def test_a_closed_session_keeps_no_reference_to_a_class(points: list[str], keyspace: str) -> None:
     holder = Holder()
     holder.held = turbocql.connect(points, keyspace=keyspace)
     holder.held.register_type("nothing", holder.make)

@@ -112,7 +112,7 @@ async def test_one_or_raise_of_one_page_can_be_called_again(
             await paged.one_or_raise()
 
 
-def test_the_errors_have_a_common_class() -> None:
+def test_the_errors_have_a_common_base_class() -> None:
     for error in (errors.NoRow, errors.MultipleRows):
         assert issubclass(error, errors.RowCountError)
         assert issubclass(error, errors.Error)

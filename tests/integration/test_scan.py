@@ -144,7 +144,7 @@ def keys_of(points: list[str], split: turbocql.Split) -> list[tuple[int, int]]:
         return session.scan(split=split, columns=["b", "c"]).all()
 
 
-async def test_splits_are_the_table(twin: Face, points: list[str], table: str) -> None:
+async def test_splits_cover_the_table(twin: Face, points: list[str], table: str) -> None:
     async with twin.connect(points, rows="tuple") as session:
         for n in (1, 3, 50):
             splits = pickle.loads(pickle.dumps(await session.splits(table, n)))
@@ -186,7 +186,7 @@ def weight_between(told: list[tuple[str, str, int, int]], before: int, last: int
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_parts_weigh_the_same_where_skew_lies_between_ranges(seed: int) -> None:
+def test_splits_have_similar_sizes_if_ranges_differ(seed: int) -> None:
     chosen = random.Random(seed)
     ends = sorted({chosen.randrange(FIRST + 1, LAST) for _ in range(chosen.choice([3, 48, 500]))})
     sizes = [int(chosen.lognormvariate(10, 3)) for _ in ends]
@@ -211,14 +211,14 @@ def test_parts_weigh_the_same_where_skew_lies_between_ranges(seed: int) -> None:
         [(str(LAST), str(FIRST), 4, 4)],
     ],
 )
-def test_odd_estimates_still_cut_the_whole_ring(told: list[tuple[str, str, int, int]]) -> None:
+def test_odd_estimates_still_split_the_whole_ring(told: list[tuple[str, str, int, int]]) -> None:
     cuts = Weights(told).cuts(9)
     assert (cuts[0], cuts[-1]) == (FIRST, LAST)
     assert all(before < last for before, last in pairwise(cuts))
     assert len(cuts) == 10
 
 
-def test_sizes_come_from_the_nodes() -> None:
+def test_splits_use_the_size_estimates_of_the_nodes() -> None:
     # The node estimates sizes every second instead of every five minutes.
     options = ["-Dcassandra.size_recorder_interval=1"]
     with (

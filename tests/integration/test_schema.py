@@ -153,12 +153,12 @@ def made(node: Cassandra) -> str:
     return name
 
 
-async def test_what_is_made_is_read(twin: Face, here: list[str], made: str) -> None:
+async def test_the_schema_has_the_created_objects(twin: Face, here: list[str], made: str) -> None:
     async with twin.connect(here) as client:
         check_elaborate((await client.schema()).keyspace(made))
 
 
-def test_what_it_says_makes_the_same_again(here: list[str], made: str) -> None:
+def test_the_statements_of_a_schema_create_the_same_objects(here: list[str], made: str) -> None:
     with turbocql.connect(here, timeout_s=120, rows="dict") as session:
 
         def described() -> list[str]:
@@ -299,7 +299,7 @@ async def test_changes_are_noticed(face: Face, here: list[str], unique_keyspace:
             (await client.schema()).table(name)
 
 
-async def test_what_is_known_costs_one_query(twin: Face, here: list[str]) -> None:
+async def test_an_unchanged_schema_costs_one_query(twin: Face, here: list[str]) -> None:
     with Tap(here[0]) as tap:
         async with twin.connect(tap.contact_point, rows="tuple", page_size=1) as client:
             known = await client.schema()

@@ -48,7 +48,7 @@ async def test_a_private_authority(face: Face, cassandra_secure: Cassandra) -> N
         assert (await client.execute(prepared, ("local",))).one().key == "local"
 
 
-async def test_what_is_not_trusted_is_refused(face: Face, cassandra_secure: Cassandra) -> None:
+async def test_untrusted_certificates_are_refused(face: Face, cassandra_secure: Cassandra) -> None:
     cluster = cassandra_secure
     # The system's trust store does not have the authority.
     with pytest.raises(errors.ConnectError, match="certificate"):
@@ -65,7 +65,7 @@ async def test_without_encryption(face: Face, cassandra_secure: Cassandra) -> No
         await face.open(cluster.contact_points, connect_timeout_s=10, **login(cluster))
 
 
-async def test_encryption_where_there_is_none(face: Face, points: list[str]) -> None:
+async def test_encryption_that_the_server_lacks(face: Face, points: list[str]) -> None:
     with pytest.raises(errors.ConnectError, match="not in TLS"):
         await face.open(points, tls=Tls(verify=False), connect_timeout_s=10)
 
@@ -117,7 +117,7 @@ async def test_the_frames_of_a_refusal_show_no_password(
         assert in_clear(caught.value) == []
 
 
-async def test_clients_have_certificates_too(face: Face, demanding: Cassandra) -> None:
+async def test_client_certificates(face: Face, demanding: Cassandra) -> None:
     ca, certificate, key = (
         demanding.ca_certificate,
         demanding.client_certificate,
@@ -200,7 +200,7 @@ class Front:
             return
 
 
-async def test_whom_a_certificate_is_good_for(
+async def test_which_names_a_certificate_is_valid_for(
     twin: Face, points: list[str], tmp_path: Path
 ) -> None:
     ca, chain = certificate_for(tmp_path, "DNS:db.example")
@@ -250,7 +250,7 @@ class Plain:
         assert token in (None, b"")
 
 
-async def test_an_authenticator_of_ones_own(face: Face, cassandra_secure: Cassandra) -> None:
+async def test_a_custom_authenticator(face: Face, cassandra_secure: Cassandra) -> None:
     cluster = cassandra_secure
     user, password = cluster.user or "", cluster.password or ""
     tls = Tls(ca=cluster.ca_certificate)
@@ -278,7 +278,7 @@ async def refused(face: Face, cluster: Cassandra, make: Callable[[str], Any], ma
         )
 
 
-async def test_giving_up_on_an_authenticator(twin: Face, cassandra_secure: Cassandra) -> None:
+async def test_an_authenticator_that_blocks(twin: Face, cassandra_secure: Cassandra) -> None:
     """An authenticator that blocks delays neither a cancelled connect nor the connect timeout."""
     release = threading.Event()
 
@@ -334,7 +334,9 @@ async def test_authenticators_that_fail(face: Face, cassandra_secure: Cassandra)
         ({"shard_aware_port": 1}, "must be a bool"),
     ],
 )
-async def test_settings_that_cannot_be(twin: Face, settings: dict[str, Any], message: str) -> None:
+async def test_invalid_settings_are_refused(
+    twin: Face, settings: dict[str, Any], message: str
+) -> None:
     with pytest.raises(errors.ConfigError, match=message):
         await twin.open("127.0.0.1:1", **settings)
 

@@ -1,4 +1,4 @@
-"""Tests of the TLS server name, with a proxy that routes connections by it."""
+"""Tests of the TLS server name, with a proxy that routes each connection by its server name."""
 
 from __future__ import annotations
 
@@ -149,13 +149,13 @@ async def test_a_certificate_for_another_name_is_refused(
 
 
 @pytest.mark.parametrize("server_name", ["", True, 5, ["node.test"], b"node.test"])
-def test_a_server_name_is_a_host_name(server_name: Any) -> None:
+def test_server_name_must_be_a_host_name(server_name: Any) -> None:
     with pytest.raises(errors.ConfigError, match="tls: server_name must be a host name"):
         Tls(server_name=server_name)
 
 
 @pytest.mark.parametrize("server_name", ["127.0.0.1", "::1", "not a name"])
-async def test_an_address_is_no_server_name(
+async def test_an_address_as_server_name_is_refused(
     face: Face, points: list[str], server_name: str
 ) -> None:
     with pytest.raises(errors.ConfigError, match=r"tls: .*(is an address|is no name)"):

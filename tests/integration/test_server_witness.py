@@ -101,9 +101,10 @@ class Column:
 
 
 def _columns_around(outer: str) -> list[Column]:
-    """Returns columns of a container around every scalar type, every container of one, and a UDT.
+    """Returns columns whose types are the container `outer` around other types.
 
-    Types that the server refuses or cannot write are left out.
+    These are every scalar type, every container of a scalar type, and a UDT. Types that the server
+    refuses or cannot write are left out.
     """
     columns = [
         Column(f"{outer}_{leaf.name}{'_frozen' * frozen}", shape(outer, leaf), frozen)
@@ -199,7 +200,7 @@ def tell(session: Session, table: str, columns: Sequence[Column]) -> int:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_the_server_says_what_turbocql_wrote(session: Session, table: str) -> None:
+def test_the_servers_json_shows_what_turbocql_wrote(session: Session, table: str) -> None:
     columns = TABLES[table]
     rows = write(session, f"t_{table}", columns)
     selectors = ", ".join(f"toJson({column.name})" for column in columns)
@@ -239,7 +240,7 @@ def test_turbocql_reads_what_the_server_wrote(session: Session, table: str) -> N
 
 
 @pytest.mark.parametrize("outer", SHAPES)
-def test_what_the_server_refuses(session: Session, outer: str) -> None:
+def test_types_that_the_server_refuses(session: Session, outer: str) -> None:
     refused = 0
     for path in (outer, *(f"{outer} {inner}" for inner in SHAPES)):
         for leaf in LEAVES:
@@ -256,7 +257,7 @@ def test_what_the_server_refuses(session: Session, outer: str) -> None:
 
 
 @pytest.mark.parametrize("outer", ["list<{}>", "set<{}>", "map<{}, int>", "map<int, {}>"])
-def test_collections_hold_only_what_is_frozen(session: Session, outer: str) -> None:
+def test_collections_hold_only_frozen_collections(session: Session, outer: str) -> None:
     for inner in ("list<int>", "set<int>", "map<int, int>", "each"):
         with pytest.raises(errors.InvalidQuery, match=r"Non-frozen (collections|UDTs) are not all"):
             session.execute(f"CREATE TABLE refused (k int PRIMARY KEY, v {outer.format(inner)})")
@@ -314,7 +315,7 @@ BEYOND_JSON: dict[str, Scalar] = {
 }
 
 
-def test_what_json_says_falsely(session: Session) -> None:
+def test_values_that_json_shows_wrongly(session: Session) -> None:
     """Shows that toJson is wrong for NaNs, infinities and early timestamps.
 
     The next test checks these values without toJson.
@@ -332,7 +333,7 @@ def test_what_json_says_falsely(session: Session) -> None:
     ]
 
 
-def test_the_server_finds_what_json_cannot_say(session: Session) -> None:
+def test_the_server_finds_values_that_json_cannot_express(session: Session) -> None:
     """A WHERE clause compares what turbocql wrote with what the server makes from JSON.
 
     Sets and maps inside tuples and vectors have only one element here. The server does not sort the
@@ -366,7 +367,7 @@ def test_the_server_finds_what_json_cannot_say(session: Session) -> None:
                 assert same(column.kind, value, read[row][column.name]), (column, value, row)
 
 
-def test_the_longest_way_back(session: Session) -> None:
+def test_the_most_negative_duration(session: Session) -> None:
     """The server can store the most negative duration, but not convert it to or from text."""
     least = Duration(-(2**31), -(2**31), -(2**63))
     told = f"blobAsDuration(0x{'f0ffffffff' * 2 + 'ff' * 9})"

@@ -82,7 +82,7 @@ async def test_a_prepared_statement_of_another_session(
         assert (await second.execute(select)).one().v == "elsewhere"
 
 
-async def test_what_is_missing_stays(
+async def test_missing_values_leave_the_stored_values(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
     insert = "INSERT INTO kv (k, v, w) VALUES (?, ?, ?)"
@@ -170,7 +170,7 @@ async def test_values_beyond_their_range(
             assert report.succeeded == 1
 
 
-async def test_what_is_no_statement(face: Face, points: list[str]) -> None:
+async def test_other_objects_are_no_statements(face: Face, points: list[str]) -> None:
     async with face.connect(points) as client:
         for nonsense in (None, 7, b"SELECT", ["SELECT"]):
             with pytest.raises(TypeError, match="a str, a Query, a Prepared or a Bound"):
@@ -227,7 +227,7 @@ async def test_a_batch_of_counters(
             await client.execute(mixed)
 
 
-async def test_a_conditional_batch_answers(
+async def test_a_conditional_batch_returns_applied(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
     async with face.connect(points, keyspace=keyspace) as client:
@@ -315,7 +315,7 @@ async def test_the_cache_of_prepared_statements_is_bounded(
             assert len(core.prepared) == 2
 
 
-async def test_concurrent_preparations_are_one(
+async def test_concurrent_preparations_send_one_prepare(
     face: Face, points: list[str], keyspace: str
 ) -> None:
     text = "SELECT w FROM kv WHERE k = ?"
@@ -368,7 +368,9 @@ async def test_using_another_keyspace(
         await client.execute(f"DROP KEYSPACE {other}")
 
 
-async def test_a_table_made_anew(face: Face, points: list[str], keyspace: str, number: int) -> None:
+async def test_a_table_that_is_created_again(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
     """The server gives a text the same id, even if the table was created again with other types."""
     insert = f"INSERT INTO anew{number} (k, v) VALUES (?, ?)"
     async with face.connect(points, keyspace=keyspace) as client:

@@ -186,7 +186,7 @@ def test_a_slow_statement_leaves_out_nobody(
         assert not [call for call in load.calls if call[3] is not None]
 
 
-def test_it_can_be_turned_off(cassandra_three: Cassandra, keyspace: str) -> None:
+def test_avoid_silent_can_be_turned_off(cassandra_three: Cassandra, keyspace: str) -> None:
     with turbocql.connect(
         cassandra_three.contact_points, balancing=Balancing(avoid_silent=False), timeout_s=0.7
     ) as session:
@@ -195,7 +195,7 @@ def test_it_can_be_turned_off(cassandra_three: Cassandra, keyspace: str) -> None
             session.execute(insert, (key,))
         with paused(cassandra_three.nodes[2]):
             failed = 0
-            # A third of the requests go to the node first.
+            # A third of the requests go to the paused node first.
             for key in range(42):
                 with suppress(errors.RequestTimeout):
                     session.execute(insert, (key,))
@@ -225,8 +225,9 @@ def test_a_timeout_names_the_nodes_that_do_not_answer(cassandra_three: Cassandra
 def test_what_needs_no_particular_node_goes_around_a_silent_one(
     cassandra_three: Cassandra, keyspace: str
 ) -> None:
-    """`USE`, schema changes, the agreement and the cluster's state, also if the silent node is the
-    one that describes the cluster to the session.
+    """`USE`, schema changes, the agreement and the refresh of nodes work while a node is silent.
+
+    The silent node may be the one from which the session reads the state of the cluster.
     """
     for hung in cassandra_three.nodes:
         with turbocql.connect(cassandra_three.contact_points, timeout_s=5) as session:

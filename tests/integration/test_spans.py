@@ -1,4 +1,4 @@
-"""Tests OpenTelemetry's spans of requests, with the exporter of its SDK that keeps them."""
+"""Tests the OpenTelemetry spans of requests, with the in-memory exporter of OpenTelemetry's SDK."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_a_span_per_call(
         name = f"INSERT {keyspace}.kv"
         exported.wait(lambda: exported.roots(name))
         (span,) = exported.roots(name)
-        # The tests' synchronous face calls on another thread, which has another context.
+        # The synchronous `Face` makes calls on another thread, which has another context.
         expected = parent.get_span_context() if twin.name != "sync" else None
         assert span.parent == expected
         assert span.kind == trace.SpanKind.CLIENT
@@ -330,7 +330,7 @@ def test_durations_and_threads(cassandra: Cassandra, exported: Exported) -> None
     assert point.attributes["db.collection.name"] == "local"
 
 
-def test_the_trace_that_is_carried_to_workers(exported: Exported) -> None:
+def test_current_trace_returns_the_headers_for_workers(exported: Exported) -> None:
     assert current_trace() == {}
     with exported.tracer.start_as_current_span("job") as job:
         context = job.get_span_context()
@@ -340,7 +340,7 @@ def test_the_trace_that_is_carried_to_workers(exported: Exported) -> None:
     assert carried["traceparent"].startswith(ids)
 
 
-def test_calls_within_a_trace_that_was_carried(cassandra: Cassandra) -> None:
+def test_calls_within_a_trace_of_another_process(cassandra: Cassandra) -> None:
     program = """
         import sys
         import turbocql

@@ -20,7 +20,7 @@ from turbocql import Batch, Prepared, Query, Session, errors
 from turbocql.testing import Cassandra
 
 MOMENT_S = 1.1
-"""A text that was prepared less than a second ago is not prepared again."""
+"""How long to wait until a session prepares a text again. It does so at most once a second."""
 REPLICATION = "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
 
 
@@ -43,7 +43,7 @@ def session(points: list[str], keyspaces: tuple[str, str]) -> Iterator[Session]:
         yield session
 
 
-async def test_pages_are_of_the_keyspace_of_the_first(
+async def test_all_pages_are_of_the_keyspace_of_the_first(
     twin: Face, points: list[str], keyspaces: tuple[str, str]
 ) -> None:
     first, second = keyspaces
@@ -96,7 +96,7 @@ def test_no_schema_statement_leaves_old_types_behind(session: Session, run: Any)
     assert session.execute(f"SELECT v FROM {table}").one() == (5.0,)
 
 
-def test_a_type_registered_anew_is_written_with_its_new_field(
+def test_a_type_registered_again_is_written_with_its_new_field(
     session: Session, points: list[str], keyspaces: tuple[str, str]
 ) -> None:
     @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def test_a_type_registered_anew_is_written_with_its_new_field(
     assert session.execute(select).one() == (New(1, 2),)
 
 
-def test_what_was_begun_before_is_not_kept(session: Session) -> None:
+def test_a_prepare_begun_before_forget_prepared_is_not_cached(session: Session) -> None:
     """A statement whose PREPARE began before `forget_prepared` works, but is not cached.
 
     The meaning of the statement may have changed before `forget_prepared`.
@@ -136,7 +136,7 @@ def test_what_was_begun_before_is_not_kept(session: Session) -> None:
     assert [one.text for one in kept] == [prepared.text]
 
 
-def test_a_closed_session_takes_no_type(points: list[str], keyspaces: tuple[str, str]) -> None:
+def test_a_closed_session_registers_no_type(points: list[str], keyspaces: tuple[str, str]) -> None:
     session = turbocql.connect(points, keyspace=keyspaces[0])
     session.close()
     with pytest.raises(errors.ClosedError):
@@ -220,7 +220,7 @@ async def test_values_that_do_not_fit_cost_one_request_a_second(
             assert (await client.execute(select, (1,))).one() is not None
 
 
-async def test_a_prepared_statement_says_how_to_get_the_new_field(
+async def test_the_error_for_a_new_field_names_forget_prepared(
     twin: Face, points: list[str], keyspaces: tuple[str, str]
 ) -> None:
     kind, table = f"u_{uuid4().hex[:12]}", f"t_{uuid4().hex[:12]}"

@@ -30,7 +30,9 @@ def timeout() -> bytes:
 
 
 @pytest.mark.parametrize("batches", [True, False])
-def test_a_row_that_is_sent_again(cassandra: Cassandra, keyspace: str, batches: bool) -> None:
+def test_rows_and_retries_have_different_write_times(
+    cassandra: Cassandra, keyspace: str, batches: bool
+) -> None:
     marks = [struct.pack(">i", 4_242_000 + place) for place in range(5)]
     left = dict.fromkeys(marks, 2)
 
@@ -49,7 +51,7 @@ def test_a_row_that_is_sent_again(cassandra: Cassandra, keyspace: str, batches: 
         options: dict[str, Any] = {"batches": batches}
         sink = writing(f"{keyspace}.again", f"cql://{liar.contact_point}", options).begun()
         count = 40
-        # Each key comes in four consecutive rows, each time with another list.
+        # Each key is repeated in four consecutive rows, with a different list in each.
         data = {
             "k": [1] * count,
             "c": [place // 4 for place in range(count)],

@@ -75,7 +75,7 @@ def one() -> Iterator[Cassandra]:
 
 
 @needs_cassandra
-def test_it_answers_and_has_its_features_on(one: Cassandra) -> None:
+def test_a_node_answers_and_has_its_features_enabled(one: Cassandra) -> None:
     (node,) = one.nodes
     assert one.contact_points == [node.contact_point] == [f"{node.address}:9042"]
     assert (one.user, one.password, one.ca_certificate, one.client_key) == (None,) * 4
@@ -121,7 +121,7 @@ def test_two_clusters_at_once_do_not_collide(one: Cassandra) -> None:
 
 
 @needs_cassandra
-def test_a_paused_node_is_silent_and_goes_on(one: Cassandra) -> None:
+def test_a_paused_node_is_silent_until_it_resumes(one: Cassandra) -> None:
     (node,) = one.nodes
     with node.probe(timeout_s=1.0) as connection:
         node.pause()
@@ -242,7 +242,7 @@ def test_three_nodes_survive_the_loss_of_one() -> None:
 
 
 @needs_cassandra
-def test_an_exception_ends_it() -> None:
+def test_an_exception_ends_the_cluster() -> None:
     cluster = Cassandra(heap_mb=HEAP_MB)
     with pytest.raises(ZeroDivisionError), cluster:
         assert 1 // 0
@@ -252,7 +252,7 @@ def test_an_exception_ends_it() -> None:
 
 @pytest.mark.exhaustive
 @needs_cassandra
-def test_control_c_ends_it_by_hand() -> None:
+def test_ctrl_c_ends_a_cluster_of_the_command_line() -> None:
     child = subprocess.Popen(
         [sys.executable, "-m", "turbocql.testing", "--heap-mb", str(HEAP_MB)],
         stdout=subprocess.PIPE,
@@ -284,7 +284,7 @@ def test_control_c_ends_it_by_hand() -> None:
 
 @pytest.mark.exhaustive
 @needs_cassandra
-def test_the_death_of_the_starter_ends_it() -> None:
+def test_the_death_of_the_starter_ends_the_cluster() -> None:
     script = textwrap.dedent(f"""
         import os, threading, time
         from turbocql.testing import Cassandra
@@ -356,7 +356,7 @@ def test_a_failed_start_says_where_the_log_is_kept() -> None:
         log.parent.parent.rmdir()
 
 
-def test_missing_java_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_missing_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(MissingPrerequisite) as caught, Cassandra():
@@ -374,7 +374,7 @@ def test_missing_java_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -
         ("No Java runtime present", "is not a working Java: install OpenJDK 17"),
     ],
 )
-def test_a_java_that_will_not_do(
+def test_an_unsuitable_java_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prints: str, complaint: str
 ) -> None:
     java = tmp_path / "bin" / "java"
@@ -386,9 +386,7 @@ def test_a_java_that_will_not_do(
         find_java()
 
 
-def test_missing_maven_is_said_in_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_error_for_missing_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("TURBOCQL_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.raises(MissingPrerequisite, match=r"Maven .* apt-get install maven") as caught:
@@ -405,7 +403,9 @@ def fake_maven(folder: Path, body: str) -> None:
 
 
 @pytest.mark.exhaustive
-def test_two_fetches_at_once_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_concurrent_fetches_run_maven_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake_maven(tmp_path / "bin", f"mkdir lib; sleep 1; echo > lib/cassandra-all-{VERSION}.jar")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("TURBOCQL_CACHE_DIR", str(tmp_path / "cache"))
@@ -429,7 +429,7 @@ def test_two_fetches_at_once_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.exhaustive
-def test_a_failed_fetch_shows_why_and_is_redone(
+def test_a_failed_fetch_shows_the_reason_and_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_maven(tmp_path / "bin", "mkdir lib; touch lib/half.jar; echo no such host; exit 1")
@@ -442,7 +442,7 @@ def test_a_failed_fetch_shows_why_and_is_redone(
     assert [path.name for path in cache_dir().iterdir()] == [f"cassandra-{VERSION}.lock"]
 
 
-def test_a_claimed_block_is_nobody_elses() -> None:
+def test_a_claimed_block_of_addresses_is_exclusive() -> None:
     with Claim(3) as claim:
         block = claim.addresses[0].rpartition(".")[0]
         assert claim.addresses == [f"{block}.{number}" for number in (1, 2, 3)]
@@ -505,7 +505,7 @@ def run_pytest(
     return done.stdout + done.stderr
 
 
-def test_no_cassandra_leaves_out_what_needs_it(tmp_path: Path) -> None:
+def test_no_cassandra_deselects_tests_that_need_it(tmp_path: Path) -> None:
     assert "1 passed, 3 deselected" in run_pytest(tmp_path, "--no-cassandra")
 
 

@@ -55,7 +55,7 @@ def expected_rows() -> list[tuple[Any, ...]]:
 
 
 def test_threads_share_a_session(cassandra: Cassandra, table: str) -> None:
-    """They prepare, execute, read pages and columns, write many rows, and empty the cache."""
+    """Threads prepare, execute, read pages and columns, write many rows, and empty the cache."""
     with turbocql.connect(cassandra.contact_points) as session:
         text = f"SELECT k, v, n FROM {table} WHERE p = ?"
         until = time.monotonic() + 1.5
@@ -92,7 +92,7 @@ def test_threads_share_a_session(cassandra: Cassandra, table: str) -> None:
 
 
 def test_one_result_is_read_by_all(cassandra: Cassandra, table: str) -> None:
-    """Each row goes to one thread; a thread that comes while a page is fetched gets an error."""
+    """Each row goes to one thread. A thread that asks while a page is fetched gets an error."""
     with turbocql.connect(cassandra.contact_points) as session:
         seen: list[Any] = []
         iteration = iter(session.execute(f"SELECT k, v, n FROM {table} WHERE p = 0", page_size=60))

@@ -173,7 +173,7 @@ def session(cassandra: Cassandra) -> Iterator[Session]:
 
 
 def _expected(session: Session, shape: Shape) -> dict[int, int]:
-    """Returns the server's token of each key, by the number of the key."""
+    """Maps the number of each key to the server's token."""
     table = f"keys_{uuid4().hex[:12]}"
     names = [f"k{number}" for number in range(len(shape.types))]
     definitions = ", ".join(f"{name} {t}" for name, t in zip(names, shape.types, strict=True))
@@ -188,7 +188,7 @@ def _expected(session: Session, shape: Shape) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-def test_tokens_are_the_servers(session: Session, shape: Shape) -> None:
+def test_tokens_equal_those_of_the_server(session: Session, shape: Shape) -> None:
     said = _expected(session, shape)
     columns = [(f"k{number}", cql_type) for number, cql_type in enumerate(shape.types)]
     # The encoder has the key's columns in reverse order, after `v`, which is not in the key.
@@ -232,7 +232,7 @@ def _rows_of_equal_keys(session: Session, key: str, one: Any, other: Any) -> int
         ("frozen<map<int, frozen<set<int>>>>", {1: ONE}, {1: OTHER}),
     ],
 )
-def test_the_server_puts_sets_in_order(session: Session, key: str, one: Any, other: Any) -> None:
+def test_the_server_sorts_sets(session: Session, key: str, one: Any, other: Any) -> None:
     assert list(ONE) != list(OTHER)
     assert _rows_of_equal_keys(session, key, one, other) == 1
 
@@ -260,7 +260,7 @@ IN_ORDER = [0, 8]
         ("frozen<holder>", {"s": ONE}, {"s": OTHER}, {"s": IN_ORDER}),
     ],
 )
-def test_sets_inside_other_types_keep_the_order_they_are_written_in(
+def test_sets_inside_other_types_keep_their_written_order(
     session: Session, key: str, one: Any, other: Any, in_order: Any
 ) -> None:
     """The server does not sort sets inside tuples, vectors and UDTs of a key.

@@ -242,7 +242,7 @@ def stored(session: Session, cassandra: Cassandra) -> Stored:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_is_written_is_read(stored: Stored, case: Case) -> None:
+def test_written_values_are_read_by_all_readers(stored: Stored, case: Case) -> None:
     for row in range(ROWS):
         expected, ours = case.expected(row), stored.ours[row][case.name]
         assert identical(expected, ours), f"row {row}: wrote {expected!r}, read {ours!r}"
@@ -321,7 +321,7 @@ def test_timestamps_beyond_pythons_calendar(session: Session) -> None:
     ]
 
 
-def test_what_else_a_timestamp_may_be_written_as(session: Session) -> None:
+def test_other_forms_of_a_timestamp(session: Session) -> None:
     session.execute("CREATE TABLE instants (k int PRIMARY KEY, v timestamp)")
     zone = datetime.timezone(datetime.timedelta(hours=2))
     utc = datetime.datetime(2024, 1, 1, 10, tzinfo=datetime.timezone.utc)
@@ -399,7 +399,7 @@ def test_nulls_inside_collections(session: Session) -> None:
         session.execute("SELECT toJson(fl) FROM holes")
 
 
-def test_zero_bytes_where_no_value_has_none(session: Session) -> None:
+def test_values_of_zero_bytes(session: Session) -> None:
     """The server accepts values of no bytes for many types. Such a value reads as null."""
     with_empty = ("ascii", "text", "blob")
     never = ("tinyint", "smallint", "date", "time", "duration")
@@ -556,13 +556,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("columns", REFUSED)
-def test_what_the_server_refuses(session: Session, columns: str) -> None:
+def test_types_that_the_server_refuses(session: Session, columns: str) -> None:
     with pytest.raises(errors.InvalidQuery, match=REFUSED[columns]) as caught:
         session.execute(f"CREATE TABLE refused ({columns})")
     assert caught.value.code == 0x2200
 
 
-def test_a_vector_of_counters_is_taken(session: Session) -> None:
+def test_a_vector_of_counters_is_accepted(session: Session) -> None:
     """The server accepts a vector of counters by oversight. Each element follows its length."""
     session.execute("CREATE TABLE counted (k int PRIMARY KEY, v vector<counter, 2>)")
     session.execute("INSERT INTO counted (k, v) VALUES (1, ?)", ([-(2**63), 2**63 - 1],))
@@ -572,7 +572,7 @@ def test_a_vector_of_counters_is_taken(session: Session) -> None:
     assert json.loads(said) == [-(2**63), 2**63 - 1]
 
 
-def test_a_udt_takes_no_counter(session: Session) -> None:
+def test_a_udt_refuses_counters(session: Session) -> None:
     with pytest.raises(errors.InvalidQuery, match="A user type cannot contain counters"):
         session.execute("CREATE TYPE refused (a counter)")
 
@@ -620,7 +620,7 @@ def test_every_type_in_a_partition_key(session: Session) -> None:
         assert identical((v, *row), found)
 
 
-def test_choices_of_a_session(cassandra: Cassandra, session: Session) -> None:
+def test_naive_timestamps_and_numpy_vectors(cassandra: Cassandra, session: Session) -> None:
     session.execute("CREATE TABLE chosen (k int PRIMARY KEY, t timestamp, v vector<float, 2>)")
     instant = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
     session.execute("INSERT INTO chosen (k, t, v) VALUES (1, ?, ?)", (instant, [1.5, 2.5]))
@@ -634,7 +634,7 @@ def test_choices_of_a_session(cassandra: Cassandra, session: Session) -> None:
         assert other.execute("SELECT v FROM chosen WHERE k = 2").page()[0].v.tolist() == [3.0, 5.0]
 
 
-def test_functions_give_types_too(session: Session) -> None:
+def test_types_of_function_results(session: Session) -> None:
     row = session.execute(
         "SELECT now(), token(k), writetime(t), ttl(t), toDate(t) FROM chosen LIMIT 1"
     )
@@ -643,7 +643,7 @@ def test_functions_give_types_too(session: Session) -> None:
     assert kinds == ["timeuuid", "bigint", "bigint", "int", "date"]
 
 
-def test_times_as_pythons_own(session: Session) -> None:
+def test_times_written_as_datetime_time(session: Session) -> None:
     session.execute("CREATE TABLE times (k int PRIMARY KEY, v time)")
     written = [datetime.time(8, 12, 54, 123_456), Time.of(8, 12, 54, 123_456_000)]
     assert identical(roundtrip(session, "times", written), [written[1]] * 2)

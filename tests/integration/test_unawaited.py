@@ -103,7 +103,7 @@ async def test_slow_calls_are_coroutines(loop: Loop, points: list[str]) -> None:
             unused.clear()
 
 
-async def test_the_wrong_with(points: list[str]) -> None:
+async def test_the_wrong_kind_of_with(points: list[str]) -> None:
     with pytest.raises(TypeError, match=r"use .with.") as caught:
         async with turbocql.connect(points):  # type: ignore[attr-defined]
             pass
@@ -184,7 +184,7 @@ async def test_errors_of_async_for(loop: Loop, points: list[str]) -> None:
             unused.clear()
 
 
-async def test_a_plain_for(loop: Loop, points: list[str]) -> None:
+async def test_a_plain_for_is_refused(loop: Loop, points: list[str]) -> None:
     async with turbocql.aio.connect(points) as session:
         awaited: Any = await session.execute(SELECT)
         calls: list[Any] = [session.execute(SELECT), session.scan("system.local"), awaited]
@@ -195,7 +195,7 @@ async def test_a_plain_for(loop: Loop, points: list[str]) -> None:
         assert [row.key async for row in calls[1]] == ["local"]
 
 
-async def test_they_are_coroutines(loop: Loop, points: list[str]) -> None:
+async def test_scan_and_prepare_return_coroutines(loop: Loop, points: list[str]) -> None:
     async with turbocql.aio.connect(points) as session:
         calls: list[Any] = [session.scan("system.local"), session.prepare(SELECT)]
         assert all(isinstance(call, Coroutine) for call in calls)
@@ -241,7 +241,7 @@ async def test_a_statement_that_is_not_awaited(points: list[str]) -> None:
         await session.execute(await preparing)
 
 
-def test_positions_and_truth(points: list[str]) -> None:
+def test_rows_have_no_positions_and_are_always_true(points: list[str]) -> None:
     with turbocql.connect(points) as session:
         rows: Any = session.execute(SELECT)
         with pytest.raises(TypeError, match=r"no positions: use rows.one\(\) .* rows.all\(\)\[0\]"):

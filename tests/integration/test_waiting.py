@@ -61,7 +61,7 @@ async def test_a_keyspace_that_is_created_meanwhile(
         await admin.execute(f"DROP KEYSPACE {keyspace}")
 
 
-async def test_a_keyspace_that_never_comes(face: Face, points: list[str]) -> None:
+async def test_a_keyspace_that_is_never_created(face: Face, points: list[str]) -> None:
     with pytest.raises(
         errors.ConnectError, match=r"'never'.*does not exist.*of [0-9]+ attempts in 1\.[0-9] s"
     ) as caught:

@@ -62,7 +62,7 @@ def test_a_session_is_kept_while_it_is_idle_and_then_closed(cassandra: Cassandra
     assert first.closed
 
 
-def test_a_session_may_be_kept_for_ever(cassandra: Cassandra) -> None:
+def test_a_session_may_be_kept_until_the_process_ends(cassandra: Cassandra) -> None:
     for idle_s in (math.inf, 1e12):
         with workers.session(config(cassandra), idle_s=idle_s) as first:
             pass
@@ -119,7 +119,7 @@ def test_a_forked_process_opens_its_own(cassandra: Cassandra) -> None:
         assert not session.closed
 
 
-def test_settings_that_cannot_be_reached_are_no_session() -> None:
+def test_unreachable_settings_leave_no_session() -> None:
     nowhere = turbocql.Config(contact_points="127.0.0.1:1", connect_timeout_s=2)
     for _ in range(2):
         with pytest.raises(ConnectError), workers.session(nowhere, idle_s=0):

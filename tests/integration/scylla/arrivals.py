@@ -11,7 +11,7 @@ from turbocql.testing import Scylla
 from turbocql.testing.scylla import ClientConnection, Request
 
 SHARDS = {0: 4, 1: 2}
-"""The number of shards by node. The third node is an old one that announces no shards."""
+"""Maps a node's index to its number of shards. The third node, like old ones, announces none."""
 ROWS = 200
 """The number of rows of each table. Row n has the int n, from 0, and its digits as text."""
 
@@ -20,7 +20,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
     """Waits until a condition holds, and fails after 30 s."""
     deadline = time.monotonic() + 30
     while not condition():
-        assert time.monotonic() < deadline, "it has not come true within 30 s"
+        assert time.monotonic() < deadline, "the condition did not hold within 30 s"
         time.sleep(0.05)
 
 
@@ -29,7 +29,7 @@ def pools_are_full(
     shards: Mapping[int, int] = SHARDS,
     others: Sequence[ClientConnection] = (),
 ) -> bool:
-    """Whether each node has a connection to each of its shards, not counting `others`."""
+    """Whether each node has a connection to each of its shards, not counting those in `others`."""
     others_ends = set(map(_ends, others))
     connections = [client for client in scylla.connections() if _ends(client) not in others_ends]
     return all(

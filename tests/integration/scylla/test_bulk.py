@@ -112,7 +112,7 @@ async def test_loads_slow_down_at_a_rate_limit(
     assert any(request.error == 0xF000 for request in limited.requests())
 
 
-async def test_execute_many_waits_at_a_rate_limit_if_it_may(
+async def test_execute_many_waits_at_a_rate_limit_if_retry_for_s_is_set(
     cluster: Cassandra, limited: Scylla, twin: Face
 ) -> None:
     rows = [(number, str(number)) for number in range(ROWS)]
@@ -138,7 +138,7 @@ async def test_execute_many_waits_at_a_rate_limit_if_it_may(
             assert (report.succeeded, report.failures) == (ROWS, [])
 
 
-def test_increments_that_a_limit_refuses_are_made_once(
+def test_increments_that_a_limit_refused_are_applied_once(
     limited: Scylla, session: turbocql.Session
 ) -> None:
     session.execute("CREATE TABLE vnodes.counted (id int PRIMARY KEY, c counter)")
@@ -178,7 +178,7 @@ def test_a_limit_that_does_not_end_fails_the_rows(
 
 
 @pytest.mark.parametrize("odd", [-1, float("nan"), 10**400, "5", True, None, [1]])
-def test_a_time_to_retry_is_a_number_of_seconds(session: turbocql.Session, odd: object) -> None:
+def test_retry_for_s_must_be_a_number_of_seconds(session: turbocql.Session, odd: object) -> None:
     options: dict[str, Any] = {"retry_for_s": odd}
     with pytest.raises(ConfigError, match="retry_for_s"):
         session.execute_many("SELECT * FROM vnodes.t", [()], **options)
@@ -189,7 +189,7 @@ def test_a_time_to_retry_is_a_number_of_seconds(session: turbocql.Session, odd: 
 
 
 @pytest.mark.parametrize("kind", ["load", "execute_many"])
-def test_a_session_that_is_closed_tells_of_rows_that_wait(
+def test_closing_a_session_reports_rows_that_wait_to_retry(
     cluster: Cassandra, scylla: Scylla, kind: str
 ) -> None:
     session = turbocql.connect(cluster.contact_points)

@@ -105,7 +105,7 @@ def add_columns(next_round: Callable[[], dict[str, Any]], points: list[str], key
 def assert_native(seams: dict[str, Any]) -> None:
     """Asserts that all bodies and binds, and almost all rows, were native.
 
-    The driver reads the first rows after a change of columns.
+    The driver itself decodes the first rows after a change of columns.
     """
     if SAFE:
         return

@@ -45,7 +45,7 @@ async def test_conditions_go_to_the_first_replica_of_the_ring(
     assert at_wrong_shards(requests) == []
 
 
-async def test_execute_many_of_conditions_goes_there_too(
+async def test_execute_many_of_conditions_goes_to_the_first_replica(
     cluster: Cassandra, scylla: Scylla, twin: Face
 ) -> None:
     async with twin.connect(cluster.contact_points) as client:
@@ -57,7 +57,7 @@ async def test_execute_many_of_conditions_goes_there_too(
     assert len(assert_at_owners(scylla, nodes)) >= KEYS
 
 
-async def test_conditional_batches_go_there_too(
+async def test_conditional_batches_go_to_the_first_replica(
     cluster: Cassandra, scylla: Scylla, twin: Face
 ) -> None:
     async with twin.connect(cluster.contact_points) as client:

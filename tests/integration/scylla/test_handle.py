@@ -20,7 +20,7 @@ class _Interrupted(Exception):
     pass
 
 
-def test_an_interrupted_call_shifts_no_later_answer(scylla: Scylla) -> None:
+def test_an_interrupted_call_does_not_shift_later_answers(scylla: Scylla) -> None:
     def interrupt(*_: Any) -> None:
         raise _Interrupted
 
@@ -67,7 +67,7 @@ def test_a_wrong_number_of_pages_is_refused(scylla: Scylla, odd: Any) -> None:
 
 
 @pytest.mark.parametrize("node", [3, -1, True, "0"])
-def test_a_node_that_is_not_there_is_refused(scylla: Scylla, node: Any) -> None:
+def test_an_unknown_node_is_refused(scylla: Scylla, node: Any) -> None:
     for change in (scylla.close_shard_aware_port, scylla.open_shard_aware_port):
         with pytest.raises(ValueError, match="node: expected an index below 3"):
             change(node)
@@ -75,13 +75,13 @@ def test_a_node_that_is_not_there_is_refused(scylla: Scylla, node: Any) -> None:
         scylla.set_shards(node, Shards(2))
 
 
-def test_shards_that_are_none_are_refused(scylla: Scylla) -> None:
+def test_set_shards_accepts_only_shards_or_none(scylla: Scylla) -> None:
     wrong: Any = 2
     with pytest.raises(ValueError, match=r"expected Shards\(count\) or None, got 2"):
         scylla.set_shards(0, wrong)
 
 
-def test_a_child_that_holds_the_pipe_does_not_keep_the_process() -> None:
+def test_a_child_with_the_pipe_open_does_not_keep_the_process_alive() -> None:
     node = {"address": "127.99.7.5", "upstream_address": "127.99.7.6", "host_id": str(UUID(int=1))}
     alone = Scylla([{**node, "shards": Shards(2)}])
     stdin = alone._process.stdin

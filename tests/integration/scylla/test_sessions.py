@@ -57,7 +57,7 @@ def test_nodes_and_the_diagnosis_have_shards_and_extensions(session: turbocql.Se
     assert closed.session.nodes == ()
 
 
-def test_extensions_in_force_are_those_that_arrived(
+def test_the_simulation_received_the_negotiated_extensions(
     scylla: Scylla, session: turbocql.Session
 ) -> None:
     for connection in scylla.connections():
@@ -65,7 +65,9 @@ def test_extensions_in_force_are_those_that_arrived(
         assert connection.extensions == frozenset(expected)
 
 
-def test_tokens_are_the_databases(scylla: Scylla, session: turbocql.Session) -> None:
+def test_tokens_of_requests_equal_those_of_the_database(
+    scylla: Scylla, session: turbocql.Session
+) -> None:
     select = session.prepare("SELECT id, token(id) FROM vnodes.t WHERE id = ?")
     rows: dict[int, int] = {}
 
@@ -150,7 +152,7 @@ def test_a_rate_limit_is_an_error_with_its_fields(
         scylla.limit()
 
 
-def test_pages_without_rows_come_first(scylla: Scylla, session: turbocql.Session) -> None:
+def test_pages_without_rows_before_the_first_row(scylla: Scylla, session: turbocql.Session) -> None:
     scylla.empty_pages(3)
     try:
         assert session.execute("SELECT * FROM vnodes.t").one() is not None
@@ -160,7 +162,7 @@ def test_pages_without_rows_come_first(scylla: Scylla, session: turbocql.Session
         scylla.empty_pages(0)
 
 
-def test_changed_columns_are_seen_by_metadata_ids(
+def test_changed_columns_are_noticed_through_metadata_ids(
     scylla: Scylla, session: turbocql.Session
 ) -> None:
     session.execute("CREATE TABLE IF NOT EXISTS vnodes.changed (id int PRIMARY KEY, a text)")

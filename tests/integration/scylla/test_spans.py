@@ -15,7 +15,9 @@ from .arrivals import arrived, wait_until
 KEYS = 40
 
 
-def test_an_attempt_has_the_shard_that_got_it(scylla: Scylla, session: turbocql.Session) -> None:
+def test_an_attempt_has_the_shard_that_received_it(
+    scylla: Scylla, session: turbocql.Session
+) -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
