@@ -1,4 +1,4 @@
-"""Values that programs bind. Most of them are not of a type's usual built-in class."""
+"""Values that programs bind. Most of them have other classes than a type's built-in class."""
 
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ def values() -> list[Any]:
 
 
 def types() -> dict[str, Any]:
-    """Returns, by name, the driver's types with which the tests serialize the values."""
+    """Maps names to the driver's types with which the tests serialize the values."""
     scalars = [
         *(AsciiType, BooleanType, BytesType, ByteType, CounterColumnType, DateType, DecimalType),
         *(DoubleType, DurationType, FloatType, InetAddressType, Int32Type, IntegerType, LongType),
@@ -401,7 +401,7 @@ TAKEN: dict[str, tuple[Any, Callable[[], Any]]] = {
     "text in a vector": (vector(UTF8Type, 3), lambda: ["a", "b", "c"]),
     "an array.array as a list": (listed(Int32Type), lambda: array.array("i", [1, 2, 3])),
 }
-"""Values that are serialized natively, by name: a type, and a function that makes the value."""
+"""Maps a name to a type, and a function that returns a value that is serialized natively."""
 if PANDAS:
     _stamp: Any = importlib.import_module("pandas").Timestamp
     TAKEN |= {

@@ -20,7 +20,7 @@ VOID, ROWS, SET_KEYSPACE = 1, 2, 3
 
 
 class Connection:
-    """Serves as a connection, and keeps what it has to send."""
+    """A stand-in for a connection that records messages instead of sending them."""
 
     is_defunct = is_closed = is_control_connection = signaled_error = False
     orphaned_threshold_reached = False
@@ -52,7 +52,7 @@ class Connection:
 
 
 class Cluster:
-    """Serves as a cluster."""
+    """A stand-in for a cluster."""
 
     connection_class = Connection
     _default_load_balancing_policy: Any
@@ -66,7 +66,7 @@ class Cluster:
 
 
 class Session:
-    """Serves as a session."""
+    """A stand-in for a session."""
 
     row_factory = staticmethod(tuple_factory)
     keyspace = "shop"

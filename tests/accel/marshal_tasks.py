@@ -17,7 +17,7 @@ WIDTHS = {
     **{"uint64_unpack": 8, "uint32_unpack": 4, "uint32_le_unpack": 4, "uint16_unpack": 2},
     **{"uint8_unpack": 1, "float_unpack": 4, "double_unpack": 8},
 }
-"""Functions that unpack a number of a fixed width, and that width in bytes."""
+"""Maps functions that unpack a number of a fixed width to the width in bytes."""
 FUNCTIONS = (
     *("varint_pack", "varint_unpack", "vints_pack", "vints_unpack", "uvint_pack", "uvint_unpack"),
     *WIDTHS,

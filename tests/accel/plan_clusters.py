@@ -31,7 +31,7 @@ def child_policy(name: str) -> Any:
 
 
 class Ring:
-    """A cluster with the hosts of two datacenters. Each token has three replicas in each."""
+    """A cluster with hosts in two datacenters. Each token has three replicas in each datacenter."""
 
     def __init__(self, hosts: int = 12) -> None:
         self.hosts = [self._host(number) for number in range(hosts)]
@@ -62,7 +62,7 @@ class Ring:
         return host
 
     def add_host(self) -> Any:
-        """Returns a further host, which policies have to be told of."""
+        """Adds a host and returns it. The caller must notify the policies."""
         host = self._host(len(self.hosts))
         self.hosts.append(host)
         return host
@@ -81,7 +81,7 @@ def addresses(plan: Any) -> list[str]:
 
 
 def first_hosts(policy: Any, statements: list[Any], plans: int) -> Counter[tuple[str, ...]]:
-    """Returns how often each pair of first hosts occurs, for plans of all statements in turn."""
+    """Counts the pairs of the first two hosts in `plans` plans, made for the statements in turn."""
     counts: Counter[tuple[str, ...]] = Counter()
     for number in range(plans):
         statement = statements[number % len(statements)]

@@ -47,7 +47,7 @@ class Unconnected(Connection):  # type: ignore[misc]
         self.seen.append(("event", shown(response)))
 
     def ask(self, stream: int, decoder: Any = ProtocolHandler.decode_message, **more: Any) -> None:
-        """Adds a request, whose callback notes its response."""
+        """Adds a request whose callback records the response."""
         callback = more.get(
             "callback", lambda response: self.seen.append((stream, shown(response)))
         )
@@ -59,7 +59,7 @@ class Unconnected(Connection):  # type: ignore[misc]
         self.process_io_buffer()
 
     def state(self) -> Any:
-        """Returns what a program can see of the connection."""
+        """Returns the state of the connection that is visible to programs."""
         frame, buffers = self._current_frame, self._io_buffer
         return (
             self.seen,
@@ -106,7 +106,7 @@ def rows_body(count: int, width: int = 10) -> bytes:
 
 
 def compress(data: bytes) -> bytes:
-    """Compresses as LZ4 does in the drivers: the length comes first."""
+    """Returns the length and the compressed data, as the drivers' functions for LZ4 do."""
     return struct.pack(">i", len(data)) + zlib.compress(data)
 
 
@@ -129,7 +129,7 @@ def segments(codec: Any, *messages: bytes) -> bytes:
 
 
 def chunks(data: bytes, seed: int) -> Iterable[bytes]:
-    """Yields data in chunks of random lengths. Seed 0 yields it in one."""
+    """Yields data in chunks of random lengths. With seed 0, there is one chunk."""
     if not seed:
         yield data
         return
@@ -141,7 +141,7 @@ def chunks(data: bytes, seed: int) -> Iterable[bytes]:
 
 
 def cut_segments(data: bytes, codec: Any, seed: int) -> Iterable[bytes]:
-    """Yields segments in chunks that end within payloads. Seed 0 yields all in one.
+    """Yields segments in chunks that end within payloads. With seed 0, there is one chunk.
 
     The drivers lose the bytes of a chunk that ends within the header of a segment. They fail if a
     chunk ends before the last two bytes of a compressed segment.

@@ -75,7 +75,7 @@ def segment_tasks(count: int) -> Iterator[tuple[str, Callable[[], Any]]]:
             message = rng.randbytes(length) if rng.random() < 0.5 else bytes(length)
             yield f"segment, {name}, of {length} bytes", partial(sent, make(), message)
             out = io.BytesIO()
-            # The plain driver encodes it: the tasks are made before the accelerator is on.
+            # The plain driver encodes the message: the accelerator is not yet on.
             make().encode(out, message)
             data = bytearray(out.getvalue())
             yield f"read, {name}, {length} bytes", partial(received, make(), bytes(data))

@@ -86,7 +86,7 @@ def bind_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
 
 
 def body_tasks(count: int) -> Iterator[Task]:
-    """Yields tasks that write bodies of messages, with usual and unusual values of options."""
+    """Yields tasks that write bodies of messages, with common and odd values of options."""
     rng = Random(9)
     told = [features for _, features in connections()]
 

@@ -148,7 +148,7 @@ def test_used_and_closed_buffers(kind: str) -> None:
         assert answer(message.send_body, closed, 4) == plain[2]
 
 
-def test_a_replaced_buffer_is_no_buffer() -> None:
+def test_a_replacement_of_bytesio_is_not_written_natively() -> None:
     with mock.patch.object(io, "BytesIO", Buffer):
         plain = [Buffer() for _ in messages()]
         for message, target in zip(messages(), plain, strict=True):
@@ -219,7 +219,7 @@ def test_replaced_methods_of_versions_change_bodies() -> None:
 
 
 @pytest.mark.parametrize("name", USED)
-def test_methods_of_versions_may_be_deleted_and_put_back_otherwise(name: str) -> None:
+def test_methods_of_versions_may_be_deleted_and_restored_in_other_ways(name: str) -> None:
     usual = written()
     own, bound = vars(ProtocolVersion)[name], getattr(ProtocolVersion, name)
     try:
@@ -245,7 +245,7 @@ def test_methods_of_versions_may_be_deleted_and_put_back_otherwise(name: str) ->
         setattr(ProtocolVersion, name, own)
 
 
-def test_what_methods_of_versions_compare_with_may_change() -> None:
+def test_constants_of_versions_may_change() -> None:
     usual = written()
     with mock.patch.object(ProtocolVersion, "V5", 4):
         plain = written()

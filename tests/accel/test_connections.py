@@ -43,7 +43,7 @@ class Loud(SegmentCodec):  # type: ignore[misc]
         buffer.write(b"HEADER")
 
 
-def test_a_codec_class_of_ones_own_wins() -> None:
+def test_a_programs_codec_class_wins() -> None:
     same(lambda: sent(Loud(compress, decompress), b"some bytes"))
     same(lambda: received(Loud(), sent(SegmentCodec(), b"abc")[1][6:]))
 
@@ -56,7 +56,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_method_of_a_codecs_own_wins(name: str) -> None:
+def test_a_method_of_a_codec_instance_wins(name: str) -> None:
     data = sent(SegmentCodec(compress, decompress), b"some bytes" * 9)[1][6:]
     codec = SegmentCodec(compress, decompress)
     setattr(codec, name, METHODS[name])
@@ -181,7 +181,7 @@ def read(codec: SegmentCodec, header: Any) -> Any:
     return described(answer(codec.decode, buffer, header)), buffer.tell()
 
 
-def test_buffers_of_ones_own_are_the_drivers() -> None:
+def test_buffers_of_other_classes_fall_back_to_the_driver() -> None:
     class Slow(io.BytesIO):
         def read(self, size: Any = -1) -> bytes:
             return super().read(size)
@@ -193,7 +193,7 @@ def test_buffers_of_ones_own_are_the_drivers() -> None:
         assert natively("decode_header") == before
 
 
-def test_a_cancelled_timer_lets_go() -> None:
+def test_a_cancelled_timer_releases_its_request() -> None:
     class Request:
         def timed_out(self) -> None:
             raise AssertionError
@@ -233,7 +233,7 @@ class Read(Timer):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("cls", [Kept, Read])
-def test_timers_of_ones_own_keep_theirs(cls: type[Any]) -> None:
+def test_timers_of_a_programs_class_keep_their_callback(cls: type[Any]) -> None:
     with accel.accelerated():
         timer = cls(1000, print)
         timer.cancel()
@@ -242,7 +242,7 @@ def test_timers_of_ones_own_keep_theirs(cls: type[Any]) -> None:
         assert natively("cancel") == 0
 
 
-def test_a_way_to_cancel_timers_of_ones_own_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replaced_cancel_of_timers_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     with accel.accelerated():
         cancelled: list[Any] = []
         monkeypatch.setattr(Timer, "cancel", lambda self: cancelled.append(self))

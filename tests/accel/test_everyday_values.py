@@ -57,7 +57,7 @@ def told(result: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_bytes_and_errors_are_the_drivers(name: str) -> None:
+def test_bytes_and_errors_equal_those_of_the_driver(name: str) -> None:
     cls = TYPES[name]
     pool = [value for value in values() if not hasattr(value, "__next__")]
     for version in (3, 5):
@@ -69,7 +69,7 @@ def test_bytes_and_errors_are_the_drivers(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_iterators_are_used_up_as_by_the_driver(name: str) -> None:
+def test_iterators_are_consumed_as_by_the_driver(name: str) -> None:
     cls = TYPES[name]
     for make in (lambda: iter([1, 2, 3]), lambda: (n for n in range(3)), lambda: map(str, [1, 2])):
         first, second = make(), make()
@@ -82,7 +82,7 @@ def test_iterators_are_used_up_as_by_the_driver(name: str) -> None:
 
 @pytest.mark.needs(not SAFE)
 @pytest.mark.parametrize("name", TAKEN)
-def test_is_native(name: str) -> None:
+def test_values_are_serialized_natively(name: str) -> None:
     cls, make = TAKEN[name]
     value = make()
     plain = cls.serialize(value, 4)
@@ -174,7 +174,7 @@ ONCE: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", ONCE)
-def test_what_can_be_read_once_is_read_once(name: str) -> None:
+def test_iterables_are_read_only_once(name: str) -> None:
     cls, make = ONCE[name]
     plain = told(answer(cls.serialize, make(), 4))
     plain_cells = told(answer(lambda: statement(cls).bind((make(),)).values))
@@ -294,7 +294,7 @@ def test_a_class_without_a_module_is_counted() -> None:
 
 
 @pytest.mark.usefixtures("accelerated")
-def test_references_are_given_back() -> None:
+def test_references_are_released() -> None:
     number = np.float32(1.5)
     held = [number, Floating(), None]
     cases = [(listed(FloatType), held), (vector(FloatType, 2), held[:2]), (DateType, number)]
@@ -311,7 +311,7 @@ def test_references_are_given_back() -> None:
 
 @pytest.mark.needs(not SAFE)
 @pytest.mark.usefixtures("accelerated")
-def test_what_is_left_to_the_driver_is_counted_by_class() -> None:
+def test_values_that_fall_back_are_counted_by_class() -> None:
     _core.accel_forget_refused()
     for _ in range(3):
         answer(listed(Int32Type).serialize, [1, "text"], 4)
@@ -327,7 +327,7 @@ def test_what_is_left_to_the_driver_is_counted_by_class() -> None:
 
 
 @pytest.mark.usefixtures("accelerated")
-def test_classes_without_end_do_not_fill_the_memory() -> None:
+def test_the_number_of_counted_classes_is_bounded() -> None:
     _core.accel_forget_refused()
     for n in range(200):
         answer(listed(Int32Type).serialize, [type(f"Class{n}", (), {})()], 4)

@@ -145,7 +145,7 @@ def test_features_of_another_class_are_left_to_the_driver(kind: str) -> None:
 
 
 @takes_features
-def test_no_class_of_features_can_be_inspected_that_computes_its_attributes() -> None:
+def test_features_that_compute_their_attributes_are_not_inspected() -> None:
     computed = mock.Mock(return_value=None)
     patch = mock.patch.object(feature_class(), "__getattr__", computed, create=True)
     with patch, accel.accelerated():
@@ -185,7 +185,7 @@ def test_odd_features_are_left_to_the_driver(name: str, value: Any) -> None:
     assert reasons == ((f"{name} had an unusual value", 1),)
 
 
-def test_random_messages_are_the_drivers() -> None:
+def test_random_messages_equal_those_of_the_driver() -> None:
     rng = Random(5)
     features = list(CONNECTIONS.values())
     cases = []

@@ -289,7 +289,7 @@ class Splitting(Unconnected):
 
 
 @pytest.mark.parametrize("cls", [Watching, Splitting])
-def test_connections_of_ones_own_win(cls: type[Any]) -> None:
+def test_a_programs_connection_classes_win(cls: type[Any]) -> None:
     def outcome() -> Any:
         unconnected = cls(4)
         unconnected.ask(0)
@@ -324,7 +324,7 @@ class Handler(ProtocolHandler):  # type: ignore[misc]
     message_types_by_opcode: ClassVar = {**ProtocolHandler.message_types_by_opcode, 8: Own}
 
 
-def test_handlers_of_ones_own_win() -> None:
+def test_a_programs_protocol_handlers_win() -> None:
     def outcome() -> Any:
         unconnected = Unconnected(4)
         unconnected.ask(0, decoder=Handler.decode_message)

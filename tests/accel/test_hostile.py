@@ -23,7 +23,7 @@ SEVEN = [[b"\0\0\0\7"]]
 
 
 def pages(body: bytes, known: Any = None, policy: Any = None) -> list[Any]:
-    """Returns what each reader except that for arrays decodes from a page, three times."""
+    """Reads a page three times with each reader except that for arrays. Returns all results."""
     kinds = [kind for kind in READERS if kind != "arrays"]
     return [page_answer(READERS[k], body, 4, None, known, policy) for k in kinds for _ in range(3)]
 
@@ -37,7 +37,7 @@ def same(call: Callable[[], Any]) -> None:
             assert made == plain, "\n{}\n{}".format(*differing(made, plain))
 
 
-def test_keys_of_a_class_of_their_own() -> None:
+def test_keys_whose_comparison_empties_the_list() -> None:
     """A comparison of dict keys runs code that empties the list during its encoding."""
     inner = UserType.make_udt_class("ks", "hostile", ("a",), (Int32Type,))
     lists = ListType.apply_parameters([inner])
@@ -73,7 +73,7 @@ def test_keys_of_a_class_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["deserialize", "serialize"])
-def test_wrappers_are_no_functions_of_the_drivers(name: str) -> None:
+def test_wrappers_are_not_mistaken_for_the_drivers_functions(name: str) -> None:
     calls = []
     cls: Any = Int32Type
     before = vars(cls)[name]
@@ -157,7 +157,7 @@ def test_a_page_without_columns() -> None:
 @pytest.mark.needs(
     hasattr(sys, "set_int_max_str_digits"), reason="some CPythons have no limit of digits"
 )
-def test_fewer_digits_than_usual() -> None:
+def test_a_lower_limit_for_digits_of_integers() -> None:
     body = result([("c", "decimal")], [[b"\0\0\0\1" + b"\x55" * 400]])
     limit = sys.get_int_max_str_digits()
     same(lambda: pages(body))
@@ -170,7 +170,7 @@ def test_fewer_digits_than_usual() -> None:
 
 
 @pytest.mark.needs("lazy" in READERS, reason="the earliest driver reads no rows one by one")
-def test_values_of_half_a_page() -> None:
+def test_a_type_that_changes_within_a_page() -> None:
     """A setting of a type is changed while rows are read one by one."""
     reader: Any = READERS["lazy"]
     body = result(INTS, [[b""], [b""], [b""]])
@@ -191,7 +191,7 @@ def test_values_of_half_a_page() -> None:
     same(attempt)
 
 
-def test_nothing_is_kept() -> None:
+def test_types_of_pages_are_not_kept_alive() -> None:
     """Pages have new types from a policy or a new list of columns, which must not be kept alive."""
 
     class New(Disguise):

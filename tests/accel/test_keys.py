@@ -1,6 +1,6 @@
 """A program's own subclasses and replacements decide how the parts of a routing key are packed.
 
-Calls are counted.
+The tests also check the accelerator's counts of calls.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_subclasses_of_bound_statements_use_the_native_generator(accelerated: No
     assert counted(PACK) == (1, 0)
 
 
-def test_the_generator_runs_only_when_it_is_asked() -> None:
+def test_the_generator_is_lazy() -> None:
     def trace(end: Callable[[], Any]) -> list[Any]:
         seen: list[Any] = []
 

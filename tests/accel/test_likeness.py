@@ -172,7 +172,7 @@ def test_spawned_processes_call_the_drivers_function(accelerated: None) -> None:
 
 
 @pytest.mark.parametrize("switch", ["", "import turbocql; turbocql.accelerate(); "])
-def test_what_was_pickled_is_loaded_elsewhere(switch: str, driver: str, accelerated: None) -> None:
+def test_pickles_are_loaded_in_another_process(switch: str, driver: str, accelerated: None) -> None:
     functions = (BoundStatement.bind, cqltypes.DateType.serialize, Statement._key_parts_packed)
     data = pickle.dumps(functions).hex()
     program = (

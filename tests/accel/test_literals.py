@@ -197,7 +197,7 @@ FAULTS: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_errors_are_the_drivers(fault: str) -> None:
+def test_errors_equal_those_of_the_driver(fault: str) -> None:
     same(*FAULTS[fault], Encoder())
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("mapper_session")
 MODELS = 300
 
 
-def test_statements_are_noted() -> None:
+def test_statements_are_recorded() -> None:
     """The session records statements, which the other tests compare."""
     for _ in range(2):
         _, executed = told(lambda: Thing.create(**GIVEN))
@@ -96,7 +96,7 @@ def test_a_null_and_a_removed_entry_are_deleted() -> None:
     both(work)
 
 
-def test_statements_in_a_batch_are_the_drivers() -> None:
+def test_statements_in_a_batch_equal_those_of_the_driver() -> None:
     def work() -> Any:
         with query.BatchQuery(timestamp=5) as batch:
             thing = Thing.batch(batch).create(**GIVEN)
@@ -206,7 +206,7 @@ def late_model() -> Any:
 
 
 # CPython 3.13 and later give a class at most 1,000 versions, and the tests change the mapper's
-# classes more often. Afterwards, its functions are the driver's.
+# classes more often. After that, calls fall back to the driver. So these tests run first.
 early = pytest.mark.early
 
 
@@ -251,7 +251,7 @@ def told_accelerated(work: Callable[[], Any]) -> tuple[Any, Any]:
     return told(work), told(work)
 
 
-def test_debugging_is_still_told() -> None:
+def test_debug_messages_are_still_logged() -> None:
     messages: list[str] = []
 
     class Handler(logging.Handler):
@@ -281,7 +281,7 @@ def error_of(work: Callable[[], Any]) -> tuple[str, str]:
     raise AssertionError("no error")
 
 
-def test_no_session_is_the_drivers_error() -> None:
+def test_a_missing_session_raises_the_drivers_error() -> None:
     session, CONNECTION.session = CONNECTION.session, None  # type: ignore[assignment]
     try:
         accel.accelerate()
@@ -330,7 +330,7 @@ def test_threads_at_once() -> None:
 
 
 @early
-def test_all_of_them_are_replaced_and_counted() -> None:
+def test_all_functions_of_the_mapper_are_replaced_and_counted() -> None:
     accel.uninstall()
     accel.accelerate()
     for _ in range(4):

@@ -20,7 +20,7 @@ from turbocql import accel
 pytestmark = pytest.mark.usefixtures("mapper_session")
 
 
-def test_sets_may_change_meanwhile() -> None:
+def test_sets_may_change_in_another_thread() -> None:
     class Marked(models.Model):  # type: ignore[misc]
         key = columns.Integer(primary_key=True)
         ids = columns.Set(columns.UUID)
@@ -47,7 +47,7 @@ def test_sets_may_change_meanwhile() -> None:
         sys.setswitchinterval(before)
 
 
-def test_odd_names_are_the_drivers() -> None:
+def test_odd_names_are_handled_as_by_the_driver() -> None:
     class Selfish(models.Model):  # type: ignore[misc]
         key = columns.Integer(primary_key=True)
         self = columns.Text()
@@ -67,7 +67,7 @@ def test_odd_names_are_the_drivers() -> None:
     both(Broken.column_family_name)
 
 
-def test_what_an_instance_has_of_its_own() -> None:
+def test_classes_that_redefine_values() -> None:
     class Kept(models.Model):  # type: ignore[misc]
         key = columns.Integer(primary_key=True)
         name = columns.Text()
@@ -91,7 +91,7 @@ def test_what_an_instance_has_of_its_own() -> None:
     both(partly)
 
 
-def test_deep_types_are_the_drivers() -> None:
+def test_deep_types_work_near_the_recursion_limit() -> None:
     column: Any = columns.Integer()
     for _ in range(200):
         column = columns.List(column)

@@ -27,7 +27,7 @@ def references() -> dict[tuple[str, str], Any]:
     }
 
 
-def test_every_reference_is_replaced_and_put_back() -> None:
+def test_every_reference_is_replaced_and_restored() -> None:
     before = references()
     assert {("cassandra.metadata", "varint_unpack"), ("cassandra.protocol", "int32_unpack")} <= set(
         before

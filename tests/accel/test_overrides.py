@@ -91,7 +91,7 @@ def test_a_patch_after_ours_wins() -> None:
         type.__setattr__(DateType, "serialize", original)
 
 
-def test_a_patch_around_ours_works_on() -> None:
+def test_a_patch_that_wraps_a_stand_in_keeps_working() -> None:
     calls = []
     wrapped = BoundStatement.bind
 
@@ -123,7 +123,7 @@ def test_a_subclass_of_a_statement_may_do_more() -> None:
         assert Mine(statement(Int32Type, UTF8Type)).bind([1]).values == [b"\0\0\0\1", b"mine"]
 
 
-def test_a_policy_is_asked() -> None:
+def test_an_encryption_policy_is_used() -> None:
     class Policy:
         def contains_column(self, column: object) -> bool:
             return True
@@ -143,7 +143,7 @@ def test_a_policy_is_asked() -> None:
         assert prepared.bind(["ab"]).values == [b"ab"]
 
 
-def test_changed_columns_are_seen() -> None:
+def test_changed_columns_are_noticed() -> None:
     prepared = statement(Int32Type)
     with accel.accelerated():
         assert prepared.bind([1]).values == [b"\0\0\0\1"]
@@ -182,7 +182,7 @@ def test_values_that_change_while_they_are_bound() -> None:
         assert prepared.bind(row).values[0] == b"gone"
 
 
-def test_what_is_unset_is_the_drivers_to_say() -> None:
+def test_a_replaced_append_unset_value_is_used() -> None:
     prepared = statement(Int32Type, UTF8Type)
     with accel.accelerated():
         assert prepared.bind([1]).values[0] == b"\0\0\0\1"
@@ -370,7 +370,7 @@ def test_records_of_all_kinds(kind: str) -> None:
         logging.disable(logging.NOTSET)
 
 
-def test_signalling_numbers_become_quiet() -> None:
+def test_signalling_nans_become_quiet() -> None:
     vector = VectorType.apply_parameters([FloatType, 20], None)
     array = np.full(20, 0x7F800001, "u4").view("f4")
     plain = vector.serialize(array, 4)

@@ -73,7 +73,7 @@ def test_turbocql_is_imported_with_the_driver(tmp_path: Path) -> None:
         ("without=nosuch", "there is no part 'nosuch'"),
     ],
 )
-def test_a_wrong_variable_is_told_and_harms_nothing(
+def test_a_wrong_variable_prints_an_error_and_the_program_runs(
     tmp_path: Path, variable: str, said: str
 ) -> None:
     look = "import cassandra.cluster, turbocql; print(turbocql.accel.status().on)"
@@ -84,7 +84,7 @@ def test_a_wrong_variable_is_told_and_harms_nothing(
     assert "Traceback" not in done.stderr
 
 
-def test_turbocql_that_cannot_be_imported_harms_nothing(tmp_path: Path) -> None:
+def test_a_program_runs_if_turbocql_cannot_be_imported(tmp_path: Path) -> None:
     site = tmp_path / "site" / "turbocql"
     site.mkdir(parents=True)
     (site / "__init__.py").write_text("raise ImportError('a broken build')\n", encoding="utf-8")
@@ -107,7 +107,7 @@ def modules(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "name", ["nosuch", "package", "package.nosuch", "nosuch.package", "sound.nosuch", ".", ""]
 )
-def test_what_is_no_module(modules: Path, name: str) -> None:
+def test_a_module_that_does_not_exist(modules: Path, name: str) -> None:
     ended = run(modules, "-m", "turbocql.accel", "-m", name)
     assert (ended.returncode, ended.stderr) == (1, f"turbocql.accel: no module named {name}\n")
 
@@ -120,7 +120,7 @@ def test_a_module_is_run(modules: Path) -> None:
     assert "Traceback" in done.stderr
 
 
-def test_the_line_is_one_that_python_runs() -> None:
+def test_python_executes_the_line_of_the_pth_file() -> None:
     """Python executes only lines of a .pth file that begin with `import `."""
     lines = (PURELIB / "turbocql_accelerate.pth").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 1
@@ -155,5 +155,5 @@ def test_a_program_may_change_its_folder(tmp_path: Path) -> None:
     assert ended.stdout == f"True {name}\n"
 
 
-def test_no_program_is_a_wrong_command() -> None:
+def test_a_command_without_a_program_is_refused() -> None:
     assert run_beside(sys.executable, "-m", "turbocql.accel").returncode == 2

@@ -99,7 +99,7 @@ def all_plans(make_policy: Callable[[Ring], Any]) -> list[Any]:
 
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("child", CHILDREN)
-def test_plans_are_the_drivers(child: str, shuffle: bool) -> None:
+def test_plans_equal_those_of_the_driver(child: str, shuffle: bool) -> None:
     def make_policy(ring: Ring) -> Any:
         return ring.token_aware(child, shuffle_replicas=shuffle)
 
@@ -133,8 +133,8 @@ def test_plans_of_the_default_policy() -> None:
         assert seams()["policies.DefaultLoadBalancingPolicy.make_query_plan"].native > 10
 
 
-def test_replicas_are_shuffled_as_often() -> None:
-    """Each pair of first hosts occurs as often in 100,000 plans, within the spread of chance."""
+def test_shuffled_replicas_have_the_drivers_frequencies() -> None:
+    """In 100,000 plans, each pair of first hosts is about as frequent as in the driver's plans."""
     queries = [SimpleStatement("", routing_key=key, keyspace=KEYSPACE) for key in KEYS[2:6]]
 
     def counts() -> dict[tuple[str, ...], int]:
@@ -182,7 +182,7 @@ def plans_of(policy: Any) -> list[list[str]]:
     return [addresses(policy.make_query_plan(None, QUERY)) for _ in range(3)]
 
 
-def test_policies_of_ones_own_win() -> None:
+def test_a_programs_policies_win() -> None:
     ring = Ring()
     nearest = TokenAwarePolicy(Nearest("here"), shuffle_replicas=False)
     reversed_plans = Reversed(DCAwareRoundRobinPolicy("here"), shuffle_replicas=False)
@@ -258,7 +258,7 @@ def test_plans_do_nothing_before_their_first_host() -> None:
     assert len(hosts) == 12
 
 
-def test_a_plan_ends_once() -> None:
+def test_a_plan_yields_nothing_after_its_end() -> None:
     policy = Ring().token_aware("RoundRobinPolicy")
     with accel.accelerated():
         plan = policy.make_query_plan(None, QUERY)

@@ -1,7 +1,7 @@
 """A program's changes to how the driver decodes values take effect with the accelerator too.
 
-The changes are made before the accelerator is on or while it is on. When they are undone, values
-are decoded as at first.
+The changes are made before the accelerator is on or while it is on. When a change is undone, values
+are decoded as before the change.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Keyed(util.OrderedMapSerializedKey):  # type: ignore[misc]
 
 
 def changes() -> dict[str, Callable[[], contextlib.AbstractContextManager[None]]]:
-    """Functions, by name. Each returns a context manager that changes how the driver decodes."""
+    """Maps names to functions that return context managers, which change how values are decoded."""
 
     def read(byts: bytes, protocol_version: int) -> Any:
         return "read", byts.hex(), protocol_version

@@ -89,7 +89,7 @@ def test_a_class_of_decimals_replaced_before_wins() -> None:
         assert {seam.part for seam in accel.status().seams if seam.native} <= {"marshal"}
 
 
-def test_a_function_that_unpacks_replaced_before_is_named() -> None:
+def test_a_replaced_unpack_function_is_named_in_the_status() -> None:
     with (
         replaced(cqltypes, "int32_unpack", lambda data: (marshal.int32_unpack(data)[0] + 1,)),
         accel.accelerated(),
@@ -97,7 +97,7 @@ def test_a_function_that_unpacks_replaced_before_is_named() -> None:
         assert "cqltypes.int32_unpack" in str(accel.status())
 
 
-def test_nothing_replaced_before_is_native() -> None:
+def test_without_replacements_values_are_decoded_natively() -> None:
     written = DATES.serialize([WHEN], 4)
     with accel.accelerated():
         assert DATES.deserialize(written, 4) == [WHEN]
@@ -167,7 +167,7 @@ def test_bases_that_change_win() -> None:
         assert changing.deserialize(data, 4) == ["OTHER"]
 
 
-def test_sizes_of_their_own_win() -> None:
+def test_an_overridden_serial_size_wins() -> None:
     class Long(Int32Type):  # type: ignore[misc]
         @classmethod
         def serial_size(cls) -> None:
@@ -181,7 +181,7 @@ def test_sizes_of_their_own_win() -> None:
 
 
 @pytest.mark.parametrize("depth", [20, 40, 100, 400])
-def test_deep_types_are_the_drivers(depth: int) -> None:
+def test_deep_types_have_the_drivers_results(depth: int) -> None:
     deep: Any = Int32Type
     try:
         for _ in range(depth):
@@ -199,7 +199,7 @@ def test_deep_types_are_the_drivers(depth: int) -> None:
     assert time.process_time() - begun < 20
 
 
-def test_deep_maps_take_no_more_than_their_depth() -> None:
+def test_deep_maps_take_no_exponential_time() -> None:
     maps: Any = Int32Type
     for _ in range(60):
         maps = MapType.apply_parameters([maps, Int32Type])
@@ -210,7 +210,7 @@ def test_deep_maps_take_no_more_than_their_depth() -> None:
 
 
 @pytest.mark.parametrize("version", [4.0, 2**63], ids=repr)
-def test_versions_that_are_none(version: Any) -> None:
+def test_invalid_protocol_versions(version: Any) -> None:
     prepared = statement(Int32Type, UTF8Type, protocol_version=version)
     plain = answer(lambda: prepared.bind([1, "a"]).values)
     with accel.accelerated():
@@ -237,7 +237,7 @@ def test_statements_that_fail_in_odd_ways() -> None:
 
 # CPython 3.12 and later warn of the deadlocks that this test looks for.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
-def test_children_of_a_fork_go_on() -> None:
+def test_forked_children_do_not_deadlock() -> None:
     """The parent forks while other threads bind statements and switch the accelerator."""
     ended = threading.Event()
 
@@ -275,7 +275,7 @@ def test_children_of_a_fork_go_on() -> None:
 @pytest.mark.filterwarnings(
     "ignore:Exception ignored in.*_get_module_lock:pytest.PytestUnraisableExceptionWarning"
 )
-# One between the opening of a file and its `with` block leaves the file to be collected.
+# An interrupt between the opening of a file and its `with` block leaves the file to the GC.
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_interrupts_leave_nothing_half_done() -> None:
     before = vars(CassandraType.__class__).keys() | set()
@@ -320,7 +320,7 @@ def test_interrupts_leave_nothing_half_done() -> None:
         ("cqltypes", "VectorType", "deleted"),
     ],
 )
-def test_pieces_may_be_missing(module: str, attribute: str, value: str) -> None:
+def test_attributes_of_the_driver_may_be_missing(module: str, attribute: str, value: str) -> None:
     program = str(PROGRAMS / "pieces.py")
     ended = run(sys.executable, program, module, attribute, value, timeout_s=60)
     assert ended.returncode == 0, ended.stderr

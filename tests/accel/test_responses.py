@@ -1,4 +1,4 @@
-"""Native methods of `ResponseFuture` leave the futures that the driver's methods leave."""
+"""Native methods of `ResponseFuture` leave futures in the same state as the driver's methods."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_futures_are_native(is_native: bool) -> None:
 
 
 def ended(outcome: Callable[[Any], Any], *, late: bool, **options: Any) -> Any:
-    """Returns what callbacks were called with, and the future, after a request has ended."""
+    """Ends a request. Returns the arguments of the callbacks' calls, and the future."""
     calls: list[Any] = []
 
     def callback(*arguments: Any, **named: Any) -> None:
@@ -171,7 +171,7 @@ class Metrics:
         self.values.append(value)
 
 
-def test_metrics_are_the_drivers() -> None:
+def test_metrics_equal_those_of_the_driver() -> None:
     def counted() -> int:
         metrics = Metrics()
         future(metrics=metrics)._set_final_result(1)
@@ -289,7 +289,7 @@ class Loud(ResponseFuture):  # type: ignore[misc]
         self.cancelled = True
 
 
-def test_futures_of_ones_own_win() -> None:
+def test_a_programs_future_classes_win() -> None:
     def outcome() -> Any:
         waiting = future(cls=Loud)
         waiting._set_final_result(5)
@@ -427,7 +427,7 @@ def test_many_threads_wait_for_results() -> None:
             assert called == [["row"]] * 50
 
 
-def test_a_held_lock_is_waited_for() -> None:
+def test_a_result_waits_for_the_callback_lock() -> None:
     with accel.accelerated():
         waiting = future()
         called: list[Any] = []
@@ -484,7 +484,7 @@ def test_answered_futures_are_freed(is_native: bool) -> None:
         assert bool(seams()["cluster.ResponseFuture._set_result"].native) == is_native
 
 
-def test_futures_outlive_the_accelerator() -> None:
+def test_futures_work_after_the_accelerator_is_off() -> None:
     with accel.accelerated():
         waiting = future()
         called: list[Any] = []

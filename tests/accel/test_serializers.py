@@ -45,7 +45,7 @@ def vector(subtype: Any, dimension: int) -> Any:
     return VectorType.apply_parameters([subtype, dimension], None)
 
 
-def test_classes_are_as_one_expects() -> None:
+def test_the_class_of_each_serializer() -> None:
     serializers = module()
     expected = {
         FloatType: "SerFloatType",
@@ -84,7 +84,7 @@ def expected_error(own: Raised) -> type[BaseException]:
 
 @pytest.mark.parametrize("value", NUMBERS, ids=lambda value: repr(value)[:30])
 @pytest.mark.parametrize("cqltype", [FloatType, DoubleType, Int32Type])
-def test_scalars_are_the_types_own(cqltype: Any, value: Any) -> None:
+def test_scalars_equal_those_of_the_type(cqltype: Any, value: Any) -> None:
     serializer = module().find_serializer(cqltype)
     ours, own = answer(serializer.serialize, value, 4), answer(cqltype.serialize, value, 4)
     if isinstance(own, Raised):
@@ -95,7 +95,7 @@ def test_scalars_are_the_types_own(cqltype: Any, value: Any) -> None:
         assert ours == own
 
 
-def test_many_scalars_are_bytes() -> None:
+def test_many_scalars_are_serialized() -> None:
     serializers = [
         module().find_serializer(cqltype) for cqltype in (FloatType, DoubleType, Int32Type)
     ]
@@ -162,13 +162,15 @@ def compared(cqltype: Any, values: list[Any]) -> int:
     ("subtype", "kinds", "least"),
     [(FloatType, "fd", 10), (DoubleType, "fd", 10), (Int32Type, "i", 5)],
 )
-def test_vectors_are_the_types_own(subtype: Any, kinds: str, least: int, dimension: int) -> None:
+def test_vectors_equal_those_of_the_type(
+    subtype: Any, kinds: str, least: int, dimension: int
+) -> None:
     values = vectors_of_numbers(subtype, kinds, dimension)
     assert compared(vector(subtype, dimension), values) >= least
 
 
 @pytest.mark.parametrize(("subtype", "value"), OTHERS, ids=repr)
-def test_vectors_of_other_types_are_the_types_own(subtype: Any, value: Any) -> None:
+def test_vectors_of_other_types_equal_those_of_the_type(subtype: Any, value: Any) -> None:
     compared(vector(subtype, 3), [value])
 
 
@@ -193,12 +195,12 @@ def test_vectors_of_another_dimension() -> None:
     ],
     ids=repr,
 )
-def test_values_come_back(cqltype: Any, value: Any) -> None:
+def test_values_are_decoded_to_equal_values(cqltype: Any, value: Any) -> None:
     data = module().find_serializer(cqltype).serialize(value, 4)
     assert cqltype.deserialize(data, 4) == value
 
 
-def test_what_users_have_put_in_its_place_wins() -> None:
+def test_replaced_serialize_functions_win() -> None:
     class Doubled(FloatType):  # type: ignore[misc]
         @staticmethod
         def serialize(value: float, protocol_version: int) -> bytes:
@@ -226,7 +228,7 @@ def test_what_users_have_put_in_its_place_wins() -> None:
     assert NAME in sys.modules
 
 
-def test_it_goes_away_and_is_counted() -> None:
+def test_the_module_is_counted_and_removed_by_uninstall() -> None:
     accel.uninstall()
     assert isinstance(answer(importlib.import_module, NAME), Raised)
     assert not hasattr(importlib.import_module("cassandra"), "serializers")

@@ -37,7 +37,7 @@ def stock() -> list[object]:
     return [vars(owner).get(name) for owner, name in WATCHED]
 
 
-def test_everything_is_put_back() -> None:
+def test_everything_is_restored() -> None:
     before = stock()
     for _ in range(3):
         accel.accelerate()
@@ -74,7 +74,7 @@ def test_blocks_nest() -> None:
     assert not accel.status().on
 
 
-def test_threads_may_do_all_at_once() -> None:
+def test_threads_switch_and_bind_concurrently() -> None:
     before = stock()
     wrong: list[object] = []
     prepared = statement(ListType.apply_parameters([Int32Type]), UTF8Type)
@@ -99,7 +99,7 @@ def test_threads_may_do_all_at_once() -> None:
     assert stock() == before
 
 
-def test_functions_may_be_taken_from_their_classes_and_put_back() -> None:
+def test_functions_may_be_read_from_their_classes_and_set_again() -> None:
     prepared = statement(Int32Type, UTF8Type)
     wanted = prepared.bind([1, "a"]).values
     message = protocol.ExecuteMessage(b"id", wanted, 1)

@@ -21,7 +21,7 @@ TOKEN_AWARE = "policies.TokenAwarePolicy.make_query_plan"
 
 @pytest.mark.parametrize("child", CHILDREN)
 @pytest.mark.parametrize("tablet_version", [None, 5])
-def test_a_new_tablet_is_seen_by_the_next_plan(child: str, tablet_version: int | None) -> None:
+def test_the_next_plan_uses_a_new_tablet(child: str, tablet_version: int | None) -> None:
     def plans() -> list[Any]:
         random.seed(9)
         ring = Ring()
@@ -54,7 +54,7 @@ def test_a_new_tablet_is_seen_by_the_next_plan(child: str, tablet_version: int |
         assert seams()[TOKEN_AWARE].native > 60
 
 
-def test_leaders_of_tablets_are_the_drivers() -> None:
+def test_leaders_of_tablets_equal_those_of_the_driver() -> None:
     # Earlier releases have no leaders.
     modes = getattr(metadata, "_ConsistencyMode", [None])
 

@@ -22,9 +22,9 @@ __all__ = [
 ]
 
 LATE_S = 1.0
-"""A call may end this much later than its time limit."""
+"""How many seconds after its time limit a call may end."""
 RSS_MARGIN_MIB = 48.0
-"""The resident memory may grow by this much between the two samples.
+"""How many MiB the resident memory may grow between the two samples.
 
 The native allocator keeps the pages that a thread has used, for each thread and size class. The
 margin is about half a MiB for each of 100 threads. A leak of 50 bytes per call exceeds the margin
@@ -34,7 +34,7 @@ RECOVERED_SHARE = 0.95
 """The share of calls that must be answered after all faults. It is not 1, because 200 callers on
 few processors cause server timeouts."""
 UNREACHED = frozenset({"ConnectError", "ConnectionLost", "NoHostAvailable"})
-"""Errors that no call may have after the faults."""
+"""Classes of errors that no call may have after the faults."""
 
 UNEXPECTED = frozenset(
     {
@@ -56,13 +56,13 @@ UNEXPECTED = frozenset(
         "Unprepared",
     }
 )
-"""Classes of turbocql's errors that no fault explains. The only exceptions are calls that use
-the keyspace aside while it is dropped and created again."""
+"""Classes of turbocql's errors that no fault explains. Only calls that use the second keyspace
+while it is dropped and created again may have such errors."""
 
 
 @dataclass
 class Line:
-    """One property that is audited, with the number of its cases and the violations."""
+    """One line of the report: an audited property, the number of its cases, and its violations."""
 
     name: str
     checked: int = 0
@@ -225,7 +225,7 @@ class Audit:
         return [present, absent, whole]
 
     def judge_scan(self, state: State, rows: Iterable[tuple[int, int, str]]) -> Line:
-        """Compares the rows of a scan by the driver with the rows that the nodes had before.
+        """Compares the rows of a scan by turbocql with the rows that the nodes had before the scan.
 
         A row that only the scan returns may be right if its write had an unknown outcome. Cassandra
         replays unfinished batches and missed writes (hints) later.
@@ -324,7 +324,7 @@ def _condition_fault(name: str, calls: _Key, winner: int | None) -> str | None:
 
 
 def judge_serial(state: State, told: Mapping[int, int | None]) -> Line:
-    """Compares the winners that the driver read at consistency SERIAL with the rows of `claims`."""
+    """Compares the winners that turbocql read at consistency SERIAL with the rows of `claims`."""
     line = Line("a read at SERIAL by the driver shows the winner of a claim")
     for key, winner in told.items():
         there = state.claims.get(key)

@@ -1,7 +1,9 @@
-"""The calls of the load, written once for the synchronous and the asynchronous API.
+"""The calls of the workload (reads, writes, batches and others) that runs during the faults.
 
-Each kind is a generator. It yields requests to the driver and receives their outcomes. If an answer
-is wrong, the generator says so in the `about` of the request, before the record is written.
+The calls are written once for the synchronous and the asynchronous API. Each operation is a
+generator that yields calls of turbocql, each an `Ask`. `load.py` makes the calls and sends back an
+`Outcome` for each. If an answer is wrong, the generator sets `about["wrong"]` of the call, before
+the record of the call is written.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ PREPARED = {
 
 @dataclass
 class Outcome:
-    """The end of a request: a value, or an error."""
+    """The outcome of a call: its value, or its error."""
 
     value: Any = None
     error: BaseException | None = None
@@ -85,7 +87,7 @@ class Outcome:
 
 @dataclass
 class Ask:
-    """A request to the driver."""
+    """A call of turbocql that `load.py` makes."""
 
     kind: str
     method: str
@@ -94,7 +96,8 @@ class Ask:
     options: dict[str, Any] = field(default_factory=dict)
     about: About = field(default_factory=lambda: About())
     read: Callable[[Any], Any] | None = None
-    """A function that converts the driver's return value as part of the call, to decode rows."""
+    """A function that is applied to the returned value before the end of the call is recorded, so
+    that decoding of rows belongs to the call."""
     session: Any = None
     """The session to use instead of the load's session."""
 
@@ -157,7 +160,7 @@ class Worker:
         return make(self)
 
     def timeout_s(self) -> float:
-        """Chooses the time limit of the next request."""
+        """Chooses the time limit of the next call."""
         return self.chance.choice(TIMEOUTS_S)
 
     def execute(
@@ -171,7 +174,7 @@ class Worker:
         session: Any = None,
         **options: Any,
     ) -> Ask:
-        """Returns a request that calls `execute`."""
+        """Returns an `Ask` that calls `execute`."""
         timeout_s = self.timeout_s()
         options["timeout_s"] = timeout_s
         return Ask(
@@ -438,4 +441,4 @@ KINDS: dict[Callable[[Worker], Op], float] = {
     _aside: 5,
     _connect: 0.15,
 }
-"""The operations of the load, with their weights."""
+"""Maps each operation of the workload to its weight in random choices."""

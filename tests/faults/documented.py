@@ -1,4 +1,4 @@
-"""Reads the table of docs/reliability.md that says how each fault is seen."""
+"""Parses the table in docs/reliability.md that says how each fault is seen."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _LEVELS = "DEBUG|INFO|WARNING|ERROR"
 
 @dataclass(frozen=True)
 class Row:
-    """What the page says of a fault."""
+    """The page's statements about one fault."""
 
     logged: frozenset[tuple[str, str]]
     """The events, each with its level."""
     counted: frozenset[str]
-    """The figures, such as `retries` and `errors["Overloaded"]`, without `state`."""
+    """The metrics, such as `retries` and `errors["Overloaded"]`, without `state`."""
     state: str | None
     """The state of the node; `None` if the row has none."""
     errors: frozenset[str]
@@ -31,11 +31,11 @@ class Row:
     attributes: frozenset[str]
     """The attributes that spans have because of the fault."""
     within_s: dict[str, float]
-    """The seconds within which events and figures are seen."""
+    """Maps an event or a metric to the seconds within which it is seen."""
 
 
 def rows_of_the_page() -> dict[str, Row]:
-    """Returns the rows by the names of the faults."""
+    """Maps the name of each fault to its row."""
     section = _PAGE.read_text(encoding="utf-8").partition(f"\n{_HEADING}\n")[2]
     lines = section.partition("\n## ")[0].splitlines()
     table = lines[lines.index(_HEAD) + 2 :]

@@ -280,8 +280,8 @@ class Injector:
     def _alter(self, fault: Fault) -> str:
         deadline, done = time.monotonic() + fault.seconds, 0
         while not done or time.monotonic() < deadline:
-            # `SELECT *` returns the columns after the key in alphabetical order. The new column
-            # comes first or last of them.
+            # `SELECT *` returns the columns after the key in alphabetical order. The new column is
+            # the first or the last of these columns.
             self._columns += 1
             column = f"{self._chance.choice(('added', 'zadded'))}_{self._columns}"
             kind = self._chance.choice(("int", "text", "list<bigint>"))
@@ -322,9 +322,9 @@ class Injector:
         return "1"
 
     def _evict(self, fault: Fault) -> str:
-        """Prepares statements until the fault's node has evicted some. Returns how many.
+        """Prepares statements until the fault's node has evicted some statements.
 
-        It gives up after `_EVICT_ROUNDS` rounds.
+        Returns the number of evicted statements. Gives up after `_EVICT_ROUNDS` rounds.
         """
         expected, evicted = self._kept_statements(fault.node), 0
         for _ in range(_EVICT_ROUNDS):

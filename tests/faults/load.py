@@ -1,8 +1,8 @@
-"""Runs the load in its own process: `python -m tests.faults.load SETTINGS`, with settings in JSON.
+"""Runs the workload ("the load") in its own process: `python -m tests.faults.load SETTINGS`.
 
-Half of the callers are threads that use the synchronous API (`face` "sync"). The other half are
-asyncio tasks that use the asynchronous API (`face` "async"). Each caller makes one call after
-another.
+SETTINGS is JSON. Half of the callers are threads that use the synchronous API (`face` "sync"). The
+other half are asyncio tasks that use the asynchronous API (`face` "async"). Each caller makes one
+call after another.
 Commands:
 
 - `begin`: opens the sessions, prepares the statements, starts the callers, which wait for `go`
@@ -15,8 +15,8 @@ Commands:
 - `statements`: executes `texts` one after another with `timeout_s`, and records them as `kind`
 - `use_keyspace`: calls `use_keyspace` with `name`
 - `prepare`: prepares `count` statements that no caller uses
-- `report`: returns what the sessions have logged, and what in their metrics does not add up; the
-  load must be paused
+- `report`: returns the events that the sessions have logged, and the contradictions in their
+  metrics; the load must be paused
 - `stop`: ends the callers; the reply lists the calls that did not end, and the failures of callers
 """
 
@@ -49,12 +49,12 @@ from turbocql.aio import AsyncSession
 T = TypeVar("T")
 
 _SETTLE_S = 20.0
-"""The limit for the callers to end their operations. It is longer than any time limit of a call,
-and longer than any backoff of a caller."""
+"""How many seconds callers have to end their operations: longer than any time limit of a call, and
+longer than any backoff of a caller."""
 _PREPARE_S = 60.0
 _POLL_S = 0.01
 _BACKOFF_S = 0.02
-"""A caller waits this long after a failed operation. Otherwise calls that fail at once would
+"""How many seconds a caller waits after a failed operation. Otherwise calls that fail at once would
 outnumber all other calls."""
 
 

@@ -1,4 +1,4 @@
-"""Observes a session: its records, its metrics again and again, and its spans."""
+"""Observes a session: its log records, its metrics at short intervals, and its spans."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _OF_NODES = ("failed", "abandoned", "opened", "refused", "lost")
 
 @dataclass
 class Observation:
-    """What was observed between two moments."""
+    """What a session logged, counted and traced between two moments."""
 
     node: str | None
-    """The node with the fault, as `address:port`; `None` for all nodes, or none."""
+    """The node with the fault, as `address:port`; `None` if all nodes have the fault, or none."""
     besides: frozenset[str]
-    """Figures that another fault counts at the same time."""
+    """Metrics that change at the same time for another reason."""
     began: float
     since: float
-    """The time from which `within_s` is counted: that of the fault."""
+    """The time of the fault. `within_s` is counted from this time."""
     callers: int
     """The number of threads that make calls."""
     ended: float = 0.0
@@ -49,7 +49,7 @@ class Observation:
     spans: list[ReadableSpan] = field(default_factory=list)
 
     def differences(self, row: Row) -> Iterator[str]:
-        """Yields a message for each difference from what the page says."""
+        """Yields a message for each difference between the observation and the page's row."""
         yield from self._logged(row)
         yield from self._counted(row)
         yield from self._traced(row)
@@ -104,7 +104,7 @@ class Observation:
                 yield f"there is {what} {name}, and it is not in the row"
 
     def _first(self, name: str, row: Row) -> float | None:
-        """Returns when an event or a figure was first seen; `None` if it was not."""
+        """Returns when an event or a metric was first seen, or `None` if it was not seen."""
         times: list[float] = [each.created for each in self.records if each.event == name]
         if times:
             return min(times)
@@ -112,7 +112,8 @@ class Observation:
             change = metrics - self.before
             nodes = [node for key, node in change.nodes.items() if self.node in (key, None)]
             if name == "in_flight":
-                # A call is in flight at any time. Here, each caller waits for the node.
+                # Some calls are always in flight. The fault is seen when all callers wait for the
+                # node.
                 is_seen = sum(node.in_flight for node in nodes) >= self.callers > 0
             else:
                 is_seen = _is_seen(name, row.state, change, nodes)
@@ -132,12 +133,12 @@ def _is_seen(name: str, state: str | None, change: Metrics, nodes: list[NodeMetr
         return bool(getattr(change, item[1]).get(item[2]))
     if name in NodeMetrics.__dataclass_fields__:
         return any(getattr(node, name) for node in nodes)
-    # An event that was not logged is no figure.
+    # `name` may be that of an event, which the metrics lack.
     return bool(getattr(change, name, None))
 
 
 class Observer:
-    """Observes a session, which it opens and closes, and makes calls in threads.
+    """Opens a session, makes calls in threads, observes the session, and closes it.
 
     The observations are complete after the `with` block.
     """
@@ -170,7 +171,7 @@ class Observer:
         self._ended.set()
         for thread in self._threads:
             thread.join(20)
-        # It delivers what has not been logged yet.
+        # Closing delivers the queued events to the logs.
         self.session.close()
         self._recorded.__exit__(None, None, None)
         spans = self._exporter.get_finished_spans()
@@ -184,7 +185,7 @@ class Observer:
 
     @contextmanager
     def observing(self, node: str | None = None, *besides: str) -> Iterator[Observation]:
-        """Observes what happens in the `with` block. Its beginning is the time of the fault."""
+        """Observes the session during the `with` block, which begins at the time of the fault."""
         before = self.session.metrics()
         now = time.time()
         observation = Observation(node, frozenset(besides), now, now, self._callers, before=before)
@@ -196,7 +197,7 @@ class Observer:
         observation.ended = time.time()
 
     def calls(self, count: int, call: Callable[[], object], pause_s: float = 0.01) -> None:
-        """Makes calls from this number of threads until the end. Errors of turbocql do no harm."""
+        """Makes calls in `count` threads until the observer ends, and ignores turbocql's errors."""
 
         def repeat() -> None:
             while not self._ended.wait(pause_s):
@@ -229,7 +230,7 @@ class Observer:
         )
 
     def figures(self, node: str) -> NodeMetrics:
-        """Returns the present figures of a node; none if the session does not know it."""
+        """Returns the current metrics of a node, all 0 if the session does not know the node."""
         return self.session.metrics().nodes.get(node, NodeMetrics())
 
     def _start(self, target: Callable[[], None]) -> None:

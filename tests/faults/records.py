@@ -51,7 +51,7 @@ class About(TypedDict, total=False):
 
 @dataclass
 class Call:
-    """One call of the driver. Times are those of `time.monotonic`, in seconds."""
+    """One call of turbocql. Times are those of `time.monotonic`, in seconds."""
 
     number: int
     kind: str

@@ -1,6 +1,6 @@
-"""Changes which nodes a cluster has: moves its last node to another address, removes it, adds it.
+"""Moves the last node of a cluster to another address, removes the node, and adds it again.
 
-These need the tool `nodetool` of Cassandra, and a restart of the node.
+The changes need Cassandra's tool `nodetool`, and restarts of the node.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _DECOMMISSION_S = 90
 
 
 class Ring:
-    """The last node of a cluster of three, which goes and comes."""
+    """The last node of a cluster of three nodes, which moves, leaves and joins again."""
 
     def __init__(self, cluster: Cassandra) -> None:
         self.node = cluster.nodes[2]
         block = self.node.address.rpartition(".")[0]
-        # No other cluster uses this block of addresses. A node that is added needs an address which
-        # the others do not remember.
+        # No other cluster uses this block of addresses. An added node needs an address that the
+        # other nodes have not seen before.
         self._moved_address, self._added_address = f"{block}.4", f"{block}.5"
         self._home = self.node.log.parent.parent / "nodes" / "3"
         with socket.socket() as free:

@@ -75,9 +75,9 @@ JVM = (
 )
 _POLL_S = 0.2
 _NAMED = 20
-"""The report shows the records of at most this many calls."""
+"""How many calls the report shows at most."""
 _STEADY = 5
-"""This many samples in a row must each equal the sample before, except in memory."""
+"""How many consecutive samples must each equal the sample before, except in memory."""
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ class _Run:
         return dict(zip(claims, winners, strict=True))
 
     def _scan(self, audit: Audit, state: State) -> Line:
-        """Reads all rows of `writes` page by page through the driver, and judges them."""
+        """Reads all rows of `writes` page by page with turbocql, and judges the rows."""
         with turbocql.connect(self._cluster.contact_points, timeout_s=30) as session:
             rows = session.execute(
                 f"SELECT id, value, note FROM {_KEYSPACE}.writes",

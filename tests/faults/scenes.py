@@ -1,6 +1,7 @@
-"""Makes faults on three nodes, each under a session that is observed.
+"""Makes faults on three nodes while a session is observed.
 
-A scene is a function that yields the names of rows of docs/reliability.md, with the observations.
+A scene is a function that makes faults. For each fault it yields the name of a row of
+docs/reliability.md, and the observation.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Place:
 
     def observer(self, **settings: Any) -> Observer:
         """Returns an observer of a session with the three nodes."""
-        # The connection for events goes to a node that no fault of a single node hits.
+        # The session gets its events from the first node, which no fault of a single node hits.
         return Observer(self.cluster.contact_points[:1], **settings)
 
     @contextmanager
@@ -97,7 +98,7 @@ def hangs(place: Place) -> Iterator[tuple[str, Observation]]:
             observer.wait_for(hung, "node silent")
             observer.wait_for(hung, "slow request")
             time.sleep(0.3)
-        # The connection on which the session asked for a sign of life may be opened now.
+        # The connection with which the session probed the silent node may be opened only now.
         with observer.observing(at, "opened") as returned:
             node.resume()
             observer.wait_for(returned, "node answers again")
@@ -182,8 +183,9 @@ def resets(place: Place) -> Iterator[tuple[str, Observation]]:
 
 
 def overload(place: Place) -> Iterator[tuple[str, Observation]]:
-    """A proxy answers in place of the node: Cassandra 5.0.5 sends this error with a wrong number
-    of its stream, and so ends the connection.
+    """A proxy sends the error in place of the node.
+
+    Cassandra 5.0.5 itself sends this error with a wrong stream id, which ends the connection.
     """
     node = place.cluster.nodes[2]
     is_overloaded = threading.Event()
@@ -247,7 +249,7 @@ def refused_credentials(place: Place) -> Iterator[tuple[str, Observation]]:
             settings |= {"user": "seen", "password": "early"}
             with Observer([at], **settings) as observer:
                 admin.execute("ALTER ROLE seen WITH PASSWORD = 'late'")
-                # The node keeps the credentials that it has read for 2 s.
+                # The node caches credentials for 2 s.
                 time.sleep(2.5)
                 with observer.observing(None, "lost") as refused:
                     proxies.ask("fault", node=0, kind="reset")
@@ -322,7 +324,7 @@ def ring_changes(place: Place) -> Iterator[tuple[str, Observation]]:
             ring.move()
             moved.since = time.time()
             observer.wait_for(moved, "node up")
-            # A node counts as up when it is new, a moment before the session connects to it.
+            # A new node is logged as up a moment before the session is connected to it.
             observer.wait(lambda: observer.figures(ring.moved_contact_point).state == "up")
         place.cluster.wait_until_settled()
         with observer.observing(None, "lost", "refused") as removed:
@@ -352,11 +354,11 @@ SCENES: dict[Scene, tuple[str, ...]] = {
     slow_statement: ("a statement is slow",),
     speculation: ("a node is slow, with `speculation`",),
     schema: ("another client changes the schema", "a node has forgotten a statement"),
-    # The last scene, because it leaves another node behind.
+    # This scene is the last, because the cluster has another node after it.
     ring_changes: (
         "a node has another address",
         "a node leaves the cluster",
         "a node is added",
     ),
 }
-"""The scenes, and the rows of the page that each is about."""
+"""Maps each scene to the rows of the page that it observes."""

@@ -1,4 +1,4 @@
-"""Judges what the load's sessions have logged and counted themselves."""
+"""Judges the logs and the metrics of the load's sessions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from turbocql.telemetry import Metrics
 __all__ = ["SLOW_S", "Seconds", "contradictions", "judge_logged"]
 
 SLOW_S = 0.3
-"""A request of the load is slow after this time. A fault that delays frames is seen by it."""
+"""After how many seconds a request of the load is logged as slow. Faults that delay frames cause
+such events."""
 _LATER_S = 5.0
-"""An event may be logged this long after its fault has ended."""
+"""How many seconds after the end of its fault an event may be logged."""
 
 _BROKEN = frozenset({"connection lost"})
 _LATE = frozenset({"slow request", "node silent", "connection lost"})
@@ -44,11 +45,12 @@ _EVENTS = {
     "evict statements": frozenset(),
     "drop keyspace": _ALTERED,
 }
-"""The events that a kind of fault causes: one of them is to be logged, if there are any."""
+"""Maps a kind of fault to the events that it causes. One of the events must be logged, unless the
+set is empty."""
 
 
 class Seconds(logging.Handler):
-    """Keeps in which seconds of the monotonic clock each event was logged."""
+    """Records, for each event, the seconds of the monotonic clock in which it was logged."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -70,7 +72,7 @@ class Seconds(logging.Handler):
 def judge_logged(windows: Sequence[Window], pairs: Iterable[Sequence[Any]]) -> Line:
     """Checks that each kind of fault that hit something is in the logs, at least once.
 
-    One window may hit only what the sessions do not use at that time.
+    A single window may hit only connections or statements that the sessions do not use at the time.
     """
     line = Line("each kind of fault is in the logs")
     seconds: dict[str, set[int]] = {}
@@ -91,7 +93,7 @@ def judge_logged(windows: Sequence[Window], pairs: Iterable[Sequence[Any]]) -> L
 
 
 def contradictions(metrics: Metrics) -> Iterator[str]:
-    """Yields what does not add up in the metrics of a session without calls in flight."""
+    """Yields the contradictions in the metrics of a session that has no calls in flight."""
     for name in ("in_flight", "in_flight_bytes", "waiting"):
         if getattr(metrics, name):
             yield f"{name} is {getattr(metrics, name)}"

@@ -23,8 +23,8 @@ _TIMES = Times(warm_up_s=60, before_s=20, after_s=20, recover_s=90)
 def main() -> int:
     """Runs the audit, and returns the exit status."""
     options = argparse.ArgumentParser(prog="python -m tests.faults.soak", description=__doc__)
-    options.add_argument("--minutes", type=float, default=30.0, help="the time of the faults")
-    options.add_argument("--seed", default=None, help="what the faults follow; by default random")
+    options.add_argument("--minutes", type=float, default=30.0, help="how long faults are injected")
+    options.add_argument("--seed", default=None, help="the seed of the faults; by default random")
     options.add_argument("--markdown", type=Path, default=Path("build/soak.md"))
     options.add_argument("--keep", type=Path, help="a folder in which the calls' records are kept")
     chosen = options.parse_args()

@@ -1,4 +1,4 @@
-"""Reads what the nodes have stored, at consistency ALL and without the driver."""
+"""Reads what the nodes have stored, at consistency ALL and without a session of turbocql."""
 
 from __future__ import annotations
 

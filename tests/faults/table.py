@@ -17,7 +17,7 @@ row does not count as answered, and each failed row counts as an error. The effe
 connections, frames, bytes, nodes or statements that the faults hit. In flight is the mean."""
 
 _SHOWN = 12
-"""At most this many violations of a line are shown."""
+"""How many violations of a line are shown at most."""
 
 
 @dataclass

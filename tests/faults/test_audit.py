@@ -110,7 +110,7 @@ def violated(lines: list[Line]) -> list[str]:
     return [line.name for line in lines if line.violations]
 
 
-def test_nothing_is_wrong() -> None:
+def test_good_records_have_no_violations() -> None:
     lines = audited(good_calls(), good_state())
     assert violated(lines) == []
     assert all(line.checked for line in lines)
@@ -205,7 +205,7 @@ DOCTORED: dict[str, tuple[Doctor, str]] = {
 
 
 @pytest.mark.parametrize("name", DOCTORED)
-def test_it_finds(name: str) -> None:
+def test_each_kind_of_violation_is_found(name: str) -> None:
     doctor, expected = DOCTORED[name]
     calls, state = copy.deepcopy(good_calls()), good_state()
     doctor(calls, state)
@@ -215,7 +215,7 @@ def test_it_finds(name: str) -> None:
     assert "violations" in lines_table(lines)
 
 
-def test_it_names_the_calls_of_lost_and_of_refused_rows() -> None:
+def test_calls_of_lost_and_of_refused_rows_are_named() -> None:
     audit, state = Audit([DROP]), good_state()
     del state.writes[1]
     state.writes[2] = row(2)
@@ -225,7 +225,7 @@ def test_it_names_the_calls_of_lost_and_of_refused_rows() -> None:
     assert audit.named == [1, 2]
 
 
-def test_a_late_call_is_late_beyond_the_allowance_only() -> None:
+def test_a_call_is_late_only_beyond_the_allowance() -> None:
     calls = good_calls()
     end_late(calls["read"], -0.01)
     assert violated(audited(calls, good_state())) == []
@@ -238,14 +238,14 @@ BEFORE = Sample(100.0, 30, 110, 100, 0, 6)
     ("name", "by"),
     [("descriptors", 1), ("threads", 1), ("tasks", 1), ("in_flight", 1), ("connections", -1)],
 )
-def test_it_finds_what_is_held(name: str, by: int) -> None:
+def test_resources_that_are_not_freed_are_found(name: str, by: int) -> None:
     assert violated(judge_samples(BEFORE, BEFORE)) == []
     after = replace(BEFORE, **{name: getattr(BEFORE, name) + by})
     (found,) = violated(judge_samples(BEFORE, after))
     assert name.replace("_", " ") in found
 
 
-def test_it_finds_memory_beyond_the_margin() -> None:
+def test_memory_growth_beyond_the_margin_is_found() -> None:
     grown = replace(BEFORE, rss_mib=BEFORE.rss_mib + RSS_MARGIN_MIB)
     assert violated(judge_samples(BEFORE, grown)) == []
     grown = replace(BEFORE, rss_mib=BEFORE.rss_mib + RSS_MARGIN_MIB + 1)
@@ -260,7 +260,7 @@ def recovery_of(calls: list[Call]) -> list[int]:
     return [len(line.violations) for line in recovery.judge()]
 
 
-def test_it_finds_a_session_that_does_not_recover() -> None:
+def test_a_session_that_does_not_recover_is_found() -> None:
     calls = [call(number, "read") for number in range(101, 200)]
     assert recovery_of(calls) == [0, 0]
     assert recovery_of([*calls, call(101, "read", "ConnectionLost")]) == [0, 1]
@@ -271,13 +271,13 @@ def test_it_finds_a_session_that_does_not_recover() -> None:
     assert recovery_of([]) == [1, 0]
 
 
-def test_it_finds_a_fault_that_did_nothing() -> None:
+def test_a_fault_without_an_effect_is_found() -> None:
     good = [Window("cut", "", 1.0, 2.0, "0"), Window("cut", "", 3.0, 4.0, "2"), AFTER]
     assert judge_effects(good).violations == []
     assert len(judge_effects([*good, Window("drop", "", 5.0, 6.0, "0")]).violations) == 1
 
 
-def test_it_finds_another_winner_at_serial() -> None:
+def test_another_winner_at_serial_is_found() -> None:
     assert judge_serial(good_state(), {1: 20, 3: None}).violations == []
     assert len(judge_serial(good_state(), {1: 21, 3: 4}).violations) == 2
 
@@ -299,7 +299,7 @@ Scanned = list[tuple[int, int, str]]
         (lambda rows: rows.pop(), 1),
     ],
 )
-def test_it_finds_a_scan_with_other_rows(change: Callable[[Scanned], object], faults: int) -> None:
+def test_a_scan_with_other_rows_is_found(change: Callable[[Scanned], object], faults: int) -> None:
     audit, state = Audit([DROP]), good_state()
     for one in good_calls().values():
         audit.take(one)
@@ -308,7 +308,7 @@ def test_it_finds_a_scan_with_other_rows(change: Callable[[Scanned], object], fa
     assert len(audit.judge_scan(state, rows).violations) == faults
 
 
-def test_it_finds_a_wide_partition_that_is_not_complete() -> None:
+def test_an_incomplete_wide_partition_is_found() -> None:
     rows = [(place, value_of(place)) for place in range(WIDE_ROWS)]
     assert wide_fault(0, rows) is None
     assert wide_fault(0, rows[:-1])
@@ -338,7 +338,7 @@ def test_records_of_errors(tmp_path: Path) -> None:
     assert "KeyError" in str(second)
 
 
-def test_a_call_is_counted_at_each_fault_that_it_met() -> None:
+def test_a_call_is_counted_at_each_fault_during_it() -> None:
     windows = [Window("cut", "", 100.0, 101.5, "3"), Window("drop", "", 101.0, 102.5, "4")]
     table = Table(windows)
     met_both, met_one, met_none = call(1, "read"), call(2, "read", "ConnectionLost"), call(9, "x")

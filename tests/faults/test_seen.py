@@ -30,7 +30,10 @@ def place(cassandra_secure: Cassandra, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="module")
 def observe(place: Place) -> Observe:
-    """Returns a function that makes the fault of a row. A scene with several rows runs once."""
+    """Returns a function that makes the fault of a row and returns the observation.
+
+    A scene with several rows runs once.
+    """
     done: dict[Scene, dict[str, Observation]] = {}
 
     def observe(row: str) -> Observation:
@@ -45,7 +48,7 @@ def observe(place: Place) -> Observe:
 
 
 RING = ("a node has another address", "a node leaves the cluster", "a node is added")
-"""Rows whose scenes take a minute: nodes start again, and the others hear of it late."""
+"""Rows whose scenes take a minute, because nodes restart and the other nodes learn of it late."""
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,7 @@ def test_a_fault_is_seen_as_the_page_says(row: str, observe: Observe) -> None:
 
 
 def test_a_wrong_row_is_noticed(observe: Observe) -> None:
-    """What the page says and is not seen is a difference, and what is seen and not on the page."""
+    """A row that says more than was observed differs, and so does a row that says less."""
     name = "a node dies"
     observation, row = observe(name), ROWS[name]
     planted = replace(
@@ -76,7 +79,7 @@ def test_a_wrong_row_is_noticed(observe: Observe) -> None:
     nothing: frozenset[str] = frozenset()
     emptied = Row(frozenset(), nothing, None, nothing, nothing, nothing, {})
     messages = list(observation.differences(emptied))
-    # Two events at WARNING, `lost`, `failed`, `refused`, `retries`, the error, and both of spans.
+    # Two events at WARNING; `lost`, `failed`, `refused`, `retries` and the error; two about spans.
     assert len(messages) == 2 + 5 + 2, messages
 
 

@@ -1,4 +1,4 @@
-"""Tests that the audit finds figures that do not add up, and faults that are not in the logs."""
+"""Tests that the audit finds contradictory metrics, and faults that are not in the logs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GOOD = Metrics(
 )
 
 
-def test_figures_that_add_up() -> None:
+def test_consistent_metrics() -> None:
     assert list(contradictions(GOOD)) == []
 
 
@@ -45,11 +45,11 @@ def test_figures_that_add_up() -> None:
     ],
     ids=str,
 )
-def test_it_finds_figures_that_do_not_add_up(change: dict[str, Any]) -> None:
+def test_contradictory_metrics_are_found(change: dict[str, Any]) -> None:
     assert len(list(contradictions(replace(GOOD, **change)))) == 1
 
 
-def test_it_finds_a_fault_that_is_not_logged() -> None:
+def test_a_fault_that_is_not_logged_is_found() -> None:
     windows = [
         Window("cut", "node 1", 10.5, 12.0, "7"),
         Window("cut", "node 2", 100.0, 110.0, "1"),

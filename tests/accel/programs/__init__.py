@@ -1,1 +1,1 @@
-"""Typical programs on cassandra-driver and scylla-driver, which the tests run accelerated."""
+"""Typical programs of cassandra-driver and scylla-driver, which the tests run accelerated."""

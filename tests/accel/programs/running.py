@@ -1,4 +1,4 @@
-"""Functions that programs share: they connect to the test's keyspace, and print results.
+"""Functions that the programs share: they connect to the test's keyspace, and print results.
 
     python -m tests.accel.programs.NAME HOST PORT KEYSPACE [OPTION]
 
@@ -50,7 +50,10 @@ def attempt(call: Callable[..., Any], *values: Any, **named: Any) -> None:
 
 
 def native_calls() -> dict[str, int] | None:
-    """Returns the native calls of this process by part, or None if turbocql is not imported."""
+    """Maps parts of the accelerator to the numbers of their native calls in this process.
+
+    Returns None if turbocql is not imported.
+    """
     accel = sys.modules.get("turbocql.accel")
     if accel is None:
         return None

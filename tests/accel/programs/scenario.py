@@ -218,7 +218,7 @@ def factories(session: Any) -> None:
 
 
 def rows_of(found: Any) -> Any:
-    """Returns the rows; if the first row is a dict of columns, returns these sorted by name."""
+    """Returns a list of the rows. If the first row is a dict of columns, returns sorted columns."""
     rows = list(found)
     if rows and isinstance(rows[0], dict):
         return [
