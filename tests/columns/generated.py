@@ -18,7 +18,10 @@ UTC = datetime.timezone.utc
 
 @dataclass(frozen=True)
 class Kind:
-    """A type, with its CQL text, its name without parts, and its parts. `size` is a vector's."""
+    """A CQL type. `text` is its CQL, and `name` is the text without inner types.
+
+    `parts` are the types directly inside. `size` is the dimension of a vector.
+    """
 
     text: str
     name: str
@@ -97,9 +100,8 @@ def cql_type_of(rng: random.Random, depth: int) -> Kind:
 
 
 def _key(rng: random.Random) -> Kind:
-    """Returns a scalar type for set elements and map keys, except durations and floats.
-
-    The server refuses durations there.
+    """Returns a scalar type for set elements and map keys: no float or double, and no duration,
+    which the server refuses there.
     """
     name = rng.choice([name for name in SCALARS if name not in ("duration", "float", "double")])
     return Kind(name, name)

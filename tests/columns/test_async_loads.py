@@ -21,7 +21,7 @@ from .support import table
 pytestmark = pytest.mark.usefixtures("loaded")
 
 
-def test_programs_end_with_their_own_code(session: Any, point: str) -> None:
+def test_programs_end_with_their_own_exit_code(session: Any, point: str) -> None:
     where = table(session, "s text")
     program = f"""
 import asyncio, sys, time, turbocql
@@ -46,7 +46,7 @@ sys.exit(5)
     assert time.monotonic() - begun < 20
 
 
-def test_the_asynchronous_twin(session: Any, point: str) -> None:
+def test_loads_of_an_asynchronous_session(session: Any, point: str) -> None:
     where = table(session, "a int")
 
     async def load() -> None:

@@ -44,7 +44,7 @@ def tables(session: turbocql.Session) -> None:
     make(session)
 
 
-def test_every_type_is_what_all_gives(session: Any) -> None:
+def test_every_type_equals_the_values_of_all(session: Any) -> None:
     expected = session.execute(SELECT, rows="tuple").all()
     for page_size in (5000, 4, 1):
         rows = session.execute(SELECT, page_size=page_size)
@@ -179,7 +179,7 @@ def test_arrays_of_numpy(session: Any) -> None:
     assert session.execute(f"{MANY} WHERE p = 9").to_numpy()["v"].shape == (0, 4)
 
 
-def test_batches_have_the_size_that_was_asked_for(session: Any) -> None:
+def test_batches_have_the_requested_size(session: Any) -> None:
     rows = session.execute(MANY, page_size=700)
     batches = list(rows.batches(rows_per_batch=1000))
     assert [len(batch) for batch in batches] == [1000, 1000, 1000]
@@ -282,7 +282,7 @@ def test_rows_of_several_pages_are_read_once(session: Any) -> None:
     assert "as a stream" in refused(turbocql.Error, partial(next, streamed))
 
 
-def test_errors_are_those_of_the_driver(session: Any, point: str) -> None:
+def test_consumers_show_the_errors_of_turbocql(session: Any, point: str) -> None:
     with turbocql.connect(point, timeout_s=20) as other:
         rows = other.execute(MANY, page_size=700)
         rows.one()
@@ -305,7 +305,7 @@ def test_tables_that_change_between_pages(session: Any) -> None:
         assert "changed meanwhile" in refused(turbocql.errors.DecodeError, partial(way, rows))
 
 
-def test_what_cannot_be_read_stays_so(session: Any) -> None:
+def test_a_batch_that_cannot_be_converted_fails_again(session: Any) -> None:
     session.execute("CREATE TABLE wide (p int, n int, l list<decimal>, PRIMARY KEY (p, n))")
     for n, last in enumerate(("1.2", "1.234567", "1.2", "1.2")):
         session.execute(f"INSERT INTO wide (p, n, l) VALUES (1, {n}, [1, {last}])")
@@ -323,7 +323,7 @@ def test_what_cannot_be_read_stays_so(session: Any) -> None:
             assert "scale" in refused(Exception, reader.read_next_batch)
 
 
-def test_frames_lose_no_number(session: Any) -> None:
+def test_frames_lose_no_digits_of_large_numbers(session: Any) -> None:
     session.execute(
         "CREATE TABLE large (p int, n int, b bigint, t tuple<bigint, time>, v vector<bigint, 2>,"
         " m vector<timestamp, 2>, PRIMARY KEY (p, n))"
@@ -400,7 +400,7 @@ def test_no_object_is_made_per_cell(session: Any) -> None:
     assert blocks(rows.all) > 6000
 
 
-def test_the_asynchronous_twin(session: Any, point: str) -> None:
+def test_columns_of_asynchronous_rows(session: Any, point: str) -> None:
     async def read() -> None:
         async with turbocql.aio.connect(point) as other:
 

@@ -111,7 +111,7 @@ def load_beside(session: Any, where: str, path: Path, fault: Callable[[], None])
     return told
 
 
-def test_pages_come_from_the_nodes_that_own_them(session: Any, path: Path) -> None:
+def test_pages_of_a_scan_come_from_the_owning_nodes(session: Any, path: Path) -> None:
     keyspace, _, name = table(session, 1).partition(".")
     session.load(f"{keyspace}.{name}", path, columns=["k"])
     owners = {token: node for node in session.nodes for token in node.tokens}
@@ -194,7 +194,7 @@ def test_a_node_is_killed_and_started_during_an_unload(
             assert found.to_pydict() == rows_of(ROWS).to_pydict()
 
 
-def test_a_load_that_gave_up_is_resumed(cluster: Cassandra, session: Any, path: Path) -> None:
+def test_a_load_that_stopped_is_resumed(cluster: Cassandra, session: Any, path: Path) -> None:
     """A node is down for longer than `retry_for_s`. All rows in the checkpoint are written."""
     where, chosen = table(session, 1), random.Random(SEED + 2)
     node = cluster.nodes[chosen.randrange(1, 3)]

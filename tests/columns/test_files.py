@@ -210,7 +210,7 @@ def read(source: Source, skip: Callable[[int, int], bool] | None = None) -> Any:
 
 
 def numbers(source: Source, skip: Callable[[int, int], bool] | None = None) -> dict[int, int]:
-    """Returns the value of column `n` of each row, by the row's number."""
+    """Maps the number of each row to the row's value of column `n`."""
     made: dict[int, int] = {}
     for first, batch in source.batches(skip):
         made.update(enumerate(batch.column("n").to_pylist(), first))
@@ -222,7 +222,7 @@ def counted(first: int, count: int) -> Any:
     return pa.record_batch({"n": pa.array(values, pa.int32()), "t": [f"row {n}" for n in values]})
 
 
-def test_each_type_goes_there_and_back(tmp_path: Path) -> None:
+def test_each_type_is_written_and_read_back(tmp_path: Path) -> None:
     batch = every()
     for name in ("a.parquet", "a.arrow", "a.jsonl", "a.jsonl.gz", "a.csv", "a.csv.gz"):
         path = written(tmp_path / name, batch, 3)
@@ -299,7 +299,7 @@ def test_names_of_files(tmp_path: Path) -> None:
     assert read(renamed)[0][1].column("n").type == pa.int8()
 
 
-def test_skipped_units_leave_the_numbers(tmp_path: Path) -> None:
+def test_skipped_blocks_do_not_change_row_numbers(tmp_path: Path) -> None:
     batch = counted(0, 200_000)
     for name in ("s.parquet", "s.arrow", "s.csv", "s.jsonl.gz"):
         path = written(tmp_path / name, batch, rows_per_group=30_000)
@@ -352,7 +352,7 @@ def test_small_blocks(tmp_path: Path) -> None:
         assert sum(parts) == 1000, (name, parts)
 
 
-def test_text_forms(tmp_path: Path) -> None:
+def test_forms_of_values_in_text_files(tmp_path: Path) -> None:
     def column(cql_type: str, *cells: str) -> Any:
         path = tmp_path / "forms.csv"
         path.write_text("c\n" + "".join(f"{cell}\n" for cell in cells))

@@ -82,12 +82,12 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "batches": lambda rows: rows.batches(rows_per_batch=5),
 }
 NOT_KEPT = {
-    # Each of these consumers may change values of the type beside it.
+    # Each pair has a consumer, and a type whose values this consumer may change.
     ("duckdb", "date"),
 }
 
 
-def test_each_type_goes_there_and_back(session: Any) -> None:
+def test_each_type_is_loaded_and_read_back(session: Any) -> None:
     session.execute("DROP TABLE IF EXISTS columns_out.again")
     columns = ", ".join(f"{name} {cql_type}" for cql_type, name in NAMES.items())
     session.execute(f"CREATE TABLE columns_out.again (p int, n int, {columns}, PRIMARY KEY (p, n))")
@@ -106,7 +106,7 @@ def test_each_type_goes_there_and_back(session: Any) -> None:
             assert got == expected or (way, cql_type) in NOT_KEPT, (way, cql_type, got, expected)
 
 
-def test_generated_tables_go_there_and_back(session: Any) -> None:
+def test_generated_tables_are_loaded_and_read_back(session: Any) -> None:
     rng = random.Random(SEED)
     for number in range(TABLES):
         kinds = [cql_type_of(rng, 3) for _ in range(rng.randint(1, 4))]
@@ -139,7 +139,7 @@ def test_generated_tables_go_there_and_back(session: Any) -> None:
         assert list(map(plain, got)) == list(map(plain, expected)), (SEED, number, columns)
 
 
-def test_names_are_matched(session: Any) -> None:
+def test_names_of_data_are_matched_to_columns(session: Any) -> None:
     where = table(session, 'v int, "Odd name" text')
     data = {"id": np.arange(3, dtype="i4"), "v": [1, 2, 3], "other": ["a", "b", "c"]}
     session.load(where, data, rename={"id": "k", "other": "Odd name"})
@@ -213,7 +213,7 @@ def test_nulls_and_times_of_writes(session: Any) -> None:
         refused(ConfigError, partial(session.load, where, {"k": [1]}, **wrong))
 
 
-def test_finer_times_are_an_error_of_their_row(session: Any) -> None:
+def test_times_finer_than_milliseconds_fail_their_row(session: Any) -> None:
     where = table(session, "t timestamp, d date")
     times = np.array(["2026-01-01T00:00:00.001", "2026-01-01T00:00:00.0015"], "M8[us]")
     keys = np.arange(2, dtype="i4")
@@ -360,7 +360,7 @@ def test_types_are_checked_before_anything_is_sent(session: Any) -> None:
     assert "from set<int>" in error, error
 
 
-def test_any_statement_takes_columns(session: Any) -> None:
+def test_any_statement_accepts_columns(session: Any) -> None:
     where = table(session, "a int, b text")
     insert = f"INSERT INTO {where} (k, a, b) VALUES (?, ?, ?) USING TTL ?"
     data = {"k": [1, 2], "a": [1, None], "b": ["x", "y"], "[ttl]": [1000, None]}
@@ -441,7 +441,7 @@ def test_nulls_within_dictionaries_and_runs(session: Any) -> None:
     assert "row 17000" in refused(BulkError, partial(session.load, where, many))
 
 
-def test_data_that_changes_meanwhile(session: Any) -> None:
+def test_data_that_changes_during_a_load(session: Any) -> None:
     where = table(session, "s text")
     texts = ["a"] * 2000
 

@@ -1,4 +1,4 @@
-"""Tests that columns that cannot be read name themselves, and do not matter if they are left out.
+"""Tests that the error for an unreadable column names the column, and that it may be left out.
 
 These tests need no server.
 """
@@ -67,7 +67,7 @@ DATA: dict[str, Callable[[], Any]] = {
 
 
 def read(data: Any, is_wanted: Callable[[str], bool] = lambda name: True) -> tuple[list[str], int]:
-    """The names of the columns, and the number of rows."""
+    """Returns the names of the columns, and the number of rows."""
     columns = columns_of(data, is_wanted)
     assert columns is not None
     return columns.names, sum(len(piece) for piece in columns.pieces)
@@ -80,13 +80,13 @@ def test_the_error_names_the_column(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_a_column_that_is_left_out_does_not_matter(name: str) -> None:
+def test_an_unreadable_column_may_be_left_out(name: str) -> None:
     names, rows = read(DATA[name](), lambda column: column != "bad")
     assert names[:2] == ["id", "bad"]
     assert rows == {"mixed category": 2, "union without rows": 0}.get(name, 1)
 
 
-def test_a_stream_that_can_be_read_once_says_what_to_do() -> None:
+def test_the_error_of_a_one_time_stream_has_advice() -> None:
     data = na.c_array_stream(pa.table({"id": ONE, "bad": UNION}))
     with pytest.raises(EncodeError, match=r"CArrayStream is a union, .*leave it out"):
         read(data)

@@ -83,7 +83,7 @@ def expected(count: int = ROWS) -> list[tuple[Any, ...]]:
     return list(zip(*columns.values(), strict=True))
 
 
-def test_files_are_loaded_row_for_row(session: Any, tmp_path: Path) -> None:
+def test_every_row_of_a_file_is_loaded(session: Any, tmp_path: Path) -> None:
     where, path = table(session), written(tmp_path)
     told: list[Progress] = []
     report = session.load(where, path, progress=told.append)
@@ -153,7 +153,7 @@ def test_collections_are_compared_as_values(session: Any, tmp_path: Path) -> Non
     assert (difference.column, difference.found) == ("l", [1, 2])
 
 
-def test_files_of_each_format_come_back(session: Any, tmp_path: Path) -> None:
+def test_files_of_each_format_are_loaded_and_unloaded(session: Any, tmp_path: Path) -> None:
     where, path = table(session), written(tmp_path)
     session.load(where, path)
     for name in ("t.parquet", "t.csv", "t.csv.gz", "t.jsonl", "t.jsonl.gz", "t.arrow"):
@@ -173,7 +173,7 @@ def test_files_of_each_format_come_back(session: Any, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.part"))
 
 
-def test_odd_types_come_back_from_each_format(session: Any, tmp_path: Path) -> None:
+def test_odd_types_are_unloaded_and_loaded_in_each_format(session: Any, tmp_path: Path) -> None:
     session.execute(f'CREATE TYPE IF NOT EXISTS {SPACE}."In ner" ("X y" int, t text)')
     session.execute(
         f'CREATE TYPE IF NOT EXISTS {SPACE}.outer_one (i frozen<"In ner">, l frozen<list<double>>)'
@@ -206,7 +206,7 @@ def test_odd_types_come_back_from_each_format(session: Any, tmp_path: Path) -> N
         assert session.verify(f"{SPACE}.odd_copy", tmp_path / name).equal, name
 
 
-def test_what_cannot_be_written_leaves_nothing(session: Any, tmp_path: Path) -> None:
+def test_failed_unloads_leave_no_files(session: Any, tmp_path: Path) -> None:
     where = table(session)
     session.load(where, written(tmp_path, 5000))
     missing = tmp_path / "nowhere" / "deep" / "t.parquet"
@@ -226,7 +226,7 @@ def test_what_cannot_be_written_leaves_nothing(session: Any, tmp_path: Path) -> 
     refused(OSError, partial(session.load, where, tmp_path / "rows.parquet", rejects=missing))
 
 
-def test_rejects_tell_the_row_and_the_error(session: Any, tmp_path: Path) -> None:
+def test_rejects_have_the_row_and_the_error(session: Any, tmp_path: Path) -> None:
     where = table(session)
     names = [f"n{n}" for n in range(5000)]
     names[77], names[4999] = "x" * 70_000, "y" * 70_000
@@ -452,7 +452,7 @@ def test_rows_of_a_partition_go_together(session: Any, tmp_path: Path) -> None:
         refused((ConfigError, TypeError), partial(session.load, where, data, **options))
 
 
-def test_a_key_that_comes_twice_keeps_its_last_row(session: Any, tmp_path: Path) -> None:
+def test_the_last_row_of_a_repeated_key_wins(session: Any, tmp_path: Path) -> None:
     where, count = partitioned(session), 4000
     data = pa.table(
         {
@@ -569,7 +569,9 @@ def test_killed_loads_are_completed(session: Any, point: str, tmp_path: Path, ki
         assert there(session, where) == expected(), f"seed {SEED + number}"
 
 
-def test_asynchronous_sessions_do_the_same(session: Any, point: str, tmp_path: Path) -> None:
+def test_asynchronous_sessions_load_verify_and_unload(
+    session: Any, point: str, tmp_path: Path
+) -> None:
     where, path = table(session), written(tmp_path, 5000)
 
     async def run() -> None:

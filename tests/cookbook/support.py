@@ -1,4 +1,4 @@
-"""What the tests of the recipes share: paths, and processes that serve."""
+"""Helpers for the tests of recipes: paths, and processes of servers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXAMPLES = ROOT / "examples" / "cookbook"
 
 
 class RunningServer:
-    """A process that serves, and what it logs."""
+    """The process of a server, and its log."""
 
     def __init__(self, line: list[str], folder: Path, env: dict[str, str], log: Path) -> None:
         self._log = log

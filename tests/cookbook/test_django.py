@@ -46,7 +46,7 @@ print(json.dumps({
 """
 
 
-def test_django_writes_beside_the_orm(
+def test_django_writes_to_cassandra_besides_the_orm(
     environment: dict[str, str],
     session: turbocql.Session,
     schema: Callable[[str], None],

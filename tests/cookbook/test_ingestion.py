@@ -14,7 +14,7 @@ import turbocql
 from .support import EXAMPLES, Program
 
 
-def test_ingestion_goes_on_after_a_kill(
+def test_ingestion_is_resumed_after_a_kill(
     environment: dict[str, str], program: Program, session: turbocql.Session, tmp_path: Path
 ) -> None:
     events = tmp_path / "events.jsonl"

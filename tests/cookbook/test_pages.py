@@ -26,7 +26,7 @@ def test_each_file_of_the_examples_is_on_one_page() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_programs_are_included_and_not_written_twice(page: Path) -> None:
+def test_programs_are_included_and_not_copied(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     programs = 0
     for language, title, block in _FENCE.findall(text):

@@ -1,4 +1,7 @@
-"""The recipe for pytest: a project with turbocql's plugin, run as its own pytest."""
+"""The recipe for pytest: an example project whose tests use turbocql's plugin.
+
+A pytest process of their own runs these tests.
+"""
 
 from __future__ import annotations
 

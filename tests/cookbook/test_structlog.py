@@ -1,4 +1,4 @@
-"""Tests turbocql's records as structlog writes them, and the recipe for it."""
+"""Tests turbocql's log records as structlog formats them, and the recipe for structlog."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_recipe(program: Program) -> None:
     (own,) = (line for line in lines if line["logger"] == "app")
     (slow,) = (line for line in lines if line.get("request_id") and line is not own)
     assert (own["event"], own["key"], own["request_id"]) == ("reading", "local", "r-17")
-    # It is handled on another thread, in the context of the call.
+    # The slow request is logged on another thread, in the context of the call.
     assert (slow["event"], slow["request_id"]) == ("slow request", "r-17")
     assert (slow["logger"], slow["level"]) == ("turbocql.request", "warning")
     assert (slow["statement"], slow["table"], slow["consistency"]) == (SELECT, "local", "ONE")
@@ -42,7 +42,7 @@ def written() -> Iterator[list[tuple[logging.LogRecord, str]]]:
         foreign_pre_chain=[structlog.stdlib.ExtraAdder()],
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            # Without the fallback of structlog, which writes the `repr` of any object.
+            # `strict` replaces structlog's fallback, which writes the `repr` of any object.
             structlog.processors.JSONRenderer(serializer=strict),
         ],
     )
@@ -65,7 +65,7 @@ def strict(event: EventDict, **_: object) -> str:
     return json.dumps(event)
 
 
-def test_each_fact_of_a_record_is_a_field(
+def test_each_attribute_of_a_record_is_a_field(
     cassandra: Cassandra, written: list[tuple[logging.LogRecord, str]], unique_keyspace: str
 ) -> None:
     with turbocql.connect(cassandra.contact_points, slow_request_s=0.000_001) as session:

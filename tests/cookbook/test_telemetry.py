@@ -10,7 +10,7 @@ import httpx
 from .support import Server, answers
 
 
-def test_a_service_that_is_watched(server: Server, port: int, tmp_path: Path) -> None:
+def test_a_service_with_logs_metrics_and_traces(server: Server, port: int, tmp_path: Path) -> None:
     spans_file = tmp_path / "spans.jsonl"
     running = server(
         "with_telemetry", "uvicorn", "app:app", "--port", str(port), SPANS_FILE=str(spans_file)

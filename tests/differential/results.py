@@ -48,7 +48,7 @@ ODD = {
     "unknown-flags": ONE_ROW[:6] + b"\1" + ONE_ROW[7:],
     "a-cell-that-ends-early": result([("a", "text")], [[b"abc"]])[:-1],
 }
-"""Bodies that only the reference decodes, by their names in docs/differences.md."""
+"""Maps a name in docs/differences.md to a body that only the reference decodes."""
 
 NOT_DESCRIBED = "vector<v{a int, b text}, 3>"
 """The reference cannot parse this type. The UDT's name "v" is sent in hexadecimal as "76", and the

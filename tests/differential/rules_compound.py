@@ -83,7 +83,7 @@ def _by_number(d: Difference) -> bool:
 
 
 def _turned(d: Difference) -> bool:
-    """Returns whether the reference goes by position, and turbocql by name, for a named tuple.
+    """Returns whether the reference encodes a named tuple by position, and turbocql by field name.
 
     The tuple has other fields than the type, or the same fields in another order.
     """

@@ -58,7 +58,7 @@ def reports(
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: f"{message[0]}-v{message[1]}")
-def test_messages_are_the_same_bytes(
+def test_messages_have_the_same_bytes(
     message: tuple[str, int], reports: MessageReports, count: int
 ) -> None:
     kind, version = message

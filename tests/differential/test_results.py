@@ -48,13 +48,13 @@ def reports(
 
 
 @pytest.mark.parametrize("cql_type", FIRST_TYPES, ids=str)
-def test_pages_read_alike(cql_type: str, reports: PageReports, pages: int) -> None:
+def test_pages_decode_to_the_same_rows(cql_type: str, reports: PageReports, pages: int) -> None:
     report = reports[cql_type]
     assert not report.failures, "\n".join(report.failures[:10])
     assert report.counts["pages"] == pages_of(cql_type, pages)
 
 
-def test_most_pages_are_read_by_all(reports: PageReports, pages: int) -> None:
+def test_all_readers_decode_most_pages(reports: PageReports, pages: int) -> None:
     counts: Counter[str] = Counter()
     rules: Counter[str] = Counter()
     for report in reports.of_all(FIRST_TYPES):
@@ -69,13 +69,13 @@ def test_most_pages_are_read_by_all(reports: PageReports, pages: int) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ODD)
-def test_only_the_reference_reads(name: str) -> None:
+def test_bodies_that_only_the_reference_decodes(name: str) -> None:
     assert isinstance(our_page(ODD[name], None, "tuple"), str)
     assert isinstance(their_page(ResultMessage, ODD[name], None, 4), Page)
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_only_turbocql_reads_an_id_without_a_description() -> None:
+def test_only_turbocql_decodes_an_id_without_a_description() -> None:
     ours, theirs = new_id_without_description()
     assert isinstance(ours, Page)
     assert ours.about[2] == b"id"
@@ -85,7 +85,7 @@ def test_only_turbocql_reads_an_id_without_a_description() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("cql_type", TYPES, ids=str)
-def test_the_reference_reads_descriptions_of_all_types_but_the_listed(cql_type: str) -> None:
+def test_the_reference_parses_all_types_except_the_listed(cql_type: str) -> None:
     assert describable(TYPES[cql_type]) == (cql_type != NOT_DESCRIBED)
 
 

@@ -110,7 +110,7 @@ def test_conditions(table: str, config: turbocql.Config, count: int) -> None:
     assert sorted(row["id"] for row in some.take_all()) == list(range(7, count, 1000))
 
 
-def test_the_order_of_rows_is_that_of_another_reading(table: str, config: turbocql.Config) -> None:
+def test_two_reads_have_the_same_order_of_rows(table: str, config: turbocql.Config) -> None:
     ids = turbocql.ray.read(table, config=config, columns=["id"])
     both = ids.zip(ids.rename_columns({"id": "again"}))
     assert both.filter(expr="id != again").count() == 0

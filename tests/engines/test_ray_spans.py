@@ -1,4 +1,4 @@
-"""Tests what is traced and logged of reads and writes that run in Ray's tasks."""
+"""Tests the traces and logs of reads and writes that run in Ray's tasks."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_requests_of_tasks_belong_to_the_trace_of_the_job(
         assert span["attributes"]["db.system.name"] == "cassandra"
     written = sum(span["attributes"]["db.operation.batch.size"] for span in named("INSERT"))
     assert written == 200
-    # Further pages and ranges of a task are children of its first.
+    # The spans of later pages and ranges of a task are children of the task's first span.
     firsts = {span["context"]["span_id"] for span in named("SELECT")}
     pages = [each for each in spans_of(folder, parent.trace_id) if each["name"].endswith(" page")]
     assert {page["parent_id"] for page in pages} == firsts

@@ -278,13 +278,13 @@ def test_only_one_cell_is_null() -> None:
 
 
 @pytest.mark.parametrize("line", CELLS.values(), ids=CELLS)
-def test_decodes_to_what_the_server_shows(line: dict[str, Any]) -> None:
+def test_bytes_decode_to_the_values_that_the_server_shows(line: dict[str, Any]) -> None:
     decoded = decode(with_fields(line["type"]), bytes.fromhex(line["hex"]))
     assert exact(decoded) == exact(Expected(line).value)
 
 
 @pytest.mark.parametrize("line", CELLS.values(), ids=CELLS)
-def test_encodes_to_the_same_bytes(line: dict[str, Any]) -> None:
+def test_values_encode_to_the_same_bytes(line: dict[str, Any]) -> None:
     cql_type, data = with_fields(line["type"]), bytes.fromhex(line["hex"])
     value = decode(cql_type, data)
     if line["literal"].endswith("(0x)"):

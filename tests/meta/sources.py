@@ -31,7 +31,7 @@ def without_comments(path: Path) -> str:
 
 
 def python_modules() -> dict[str, Path]:
-    """Returns the path of every module of the package, by its full name."""
+    """Maps the full name of every module of the package to the module's path."""
     modules = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts

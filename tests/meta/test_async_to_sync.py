@@ -167,7 +167,9 @@ def test_translation(asynchronous: str, synchronous: str | None) -> None:
         assert script.synchronous(asynchronous) == synchronous
 
 
-def test_a_text_that_no_source_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replacement_whose_text_is_in_no_source_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(script, "TEXTS", [*script.TEXTS, ("as it once was", "as it is")])
     with pytest.raises(SystemExit, match="not exactly once in the sources:\nas it once was"):
         script.generated()

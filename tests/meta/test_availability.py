@@ -36,7 +36,7 @@ def test_figures_count_from_when_a_request_was_due() -> None:
     assert found["in_time_by_second"] == [1] * 5 + [0] * 3 + [1] * 8 + [0] + [1] * 3
 
 
-def test_requests_are_half_writes_with_keys_of_their_own() -> None:
+def test_half_of_the_requests_are_writes_with_unique_keys() -> None:
     loads = [
         cases.Load("turbocql", run, ["127.0.0.1:9042"], None, seconds=2, rate=10) for run in (1, 2)
     ]
@@ -78,7 +78,7 @@ def test_the_table_has_a_row_for_each_client_and_every_error() -> None:
     assert "2 rounds; the node that fails changes each time" in " ".join(about.split())
 
 
-def test_the_page_says_the_times_that_are_measured() -> None:
+def test_the_page_has_the_measured_times() -> None:
     page = " ".join((ROOT / "docs" / "availability.md").read_text(encoding="utf-8").split())
     assert f"answered within {cases.IN_TIME_S:g} s in both cases" in page
     assert f"- After {cases.FAULT_AT_S:g} s of load" in page

@@ -24,8 +24,8 @@ LAYERS = {
     "clients": {"harness", "suites", "clients"},
     "report": {"harness", "suites", "report"},
 }
-"""The folders that each folder may import. Clients run in other environments, so suites and reports
-refer to them by strings."""
+"""Maps each folder to the folders that it may import. Clients run in other environments, so suites
+and reports refer to clients by strings."""
 
 
 def _imported(path: Path) -> set[str]:
@@ -94,7 +94,7 @@ def test_a_pattern_that_chooses_nothing_is_refused_with_the_nearest_names() -> N
         main(["run", "--list", "insert_txet"])
 
 
-def test_clients_take_turns_and_the_order_changes() -> None:
+def test_clients_alternate_in_changing_order() -> None:
     assert list(turns(["a", "b"], 3)) == [
         *((1, "a"), (1, "b")),
         *((2, "b"), (2, "a")),
@@ -102,7 +102,7 @@ def test_clients_take_turns_and_the_order_changes() -> None:
     ]
 
 
-def test_new_samples_replace_those_about_the_same(tmp_path: Path) -> None:
+def test_new_samples_replace_those_of_the_same_case(tmp_path: Path) -> None:
     file = tmp_path / "samples.jsonl"
     old = [{"case": case, "client": client} for case in "ab" for client in "xy"]
     samples.keep(file, old)

@@ -84,19 +84,19 @@ def missing_names(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_what_a_page_names_exists(page: Path) -> None:
+def test_paths_and_names_on_a_page_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert missing_paths(text) == set()
     assert missing_names(text) == set()
 
 
-def test_a_name_that_is_gone_is_noticed() -> None:
+def test_a_name_that_no_longer_exists_is_noticed() -> None:
     text = "`crates/codec/src/nowhere.rs` `nowhere.rs` `src/op` `Plan` `Plan::no_such_arm`"
     assert missing_paths(text) == {"crates/codec/src/nowhere.rs", "nowhere.rs"}
     assert missing_names(text) == {"Plan::no_such_arm"}
 
 
-def test_the_way_of_a_call_exists() -> None:
+def test_the_functions_on_the_page_about_a_call_exist() -> None:
     """docs/design/call.md lists functions below each file; the file must define them."""
     text = (ROOT / "docs" / "design" / "call.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```\n(.*?)^```", text, re.M | re.S)
@@ -124,5 +124,5 @@ def test_the_rooms_of_design_are_those_of_the_layers() -> None:
     assert set(leaves.split()) >= LEAVES
 
 
-def test_design_is_two_screens() -> None:
+def test_design_has_at_most_120_lines() -> None:
     assert len(DESIGN.read_text(encoding="utf-8").splitlines()) <= 120

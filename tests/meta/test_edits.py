@@ -43,7 +43,7 @@ def edit(old: str, new: str = "new\n", file: str = "src/lib.rs") -> Any:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_an_edit_says_why_and_what_is_reported(path: Path) -> None:
+def test_an_edit_has_a_reason_a_report_and_tests(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     head, _, _ = text.partition("\n--- a/")
     assert re.match(r"[A-Z].*\n\nCrate: \S+ \S+\n\nWhy: ", head)
@@ -64,7 +64,7 @@ def test_the_edits_are_small() -> None:
     assert 0 < lines < 900
 
 
-def test_a_text_that_stands_there_once_is_replaced(crate: Path) -> None:
+def test_a_text_that_occurs_once_is_replaced(crate: Path) -> None:
     changed = edited_crates.edited(crate, [edit("a\n"), edit("c\n", "d\n")])
     assert changed == {"src/lib.rs": "new\nb\nb\nd\n"}
 
@@ -93,7 +93,7 @@ def test_an_edit_for_another_version_is_an_error(
 
 
 @pytest.mark.parametrize("name", ["config.toml", "config"])
-def test_a_configuration_of_the_users_own_stays(
+def test_a_configuration_by_the_user_is_not_overwritten(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / name
@@ -139,7 +139,7 @@ def test_hunks_are_their_lines_before_and_after(
     assert found.changes == (("f", "a\nb\n\n", "a\nx\n\n"),)
 
 
-def test_git_applies_them_with_the_same_result(tmp_path: Path) -> None:
+def test_git_applies_the_edits_with_the_same_result(tmp_path: Path) -> None:
     sources = edited_crates.sources()
     for crate in sorted({edit.crate for edit in edited_crates.edits()}):
         wanted = [edit for edit in edited_crates.edits() if edit.crate == crate]
@@ -154,7 +154,7 @@ def test_git_applies_them_with_the_same_result(tmp_path: Path) -> None:
             assert (tmp_path / crate / name).read_text(encoding="utf-8") == text
 
 
-def test_files_that_are_right_are_not_written_again(crate: Path, tmp_path: Path) -> None:
+def test_unchanged_files_are_not_written_again(crate: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy"
     edited_crates.copy(crate, target, {"src/lib.rs": "new\n"})
     (target / "src" / "left.rs").write_text("")

@@ -29,7 +29,7 @@ def order(name: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("name", ["turbocql", *PUBLIC])
-def test_all_is_sorted_and_there(name: str) -> None:
+def test_all_is_sorted_and_its_names_exist(name: str) -> None:
     module = importlib.import_module(name)
     exported = list(module.__all__)
     assert exported == sorted(exported, key=order)
@@ -57,7 +57,7 @@ def test_all_has_everything_that_is_defined(name: str) -> None:
     assert defined - hidden - FOR_THE_CORE <= set(importlib.import_module(name).__all__)
 
 
-def test_the_package_has_all_that_users_need() -> None:
+def test_the_package_exports_all_public_names() -> None:
     exported = set(turbocql.__all__)
     for module in (
         "bulk",

@@ -36,20 +36,20 @@ def test_a_rise_fails_and_a_fall_is_reported(total: float, said: int, failed: in
     assert all("first" in failure for failure in verdict.failures)
 
 
-def test_elsewhere_only_the_own_object_file_counts() -> None:
+def test_on_other_machines_only_the_core_counts() -> None:
     assert compare(RECORDED, _now(2000), "core").failures == []
     assert len(compare(RECORDED, _now(1000, 104), "core").failures) == 1
     # A figure of 0 cannot rise by a percentage, so any rise fails.
     assert len(compare(RECORDED, {**_now(1000), "b": Counts(50.0, 1.0)}, "core").failures) == 1
 
 
-def test_cases_and_figures_are_the_same_ones() -> None:
+def test_missing_and_new_cases_fail() -> None:
     assert "b: recorded" in compare(RECORDED, {"a": RECORDED["a"].counts}, "total").failures[0]
     more = {**_now(1000), "c": Counts(1.0, 1.0)}
     assert compare(RECORDED, more, "total").failures == ["c: not recorded yet"]
 
 
-def test_what_has_not_moved_keeps_its_figure_and_reason() -> None:
+def test_unchanged_figures_keep_their_number_and_reason() -> None:
     now = {"c": Counts(1.0, 1.0), "a": Counts(1004.0, 100.0), "b": Counts(40.0, 0.0)}
     new = recorded_anew(RECORDED, now, "now")
     assert list(new) == ["c", "a", "b"]
@@ -59,7 +59,7 @@ def test_what_has_not_moved_keeps_its_figure_and_reason() -> None:
     assert recorded_anew(RECORDED, _now(1000, 101), "now")["a"].reason == "now"
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_saved_figures_are_loaded_again(tmp_path: Path) -> None:
     file, place = tmp_path / "figures.json", {"architecture": "any", "rustc": "1"}
     save(file, place, RECORDED)
     assert load(file) == (place, RECORDED)
@@ -70,7 +70,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         load(file)
 
 
-def test_a_dump_is_read() -> None:
+def test_a_dump_is_parsed() -> None:
     dump = """\
 events: Ir
 

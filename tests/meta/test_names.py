@@ -25,7 +25,7 @@ VAGUE = frozenset(
         *("more", "most", "again"),
     }
 )
-"""The words without content. The name of a field, a column or a count says more."""
+"""Words that do not say what a name holds, unlike the name of a field, a column or a count."""
 LIMIT = 0.01
 """The share of vague names at which the test fails. Public parameters and the `other` of `__eq__`
 alone are a smaller share. Similar packages have shares of 0.001 to 0.004."""

@@ -15,7 +15,7 @@ LISTS = ["crates/values/src/python.rs", "crates/accel/src/python.rs", "src/pytho
 OPTIONS_RS = (ROOT / "src/options.rs").read_text(encoding="utf-8")
 
 
-def test_the_core_imports_what_the_table_has() -> None:
+def test_the_core_imports_the_names_of_the_table() -> None:
     names: list[str] = []
     for path in LISTS:
         text = (ROOT / path).read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ def test_the_core_imports_what_the_table_has() -> None:
 
 
 @pytest.mark.parametrize("name", IMPORTS)
-def test_every_import_is_there(name: str) -> None:
+def test_every_imported_name_exists(name: str) -> None:
     assert load(name) is not None
 
 

@@ -70,7 +70,7 @@ def test_headline_names_the_best_rival_and_says_what_is_within_the_spread() -> N
     assert set(request_row.rivals) == {"acsylla", "scyllapy"}
 
 
-def test_only_what_is_within_the_spread_folds_away() -> None:
+def test_only_losses_within_the_spread_are_folded() -> None:
     outside = model.Loss(
         "a", "CPU, us", Spread.of([5, 6]), "acsylla", Spread.of([3, 4]), "ready bytes"
     )
@@ -119,7 +119,7 @@ def test_memory_is_compared_with_its_spread() -> None:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with the files that `make docs` writes from the kept samples.
 
-    Of the charts, it has only the overview.
+    The overview is the only chart in this folder.
     """
     out = tmp_path_factory.mktemp("measured")
     pages.write(out=out, draws=False)
@@ -160,13 +160,13 @@ def test_the_page_shows_a_minute_and_folds_the_rest(built: Path) -> None:
     assert "!" not in shown.replace("<!--", "")
 
 
-def test_the_page_gives_its_headline_as_the_samples_do(built: Path) -> None:
+def test_the_headline_of_the_page_agrees_with_the_samples(built: Path) -> None:
     assert "\n".join(headline(_measured())).strip() in PAGE
     assert parts.filled(PAGE, {name: parts.read(built)[name] for name in pages.IN_GIT}) == PAGE
 
 
 @pytest.mark.parametrize("name", ["overview.svg", "overview-dark.svg"])
-def test_the_overview_shows_what_the_samples_say(built: Path, name: str) -> None:
+def test_the_overview_agrees_with_the_samples(built: Path, name: str) -> None:
     """Compares the chart's words, and its bytes if the same release of matplotlib drew it."""
     chart = (DOCS / parts.CHARTS / name).read_text(encoding="utf-8")
     (first, *_) = _measured().values()
@@ -176,7 +176,7 @@ def test_the_overview_shows_what_the_samples_say(built: Path, name: str) -> None
         assert chart == (built / parts.CHARTS / name).read_text(encoding="utf-8")
 
 
-def test_every_place_has_its_figures(built: Path) -> None:
+def test_every_placeholder_has_its_figures(built: Path) -> None:
     texts = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
     places = [name for text in texts.values() for name in parts.names(text)]
     assert sorted(places) == sorted(parts.read(built))
@@ -185,7 +185,7 @@ def test_every_place_has_its_figures(built: Path) -> None:
             assert "In this place" not in (built / name).read_text(encoding="utf-8")
 
 
-def test_a_place_without_figures_names_the_command_and_the_file_that_have_them() -> None:
+def test_a_placeholder_without_figures_names_the_command_and_the_file() -> None:
     empty = 0
     for page in DOCS.glob("*.md"):
         text = page.read_text(encoding="utf-8")
@@ -235,7 +235,7 @@ def test_the_overview_has_a_version_for_each_width_and_theme() -> None:
 @pytest.mark.parametrize(
     "page", [ROOT / "README.md", DOCS / "index.md"], ids=lambda path: path.name
 )
-def test_pages_state_the_accelerators_gain_as_the_samples_do(page: Path) -> None:
+def test_the_accelerators_gain_on_pages_agrees_with_the_samples(page: Path) -> None:
     samples = model.Samples(KEPT).accelerator
     gains = []
     for case in ("bind: 10 mixed, sequence", "page: 5000x10 to named"):

@@ -41,7 +41,7 @@ def test_named_tests_exist(path: Path) -> None:
     assert missing_tests(path.read_text(encoding="utf-8")) == []
 
 
-def test_a_test_that_is_gone_is_noticed() -> None:
+def test_a_test_that_no_longer_exists_is_noticed() -> None:
     source = """
     // SAFETY: alive. Tests: unit/test_types.py, unit/test_gone.py,
     // unit/test_quick_paths.py (attributes, no

@@ -123,7 +123,7 @@ def test_classes(name: str) -> None:
                 assert found == without_self(parameters(stub)), member
 
 
-def test_the_prose_lives_elsewhere() -> None:
+def test_the_stub_has_no_docstrings() -> None:
     for node in ast.walk(STUB):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             assert ast.get_docstring(node) is None

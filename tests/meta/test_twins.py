@@ -15,8 +15,9 @@ PAIRS = [(Session, AsyncSession), (Rows, AsyncRows)]
 
 
 def public(cls: type[Any]) -> set[str]:
-    """Returns the public members of a class, including inherited ones. Names that only have advice
-    in their errors are no members.
+    """Returns the public members of a class, including inherited ones.
+
+    A name of another driver that only raises an error with advice is no member.
     """
     return {
         name

@@ -44,7 +44,7 @@ def build_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("keepalive,pages", "off", "edited"),
     ],
 )
-def test_a_build_without_edits_must_be_meant(
+def test_a_build_without_edits_must_be_requested(
     build_script: Path, made: str | None, asked: str | None, outcome: str
 ) -> None:
     names = ("CRATE_EDITS", "CRATE_EDITS_MADE")
@@ -63,7 +63,7 @@ def test_a_build_without_edits_must_be_meant(
     assert ("cargo::rustc-cfg=edited_crates" in lines) == (outcome == "edited")
 
 
-def test_the_copies_have_what_the_engine_refers_to() -> None:
+def test_the_edited_copies_define_edits() -> None:
     """An engine built with `edited_crates` refers to `EDITS`, which only the edited copies define.
 
     So such an engine does not compile with the published crates.
@@ -85,7 +85,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("unedited_wheel")
 
 
-def test_the_version_of_a_wheel_says_so(scripts: ModuleType, tmp_path: Path) -> None:
+def test_the_version_of_a_wheel_without_edits(scripts: ModuleType, tmp_path: Path) -> None:
     name = "turbocql-1.2.3-cp311-cp311-linux_x86_64.whl"
     files = {
         "turbocql/__init__.py": b"print('here')\n",
@@ -120,7 +120,7 @@ def test_the_version_of_a_wheel_says_so(scripts: ModuleType, tmp_path: Path) -> 
         )
 
 
-def test_the_metadata_of_a_wheel_says_so(scripts: ModuleType, tmp_path: Path) -> None:
+def test_the_metadata_of_a_wheel_without_edits(scripts: ModuleType, tmp_path: Path) -> None:
     folder = tmp_path / "turbocql-1.2.3.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_bytes(b"Name: turbocql\nVersion: 1.2.3\n")

@@ -47,7 +47,7 @@ def damaged() -> None:
     known = {cql_type: test_mutations.coders(cql_type) for cql_type in test_mutations.TYPES}
     for cql_type, data in test_mutations.mutants(test_mutations.SEED, MUTANTS):
         # Data without a nonzero byte is skipped. For a UUID of zeros, CPython before 3.12 makes an
-        # int 0, and valgrind takes its address for uninitialized (see memcheck.supp). The report
+        # int 0, whose address valgrind treats as uninitialized (see memcheck.supp). The report
         # would name turbocql's frames.
         if any(data):
             test_mutations.check(known[cql_type], data)

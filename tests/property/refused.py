@@ -1,4 +1,4 @@
-"""Checks what every `EncodeError` has in common."""
+"""Checks that a value raises an `EncodeError`, alone and inside other types."""
 
 from __future__ import annotations
 

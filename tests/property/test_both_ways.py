@@ -51,7 +51,7 @@ def both(cql_type: str, value: Any) -> bytes | str:
 
 
 @pytest.mark.parametrize("cql_type", GOOD)
-def test_values_that_are_taken(cql_type: str) -> None:
+def test_accepted_values(cql_type: str) -> None:
     for value in GOOD[cql_type]:
         assert isinstance(both(cql_type, value), bytes)
 

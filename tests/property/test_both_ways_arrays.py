@@ -85,14 +85,14 @@ def test_arrays_of_the_standard_library(code: str, element: str) -> None:
             check(f"vector<{element}, 9>", value)
 
 
-def test_a_view_that_was_released() -> None:
+def test_a_released_memoryview() -> None:
     view = memoryview(array.array("f", [1.0, 2.0]))
     view.release()
     check("vector<float, 2>", view)
     assert isinstance(said(find_serializer("vector<float, 2>").serialize, view), str)
 
 
-def test_a_subclass_has_its_own_way() -> None:
+def test_subclasses_of_ndarray() -> None:
     class Doubled(np.ndarray):
         def __len__(self) -> int:
             return 2

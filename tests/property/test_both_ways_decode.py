@@ -284,7 +284,7 @@ def test_values_of_all_types(cql_type: str) -> None:
 
 
 @pytest.mark.parametrize("cql_type", MALFORMED)
-def test_what_is_no_value(cql_type: str) -> None:
+def test_malformed_bytes(cql_type: str) -> None:
     for data in MALFORMED[cql_type]:
         assert alone(cql_type, data)
         in_rows(cql_type, [data])

@@ -85,7 +85,7 @@ UNBOUNDED: dict[str, Callable[[], tuple[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", UNBOUNDED)
-def test_what_would_never_end_or_fit(case: str) -> None:
+def test_endless_and_huge_values(case: str) -> None:
     kind, message = limited(lambda: encode(*UNBOUNDED[case]()), seconds=10)
     expected = (EncodeError, RecursionError, *([MemoryError] if "broadcast" in case else []))
     assert kind in expected, (kind, message)
@@ -115,7 +115,7 @@ def growing() -> CqlType:
         lambda: CqlType.udt("u", ((f"f{i}", "int") for i in itertools.count())),
     ],
 )
-def test_types_that_would_never_end_or_fit(make: Callable[[], CqlType]) -> None:
+def test_endless_and_huge_types(make: Callable[[], CqlType]) -> None:
     kind, message = limited(make)
     assert kind in (ValueError, RecursionError), (kind, message)
     assert message

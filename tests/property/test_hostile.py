@@ -133,7 +133,7 @@ def test_objects_whose_methods_raise(cql_type: str, error: Exception) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError])
-def test_what_is_not_about_the_value_passes(error: type[BaseException]) -> None:
+def test_errors_that_do_not_concern_the_value_are_passed_on(error: type[BaseException]) -> None:
     raising: list[tuple[str, Any]] = [
         *((t, Raising(error())) for t in ("int", "varint", "double", "decimal", "timestamp")),
         *((t, Raising(error())) for t in ("list<int>", "set<int>", "vector<int, 2>")),
@@ -188,7 +188,7 @@ def test_sequences_that_change_while_they_are_read(
 
 @pytest.mark.parametrize("cql_type", COLLECTIONS)
 @pytest.mark.parametrize("length", [0, 2, 4, 2**31, 2**62])
-def test_lengths_that_are_a_lie(cql_type: str, length: int) -> None:
+def test_wrong_lengths(cql_type: str, length: int) -> None:
     refused(cql_type, Lying(length, lambda: iter([1, 1, 1])))
 
 
@@ -236,7 +236,7 @@ def test_values_that_contain_themselves() -> None:
     assert caught.value.path == "value" + "[0]" * 40
 
 
-def test_buffers_that_are_gone_or_of_another_kind() -> None:
+def test_released_buffers_and_buffers_of_other_formats() -> None:
     released = memoryview(bytearray(8))
     released.release()
     for cql_type in ("blob", "list<int>", "vector<float, 2>", "set<int>", "tuple<int>"):
@@ -296,7 +296,7 @@ def interrupting(
     return type("Interrupting", (base,), {name: raising if method else property(raising)})
 
 
-def test_interrupts_pass_wherever_they_come_from() -> None:
+def test_interrupts_are_passed_on_from_every_method() -> None:
     floats = interrupting("__float__", int)(1)
     passing: list[tuple[str, Any]] = [
         *((t, interrupting("mask", Lying)(1, lambda: iter([1]))) for t in COLLECTIONS),

@@ -122,7 +122,7 @@ def test_the_collector_sees_nothing_unfinished(kind: Kind) -> None:
 
 
 @pytest.mark.usefixtures("often")
-def test_values_are_right_when_the_collector_runs_all_the_time() -> None:
+def test_values_are_correct_while_the_gc_runs_all_the_time() -> None:
     for body in BODIES:
         for kind in KINDS:
             decoder = RowsDecoder(kind)
@@ -269,14 +269,14 @@ def test_no_memory_for_one_large_value(what: str) -> None:
 
 
 @pytest.mark.needs(not WITHOUT_GIL, "an allocator that reserves no address space in advance")
-def test_memory_runs_out_at_all() -> None:
+def test_the_memory_limit_takes_effect() -> None:
     body = page("text", b"a" * 80_000_000, 1)
     error, _ = limited(lambda: RowsDecoder().decode(body), memory=12 << 20, seconds=60)
     assert error is MemoryError
 
 
 @pytest.mark.parametrize("body", [b"\0\0\0\2\0\0\0\0\x7f\xff\xff\xff", *BODIES])
-def test_counts_that_the_bytes_cannot_hold_cost_nothing(body: bytes) -> None:
+def test_impossible_counts_allocate_no_memory(body: bytes) -> None:
     def run() -> int:
         refused, decoder = 0, RowsDecoder()
         for at in range(len(body) - 3):

@@ -83,7 +83,7 @@ def raise_(error: BaseException) -> Any:
 
 
 @pytest.mark.parametrize("length", [-1, 0, 2, 4, 2**31, 2**62, 2**70])
-def test_rows_that_lie(length: int) -> None:
+def test_rows_with_wrong_lengths(length: int) -> None:
     for parts in (lambda: iter([1]), lambda: itertools.repeat(1), lambda: iter([])):
         for call in (ENCODER.bind, lambda row: ENCODER.bind_many([row])):
             with suppress(EncodeError, ValueError, OverflowError):
@@ -158,7 +158,7 @@ def re_entering() -> Any:
 
 
 @pytest.mark.parametrize("case", UNBOUNDED)
-def test_what_would_never_end_or_fit(case: str) -> None:
+def test_endless_and_huge_rows(case: str) -> None:
     kind, message = limited(UNBOUNDED[case], seconds=10)
     assert kind in (EncodeError, ValueError, TypeError, RecursionError, None), (kind, message)
     assert message
@@ -213,7 +213,7 @@ def test_mappings_and_records_that_change_while_they_are_read() -> None:
         ENCODER.bind(record)
 
 
-def test_columns_of_an_encoder_that_are_none() -> None:
+def test_invalid_columns_of_an_encoder() -> None:
     given: list[Any] = [
         [("a",)],
         [("a", "int", 1)],
@@ -289,7 +289,7 @@ class Policy:
     ],
     ids=lambda answers: "-".join(answers),
 )
-def test_policies_that_raise_or_lie(answers: dict[str, Any]) -> None:
+def test_policies_that_raise_or_return_wrong_results(answers: dict[str, Any]) -> None:
     own_or_refused(lambda: RowEncoder(WHOLE, encryption_policy=Policy(**answers)).bind((1, 2, 3)))
     (name,) = answers
     for passing in (KeyboardInterrupt, SystemExit, MemoryError):
@@ -298,7 +298,7 @@ def test_policies_that_raise_or_lie(answers: dict[str, Any]) -> None:
             RowEncoder(WHOLE, encryption_policy=policy).bind((1, 2, 3))
 
 
-def test_policies_and_types_that_are_none() -> None:
+def test_invalid_policies_and_types() -> None:
     for policy in (5, object(), Raising(OWN), RaisingAttributes(OWN)):
         with pytest.raises((TypeError, AttributeError, RuntimeError), match=r"own|policy|contains"):
             RowEncoder(WHOLE, encryption_policy=policy)
@@ -321,7 +321,7 @@ def test_policies_and_types_that_are_none() -> None:
     assert encoder.bind([1]).cells == [b"ab"]
 
 
-def test_policies_and_types_that_come_back_to_the_encoder() -> None:
+def test_policies_and_types_that_call_the_encoder() -> None:
     class Type:
         depth = 0
 
@@ -408,7 +408,7 @@ def test_a_list_that_another_thread_changes() -> None:
         sys.setswitchinterval(switch)
 
 
-def test_keys_longer_than_their_length_can_say() -> None:
+def test_keys_longer_than_65535_bytes() -> None:
     encoder = RowEncoder([("a", "blob"), ("b", "text")], key_columns=["a", "b"])
     long = encoder.bind((bytes(65_536), "b"))
     for call in (

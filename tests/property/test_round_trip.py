@@ -280,14 +280,14 @@ def exact(value: Any) -> Any:
 
 @settings(max_examples=300)
 @given(cases())
-def test_values_come_back_as_documented(case: Case) -> None:
+def test_values_decode_as_documented(case: Case) -> None:
     decoded = decode(case.cql_type, encode(case.cql_type, case.given))
     assert exact(decoded) == exact(case.expected)
 
 
 @settings(max_examples=120)
 @given(cases())
-def test_what_was_read_can_be_written(case: Case) -> None:
+def test_decoded_values_can_be_encoded(case: Case) -> None:
     data = encode(case.cql_type, case.given)
     again = encode(case.cql_type, decode(case.cql_type, data))
     assert exact(decode(case.cql_type, again)) == exact(decode(case.cql_type, data))
@@ -297,7 +297,7 @@ def test_what_was_read_can_be_written(case: Case) -> None:
 
 @settings(max_examples=120)
 @given(cases(depth=2))
-def test_what_stands_in_a_set_or_key_is_hashable(case: Case) -> None:
+def test_set_elements_and_map_keys_are_hashable(case: Case) -> None:
     as_key = f"map<frozen<{case.cql_type}>, int>"
     count, one = struct.pack(">i", 1), struct.pack(">ii", 4, 1)
     data = encode(case.cql_type, case.given)

@@ -42,7 +42,7 @@ __all__ = [
 Role = Literal["partition", "clustering", "static", "regular"]
 Row = dict[str, Any]
 Cell = tuple[Any, int]
-"""The canonical form of a value, or `None` for a null, and the write time."""
+"""A pair: the canonical form of a value (`None` for a null), and the write time."""
 Cells = dict[str, Cell]
 
 _BY_NAME = {kind.name: kind for kind in SCALARS}

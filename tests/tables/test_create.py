@@ -87,7 +87,7 @@ NUMBERS = {
 }
 
 
-def test_numbers_of_csv_are_what_the_file_has(create: Create, tmp_path: Path) -> None:
+def test_numbers_of_csv_equal_those_of_the_file(create: Create, tmp_path: Path) -> None:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(["id", *NUMBERS, "day"])
@@ -102,7 +102,7 @@ def test_numbers_of_csv_are_what_the_file_has(create: Create, tmp_path: Path) ->
     assert [row["day"] for row in made.rows] == ["2020-02-30", "0000-00-00"]
 
 
-def test_numbers_of_json_are_what_the_file_has(create: Create, write: Any) -> None:
+def test_numbers_of_json_equal_those_of_the_file(create: Create, write: Any) -> None:
     lines = (
         '{"id": 1, "a": 9223372036854775808, "b": 0.1, "c": [1234567890123456.78], "d": {"k": 0.5}}'
         '\n{"id": 2, "a": 1, "b": 9007199254740993, "c": [], "d": {"k": 9007199254740993}}\n'
@@ -125,7 +125,7 @@ def test_a_late_name_of_json_lines_is_a_column(create: Create, write: Any) -> No
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_each_file_tells_types(create: Create, tmp_path: Path, form: str) -> None:
+def test_types_are_derived_from_every_text_file(create: Create, tmp_path: Path, form: str) -> None:
     texts = ["id,v\n1,5\n", "id,v\n2,5.5\n"]
     if form == "jsonl":
         texts = ['{"id": 1, "v": 5}\n', '{"id": 2, "v": 5.5}\n']
@@ -159,7 +159,7 @@ def test_files_without_rows_have_types(create: Create, tmp_path: Path, form: str
     assert made.types == {"id": "int", "l": "list<bigint>", "t": "text", "v": "vector<float, 2>"}
 
 
-def test_what_loads_take_is_created(create: Create, tmp_path: Path) -> None:
+def test_types_that_loads_accept_are_created(create: Create, tmp_path: Path) -> None:
     columns = {
         "id": ONE,
         "view": pa.array([[1]], pa.list_view(pa.int64())),
@@ -181,7 +181,7 @@ def unknown() -> Any:
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_unknown_extension_types_are_refused_before(
+def test_unknown_extension_types_are_refused_before_creation(
     create: Create, tmp_path: Path, nested: bool
 ) -> None:
     field, values = unknown(), pa.array([b"x"])
@@ -208,7 +208,7 @@ DENSE = pa.UnionArray.from_dense(
     "values", [UNION, pa.StructArray.from_arrays([DENSE], ["u"])], ids=["sparse", "nested"]
 )
 @pytest.mark.parametrize("has_rows", [False, True])
-def test_unions_are_refused_before(
+def test_unions_are_refused_before_creation(
     create: Create,
     session: turbocql.Session,
     table: Any,
@@ -249,7 +249,7 @@ def test_unions_are_refused_before(
         ([pa.array(["a"]), ONE], None),
     ],
 )
-def test_all_files_tell_types(
+def test_types_are_derived_from_every_parquet_file(
     create: Create, tmp_path: Path, arrays: list[Any], expected: str | None
 ) -> None:
     for number, values in enumerate(arrays):
@@ -278,7 +278,7 @@ def test_no_empty_table_is_left(create: Create, tmp_path: Path, more: list[str])
     assert "dropped again" in made.err
 
 
-def test_a_table_that_was_there_stays(
+def test_an_existing_table_is_not_dropped(
     session: turbocql.Session, command: Command, table: Any, write: Any
 ) -> None:
     name = table("id int PRIMARY KEY, v int")

@@ -53,11 +53,11 @@ from turbocql.errors import ConfigError
         (["", "5"], "text"),
     ],
 )
-def test_texts(texts: list[str | None], expected: str) -> None:
+def test_types_of_texts(texts: list[str | None], expected: str) -> None:
     assert type_of_texts(texts, truncates=False) == expected
 
 
-def test_finer_times_are_times_for_loads_that_truncate() -> None:
+def test_with_truncation_finer_times_are_timestamps() -> None:
     assert type_of_texts(["2020-01-31T08:30:00.123456Z"], truncates=True) == "timestamp"
 
 
@@ -84,7 +84,7 @@ def test_finer_times_are_times_for_loads_that_truncate() -> None:
         ('["\\ud800"]', "text"),
     ],
 )
-def test_values_of_json(values: str, expected: str) -> None:
+def test_types_of_json_values(values: str, expected: str) -> None:
     cells = json_decoder(exact=True).decode(values)
     assert type_of_values(cells, "x", truncates=False) == expected
 

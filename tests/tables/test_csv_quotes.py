@@ -61,7 +61,7 @@ def test_text_after_a_closing_quote_is_an_error(
 @pytest.mark.usefixtures("both")
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("delimiter", [",", "\t", "|"])
-def test_what_is_right_is_read(write: Write, end: str, delimiter: str, monkeypatch: Any) -> None:
+def test_valid_quotes_are_read(write: Write, end: str, delimiter: str, monkeypatch: Any) -> None:
     rng = random.Random(7)
     cells = ["", '"', 'a"b', '""', delimiter, "\n", "\r\n", f'"{delimiter}"', "\\", '\\"', "\u20ac"]
     cells += ["".join(rng.choices(f'ab"{delimiter}\n\\', k=9)) for _ in range(200)]
@@ -137,7 +137,7 @@ def test_an_escape_character_that_is_not_escaped_stays(write: Write) -> None:
 
 
 @pytest.mark.parametrize("escape", ["ab", ",", "\n", "", "\u20ac", 5])
-def test_no_escape(escape: Any, write: Write) -> None:
+def test_wrong_escape_characters_are_refused(escape: Any, write: Write) -> None:
     with pytest.raises(ConfigError, match="escape"):
         read(write("a.csv", "id,t\n"), escape=escape)
 
@@ -192,9 +192,7 @@ UUID = "9f1c5b9e-2a5c-4d5c-8d8f-0a1b2c3d4e5f"
         ("vector<float, 2>", "[1.0, .5]", "[1.0, 0.5]"),
     ],
 )
-def test_literals_of_cql_are_what_json_is(
-    write: Write, cql_type: str, literal: str, as_json: str
-) -> None:
+def test_cql_literals_equal_json(write: Write, cql_type: str, literal: str, as_json: str) -> None:
     def value(text: str) -> str:
         doubled = text.replace('"', '""')
         path = write("l.csv", f'id,t\n1,"{doubled}"\n')
@@ -219,7 +217,7 @@ def test_literals_of_cql_are_what_json_is(
         ("list<text>", "['a'] x", '["a"]'),
     ],
 )
-def test_what_is_neither_has_an_example(
+def test_errors_for_other_text_have_an_example(
     write: Write, cql_type: str, text: str, example: str
 ) -> None:
     path = write("l.csv", f'id,t\n1,"{text}"\n')

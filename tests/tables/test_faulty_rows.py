@@ -20,7 +20,7 @@ from turbocql.errors import EncodeError, ServerError
 from .conftest import SPACE, Command, Table
 
 LIMIT_S = 20.0
-"""A generous limit that is far below `retry_for_s`."""
+"""A generous time limit for loads. It is far below `retry_for_s`."""
 
 
 def vectors(count: int, faulty: dict[int, list[float]]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def test_the_last_and_only_rows(session: turbocql.Session, table: Table) -> None
 
 @pytest.mark.parametrize("batches", [True, False])
 @pytest.mark.parametrize("count", [1, 500])
-def test_errors_that_nothing_explains(
+def test_errors_without_a_known_cause(
     session: turbocql.Session,
     table: Table,
     monkeypatch: pytest.MonkeyPatch,
@@ -116,7 +116,7 @@ def test_errors_that_nothing_explains(
     assert seen[-1].retried >= 2 * len(report.failures)
 
 
-def test_the_progress_says_what_is_tried_again(
+def test_progress_counts_rows_that_are_retried(
     session: turbocql.Session, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(target.Care, "has_vectors", False)
@@ -225,7 +225,7 @@ def test_nulls_within_collections(
 
 
 @pytest.mark.usefixtures("types")
-def test_nulls_that_servers_take(session: turbocql.Session, table: Table) -> None:
+def test_nulls_that_servers_accept(session: turbocql.Session, table: Table) -> None:
     name = table(
         "id int PRIMARY KEY, f frozen<list<int>>, t tuple<int, int>, u frozen<with_list>,"
         " l list<int>"

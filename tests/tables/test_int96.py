@@ -44,7 +44,7 @@ def test_times_of_all_years(tmp_path: Path, group: int, store_schema: bool) -> N
 
 
 @pytest.mark.parametrize("year", [-4000, 10_000, 290_000, 300_000, 5_000_000])
-def test_years_that_python_has_not(tmp_path: Path, year: int) -> None:
+def test_years_outside_of_python_datetimes(tmp_path: Path, year: int) -> None:
     ticks = [int((year - 1970) * 365.2425 * 86400) * 1000, 0]
     data = pa.table({"t": pa.array(ticks, pa.timestamp("ms"))})
     source = open_source(write(tmp_path / "t.parquet", data), types={})
@@ -52,7 +52,7 @@ def test_years_that_python_has_not(tmp_path: Path, year: int) -> None:
     assert found.cast(pa.timestamp("ms")).cast(pa.int64()).to_pylist() == ticks
 
 
-def test_nanoseconds_stay(tmp_path: Path) -> None:
+def test_nanoseconds_are_kept(tmp_path: Path) -> None:
     data = pa.table({"t": pa.array([1, -1, None], pa.timestamp("ns"))})
     source = open_source(write(tmp_path / "t.parquet", data), types={})
     (found,) = [batch.column("t") for _, batch in source.batches()]

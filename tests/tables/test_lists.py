@@ -34,7 +34,7 @@ def there(session: turbocql.Session, name: str) -> dict[int, Any]:
     return {row.id: row.l for row in session.execute(f"SELECT id, l FROM {name}")}
 
 
-def test_a_write_time_twice(session: turbocql.Session, table: Table) -> None:
+def test_loads_with_the_same_write_time(session: turbocql.Session, table: Table) -> None:
     name = table("id int PRIMARY KEY, l list<int>")
     for _ in range(3):
         assert session.load(name, rows([1, 2], [3]), timestamp=STAMP).succeeded == 2
@@ -44,7 +44,9 @@ def test_a_write_time_twice(session: turbocql.Session, table: Table) -> None:
     assert written.at == [STAMP, STAMP]
 
 
-def test_a_write_time_twice_with_other_elements(session: turbocql.Session, table: Table) -> None:
+def test_loads_of_other_elements_with_the_same_write_time(
+    session: turbocql.Session, table: Table
+) -> None:
     name = table("id int PRIMARY KEY, l list<int>")
     session.load(name, rows([1, 2]), timestamp=STAMP)
     session.load(name, rows([3]), timestamp=STAMP)
@@ -193,7 +195,7 @@ session.load(sys.argv[2], sys.argv[3], checkpoint=sys.argv[4], timestamp=int(sys
 """
 
 
-def test_a_killed_load_goes_on(
+def test_a_killed_load_is_resumed(
     session: turbocql.Session, table: Table, cassandra: Cassandra, tmp_path: Path
 ) -> None:
     name, count = table("id int PRIMARY KEY, l list<int>"), 6000
@@ -209,7 +211,7 @@ def test_a_killed_load_goes_on(
     assert found == {place: [place, 0] for place in range(count)}
 
 
-def test_a_server_that_does_not_know_write_times(
+def test_a_server_that_refuses_writetime_of_lists(
     session: turbocql.Session, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from turbocql._transfer import target
@@ -242,7 +244,7 @@ def test_nulls_and_empty_lists(session: turbocql.Session, table: Table) -> None:
     assert there(session, name) == {0: None, 1: None}
 
 
-def test_other_collections_may_have_a_write_time_without_reading(
+def test_other_collections_with_a_write_time_need_no_reads(
     session: turbocql.Session, table: Table
 ) -> None:
     name = table("id int PRIMARY KEY, s set<int>, m map<text, int>, f frozen<list<int>>")
@@ -260,7 +262,7 @@ def test_other_collections_may_have_a_write_time_without_reading(
         assert (row.s, row.m, row.f) == ({1, 2}, {"a": 1}, [1, 1])
 
 
-def test_what_others_have_changed_since_stays(session: turbocql.Session, table: Table) -> None:
+def test_later_changes_by_other_clients_are_kept(session: turbocql.Session, table: Table) -> None:
     name = table("id int PRIMARY KEY, l list<int>")
     session.load(name, rows([1, 2], [3], [4]), timestamp=STAMP)
     session.execute(f"UPDATE {name} SET l = l + [9] WHERE id = 0")
@@ -283,7 +285,7 @@ def test_a_resumed_load_has_the_same_write_time(
     session.load(name, tmp_path / "l.parquet", resume=checkpoint, timestamp=STAMP)
 
 
-def test_a_null_deletes_a_list_of_the_same_write_time(
+def test_a_null_deletes_a_list_with_the_same_write_time(
     session: turbocql.Session, table: Table
 ) -> None:
     name = table("id int PRIMARY KEY, l list<int>")
@@ -293,7 +295,9 @@ def test_a_null_deletes_a_list_of_the_same_write_time(
     assert there(session, name) == {0: None}
 
 
-def test_no_write_time_is_left(session: turbocql.Session, table: Table) -> None:
+def test_a_list_with_the_highest_write_time_cannot_be_replaced(
+    session: turbocql.Session, table: Table
+) -> None:
     name = table("id int PRIMARY KEY, l list<int>")
     last = 2**63 - 1
     session.load(name, rows([1]), timestamp=last)

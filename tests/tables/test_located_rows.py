@@ -1,4 +1,4 @@
-"""Tests that rows of files that fail have the file, the line or row, the column and the value."""
+"""Tests that errors of failed rows name the file, the line or row, the column and the value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CELLS = {
 
 @pytest.fixture
 def failures(session: turbocql.Session, table: Table) -> Callable[..., list[str]]:
-    """Loads data into a new table, and returns the errors of its rows."""
+    """Returns a function that loads data into a new table and returns the errors of rows."""
 
     def load(data: Any, **options: Any) -> list[str]:
         report = session.load(table(COLUMNS), data, raise_failures=False, **options)
@@ -109,14 +109,14 @@ def test_values_of_columns_in_memory(failures: Any, made: Callable[[Any], Any]) 
     assert "; the value is '1,5'; statement: INSERT" in said
 
 
-def test_what_the_server_refuses(failures: Any, write: Write) -> None:
+def test_rows_that_the_server_refuses(failures: Any, write: Write) -> None:
     path = write("a.csv", "id,t,seconds\n1,a,60\n2,b,-5\n")
     (said,) = failures(path, ttl="seconds")
     assert said.startswith(f"{path}: line 3: ")
     assert "TTL" in said
 
 
-def test_many_failures_have_rows(failures: Any, write: Write) -> None:
+def test_later_failures_have_rows_instead_of_lines(failures: Any, write: Write) -> None:
     path = write("a.csv", "id,ip\n" + "".join(f"{number},x\n" for number in range(30)))
     said = failures(path)
     assert said[9].startswith(f'{path}: line 11, column "ip"')
@@ -172,7 +172,7 @@ def test_times_to_live_beyond_their_range(failures: Any, tmp_path: Path) -> None
     assert f"; the value is {2**40}" in said
 
 
-def test_asynchronous_loads_do_the_same(
+def test_asynchronous_loads_name_the_rows_too(
     session: turbocql.Session, table: Table, cassandra: Any, write: Write
 ) -> None:
     name, path = table(COLUMNS), write("a.csv", "id,ip\n1,x\n")
@@ -187,7 +187,7 @@ def test_asynchronous_loads_do_the_same(
     asyncio.run(load())
 
 
-def test_the_class_of_an_error_stays(session: turbocql.Session, table: Table, write: Write) -> None:
+def test_errors_keep_their_class(session: turbocql.Session, table: Table, write: Write) -> None:
     path = write("a.csv", "id,de\n1,1e99999999999\n")
     report = session.load(table(COLUMNS), path, raise_failures=False)
     assert type(report.failures[0].error) is RangeError

@@ -63,7 +63,7 @@ class Load:
     names: list[str]
     """The columns of the table that the load writes."""
     others: list[str]
-    """The further columns of the data. If there are any, `columns=` is set to `names`."""
+    """The columns of the data that the load does not write, because `columns=` is `names`."""
     nulls: str
     time: int | None = None
     """The write time of all rows, or `None` if `timestamp=` does not set one for all rows."""
@@ -356,7 +356,7 @@ def types(session: turbocql.Session) -> None:
 
 
 @pytest.mark.usefixtures("types")
-def test_a_table_is_what_the_model_says(
+def test_a_table_equals_its_model(
     seed: int, session: turbocql.Session, cassandra: Cassandra, table: Table, tmp_path: Path
 ) -> None:
     Story(seed, session, cassandra.contact_points[0], table, tmp_path).run()

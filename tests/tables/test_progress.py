@@ -125,7 +125,7 @@ def begun(cassandra: Cassandra, table: Table, tmp_path: Path) -> tuple[str, Path
     return name, path, checkpoint
 
 
-def test_a_resumed_load_tells_earlier_rows(
+def test_a_resumed_load_counts_earlier_rows(
     session: turbocql.Session, begun: tuple[str, Path, Path]
 ) -> None:
     name, path, checkpoint = begun
@@ -150,7 +150,7 @@ def test_a_resumed_load_tells_earlier_rows(
             assert now.left_s == pytest.approx(rest, rel=0.4, abs=0.4)
 
 
-def test_the_command_line_tells_earlier_rows(
+def test_the_command_line_shows_earlier_rows(
     begun: tuple[str, Path, Path], command: Command
 ) -> None:
     name, path, checkpoint = begun
@@ -165,7 +165,7 @@ def test_the_command_line_tells_earlier_rows(
     assert "9,000 rows: 9,000 before, 0 now" in again.out
 
 
-def test_resume_if_there(
+def test_resume_auto_resumes_if_the_checkpoint_exists(
     session: turbocql.Session, table: Table, tmp_path: Path, command: Command
 ) -> None:
     name, path = table("id int PRIMARY KEY, t text"), written(tmp_path, "parquet")
@@ -181,7 +181,9 @@ def test_resume_if_there(
     assert "--checkpoint" in done.err
 
 
-def test_an_interrupt_says_how_to_go_on(cassandra: Cassandra, table: Table, tmp_path: Path) -> None:
+def test_the_message_of_an_interrupt_says_how_to_resume(
+    cassandra: Cassandra, table: Table, tmp_path: Path
+) -> None:
     name, path = table("id int PRIMARY KEY, t text"), written(tmp_path, "csv")
     program = KILLED.replace("9))", "2))").replace("from os", "from os")
     line = [sys.executable, "-c", program, cassandra.contact_points[0], name, path, tmp_path / "c"]
@@ -206,7 +208,7 @@ def test_bars(capsys: pytest.CaptureFixture[str]) -> None:
     assert " 50%" in capsys.readouterr().err
 
 
-def test_frames_tell_their_rows() -> None:
+def test_the_number_of_rows_of_frames_is_known() -> None:
     from turbocql._columns.pieces import columns_of
 
     frames = [data().to_pandas(), polars.DataFrame(data()), data(), data().to_batches()[0]]

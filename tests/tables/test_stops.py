@@ -23,7 +23,7 @@ Write = Callable[[str, str], Path]
 
 
 def microseconds(directory: Path, *, fitting: int = 0) -> Path:
-    """Writes a file with a time in microseconds in each row, of which the first ones fit."""
+    """Writes a file with a time in each row. The first `fitting` times are whole milliseconds."""
     times = np.arange(ROWS) * 1000 + 1
     times[:fitting] -= 1
     ids = pa.array(range(ROWS), pa.int32())
@@ -94,7 +94,7 @@ def test_a_first_block_that_fails_as_a_whole(
         place = f'{tmp_path}/times0.parquet: row {row} (the first is 0), column "at": '
         assert text.startswith(f"{place}expected timestamp, got a finer time")
         assert ("; the value is 1970-01-01" in text) is (row == 0)
-    # One row that fits, or the end of the data after the block, and all rows are tried.
+    # All rows are tried if a row of the first block fits, or if the data ends after this block.
     report = session.load(
         name, microseconds(tmp_path, fitting=1), raise_failures=False, max_errors=2999
     )
@@ -105,7 +105,7 @@ def test_a_first_block_that_fails_as_a_whole(
     assert (report.rows, len(report.failures), report.stopped) == (1000, 1000, False)
 
 
-def test_a_first_block_with_several_errors_is_no_reason(
+def test_a_first_block_with_different_errors_does_not_stop_the_load(
     session: turbocql.Session, table: Table, write: Write
 ) -> None:
     name = table("id int PRIMARY KEY, n int, d date")
@@ -138,10 +138,10 @@ def test_text_of_which_no_row_can_be_read(
     assert (compared.rows, compared.unfit) == (4000, 4000)
 
 
-def test_places_of_errors_are_no_difference(
+def test_errors_in_different_lines_count_as_the_same(
     session: turbocql.Session, table: Table, write: Write
 ) -> None:
-    """The first ten errors have lines, the others have rows."""
+    """The first ten errors name lines and the others name rows, but all count as the same error."""
     name = table("id int PRIMARY KEY, ip inet")
     path = write("addresses.csv", "id,ip\n" + "".join(f"{n},1.2.{n}\n" for n in range(ROWS)))
     report = loaded(session, name, path, max_errors=20)
@@ -155,7 +155,7 @@ def test_places_of_errors_are_no_difference(
     ]
 
 
-def test_shortened_values_are_no_difference(
+def test_errors_with_shortened_values_count_as_the_same(
     session: turbocql.Session, table: Table, write: Write
 ) -> None:
     lines = (f"{'x' * (n % 50 + 1)}{n},{'y' * 90}\n" for n in range(ROWS))

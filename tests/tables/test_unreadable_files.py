@@ -34,7 +34,7 @@ TYPES = {
 WORDS_OF_LIBRARIES = (
     *("Arrow", "Python", "codec", "json", "scalar", "C type", "C long", "line 1 column", "(char"),
 )
-"""Words that messages of pyarrow and Python have, and errors about text files have not."""
+"""Words in messages of pyarrow and Python. Errors about text files must not contain these words."""
 
 
 def read(path: Path, selection: Selection = Selection(), **options: Any) -> list[Any]:  # noqa: B008
@@ -43,7 +43,7 @@ def read(path: Path, selection: Selection = Selection(), **options: Any) -> list
 
 
 def refusal(path: Path, **options: Any) -> str:
-    """The error of reading a file, without its path, with which it begins."""
+    """Returns the error of reading a file, without the path at its beginning."""
     with pytest.raises((EncodeError, ConfigError)) as raised:
         read(path, **options)
     text = str(raised.value)
@@ -231,13 +231,13 @@ def test_files_that_are_not_regular(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "error"), [("a\0b.csv", ConfigError), (b"a.csv", TypeError), (5, TypeError)]
 )
-def test_paths_that_cannot_be(path: Any, error: type[Exception]) -> None:
+def test_invalid_paths_are_refused(path: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="path"):
         open_sink(path, schema=pa.schema([("id", pa.int64())]))
 
 
 @pytest.mark.parametrize("csv", [5, {"names": 5}, {"names": "id"}, {"names": [5]}])
-def test_options_of_csv_that_cannot_be(write: Write, csv: Any) -> None:
+def test_invalid_options_of_csv_are_refused(write: Write, csv: Any) -> None:
     with pytest.raises(ConfigError, match=r"^(csv|names) must be a "):
         read(write("a.csv", "1\n"), csv=csv)
 

@@ -248,7 +248,7 @@ async def asynchronous(config: Config) -> None:
 
 
 def rows_of_the_session(point: str) -> None:
-    """The form of a session's rows is in its type."""
+    """The type of a session has the form of its rows as a parameter."""
     select = "SELECT key FROM system.local"
     with turbocql.connect(point, rows="dict", timeout_s=30) as session:
         assert_type(session, Session[dict[str, Any]])
@@ -267,12 +267,12 @@ def rows_of_the_session(point: str) -> None:
 
 
 def takes_any_session(session: Session) -> None:
-    """`Session` alone is a session whose rows are `Any`."""
+    """Without a parameter, `Session` is a session whose rows are `Any`."""
     assert session.execute("SELECT key FROM system.local").one_or_raise() is not None
 
 
 async def rows_of_the_asynchronous_session(point: str) -> None:
-    """The form of a session's rows is in its type."""
+    """The type of an asynchronous session has the form of its rows as a parameter."""
     select = "SELECT key FROM system.local"
     async with turbocql.aio.connect(point, rows="dict") as session:
         assert_type(session, AsyncSession[dict[str, Any]])

@@ -1,4 +1,4 @@
-"""Calls that type checkers refuse. It is checked like program.py, and is never run.
+"""Calls that type checkers refuse. This file is checked like program.py, and is never run.
 
 Each line with a mistake has a comment that suppresses its error. Where a checker finds no mistake,
 it reports the comment as unnecessary.
@@ -15,7 +15,7 @@ SELECT = "SELECT id FROM users"
 
 
 def misspelt_names(session: Session) -> None:
-    """Names of options that have a fixed set of values."""
+    """Misspells values of options that have a fixed set of values."""
     Config(consistency="QUROUM")  # type: ignore[arg-type]
     Config(serial_consistency="QUORUM")  # type: ignore[arg-type]
     Config(rows="dicts")  # type: ignore[arg-type]
@@ -32,7 +32,7 @@ def misspelt_names(session: Session) -> None:
 
 
 def rows_of_another_form() -> None:
-    """Rows whose form the type knows."""
+    """Uses rows in another form than their type has."""
     with turbocql.connect("db", rows="dict") as session:
         print(session.execute(SELECT).one_or_raise().id)  # type: ignore[attr-defined]
         session.execute(SELECT).one()["id"]  # type: ignore[index]
@@ -40,7 +40,7 @@ def rows_of_another_form() -> None:
 
 
 async def missing_await(session: AsyncSession) -> None:
-    """Results that must be awaited."""
+    """Uses results without awaiting them."""
     session.execute(SELECT).one()  # type: ignore[attr-defined]
     for _ in turbocql.aio.connect("db"):  # type: ignore[attr-defined]
         pass
