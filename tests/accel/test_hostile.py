@@ -37,7 +37,7 @@ def same(call: Callable[[], Any]) -> None:
             assert made == plain, "\n{}\n{}".format(*differing(made, plain))
 
 
-def test_keys_whose_comparison_empties_the_list() -> None:
+def test_keys_of_a_class_of_their_own() -> None:
     """A comparison of dict keys runs code that empties the list during its encoding."""
     inner = UserType.make_udt_class("ks", "hostile", ("a",), (Int32Type,))
     lists = ListType.apply_parameters([inner])

@@ -370,7 +370,7 @@ def test_records_of_all_kinds(kind: str) -> None:
         logging.disable(logging.NOTSET)
 
 
-def test_signalling_nans_become_quiet() -> None:
+def test_signalling_numbers_become_quiet() -> None:
     vector = VectorType.apply_parameters([FloatType, 20], None)
     array = np.full(20, 0x7F800001, "u4").view("f4")
     plain = vector.serialize(array, 4)

@@ -162,9 +162,7 @@ def compared(cqltype: Any, values: list[Any]) -> int:
     ("subtype", "kinds", "least"),
     [(FloatType, "fd", 10), (DoubleType, "fd", 10), (Int32Type, "i", 5)],
 )
-def test_vectors_equal_those_of_the_type(
-    subtype: Any, kinds: str, least: int, dimension: int
-) -> None:
+def test_vectors_are_the_types_own(subtype: Any, kinds: str, least: int, dimension: int) -> None:
     values = vectors_of_numbers(subtype, kinds, dimension)
     assert compared(vector(subtype, dimension), values) >= least
 

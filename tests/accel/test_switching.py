@@ -99,7 +99,7 @@ def test_threads_switch_and_bind_concurrently() -> None:
     assert stock() == before
 
 
-def test_functions_may_be_read_from_their_classes_and_set_again() -> None:
+def test_functions_may_be_taken_from_their_classes_and_put_back() -> None:
     prepared = statement(Int32Type, UTF8Type)
     wanted = prepared.bind([1, "a"]).values
     message = protocol.ExecuteMessage(b"id", wanted, 1)

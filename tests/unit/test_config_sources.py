@@ -199,9 +199,7 @@ def test_errors_for_unknown_names_list_the_known_names() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NOT_TEXT))
-def test_settings_that_text_cannot_express_are_refused(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_settings_that_are_no_text(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     is_code = name in ("authenticator", "credentials")
     how = f"use {'the program' if is_code else 'a file or the program'}"
     said = refused(lambda: Config.from_url(f"cql://db1?{name}={SECRET}"))
