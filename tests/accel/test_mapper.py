@@ -219,7 +219,7 @@ def test_a_late_model_is_native(accelerated: None) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_the_program_changes_afterwards_wins(change: str, accelerated: None) -> None:
+def test_later_changes_by_the_program_win(change: str, accelerated: None) -> None:
     model = late_model()
 
     def name() -> Any:

@@ -165,7 +165,7 @@ CHANGES = changes()
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_before(name: str, unchanged: list[Any]) -> None:
+def test_a_change_before_acceleration(name: str, unchanged: list[Any]) -> None:
     with CHANGES[name]():
         changed = readings()
     expect(unchanged)
@@ -176,7 +176,7 @@ def test_a_change_before(name: str, unchanged: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_after(name: str, unchanged: list[Any]) -> None:
+def test_a_change_during_acceleration(name: str, unchanged: list[Any]) -> None:
     with CHANGES[name]():
         changed = readings()
     with accel.accelerated():

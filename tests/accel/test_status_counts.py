@@ -104,7 +104,7 @@ def test_parameters_of_simple_statements_are_counted() -> None:
 
 
 @pytest.mark.parametrize("owner", [query, cluster], ids=["query", "cluster"])
-def test_a_function_for_parameters_of_the_programs_own_wins(owner: Any) -> None:
+def test_a_programs_bind_params_wins(owner: Any) -> None:
     own = query.bind_params
 
     def mine(text: str, params: Any, encoder: Any) -> str:

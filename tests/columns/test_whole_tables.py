@@ -404,7 +404,7 @@ def partitioned(session: Any, name: str = "parts") -> str:
     return f"{SPACE}.{name}"
 
 
-def test_rows_of_a_partition_go_together(session: Any, tmp_path: Path) -> None:
+def test_rows_of_a_partition_are_sent_together(session: Any, tmp_path: Path) -> None:
     count = 20_000
     rng = random.Random(SEED)
     keys = [(rng.randrange(40), rng.choice("ab")) for _ in range(count)]

@@ -94,7 +94,7 @@ def test_requests_of_tasks_belong_to_the_trace_of_the_job(
 
 def test_a_job_without_a_span_makes_none(folder: Path, tables: Tables, points: list[str]) -> None:
     table = tables.new("ray_untraced")
-    # Other settings, so that a worker opens another session.
+    # With other settings, a worker opens another session.
     config = turbocql.Config(contact_points=points, page_size=77)
     data = turbocql.ray.read(table, config=config)
     assert data.take_all() == []

@@ -133,7 +133,7 @@ def _is_seen(name: str, state: str | None, change: Metrics, nodes: list[NodeMetr
         return bool(getattr(change, item[1]).get(item[2]))
     if name in NodeMetrics.__dataclass_fields__:
         return any(getattr(node, name) for node in nodes)
-    # `name` may be that of an event, which the metrics lack.
+    # `name` may be the name of an event. The metrics have no such attribute.
     return bool(getattr(change, name, None))
 
 

@@ -362,7 +362,7 @@ def test_plans_follow_the_seed_and_have_every_kind() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 8, 9, 10, 11, 100])
-def test_frames_are_found_however_they_arrive(size: int) -> None:
+def test_frames_are_found_in_chunks_of_any_size(size: int) -> None:
     bodies = [b"", b"abc", b"", b"x" * 50]
     frames = [b"\x04\x00\x00\x00\x05" + len(body).to_bytes(4, "big") + body for body in bodies]
     stream = b"".join(frames)

@@ -105,7 +105,7 @@ def check_closed(cursor: dbapi.Cursor, message: str) -> None:
             use()
 
 
-def test_a_closed_cursor_raises_and_others_go_on(connection: dbapi.Connection) -> None:
+def test_a_closed_cursor_raises_and_others_keep_working(connection: dbapi.Connection) -> None:
     with connection.cursor() as cursor:
         cursor.execute(SELECT)
     cursor.close()

@@ -354,7 +354,7 @@ def test_a_frame_whose_announced_body_never_comes(cassandra: Cassandra) -> None:
     ],
     ids=["count", "values", "utf-8", "empty"],
 )
-def test_a_lie_about_what_is_supported(made: bytes, cassandra: Cassandra) -> None:
+def test_a_lie_in_supported(made: bytes, cassandra: Cassandra) -> None:
     def change(answer: Answer) -> bytes:
         return answer.with_body(made).frame() if answer.opcode == SUPPORTED else answer.frame()
 

@@ -97,7 +97,7 @@ async def test_a_span_per_call(
         (attempt,) = exported.children(span)
         assert (attempt.name, (attempt.attributes or {})["turbocql.attempt"]) == ("attempt", 1)
         assert span.start_time <= attempt.start_time <= attempt.end_time <= span.end_time  # type: ignore[operator]
-        # An error, and a text without its literals.
+        # A failed call, whose span has the text without literals.
         with pytest.raises(errors.InvalidQuery):
             await client.execute("SELECT nothing FROM kv WHERE v = 'secret'")
         exported.wait(lambda: exported.roots("SELECT"))
@@ -115,7 +115,7 @@ async def test_a_span_per_call(
         exported.wait(lambda: exported.roots("BATCH"))
         assert (exported.roots("BATCH")[0].attributes or {})["db.operation.batch.size"] == 3
         assert all("secret" not in span.to_json() for span in exported.spans())
-        # No further spans.
+        # Without instrumentation, calls make no spans.
         telemetry.uninstrument(session)
         before = len(exported.spans())
         await client.execute(insert, (7_000_001, "a"))

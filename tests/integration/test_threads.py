@@ -1,4 +1,4 @@
-"""Tests eight threads that share a session, its rows and its statements, and close it meanwhile.
+"""Tests eight threads that share a session, its rows and its statements, also while it is closed.
 
 On an interpreter built without the GIL the threads run at the same time.
 """
@@ -40,7 +40,7 @@ def table(cassandra: Cassandra) -> str:
 
 
 def run_together(*works: Callable[[int], object]) -> None:
-    """Calls each function once on its own threads, eight threads in all. Raises what they raise."""
+    """Calls each function once on its own threads, eight threads in all. Raises their exception."""
     start = threading.Barrier(THREADS)
 
     def run(number: int) -> None:

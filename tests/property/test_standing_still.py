@@ -60,7 +60,7 @@ def growth(call: Callable[[], object], repeats: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_a_path_keeps_nothing(name: str, proof: bool) -> None:
+def test_a_path_leaks_nothing(name: str, proof: bool) -> None:
     call = PATHS[name]
     repeats = 100_000 if proof else 1_500
     for _ in range(100):

@@ -123,7 +123,7 @@ def test_later_failures_have_rows_instead_of_lines(failures: Any, write: Write) 
     assert said[10].startswith(f'{path}: row 11, column "ip"')
 
 
-def test_types_of_all_files_are_compared_before(
+def test_types_of_all_files_are_compared_before_any_row_is_sent(
     session: turbocql.Session, table: Table, tmp_path: Path
 ) -> None:
     name = table(COLUMNS)

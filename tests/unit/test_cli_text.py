@@ -221,7 +221,7 @@ def test_parameters_that_their_type_cannot_represent_are_refused(cql_type: str, 
         values_of(statement, pairs_of([f"v={text}"]), {})
 
 
-def test_a_timestamp_beyond_datetime_says_its_precision() -> None:
+def test_the_error_for_a_timestamp_finer_than_milliseconds() -> None:
     statement: Any = Statement(v="timestamp")
     with pytest.raises(click.UsageError, match=r"--param v=.*in whole milliseconds"):
         values_of(statement, pairs_of(["v=300000-01-01T00:00:00.0001Z"]), {})

@@ -24,7 +24,7 @@ MARSHAL = "org.apache.cassandra.db.marshal."
         "'org.example.Odd''Type'",
     ],
 )
-def test_prints_back_as_cql(text: str) -> None:
+def test_types_are_printed_as_cql(text: str) -> None:
     assert str(CqlType(text)) == text
     assert CqlType(text).definition == text
     assert repr(CqlType("int")) == "CqlType('int')"

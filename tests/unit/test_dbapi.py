@@ -209,7 +209,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_type_objects_equal_their_codes_alone(name: str) -> None:
+def test_type_objects_equal_only_their_codes(name: str) -> None:
     type_object = getattr(dbapi, name)
     for group, codes in TYPES.items():
         for code in codes:

@@ -24,7 +24,7 @@ from turbocql.errors import InvalidQuery, RequestTimeout
 FIELDS = {field.name for field in dataclasses.fields(Diagnosis)}
 
 
-def test_what_is_known_without_a_session() -> None:
+def test_a_diagnosis_without_a_session() -> None:
     found = turbocql.diagnosis()
     assert found.turbocql == found.core_version == turbocql.__version__
     assert found.folder == str(Path(turbocql.__file__).parent)
@@ -40,7 +40,9 @@ def test_what_is_known_without_a_session() -> None:
     assert (found.event_loop, found.woken_by) == (None, None)
 
 
-def test_it_is_printed_and_can_be_sent_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_diagnosis_is_printed_to_any_file_and_converts_to_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     turbocql.diagnose()
     printed, file = capsys.readouterr().out, io.StringIO()
     turbocql.diagnose(file=file)

@@ -335,7 +335,7 @@ def test_vectors_of_types_of_a_fixed_width_have_no_lengths() -> None:
     assert encode("vector<vector<float, 1>, 2>", [[1.5], [2]]).hex() == "3fc0000040000000"
 
 
-def test_frozen_changes_nothing() -> None:
+def test_frozen_does_not_change_the_bytes() -> None:
     assert encode("frozen<list<frozen<set<int>>>>", [{1}]) == encode("list<set<int>>", [{1}])
 
 

@@ -88,7 +88,7 @@ def own_base(cls: type[errors.Error]) -> str | None:
     return bases[0] if bases else None
 
 
-def test_the_tree_is_as_drawn() -> None:
+def test_the_class_tree_equals_the_drawing() -> None:
     assert {name: own_base(cls) for name, cls in CLASSES.items()} == drawn()
 
 

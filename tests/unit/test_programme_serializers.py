@@ -44,7 +44,7 @@ class TestEquivalence:
     def test_int_equals_struct_pack(self, value: int) -> None:
         assert serialize("int", value) == struct.pack(">i", value)
 
-    def test_int_goes_by_index(self) -> None:
+    def test_int_uses_index(self) -> None:
         class Index:
             def __index__(self) -> int:
                 return 42
@@ -270,7 +270,7 @@ class TestFactories:
         assert read == [1, "a"]
         assert make_deserializers([]) == []
 
-    def test_what_is_no_type_is_refused(self) -> None:
+    def test_invalid_types_are_refused(self) -> None:
         with pytest.raises(ValueError, match="not a CQL type"):
             find_serializer("lisst<int>")
         with pytest.raises(TypeError, match="a CQL type is"):

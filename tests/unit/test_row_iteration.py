@@ -214,7 +214,7 @@ def test_an_awaited_page_receives_only_the_thrown_exception(thrown: tuple[Any, .
         _core.AsyncRowIterator(Source()).__anext__().throw(*thrown)
 
 
-def test_closing_a_step_closes_what_it_waits_for() -> None:
+def test_closing_a_step_closes_the_awaited_page() -> None:
     pages = AsyncPages(ROWS)
     rows = _core.AsyncRowIterator(pages)
     step = rows.__anext__()

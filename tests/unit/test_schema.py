@@ -429,7 +429,7 @@ def test_aggregates() -> None:
     assert more.as_cql().endswith("STYPE t\n    FINALFUNC end\n    INITCOND {1: 'a'};")
 
 
-def test_functions_of_one_name_and_what_tables_need_of_them() -> None:
+def test_overloaded_functions_are_created_before_tables() -> None:
     base = {"keyspace_name": "ks", "function_name": "f", "argument_names": ["x"], "body": ""}
     more = {"return_type": "int", "language": "java", "called_on_null_input": True}
     rows = [{**base, **more, "argument_types": [kind]} for kind in ("text", "int")]

@@ -51,7 +51,7 @@ def _short_turns() -> Iterator[None]:
 def run_together(*works: Callable[[], object]) -> list[int]:
     """Calls each function again and again, each on its own threads, for `SECONDS`.
 
-    Returns the number of calls of each function. Raises what a function has raised.
+    Returns the number of calls of each function. Raises the exception of a function that failed.
     """
     start, until = threading.Barrier(THREADS), time.monotonic() + SECONDS
     has_raised = threading.Event()
@@ -236,7 +236,7 @@ def test_threads_share_a_decoder() -> None:
     run_together(decode, decode, decode, gc.collect)
 
 
-def test_threads_share_an_iteration_while_pages_come() -> None:
+def test_threads_share_an_iteration_while_pages_are_fetched() -> None:
     class Pages:
         def __init__(self) -> None:
             self.pages = [[[page, row] for row in range(7)] for page in range(300)]

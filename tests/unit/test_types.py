@@ -168,7 +168,7 @@ def test_parts_of_a_time_out_of_range(parts: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("nanoseconds", [-1, 86_400_000_000_000, -(2**63), 2**63 - 1])
-def test_a_time_outside_the_day_says_so(nanoseconds: int) -> None:
+def test_the_error_for_a_time_outside_the_day(nanoseconds: int) -> None:
     time = Time(nanoseconds)
     assert not time.within_day
     assert str(time) == f"{nanoseconds}ns"

@@ -24,7 +24,7 @@ MOMENTS = st.datetimes(
 
 
 def order(time_uuid: uuid.UUID) -> tuple[int, list[int]]:
-    """Returns a key by which UUIDs sort as servers sort them."""
+    """Returns a sort key that gives UUIDs the order that they have on servers."""
     return time_uuid.time, [byte - 256 if byte > 127 else byte for byte in time_uuid.bytes[8:]]
 
 
@@ -91,7 +91,7 @@ def test_kinds_of_instants() -> None:
         (lambda: datetime_from_uuid("x"), TypeError, "expected a UUID, got str"),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_refused(call: Any, error: type[Exception], message: str) -> None:
+def test_refused_arguments(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
 

@@ -36,7 +36,7 @@ def frame() -> Any:
 
 
 def as_frame(names: list[str], rows: list[Any]) -> Any:
-    """Makes a DataFrame of each page, as a row factory."""
+    """A row factory that returns each page as a DataFrame."""
     return pd.DataFrame(rows, columns=names)
 
 

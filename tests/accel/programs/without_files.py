@@ -62,7 +62,7 @@ def outcome(call: Any, *arguments: Any) -> str:
 
 
 def outcomes() -> list[str]:
-    """Returns what functions of the driver do with values, messages and pages."""
+    """Returns the outcomes of functions of the driver for values, messages and pages."""
     outcomes = []
     for cqltype, value in VALUES:
         outcomes.append(outcome(cqltype.serialize, value, 4))

@@ -44,7 +44,7 @@ def limited(scylla: Scylla) -> Iterator[Scylla]:
 def refuse_at_first(limited: Scylla, marked: str) -> None:
     """Refuses every marked statement for half a second, and above 40 per second after that.
 
-    A slow machine may stay below the rate. Without the first half a second, it might meet no limit.
+    A slow machine may stay below 40 per second, and then meets only the refusals at first.
     """
     limited.reset()
     limited.limit(marked=marked)
@@ -118,7 +118,7 @@ async def test_execute_many_waits_at_a_rate_limit_if_retry_for_s_is_set(
     rows = [(number, str(number)) for number in range(ROWS)]
     async with twin.connect(cluster.contact_points) as client:
         insert = await client.prepare("INSERT INTO vnodes.t (id, a) VALUES (?, ?)")
-        # A slow machine may stay below the rate, so the rows of the limited nodes are all refused.
+        # The limited nodes refuse all rows, because a slow machine may stay below a rate.
         limited.limit(marked="INSERT INTO")
         with pytest.raises(BulkError) as caught:
             await client.execute_many(insert, rows, idempotent=True)
