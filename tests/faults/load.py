@@ -3,6 +3,7 @@
 SETTINGS is JSON. Half of the callers are threads that use the synchronous API (`face` "sync"). The
 other half are asyncio tasks that use the asynchronous API (`face` "async"). Each caller makes one
 call after another.
+
 Commands:
 
 - `begin`: opens the sessions, prepares the statements, starts the callers, which wait for `go`
