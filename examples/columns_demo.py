@@ -1,4 +1,4 @@
-"""Writes share prices from DataFrames to a real Cassandra, and reads them from there into duckdb.
+"""Writes share prices from DataFrames to a real Cassandra, and reads them back with duckdb.
 
 Uses two data sets that come with matplotlib: daily prices of Google's shares from 2004 to 2008, and
 monthly prices of eight companies and two indices from 1990 to 2022. Writes them with

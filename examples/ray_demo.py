@@ -1,8 +1,8 @@
 """Reads a table of embeddings in parallel with Ray, and writes a computed column back.
 
 The embeddings form a few clusters in 64 dimensions. Ray projects each embedding onto the plane of
-the two directions in which the embeddings differ most. The column has the projections, which are
-then read from the table and drawn.
+the two directions in which the embeddings differ most. The column that is written back has the
+projections. They are then read from the table and drawn.
 
 Run it with `make demo-ray`. It draws `build/ray.png`.
 """
@@ -56,7 +56,7 @@ def plane(sample: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float64], ...
 
 
 def draw(session: turbocql.Session) -> None:
-    """Reads the places from the table, and draws them."""
+    """Reads the projections from the table, and draws them."""
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 

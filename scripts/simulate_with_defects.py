@@ -1,4 +1,4 @@
-"""Runs the simulation with one defect after another. Seeds must find each.
+"""Runs the simulation with one defect after another. For each, some seed must fail.
 
 Usage: scripts/simulate_with_defects.py [LAST_SEED]     (300 by default)
 
@@ -30,13 +30,13 @@ EDITS = (
     "hung-shards",
     "control-connection",
 )
-"""Edits that faults of nodes and networks need. Those about hostile servers have other tests."""
+"""Edits for faults of nodes and networks. Edits against hostile servers have other tests."""
 
 DECLARED = {"types": "src/statement/prepared.rs"}
-"""Files whose part of an edit stays, because the engine names what it declares."""
+"""Maps an edit to the file that stays edited, because the engine uses its declarations."""
 
 PLANTED = {
-    # What these two edits declare is used elsewhere, so their effect alone is taken out.
+    # The engine uses what these two edits declare, so only the effect of the edits is removed.
     "without silent-nodes": (
         "crates/engine/src/cluster/watch.rs",
         "            self.silence.known.set(silent.map(|(node, at)| (node.host_id, at))"
@@ -74,13 +74,13 @@ PLANTED = {
         "                break;\n            }\n            match next {\n",
     ),
 }
-"""Bugs by name: a file, its text, and what takes its place."""
+"""Maps the name of a bug to a file, a text in the file, and the text that replaces it."""
 
 FOUND = re.compile(r"^seed (\d+):[^\n]*\n(?:  \|[^\n]*\n)*  ! ([^\n]*)", re.MULTILINE)
-"""A seed of the output, and its first broken promise."""
+"""Matches a seed in the simulation's output, and the first promise that was broken."""
 
 COPY = Path(tempfile.gettempdir()) / "turbocql-defects"
-"""Not within the checkout, whose cargo configuration would apply there too."""
+"""The copy of the sources. Within the checkout, the checkout's cargo configuration would apply."""
 TARGET = ROOT / "target" / "defects"
 RESULTS = ROOT / "build" / "defects.json"
 

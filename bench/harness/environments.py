@@ -16,9 +16,9 @@ __all__ = ["BUILD", "KEPT", "OURS", "RIVALS", "ROOT", "install", "python_in", "p
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "bench"
-"""The samples of the last runs on this machine."""
+"""The folder of the samples of the last runs on this machine."""
 KEPT = ROOT / "bench" / "samples"
-"""The samples that the documentation's figures are computed from."""
+"""The folder of the samples that the documentation's figures are computed from."""
 
 OURS = ".venv"
 """The environment of turbocql, which runs the suites."""

@@ -37,7 +37,7 @@ FLOOR = "engine"
 
 
 _BESIDE = {"decode: vector<float, 1536> to NumPy": "decode: vector<float, 1536> to list"}
-"""For a case that scylla-driver cannot run: the case of scylla-driver to compare with."""
+"""Maps a case that scylla-driver cannot run to the case of scylla-driver to compare with."""
 
 
 class Samples:

@@ -1,4 +1,4 @@
-"""Takes a DataFrame into a new table, and queries it back into DataFrames."""
+"""Writes a DataFrame to a new table, and reads results of queries as DataFrames."""
 
 import subprocess
 import sys
@@ -21,14 +21,14 @@ frame = pd.DataFrame(
     }
 )
 
-# 1. The command line creates a table for the columns of a file. Only types need a look.
+# 1. The command line creates a table for the columns of a file. Check the types that it chooses.
 frame.to_parquet("prices.parquet")
 create = ["load", "prices.parquet", "prices", "--create", "--key", "symbol", "--clustering", "at"]
 types = ["--type", "tags=set<text>"]
 subprocess.run([sys.executable, "-m", "turbocql.cli", *create, *types], check=True)
 
 with turbocql.connect(config=turbocql.Config.from_env()) as session:
-    # 2. Later frames go in without a file.
+    # 2. `load` writes later frames without a file.
     later = pd.DataFrame(
         {
             "symbol": ["ZORG"],

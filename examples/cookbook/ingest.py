@@ -1,4 +1,4 @@
-"""Ingests a file of events. Interrupted at any point and run again, it writes each event once."""
+"""Ingests a file of events. If it is interrupted and run again, each event is stored once."""
 
 import argparse
 import sys
@@ -46,7 +46,7 @@ def main() -> int:
         report = session.load(
             f"{session.keyspace}.events",
             keyed,
-            # The time of the file, not of the load: a file that is loaded late overwrites nothing.
+            # The time of the file, not of the load: a late load does not overwrite newer writes.
             timestamp=arguments.file.stat().st_mtime_ns // 1000,
             checkpoint=keyed.with_suffix(".checkpoint"),
             resume="auto",

@@ -1,4 +1,4 @@
-"""Writes turbocql's records as JSON with structlog, beside the program's own."""
+"""Writes the records of turbocql, and the program's own, as JSON with structlog."""
 
 import logging
 import sys
@@ -11,7 +11,7 @@ import turbocql
 
 
 def sentence_and_time(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Adds the sentence of a record of `logging`, and its time, which is that of the event.
+    """Adds the message of a record of `logging`, and the time of the event that it reports.
 
     `event` is the name of the event in turbocql's records.
     """

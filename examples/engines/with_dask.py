@@ -16,13 +16,13 @@ from turbocql import workers
 def read_part(
     split: turbocql.Split, config: turbocql.Config, columns: list[str] | None = None
 ) -> pd.DataFrame:
-    """A part of a table as a pandas DataFrame, on a worker. Dask passes the columns it needs."""
+    """Reads a part of a table on a worker. Dask passes the names of the columns that it needs."""
     with workers.session(config) as session:
         return session.scan(split=split, columns=columns, concurrency=2).to_pandas()
 
 
 def write_part(frame: pd.DataFrame, table: str, config: turbocql.Config, write_time: int) -> int:
-    """Writes a DataFrame on a worker. Written twice at one time, it is written once."""
+    """Writes a DataFrame on a worker. A second run with the same write time changes nothing."""
     with workers.session(config) as session:
         return session.load(table, frame, timestamp=write_time).succeeded
 

@@ -37,7 +37,7 @@ with turbocql.connect(point) as session:
         )
     )
 
-    # The server evaluates `where`; the rows that it leaves out do not travel.
+    # The server evaluates `where`, and does not send the rows that it excludes.
     dear = turbocql.duckdb.scan(
         connection, session, "with_duckdb.orders", where="cents > ?", values=[997]
     )

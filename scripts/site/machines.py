@@ -33,7 +33,7 @@ def included(markdown: str, root: Path) -> str:
 def plain(markdown: str, texts: Mapping[str, str]) -> str:
     """Returns a page without comments and references to names, with the text of its modules.
 
-    `texts` has what stands for `::: module`, by the module's name.
+    `texts` maps a module's name to the text that replaces `::: module`.
     """
     text = _MODULE.sub(lambda found: texts[found[1]] + "\n", _COMMENT.sub("", markdown))
     return _REFERENCE.sub(r"\1", text).strip() + "\n"

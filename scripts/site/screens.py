@@ -2,7 +2,8 @@
 
 Writes pictures to build/screens, and prints what is wrong: a page that scrolls sideways, a line of
 code that is cut off and cannot be scrolled to, a picture without a size or of the other theme, and
-on the home page a line of code that does not fit into the wide window. Exits with 1 if anything is.
+on the home page a line of code that does not fit into the wide window. Exits with 1 if anything is
+wrong.
 
 Needs Chromium (Debian's package `chromium`), which is controlled through two pipes. Arguments name
 pages, such as `index.html statements/index.html`; without any, all pages are opened.
@@ -33,7 +34,7 @@ WIDTHS = {1440: 1000, 420: 800}
 SCHEMES = ("light", "dark")
 HOME = "index.html"
 _TALLEST = 5000
-"""No picture has more rows of pixels."""
+"""The maximum height of a picture, in pixels."""
 
 CHECKS = """
 async (wanted, fits) => {
@@ -114,7 +115,7 @@ class Browser:
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
         self.call("Page.enable")
-        # Without it, the site would keep the color scheme of the first page.
+        # Without this script, the site would keep the color scheme of the first page.
         self.call("Page.addScriptToEvaluateOnNewDocument", source="localStorage.clear()")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:

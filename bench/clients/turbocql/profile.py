@@ -21,7 +21,7 @@ from bench.harness.timing import Case, ns_per_call, say
 from bench.suites.requests.job import Job, Pass
 
 NATIVE_NS = 30e6
-"""Nanoseconds of the calls without callgrind: enough that callgrind's start does not matter."""
+"""How long the profiled calls take without callgrind, so that its start does not matter."""
 WARM_UP = 500
 
 

@@ -23,7 +23,7 @@ from turbocql.protocol import RowsDecoder
 ROUNDS = 7
 ROUND_S = 0.15
 BATCH = 20
-"""The calls between two looks at the clock."""
+"""How many calls are made between two readings of the clock."""
 
 
 def makers() -> dict[str, Callable[[int], Callable[[], Any]]]:

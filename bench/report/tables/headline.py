@@ -37,7 +37,7 @@ _PICTURE = {
     "bulk_vector, bulk": "INSERT 768 floats, bulk, FLIGHT",
     "scan, named": "scan 100,000 rows, per row",
 }
-"""The chart's labels, by the name of a case of the codec or by scenario and shape."""
+"""Maps the name of a case of the codec, or a scenario and shape, to its label in the chart."""
 
 
 def overview(cases: Iterable[CodecCase], points: list[Endpoint]) -> list[Compared]:

@@ -26,14 +26,14 @@ __all__ = [
 ]
 
 FAULT_AT_S = 5.0
-"""Seconds of load before the fault."""
+"""How many seconds of load come before the fault."""
 IN_TIME_S = 1.0
 """A request is in time if it is answered within this many seconds after it is due."""
 JUST_AFTER_S = 11.0
 """A separate figure covers the requests that are due within this many seconds after the fault."""
 
 STORED = 1000
-"""Rows in the table that is only read from."""
+"""How many rows the table has that is only read from."""
 TABLES = {
     name: f"CREATE TABLE availability.{name} (id bigint PRIMARY KEY, v text)"
     for name in ("written", "stored")

@@ -164,7 +164,7 @@ BATCHES: dict[str, tuple[str | bytes, list[list[bytes]]]] = {
     "50x10 text": (b"0123456789abcdef", _texts(50)),
     "unprepared 10x2": ("INSERT INTO t (a, b) VALUES (?, ?)", _vectors(10)),
 }
-"""BATCH bodies to encode: the query or prepared id of all statements, and each one's cells."""
+"""BATCH bodies to encode: the query or prepared id of all statements, and the cells of each."""
 
 EXECUTE: list[Any] = [
     _CELL,

@@ -1,8 +1,8 @@
 """Counts the instructions of whole requests, with 100 in flight to an embedded Cassandra.
 
-Both threads count: the program's, and the one of the network. The kernel's instructions do not. The
-same request takes up to 1 % more or less, because the threads meet otherwise each time, so each is
-counted several times, and the least count stands.
+The instructions of the program's thread and of the network's thread count, those of the kernel do
+not. The count of a request varies by up to 1 %, because the threads interleave differently each
+time. So each request is counted several times, and the lowest count is taken.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["REQUESTS", "count_requests"]
 
 PROGRAM = "bench.clients.turbocql.profile"
 COUNTED = 5000
-"""Requests of one count."""
+"""How many requests are sent for one count."""
 TIMES = 2
 
 
 class Request(NamedTuple):
-    """What is sent, and the shape of the program that sends it: see the suite of requests."""
+    """A scenario and a shape of the suite of requests."""
 
     scenario: str
     shape: str

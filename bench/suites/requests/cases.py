@@ -45,7 +45,7 @@ SCENARIOS = {
 """The title of each scenario."""
 
 COUNTERPARTS = {"callbacks": "workers", "concurrent": "tasks"}
-"""The shape of turbocql that each shape of other drivers is compared with."""
+"""Maps a shape of other drivers to the shape of turbocql that it is compared with."""
 
 FLOOR = "engine"
 """Not a driver: the network engine alone, without Python."""

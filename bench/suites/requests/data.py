@@ -36,7 +36,7 @@ DIMENSIONS = 768
 PAGE_SIZE = 5000
 SCAN_ROWS = 100_000
 STORED = {"text": 10_000, "vector": 2_000}
-"""Rows in the tables that are only read from."""
+"""How many rows the tables have that are only read from, by their kind."""
 INSERT = {
     "text": "INSERT INTO bench.text_written (k, v) VALUES (?, ?)",
     "vector": "INSERT INTO bench.vector_written (k, v) VALUES (?, ?)",
@@ -47,7 +47,7 @@ SELECT = {
 }
 SCAN = "SELECT id, name, ratio, big, active, at FROM bench.scanned"
 VECTOR_PAGE_SIZE = 1000
-"""Rows per page where a row is a vector: a page has about 3 MB."""
+"""How many rows a page has where a row has a vector: a page has about 3 MB."""
 SCANNED = {
     "scan": (SCAN, SCAN_ROWS, PAGE_SIZE),
     "scan_vector": ("SELECT k, v FROM bench.vector_scanned", 20_000, VECTOR_PAGE_SIZE),

@@ -16,7 +16,7 @@ SELECT = "SELECT at, page FROM visits WHERE user_id = ? AND at >= ? LIMIT 50"
 
 @csrf_exempt
 def visits(request: HttpRequest, username: str) -> JsonResponse:
-    """POST writes a visit, GET returns those of the last week, newest first."""
+    """POST writes a visit, GET returns the visits of the last week, newest first."""
     user = get_object_or_404(User, username=username)
     now = timezone.now()
     with session() as cassandra:

@@ -1,4 +1,4 @@
-"""Gunicorn imports the application once, forks the workers, and each opens its own session."""
+"""Gunicorn imports the application once and forks the workers. Each opens its own session."""
 
 from typing import Any
 

@@ -23,7 +23,7 @@ request_id = contextvars.ContextVar("request_id", default="-")
 
 
 class JsonLines(logging.Formatter):
-    """Writes a record as one line of JSON, with the facts that turbocql adds to it."""
+    """Writes a record as one line of JSON, with the attributes that turbocql adds to it."""
 
     standard = logging.makeLogRecord({}).__dict__.keys() | {"message", "asctime", "taskName"}
 
@@ -45,7 +45,7 @@ class JsonLines(logging.Formatter):
 handler = logging.StreamHandler()
 handler.setFormatter(JsonLines())
 logging.basicConfig(level=logging.INFO, handlers=[handler])
-# DEBUG tells of each retry and each failed request.
+# At DEBUG, each retry and each failed request is logged.
 logging.getLogger("turbocql.request").setLevel(logging.DEBUG)
 
 
@@ -68,7 +68,8 @@ app = FastAPI(lifespan=lifespan)
 
 @app.middleware("http")
 async def watch(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Gives each request an id, which its logs have, and a span, the parent of its statements."""
+    """Gives each request an id for its log records, and a span, the parent of its statements'
+    spans."""
     request_id.set(request.headers.get("x-request-id") or uuid.uuid4().hex)
     tracer: trace.Tracer = request.state.tracer
     with tracer.start_as_current_span(f"{request.method} {request.url.path}"):
