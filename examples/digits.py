@@ -105,8 +105,7 @@ async def search(contact_points: list[str], digits: Any, queries: Any) -> list[l
 
 
 def draw(digits: Any, queries: Any, found: list[list[Any]], votes: list[int]) -> None:
-    """Draws some queries, each beside its neighbors. The last query has a wrong vote, if any
-    has."""
+    """Draws some queries, each beside its neighbors; the last has a wrong vote, if any has."""
     mpl.use("Agg")
     from matplotlib import pyplot
 
