@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def _without_of_variable() -> str:
-    """The value of `TURBOCQL_ACCELERATE` if it leaves out parts; else "1", for all parts."""
+    """Returns the value of `TURBOCQL_ACCELERATE` if it leaves out parts; else "1" (all parts)."""
     value = os.environ.get(VARIABLE, "")
     return value if value.startswith("without=") else "1"
 
@@ -94,7 +94,8 @@ def _is_module(name: str) -> bool:
         if spec is not None and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(f"{name}.__main__")
     except ModuleNotFoundError as error:
-        # The program's package may import a missing module. The error is then the program's own.
+        # The missing module may be one that the program's package imports. The program then gets
+        # the error.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         return False

@@ -1,4 +1,4 @@
-"""Makes NumPy arrays of columns, equal to the arrays that the driver's own parser makes."""
+"""Makes NumPy arrays from columns, equal to the arrays that the driver's own parser makes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ __all__ = ["Arrays"]
 _PAGE = bytes.fromhex(
     "00000001 00000001 0001 6b 0001 74 0001 63 0009 00000002 00000004 00000007 ffffffff"
 )
-"""A page with one int column and two rows, 7 and null: the body after the kind of the result."""
+"""The body of a RESULT after its kind: a page with one int column and two rows, 7 and null."""
 
 
 class Arrays:
-    """Makes arrays of columns, with the installed NumPy.
+    """Makes arrays from columns, with the installed NumPy.
 
-    A sample array is compared with the driver's own when the first plan is made, not before. The
-    comparison needs `numpy.ma`, and a program that reads no arrays need not import this module.
+    When the first plan is made, a sample array is compared with the driver's own. It is not
+    compared earlier, because the comparison imports `numpy.ma`, and a program that reads no arrays
+    does not need that module.
 
     Raises: NotReplaced, if NumPy or the driver's parser for NumPy is missing.
     """
@@ -37,7 +38,7 @@ class Arrays:
         self._original, self._owner = original, owner
         self._is_compared = False
         self.problem = ""
-        """The reason why the driver reads all pages; empty if there is none."""
+        """The reason why the driver's own parser reads all pages; empty if native code does."""
 
     def are_the_drivers(self) -> bool:
         """Whether arrays are equal to the driver's own. Only the first call compares them."""
@@ -72,7 +73,9 @@ class Arrays:
         return next(cls for cls in self._dtypes if cls.__name__ == "Int32Type")
 
     def width(self, cls: Any, entries: list[Entry]) -> int | None:
-        """A number's size in bytes, if columns of this type become arrays of numbers; else None.
+        """Returns a number's size in bytes, if columns of type `cls` become arrays of numbers.
+
+        Returns None if they become arrays of objects.
 
         Adds to `entries` the dict entries on which the result depends.
         """
@@ -84,7 +87,7 @@ class Arrays:
     def finish(
         self, names: list[str], classes: list[Any], native_columns: list[Any]
     ) -> dict[str, Any]:
-        """Arrays by column name, from the columns that native code parsed."""
+        """Returns the arrays by column name, made from the columns that native code parsed."""
         columns = [
             self._numbers(self._dtypes[cls], *column)
             if isinstance(column, tuple)

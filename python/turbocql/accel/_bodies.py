@@ -32,9 +32,9 @@ _KNOWN_FEATURES = {
     "lwt_info",
     "use_metadata_id",
 }
-"""The features of connections whose effect on bodies is known. `use_metadata_id` and
-`tablets_routing_v2` change EXECUTE; the other features change no body. A feature of a later release
-may change any body."""
+"""Attributes of `ProtocolFeatures`, the features that a connection has negotiated. turbocql knows
+how each of these changes the bodies of requests: `use_metadata_id` and `tablets_routing_v2` change
+EXECUTE, the others change no body. A feature that a later release adds may change any body."""
 
 
 class Bodies(Group):
@@ -100,9 +100,9 @@ class Bodies(Group):
 
 
 def _features() -> tuple[type[Any], list[str]] | None:
-    """The class of a connection's features, and the names of features not in `_KNOWN_FEATURES`.
+    """Returns the class `ProtocolFeatures`, and its attributes that are not in `_KNOWN_FEATURES`.
 
-    Returns None if the driver has no module of features.
+    Returns None if the driver has no module `cassandra.protocol_features`.
 
     Raises: NotReplaced, if the class was replaced or computes its attributes.
     """
@@ -120,8 +120,8 @@ def _features() -> tuple[type[Any], list[str]] | None:
         raise NotReplaced(f"{_FEATURES}.ProtocolFeatures.__init__ has been replaced")
     code = init.__code__
     names = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
-    # `co_names` contains the attributes that `__init__` sets. Other names in `co_names` do no harm:
-    # no instance has attributes of these names.
+    # `co_names` contains the attributes that `__init__` sets. It also contains other names, such as
+    # globals; they do no harm, because no instance has attributes with these names.
     names |= set(code.co_names) | set(vars(cls).get("__annotations__", ()))
     names |= {
         name
@@ -141,7 +141,7 @@ def _is_empty_id_written(protocol: ModuleType) -> bool:
 
 def _body(send_body: Callable[..., None], message: Any, *arguments: Any) -> bytes:
     buffer = io.BytesIO()
-    # `__get__` binds functions and native methods, as an attribute lookup does.
+    # `__get__` binds a function or native method to the message, as an attribute lookup would.
     bind = getattr(send_body, "__get__", None)
     (bind(message) if bind else send_body)(buffer, *arguments)
     return buffer.getvalue()
@@ -163,7 +163,7 @@ def _samples(
     for names in sets:
         connection = cls()
         for name in feature_names.intersection(names):
-            # Bodies do not contain the values of features, so True stands for any value.
+            # Only whether a feature is set changes a body, not its value, so True is enough.
             setattr(connection, name, True)
         for message, version in messages:
             if kind == "execute":
@@ -176,9 +176,9 @@ def _samples(
 def _messages(
     driver: Driver, kind: str, serials: tuple[int | None, ...] = (None, 8)
 ) -> list[tuple[Any, int]]:
-    """Messages, each with a protocol version.
+    """Returns sample messages, each with a protocol version.
 
-    Each pair of sample values of any two varied fields is in one of the messages.
+    For any two varied fields, each pair of their sample values is in one of the messages.
     """
     protocol, unset = driver.protocol, driver.protocol._UNSET_VALUE
     messages: list[tuple[Any, int]] = []
@@ -216,6 +216,7 @@ def _messages(
 
 
 _SQUARE = tuple(itertools.product(range(3), range(3)))
-"""Rows and columns of a square. Four numbers are derived from a row and a column: the row, the
-column, their sum, and the sum of the row and twice the column, all modulo 3. Each number selects
-one of the three values of a field. So each pair of values of two fields is in one of 9 messages."""
+"""The cells of a 3 by 3 square, as pairs (row, column); each cell makes one message. Up to four
+fields are varied, with three values each. The value of each field is selected by a number: the row,
+the column, row + column, or row + 2 * column, all modulo 3. So for any two fields, each pair of
+their values is in one of the 9 messages."""

@@ -1,4 +1,4 @@
-"""Native functions that handle the segments of connections and the timers of requests."""
+"""Replaces the driver's functions for the segments of connections and the timers of requests."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from ._patch import Driver, Group, Patch
 __all__ = ["CONNECTION", "connection_groups"]
 
 CONNECTION = "cassandra.connection"
-"""`Segments` and `Timers` are applied only after this module is imported."""
+"""The module that must have been imported before `Segments` and `Timers` are applied."""
 
 
 _MESSAGES = (b"", b"abc", b"abc" * 100, bytes(range(255)) * 516)
-"""Messages that repeat after 255 bytes. The last one is sent in two segments."""
+"""Sample messages. Each is empty or repeats its first 255 bytes or fewer, so that `_decompressed`
+can restore it. The last message is sent in two segments."""
 
 
 def _compressed(data: bytes) -> bytes:
@@ -35,7 +36,7 @@ _CODEC_PARAMETERS = {
     "decode_header": ("self", "buffer"),
     "decode": ("self", "buffer", "header"),
 }
-"""Functions of the segment codec, and their parameters."""
+"""The methods of `SegmentCodec` that are replaced, and their parameters."""
 
 
 class Segments(Group):
@@ -96,7 +97,11 @@ class Segments(Group):
 
 
 def _round_trip(codec: Any, message: bytes, functions: Any) -> list[Any]:
-    """Encodes and decodes a message. Returns the segments, their parts and the stream positions."""
+    """Encodes and decodes a message with `functions`, and returns all results.
+
+    They are the encoded segments, and for each segment the attributes of its header, the
+    attributes of the decoded segment, and the position of the stream after it.
+    """
     stream = io.BytesIO()
     functions["encode"](codec, stream, message)
     segment_states: list[Any] = [stream.getvalue()]
@@ -112,14 +117,14 @@ def _round_trip(codec: Any, message: bytes, functions: Any) -> list[Any]:
 
 
 def _no_callback() -> None:
-    """The callback of a canceled timer."""
+    """Does nothing. The native `cancel` stores this function as the callback of a timer."""
 
 
 class Timers(Group):
-    """The timers of requests. A canceled timer drops its callback, which refers to the request.
+    """`Timer.cancel`, which ends the timeout of a request. The native one also drops the callback.
 
-    If the timer kept the callback, an answered request would be in a reference cycle, which only
-    the GC can free.
+    The callback refers to the request. If a canceled timer kept it, an answered request would be in
+    a reference cycle, which only the GC can free.
     """
 
     part = "timers"

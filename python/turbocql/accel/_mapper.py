@@ -8,7 +8,7 @@ __all__ = ["MODELS", "mapper_groups"]
 
 PACKAGE = "cassandra.cqlengine"
 MODELS = f"{PACKAGE}.models"
-"""The module whose import `ObjectMapper` waits for."""
+"""`ObjectMapper` is applied only after this module is imported."""
 
 REPLACED = (
     *("models.BaseModel.__init__", "models.BaseModel._set_persisted", "models.BaseModel.validate"),
@@ -23,7 +23,7 @@ REPLACED = (
 
 
 class ObjectMapper(Group):
-    """Functions that create, validate and save instances of models. Queries use some of them too.
+    """The mapper's functions that create, validate and save model instances (`REPLACED`).
 
     The group waits until `cassandra.cqlengine.models` is imported. The group is applied only if
     turbocql knows the source of each function that native code replaces or imitates.

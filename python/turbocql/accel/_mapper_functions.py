@@ -1,4 +1,4 @@
-"""Checks the functions of the object mapper that turbocql replaces or imitates: are they known?"""
+"""Checks that turbocql knows the source of each mapper function that it replaces or imitates."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ __all__ = ["Functions", "known_files", "source_digest"]
 
 
 def source_digest(code: Any) -> str:
-    """A digest of a function's source, without the source's comments, docstring and layout.
+    """Returns a digest of a function's source, without comments, docstring and layout.
 
     Raises: NotReplaced, if there is no source.
     """
-    # These modules are imported late, because known releases are recognized by their files.
+    # These modules are imported late, because they are seldom needed: the functions of known
+    # releases are recognized by the digests of their files.
     import io
     import tokenize
 
@@ -32,12 +33,12 @@ def source_digest(code: Any) -> str:
         source = inspect.getsource(code)
     except (OSError, TypeError):
         raise NotReplaced("its source is not there to be compared") from None
-    # A method's source begins with its indentation.
+    # The source of a method is indented; `if 1:` before it makes it valid.
     source = source if source[:1].strip() else f"if 1:\n{source}"
     tokens: list[str] = []
     previous_type = tokenize.NEWLINE
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        # A string that is a statement is a docstring.
+        # A string at the start of a statement is a docstring.
         is_documentation = token.type == tokenize.STRING and previous_type in ignored_types
         if token.type not in ignored_types and not is_documentation:
             tokens.append(token.string)
@@ -50,7 +51,7 @@ def _digest(data: bytes) -> str:
 
 
 def known_files(modules: dict[str, ModuleType]) -> set[str]:
-    """The paths of the modules' files. Only files of known releases are included."""
+    """Returns the paths of those of the modules' files that are equal to a known release's."""
     paths: set[str] = set()
     for name, digests in FILE_DIGESTS.items():
         path = getattr(modules[name], "__file__", None)
@@ -61,10 +62,10 @@ def known_files(modules: dict[str, ModuleType]) -> set[str]:
 
 
 def _contents(path: str) -> bytes:
-    """The bytes of a file.
+    """Returns the bytes of a file.
 
-    If an interrupt left a file object open, Python would warn. An open descriptor causes no
-    warning.
+    Uses a descriptor, not a file object: Python warns of a file object that an interrupt leaves
+    open, but not of a descriptor.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
@@ -77,13 +78,14 @@ def _contents(path: str) -> bytes:
 
 
 _CALLED = {"columns.Column.has_default", "columns.Column.get_default"}
-"""Functions that native code calls if the program has replaced them."""
+"""Functions that a program may replace: native code then calls the replacement."""
 
 
 class Functions:
-    """The functions of the driver that native code replaces or imitates, and their classes.
+    """The functions of the mapper that native code replaces or imitates (`SOURCE_DIGESTS`).
 
-    Raises: NotReplaced, with the name of such a function that is missing, replaced or unknown.
+    Raises: NotReplaced, with the name of a function that is missing, was replaced, or has a source
+        that turbocql does not know.
     """
 
     def __init__(self, modules: dict[str, ModuleType]) -> None:
@@ -107,7 +109,8 @@ class Functions:
                     continue
                 raise NotReplaced(f"{name} has been replaced")
             code = getattr(attribute, "fget", function(attribute))
-            # The code of a function that the program has defined names a file of the program.
+            # A function that the program has defined is not in `files`: its code object names a
+            # file of the program.
             is_known = getattr(code, "__code__", None) and code.__code__.co_filename in files
             digest = "" if is_known else source_digest(code)
             if not is_known and digest not in digests:
@@ -115,12 +118,12 @@ class Functions:
             self.originals[name] = attribute
 
     def owner(self, name: str) -> Any:
-        """The class or module of a function."""
+        """Returns the class or module that has the function `name`."""
         module, *path = name.split(".")
         return vars(self.modules[module])[path[0]] if len(path) == 2 else self.modules[module]
 
     def replaced(self, classes: list[type[Any]], stand_in_ids: dict[str, int]) -> str:
-        """The name of a replaced function of these classes or their bases; empty if there is none.
+        """Returns the name of a replaced function of `classes` or their bases; empty if none is.
 
         A stand-in whose id is in `stand_in_ids` counts as the driver's function.
         """

@@ -21,10 +21,10 @@ __all__ = ["mapper_patches"]
 
 
 def mapper_patches(driver: Driver, package: str, replaced: Iterable[str]) -> list[Patch]:
-    """The patches of functions of `package`.
+    """Makes the patches for the functions `replaced` of the modules of `package`.
 
     Raises: NotReplaced, if turbocql does not know a function that native code replaces or imitates,
-        or if a name in the modules was replaced.
+        or if a name on which native code relies was replaced in one of the modules.
     """
     names = ("columns", "models", "query", "statements", "connection", "functions")
     modules = {name: sys.modules[f"{package}.{name}"] for name in names}
@@ -48,7 +48,8 @@ def mapper_patches(driver: Driver, package: str, replaced: Iterable[str]) -> lis
     )
     if not is_batch or any(current is not expected for current, expected in expected_names):
         raise NotReplaced("a name in its modules has been replaced")
-    # The values are ids: references to the stand-ins would form a cycle that the GC does not see.
+    # The values are ids, because references to the stand-ins would form a reference cycle that the
+    # GC cannot find.
     stand_in_ids: dict[str, int] = {}
     classes = [
         columns.BaseValueManager,
@@ -115,7 +116,7 @@ _SETTERS = {
     "using": "UsingDescriptor",
     "batch": "hybrid_classmethod",
 }
-"""Attributes of models that set options of an instance, each with the class of its descriptor."""
+"""The methods of models that set options of an instance, each with the class of its descriptor."""
 
 
 def _descriptors(models: ModuleType) -> list[type[Any]]:
@@ -123,7 +124,7 @@ def _descriptors(models: ModuleType) -> list[type[Any]]:
 
 
 def _save_with_options(queries: Any, instance: Any) -> Any:
-    """Sets the options of a query set on an instance, and saves it."""
+    """Sets the options of a query set on a model instance, and saves the instance."""
     return (
         instance.batch(queries._batch)
         .ttl(queries._ttl)

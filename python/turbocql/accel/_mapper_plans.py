@@ -26,7 +26,7 @@ _DEFAULT_METHODS = ("has_default", "get_default")
 
 
 def _chain(cls: type[Any], name: str) -> tuple[Any, ...]:
-    """The attributes of a name in a class and its bases, in lookup order."""
+    """Returns the attributes that a class and its bases define as `name`, in lookup order."""
     return tuple(vars(base)[name] for base in cls.__mro__ if name in vars(base))
 
 
@@ -34,13 +34,13 @@ _INLINED_ATTRIBUTES = (
     *("_can_update", "_set_column_value", "__len__", "_inst_batch"),
     *("ttl", "timestamp", "consistency", "if_not_exists", "if_exists", "using", "batch"),
 )
-"""Methods and descriptors of models whose work native code does without calling them."""
+"""Methods and descriptors of models that native code does not call: it does their work itself."""
 
 
 def _attribute(cls: type[Any], name: str) -> str:
-    """The full name of an attribute: its owner's module, its owner's name, and its name.
+    """Returns the full name of an attribute: module and name of its owner, and its own name.
 
-    The owner is the class itself or the base that has the attribute.
+    The owner is the class itself or the base that defines the attribute.
     """
     resolution = resolved(cls, name)
     owner = cls if resolution is None else resolution[0]
@@ -62,13 +62,14 @@ _MAX_UNFIT = 64
 
 
 class _Unfit(Exception):
-    """The reason why the driver does the work for a model."""
+    """The reason why a model is left to the driver's own functions."""
 
 
 class Planner:
     """Plans how native code converts the values of models' columns.
 
-    `originals` are the driver's functions by their names, without those that have been replaced.
+    `originals` maps names such as "columns.Column.get_default" to the driver's functions. It has no
+    entry for a function that the program has replaced.
     """
 
     def __init__(self, modules: dict[str, ModuleType], originals: dict[str, Any]) -> None:
@@ -89,7 +90,7 @@ class Planner:
             self._conversions["validate"][class_methods["validate"], validate] = conversion
             for method, base_method in (("to_python", to_python), ("to_database", to_database)):
                 if method in class_methods:
-                    # These methods call `validate`, so they convert as `validate` does.
+                    # The driver's `to_python` and `to_database` of these columns call `validate`.
                     self._conversions[method][class_methods[method], base_method] = "validate"
         datetime_methods = vars(columns.DateTime)
         self._conversions["to_python"][datetime_methods["to_python"], to_python] = "datetime"
@@ -111,14 +112,14 @@ class Planner:
         }
         self._null_method = vars(base)["_val_is_null"]
         self.unfit: dict[str, str] = {}
-        """The reasons why the driver does the work for models, by the models' names."""
+        """Maps the name of a model that is left to the driver to the reason."""
         self._nulls = {
             (vars(base)["_val_is_null"],): False,
             (vars(collection)["_val_is_null"], vars(base)["_val_is_null"]): True,
         }
 
     def __call__(self, model: Any) -> Any:
-        """The plan of a model for `Mapper`; None if the driver must do the work.
+        """Returns the plan of a model for `_core.Mapper`; None if the model is left to the driver.
 
         The plan is a tuple of five items: the dict of the columns; the plans of the columns; the
         indexes of the primary key's columns; the indexes of the clustering key's columns; and True,
@@ -153,9 +154,9 @@ class Planner:
         return columns, column_plans, *keys, True
 
     def problem(self) -> str:
-        """The reason why every model is left to the driver; empty if there is none.
+        """Returns the reason why every model is left to the driver; empty if none has to be.
 
-        The reason is a changed attribute of `BaseModel` or `Column`.
+        Such a reason is an attribute of `BaseModel` or `Column` that the program has changed.
         """
         model, column = self._models.BaseModel, self._columns.Column
         try:
@@ -173,7 +174,7 @@ class Planner:
         return ""
 
     def _column(self, name: str, column: Any, model: Any | None) -> Any:
-        """The plan of a column: name, column, conversions, plans of element columns, and flags."""
+        """Returns a column's plan: name, column, conversions, plans of element columns, flags."""
         cls, attributes = type(column), vars(column)
         _expect_default_lookup(cls)
         conversions = tuple(self._conversion(cls, attributes, method) for method in _METHODS)
@@ -198,9 +199,9 @@ class Planner:
         return name, column, conversions, element_plans, flags
 
     def _expect_usual(self, name: str, column: Any, model: Any) -> None:
-        """Checks that native code does with a model's column what the driver does.
+        """Checks that the methods and attributes of a model's column are the driver's own.
 
-        Raises: _Unfit, with the difference.
+        Raises: _Unfit, with the name of one that is not.
         """
         cls, attributes = type(column), vars(column)
         own = attributes.keys() & {*_INLINED_METHODS, "_val_is_null"}

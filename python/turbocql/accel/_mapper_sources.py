@@ -1,10 +1,10 @@
-"""The sources of the object mapper's functions that turbocql knows, by digest.
+"""Digests of the sources of the object mapper's functions, as far as turbocql knows them.
 
 A release of the driver may change a source. Read the new source before you add its digest, which
 `status()` shows. Comments, docstrings and layout do not change a digest.
 
-The source of a function is parsed to make the function's digest, which takes a while. The digest of
-a whole file needs no parsing, so the digests of known releases' files are here too.
+To make a function's digest, its source is parsed, which takes a while. The digest of a whole file
+needs no parsing, so the digests of the files of known releases are here too.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ SOURCE_DIGESTS: dict[str, tuple[str, ...]] = {
     "statements.AssignmentStatement.__init__": ("1a60fadbc075",),
     "statements.InsertStatement.__init__": ("92433537de07",),
 }
-"""The digests of each function's source in the drivers that turbocql is tested with."""
+"""Maps each function to the digests of its source in the drivers that turbocql is tested with."""
 
 FILE_DIGESTS: dict[str, tuple[str, ...]] = {
     "columns": ("6fbbdf0770de", "8e7174985971", "44b76bfddfdf"),
@@ -109,6 +109,6 @@ FILE_DIGESTS: dict[str, tuple[str, ...]] = {
     "connection": ("660b5bbf8dea", "86181fac220c", "e570d50c4f86", "57303ff1222c"),
     "functions": ("0c323ab52702", "e544bb2c4116"),
 }
-"""The digests of each module's files. In these files, the functions have digests that are in
-`SOURCE_DIGESTS`.
+"""Maps each module to the digests of its file in known releases. The functions in such a file have
+digests that are in `SOURCE_DIGESTS`.
 """

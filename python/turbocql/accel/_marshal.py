@@ -39,7 +39,7 @@ _FUNCTIONS: dict[str, tuple[str, list[Any]]] = {
     "uvint_pack": ("val", _UNSIGNED),
     "uvint_unpack": ("bytes", [bytes.fromhex(data) for data in ("01", "8081", "ff" * 9, "c1aabb")]),
 }
-"""Functions that the module defines by `def`: for each, the name of its parameter, and samples."""
+"""The functions that the module defines with `def`, each with its parameter's name and samples."""
 _FORMATS = {
     "int64_unpack": ">q",
     "int32_unpack": ">i",
@@ -53,12 +53,12 @@ _FORMATS = {
     "float_unpack": ">f",
     "double_unpack": ">d",
 }
-"""Functions that are lambdas: for each, the format of the `struct.Struct` that it calls."""
+"""The functions that are lambdas, each with the format of the `struct.Struct` that it calls."""
 
 
 @dataclass
 class _SharedPatch(Patch):
-    """A function of the module, and the references of the driver's other modules to it."""
+    """Replaces a function of `cassandra.marshal`, also in the driver's modules that import it."""
 
     def apply(self) -> None:
         super().apply()
@@ -66,7 +66,7 @@ class _SharedPatch(Patch):
             setattr(module, self.name, self.replacement)
 
     def undo(self) -> bool:
-        # Modules that were imported after `apply` have the replacement too.
+        # Modules of the driver that were imported after `apply` have imported the replacement.
         for module in _modules_with(self.name, self.replacement):
             if module is not self.owner:
                 setattr(module, self.name, self.original)
@@ -74,7 +74,7 @@ class _SharedPatch(Patch):
 
 
 def _modules_with(name: str, value: Any) -> Iterator[ModuleType]:
-    """The imported modules of the driver in which `name` is `value`."""
+    """Yields the imported modules of the driver in which `name` is `value`."""
     for module_name, module in list(sys.modules.items()):
         is_driver = module_name.startswith("cassandra.") and isinstance(module, ModuleType)
         if is_driver and vars(module).get(name) is value:
@@ -108,7 +108,7 @@ class MarshalFunction(Group):
         return [patch]
 
     def _samples(self, original: FunctionType) -> list[Any]:
-        """The arguments with which the original and its stand-in are compared.
+        """Returns the arguments for which the original and its stand-in are compared.
 
         Raises: NotReplaced, if the function is not the one that turbocql knows.
         """
@@ -128,5 +128,5 @@ class MarshalFunction(Group):
 
 
 def marshal_groups() -> list[Group]:
-    """A group for each function."""
+    """Returns a group for each function of `cassandra.marshal` that is replaced."""
     return [MarshalFunction(name) for name in (*_FUNCTIONS, *_FORMATS)]

@@ -1,4 +1,4 @@
-"""Checks whether functions of the driver are the driver's own, or were replaced."""
+"""Checks whether functions of the driver are the driver's own, or other code has replaced them."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ __all__ = [
 
 
 _COMPILED = {"cython_function_or_method", "fused_cython_function"}
-"""Names of the types of functions that Cython has compiled."""
+"""The names of the types that Cython gives to the functions that it compiles."""
 
 
 class NotReplaced(Exception):
-    """The reason why a function of the driver is not replaced."""
+    """The reason why the accelerator does not replace a function of the driver."""
 
 
 def expect_gil() -> None:
     """Raises `NotReplaced` if the interpreter runs without the GIL.
 
-    The native functions read objects of the driver that other threads may change. A driver with
-    extension modules turns the GIL on when it is imported.
+    Without the GIL, other threads could change objects of the driver while native functions read
+    them. A driver with extension modules turns the GIL on when it is imported.
     """
     is_enabled: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)
     if is_enabled is not None and not is_enabled():
@@ -49,19 +49,19 @@ def expect_gil() -> None:
 
 
 def reason_of(error: Exception) -> str:
-    """Why the driver is not accelerated, by the error of its inspection."""
+    """Returns why the driver is not accelerated, from the error that its inspection raised."""
     if isinstance(error, NotReplaced):
         return str(error)
     return f"the driver could not be inspected: {error!r}"
 
 
 def function(attribute: Any) -> Any:
-    """The function of a class, static or bound method; any other attribute as it is."""
+    """Returns the function of a class method, static method or bound method; else `attribute`."""
     return getattr(attribute, "__func__", attribute)
 
 
 def resolved(cls: type[Any], name: str) -> tuple[type[Any], Any] | None:
-    """The class from which `cls` takes an attribute, and the entry in the dict of that class.
+    """Returns the class that defines the attribute `name` of `cls`, and the entry in its dict.
 
     Returns None if neither `cls` nor a base has the attribute.
     """
@@ -74,7 +74,7 @@ def resolved(cls: type[Any], name: str) -> tuple[type[Any], Any] | None:
 def is_own(
     module: ModuleType, owner: type[Any], name: str, native_functions: Iterable[Any] = ()
 ) -> bool:
-    """Whether the driver's module has defined `owner.name`, or `native_functions` contains it.
+    """Whether `module` has defined the attribute `name` of `owner`, or it is a native function.
 
     Compiled functions have `__module__` and `__qualname__`, as Python functions do.
     """
@@ -97,7 +97,7 @@ def is_own(
 def expect_helpers(
     cqltypes: ModuleType, util: ModuleType, marshal: ModuleType, deserializers: ModuleType | None
 ) -> None:
-    """Checks that no helper of the driver's type functions has been replaced.
+    """Checks that no helper that the driver's type classes call has been replaced.
 
     Raises: NotReplaced, with the name of a helper that was replaced.
     """
@@ -130,19 +130,20 @@ _TIMESTAMP_FUNCTIONS = (
     "datetime_from_ms_timestamp",
     "ms_timestamp_from_datetime",
 )
-"""Functions of `cassandra.util` that convert between timestamps and datetimes."""
+"""The functions of `cassandra.util` that convert between timestamps and datetimes."""
 
 
 _VERSION_NUMBERS = {"V5": 5, "DSE_V1": 0x41, "DSE_V2": 0x42}
-"""The versions that methods of `ProtocolVersion` compare with."""
+"""Attributes of `ProtocolVersion`. Its methods compare a version with these numbers."""
 
 
 def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], str]]:
-    """The driver's `ProtocolVersion`, and a function that names a replaced attribute of this class.
+    """Returns the driver's class `ProtocolVersion`, and a function that checks it again later.
 
-    The function returns an empty text if no attribute has been replaced.
+    The function returns why the class is not the driver's own any more: the name of an attribute
+    that has been replaced. It returns an empty text if none has.
 
-    Raises: NotReplaced, with the name of an attribute that was replaced.
+    Raises: NotReplaced, if the class or one of its attributes has been replaced already.
     """
     package = sys.modules["cassandra"]
     version_class = vars(package).get("ProtocolVersion")
@@ -169,10 +170,10 @@ def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], str]]
 
 
 def _is_own_method(module: ModuleType, owner: type[Any], name: str) -> bool:
-    """Whether a class method is the module's own.
+    """Whether the class method `owner.name` is the module's own.
 
-    A program may have saved the bound method and put it back. Such a bound method counts as the
-    module's own too.
+    A program may have replaced the class method and later assigned `owner.name`, saved before, back
+    to the class. That is a bound method, which counts as the module's own too.
     """
     attribute = vars(owner).get(name)
     is_bound = type(attribute) is MethodType and attribute.__self__ is owner
@@ -180,9 +181,9 @@ def _is_own_method(module: ModuleType, owner: type[Any], name: str) -> bool:
 
 
 def is_function_of(module: ModuleType, value: Any) -> bool:
-    """Whether the module has defined a function.
+    """Whether `value` is a function that the module has defined.
 
-    A built-in function of `_struct`, or one without a module, counts too.
+    A compiled or built-in function whose `__module__` is "_struct" or None counts too.
     """
     if isinstance(value, FunctionType):
         return value.__globals__ is vars(module) and value.__module__ == module.__name__
@@ -191,7 +192,7 @@ def is_function_of(module: ModuleType, value: Any) -> bool:
 
 
 def expect_own(module: ModuleType, owner: Any, name: str) -> Any:
-    """The attribute in the dict of the class `owner`.
+    """Returns the attribute `name` from the dict of the class `owner`.
 
     Raises: NotReplaced, if `owner` is not a class, or the attribute is missing or was replaced.
     """
@@ -203,9 +204,9 @@ def expect_own(module: ModuleType, owner: Any, name: str) -> Any:
 
 
 def expect_parameters(attribute: Any, *shapes: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of a function's parameters, which must be one of `shapes`.
+    """Returns the names of a function's parameters.
 
-    Raises: NotReplaced, if the names are none of `shapes`, or cannot be inspected.
+    Raises: NotReplaced, if the tuple of names is not among `shapes`, or cannot be inspected.
     """
     original = function(attribute)
     try:
@@ -225,9 +226,10 @@ _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 def _is_plain(original: Any) -> bool:
-    """Whether a function is not wrapped and has no annotations, and all its parameters may be
-    passed by position or by name. The parameters of such a function are read from its code, because
-    `inspect.signature` takes long.
+    """Whether a function's parameters can be read from its code object.
+
+    That is faster than `inspect.signature`. The function must not be wrapped and have no
+    annotations, and each parameter must be one that may be passed by position or by name.
     """
     if type(original) is not FunctionType and type(original).__name__ not in _COMPILED:
         return False

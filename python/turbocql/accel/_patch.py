@@ -31,18 +31,19 @@ class Patch:
     function_name: str
     """The dotted name of the function, as `status()` shows it."""
     replacement: Any
-    """The replacement, as it is put into the class or module."""
+    """The value that is stored in the class or module, such as a classmethod object."""
     counts: Callable[[], tuple[int, int]]
     learned: Callable[[], int] = int
     reasons: Callable[[], list[tuple[str, int]]] = list
-    """Returns the reasons why calls were handed to the original, each with the number of calls."""
+    """Returns the reasons why calls were passed to the original, each with the number of calls."""
     original: Any = _ABSENT
     is_listed: bool = True
     """Whether `status()` lists the patch."""
     problem: Callable[[], str] = str
-    """Returns why the replacement now hands all calls to the original, or an empty text."""
+    """Returns why the replacement now passes all calls to the original; empty if it does not."""
     notes: Callable[[], list[str]] = list
-    """Returns sentences for `status()`, on what else is left to the driver or is not noticed."""
+    """Returns sentences for `status()` about other work that is left to the driver, or about
+    changes that would go unnoticed."""
     start: tuple[int, int, int] = (0, 0, 0)
     """The counts when counting began. `counted` subtracts them."""
     start_reasons: tuple[tuple[str, int], ...] = ()
@@ -69,18 +70,20 @@ class Patch:
         self.start_reasons = tuple(self.reasons())
 
     def counted(self) -> tuple[int, int, int]:
-        """The numbers of native calls, fallbacks, and calls from which columns were learned."""
+        """Returns the numbers of native calls, of fallbacks, and of calls of the driver's own
+        function from which new columns were learned.
+        """
         (native, fallback), learned = self.counts(), self.learned()
         return native - self.start[0], fallback - self.start[1], learned - self.start[2]
 
     def fallback_reasons(self) -> tuple[tuple[str, int], ...]:
-        """The reasons for fallbacks, each with the number of calls, the most frequent first."""
+        """Returns the reasons for fallbacks, each with its number of calls, most frequent first."""
         start = dict(self.start_reasons)
         counts = [(reason, count - start.get(reason, 0)) for reason, count in self.reasons()]
         return tuple(sorted((pair for pair in counts if pair[1]), key=lambda pair: -pair[1]))
 
     def seam(self, part: str) -> Seam:
-        """The function, as `status()` shows it."""
+        """Returns the line of `status()` for this function."""
         # Importing `_status` takes long, and only reports need it.
         from ._status import Seam
 
@@ -90,7 +93,8 @@ class Patch:
         return Seam(self.function_name, not why, why, *counted, part=part, reasons=reasons)
 
     def _set(self, value: Any) -> None:
-        # A call of `type.__setattr__` hides the change from `TypeWatcher`.
+        # `type.__setattr__` bypasses the metaclass's `__setattr__`, in which `TypeWatcher` would
+        # notice the change.
         if isinstance(self.owner, type):
             type.__setattr__(self.owner, self.name, value)
         else:
@@ -98,7 +102,7 @@ class Patch:
 
 
 def driver_name(protocol: ModuleType) -> str:
-    """The name of a driver, as `status()` shows it."""
+    """Returns the driver's name for `status()`: its version, and whether it is compiled."""
     package = sys.modules.get("cassandra")
     version = getattr(package, "__version__", "of unknown version")
     compiled = getattr(protocol, "HAVE_CYTHON", False)
@@ -119,9 +123,11 @@ class Driver:
         return driver_name(self.protocol)
 
     def writes(self) -> str:
-        """The dialect in which the driver writes nulls and timestamps, found once by a probe.
+        """Returns the dialect in which the driver writes nulls and timestamps.
 
-        Raises: NotReplaced, if the driver writes them in none of the known dialects.
+        The first call finds it by writing samples.
+
+        Raises: NotReplaced, if the driver writes the samples in none of the known dialects.
         """
         if self._dialect is None:
             self._dialect = self._probe_dialect()
@@ -143,7 +149,7 @@ class Driver:
             raise NotReplaced("it writes nulls or timestamps in no known dialect") from None
 
     def read_ways(self) -> _core.ReadWays:
-        """How this driver reads timestamps, and its classes of dates, times and durations.
+        """Returns how this driver reads timestamps, and its classes of dates, times and durations.
 
         Raises: NotReplaced, if the driver's dialect is not known.
         """
@@ -159,14 +165,15 @@ class Group(ABC):
     names: tuple[str, ...]
     """The functions that the group patches, as `status()` shows them."""
     part: str = ""
-    """The part of the accelerator that `accelerate(without=...)` names; empty for a group that is
+    """The name with which `accelerate(without=...)` leaves out the group; empty for a group that is
     never left out."""
     needs: str | None = None
-    """A module whose import the group waits for, besides the modules that all groups wait for."""
+    """A module that must be imported before the group is applied, besides the modules that all
+    groups wait for."""
 
     @abstractmethod
     def patches(self, driver: Driver) -> list[Patch]:
-        """Makes the patches. Some groups first compare replacements with originals on samples.
+        """Makes the patches. Some groups first compare replacements and originals with samples.
 
         Raises: NotReplaced, with the reason, if the driver's functions must not be replaced.
         """

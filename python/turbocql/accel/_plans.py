@@ -39,18 +39,19 @@ WATCHED = frozenset(
         "__bases__",
     }
 )
-"""Attributes of the driver's classes that decide how values are converted to bytes and back.
+"""Attributes of the driver's type classes that decide how values are converted to and from bytes.
 
-A change of one of them invalidates all plans.
+If a program changes one of them in any class, all plans become invalid.
 """
 
 
 def _shape(cls: Any) -> Any:
-    """The key by which types with the same parts share a plan; None if a type shares no plan.
+    """Returns the key with which types that have the same parts share a plan.
 
-    A type shares a plan if its class only gives parameters to a class of the driver. User-defined
-    types share none, because their values refer to the class. Maps whose key type has parameters
-    share none, because their values refer to the class of the key.
+    Returns None if the plan of `cls` cannot be shared. A type shares a plan if its class only gives
+    parameters to a class of the driver. User-defined types share none, because their values refer
+    to the class. Maps whose key type has parameters share none, because their values refer to the
+    class of the key.
     """
     if len(cls.__bases__) != 1:
         return None
@@ -72,7 +73,7 @@ _DEEPEST_NESTING = 32
 
 
 def _is_deep(cls: Any, levels_left: int = _DEEPEST_NESTING) -> bool:
-    """Whether types are nested more than 32 deep. Such types fall back to the driver."""
+    """Whether types are nested in `cls` more than 32 deep. The driver converts such types."""
     if levels_left == 0:
         return True
     return any(_is_deep(part, levels_left - 1) for part in cassandra_types.parts_of(cls))
@@ -88,7 +89,7 @@ _PARAMETER_ENTRIES = {
     *("subtypes", "cassname", "fieldnames", "subtype", "vector_size", "typename"),
     *("__module__", "__doc__", "__dict__", "__weakref__", PLAN),
 }
-"""Names of attributes. A class that has only these attributes just gives parameters to its base."""
+"""If a class defines no other attributes than these, it only gives parameters to its base."""
 
 
 class Plans:
@@ -101,7 +102,8 @@ class Plans:
         self.readers = Readers(cqltypes, self.native_functions)
         self._secret_plans: dict[Any, _core.ResultPlan] = {}
         self._plans_by_shape: dict[Any, _core.TypePlan] = {}
-        """Plans by the parts of types. Drivers make new classes for each page, with equal parts."""
+        """Maps the key that `_shape` returns to a plan. Drivers make new classes for each page, but
+        their keys are equal."""
         self._keepers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._lock = threading.Lock()
 
@@ -144,8 +146,8 @@ class Plans:
         entries: list[Entry] = []
         reader = self.readers.reader(cls, None, entries)
         if reader is not None and not reader.is_native:
-            # Such a reader calls `deserialize` of the class, which would call the reader again,
-            # without end.
+            # This reader calls the `deserialize` of the class. If that function is replaced, it
+            # calls the plan's reader, so the calls would never end.
             reader = None
         return self._type_plan(cls, reader, entries)
 
@@ -175,8 +177,8 @@ class Plans:
     ) -> _core.ResultPlan:
         """Makes the plan for results with these columns, each (keyspace, table, name, class).
 
-        `width` returns the size of a number in bytes, for a class whose columns become arrays of
-        numbers.
+        If columns become arrays, `width` returns the size of a number in bytes, or None for a class
+        whose columns become arrays of objects.
         """
         if type(metadata) is not list:
             return _core.ResultPlan([], None, [], [])
@@ -185,8 +187,8 @@ class Plans:
         for _, _, _, cls in metadata:
             reader = self.readers.reader(cls, deserializers, entries)
             if reader is None or not reader.is_native or hasattr(cls, "subtype"):
-                # The driver may have looked up the class by its name, and the name may later stand
-                # for a different class.
+                # The driver may have found the class by its name in `_casstypes`. If that name gets
+                # another class, the plan is out of date.
                 entries += self._by_name(cls)
             readers.append(reader)
             widths.append(None if width is None else width(cls, entries))
@@ -210,11 +212,11 @@ class Plans:
     def of_secrets(
         self, policy: Any, metadata: Any, describe: Any, deserializers: ModuleType | None
     ) -> list[Any] | None:
-        """The readers of the columns that a policy encrypts.
+        """Returns an item for each column, so that native code can read columns that are encrypted.
 
-        The item of an encrypted column is a tuple: the description of the column, the policy's
-        `decrypt` and a reader. Other items are None. The result is None if the driver must read the
-        page.
+        The item of a column that `policy` encrypts is a tuple: the description of the column, the
+        policy's `decrypt` and a reader. Other items are None. Returns None if the driver must read
+        the page.
         """
         if not policy:
             return [None] * len(metadata)
@@ -239,7 +241,8 @@ class Plans:
 
     def forget(self) -> None:
         """Removes the plans from classes and statements, and clears the caches."""
-        # Native functions refer to the plans, so this list would keep both alive for ever.
+        # Native functions refer to these plans, so the list would keep the functions and the plans
+        # alive for ever.
         self.native_functions.clear()
         with self._lock:
             self._secret_plans.clear()

@@ -1,4 +1,4 @@
-"""Native query plans of the driver's load balancing policies."""
+"""Replaces the `make_query_plan` of the driver's load balancing policies by native functions."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "metadata.Murmur3Token.hash_fn": ("f30b0aadb16f",),
     "metadata.Murmur3Token.__init__": ("ec883b7d3041", "e1fcd5ad0877"),
 }
-"""The functions that native plans imitate, and the digests of their known sources."""
+"""Maps each function that native plans imitate to the digests of its known sources."""
 _SCYLLA_SOURCES: dict[str, tuple[str, ...]] = {
     "policies.RackAwareRoundRobinPolicy.distance": ("4bff36b6ff11",),
     "policies.RackAwareRoundRobinPolicy._dc": ("b2d7293b08bb",),
     "policies.RackAwareRoundRobinPolicy._rack": ("2dd77aa37bf7",),
     "tablets.Tablets.get_tablet_for_key": ("c1ed1a8085eb", "602ba21657ca"),
 }
-"""Functions that only scylla-driver has."""
+"""The same, for functions that only scylla-driver has."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,18 @@ _TOKEN_AWARE = {
     "8a51a8711cb3": _Flavor(by_distance=True, has_leaders=False),
     "fad491cb9358": _Flavor(by_distance=True, has_leaders=True),
 }
-"""The known sources of `TokenAwarePolicy.make_query_plan`, and how their plans differ."""
+"""Maps each known source of `TokenAwarePolicy.make_query_plan`, by its digest, to the order of its
+plans."""
 _DEFAULT = ("15bcb9326e8e",)
 _IS_SERIAL = ("3858340642ad",)
 
 
 class QueryPlans(Group):
-    """The plans of the policies that other policies are made of, and of the default policy."""
+    """`make_query_plan` of `TokenAwarePolicy` and `DefaultLoadBalancingPolicy`.
+
+    `TokenAwarePolicy` wraps another policy. Its native plans also replace those of the driver's
+    policies that it may wrap.
+    """
 
     part = "query_plans"
     needs = CLUSTER
@@ -145,7 +150,7 @@ class QueryPlans(Group):
         for name, digests in imitated.items():
             module, _, function = name.partition(".")
             checked.expect(modules[module], function, digests)
-        # Subclasses must not have methods of their own.
+        # These subclasses of `Token` must inherit the methods that were checked above.
         for name in ("from_key", "__eq__", "__lt__", "__hash__"):
             for token in (metadata.Murmur3Token, metadata.HashToken):
                 checked.add_attribute(token, name)
@@ -186,7 +191,7 @@ _TOKENS = [-(2**62), -1, 0, 2**61, 2**62]
 
 
 class _Host:
-    """Serves as a host of the driver in the plans that are compared."""
+    """A host in the cluster for which `_expect_same_plans` compares plans."""
 
     def __init__(self, datacenter: str | None, rack: str | None, is_up: bool) -> None:
         self.datacenter, self.rack, self.is_up = datacenter, rack, is_up
@@ -194,7 +199,7 @@ class _Host:
 
 
 class _Cluster:
-    """Serves as a cluster of the driver."""
+    """The cluster for which `_expect_same_plans` compares plans."""
 
     def __init__(self, metadata: Any) -> None:
         self.metadata = metadata
@@ -235,5 +240,5 @@ def _expect_same_plans(
 
 
 def policy_groups() -> list[Group]:
-    """All groups that patch load balancing policies."""
+    """Returns all groups that patch load balancing policies."""
     return [QueryPlans()]

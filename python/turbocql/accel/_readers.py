@@ -1,4 +1,4 @@
-"""Makes readers of types. A reader converts bytes to the value that the driver makes of them."""
+"""Makes readers of types. A reader converts bytes to the value that the driver makes from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ If the dict has a different value for the key, the plan is out of date.
 """
 
 _GENERIC = "GenericDeserializer"
-"""The compiled reader for types without a compiled reader of their own. It calls `deserialize`."""
+"""The compiled reader for types without a compiled reader of their own. Calls `cls.deserialize`."""
 
 _UTIL = {
     "SimpleDateType": ("Date",),
@@ -47,11 +47,11 @@ class Readers:
     def reader(
         self, cls: Any, deserializers: ModuleType | None, entries: list[Entry]
     ) -> _core.ValueReader | None:
-        """A reader for values of a type: native, or one that calls the driver's `deserialize`.
+        """Makes a reader for values of a type: native, or one that calls the class's `deserialize`.
 
-        `deserializers` is the module of the compiled readers, if the driver uses them. The result
-        is None if no reader is certain to give the driver's values. Adds to `entries` the dict
-        entries on which the reader depends.
+        `deserializers` is the module of the compiled readers, if the driver uses them. Returns None
+        if no reader is certain to give the driver's values. Adds to `entries` the dict entries on
+        which the reader depends.
         """
         stock = cassandra_types.stock_class(cls)
         if stock is None or not self.is_watched(cls):
@@ -68,7 +68,8 @@ class Readers:
         if deserializers is None or self._chosen(cls, stock, deserializers, entries) == _GENERIC:
             if deserializers is None and not self._is_own(cls, stock, ("from_binary",)):
                 return None
-            # The parts are read by the `from_binary` of their types, not by compiled readers.
+            # `deserialize` reads elements and fields with the `from_binary` of their types, not
+            # with compiled readers.
             if self._is_own(cls, stock, ("deserialize", "deserialize_safe")):
                 native_reader = self._native(cls, stock, None, entries, empty)
                 if native_reader is not None:
@@ -79,7 +80,7 @@ class Readers:
         return None
 
     def is_watched(self, cls: Any) -> bool:
-        """Whether changes of a class, and of all its bases, are noticed."""
+        """Whether turbocql notices if a program changes the class or one of its bases."""
         metaclass = self._cqltypes.CassandraTypeType
         return "__getattribute__" not in vars(metaclass) and all(
             owner is object or type(owner) is metaclass for owner in cls.__mro__
@@ -87,9 +88,9 @@ class Readers:
 
     @staticmethod
     def has_matching_width(cls: Any) -> bool:
-        """Whether turbocql and the driver agree on the width of a vector's elements.
+        """Whether turbocql and the driver agree on the width of the elements of the vector `cls`.
 
-        Elements of fixed width are written without lengths.
+        Elements of fixed width are written without lengths, so the width must be the same.
         """
         if type(cls.vector_size) is not int:
             return False
@@ -103,7 +104,10 @@ class Readers:
 
     @staticmethod
     def _chosen(cls: Any, stock: Any, deserializers: ModuleType, entries: list[Entry]) -> str:
-        """The name of the compiled reader's class. The driver finds the class by name each time."""
+        """Returns the name of the class of the compiled reader that the driver uses for `cls`.
+
+        The driver looks up that class by name each time, so its entries are added to `entries`.
+        """
         compiled_readers = vars(deserializers)
         for name in dict.fromkeys((f"Des{cls.__name__}", f"Des{stock.__name__}")):
             entries.append((compiled_readers, name, compiled_readers.get(name)))
@@ -167,7 +171,7 @@ class Readers:
     def _vector(
         self, cls: Any, subtype: Any, entries: list[Entry], empty: Any
     ) -> _core.ValueReader | None:
-        # Drivers differ in which elements are written without lengths.
+        # Drivers differ in the types whose elements they write without lengths.
         if not self.has_matching_width(cls):
             return None
         cql_type = cassandra_types.cql_type(cls)
@@ -179,7 +183,7 @@ class Readers:
         return None if element is None else _core.ValueReader.vector_of(element, cql_type, empty)
 
     def collections(self) -> tuple[Any, Any]:
-        """The driver's classes of sets and maps; None for a class that turbocql does not know."""
+        """Returns the driver's classes of sets and maps; None for an unknown class."""
         util = vars(self._cqltypes.util)
         map_class = util.get("OrderedMapSerializedKey")
         is_known_map = isinstance(map_class, type) and self._is_map(map_class)
@@ -220,7 +224,7 @@ class Readers:
 
 
 def _is_plain(cls: Any, width: int) -> bool:
-    """Whether a class is exactly as `collections.namedtuple` makes it, with `width` fields."""
+    """Whether a class has `width` fields and is as `collections.namedtuple` has made it."""
     if type(cls) is not type or cls.__bases__ != (tuple,):
         return False
     new = vars(cls).get("__new__")

@@ -1,4 +1,4 @@
-"""The functions of the driver that make rows of results."""
+"""Replaces the functions with which the driver reads pages of rows and makes named rows."""
 
 from __future__ import annotations
 
@@ -105,13 +105,14 @@ def _identity(rows: Any) -> Any:
 
 
 def _generated(rows: Any) -> Any:
-    """A generator of the rows. The driver's handler also returns a generator."""
+    """Yields the rows: the driver's `LazyProtocolHandler` also returns a generator."""
     yield from rows
 
 
 class NamedRows(Group):
-    """The classes of named rows. The driver makes a class for each result. The stand-in makes one
-    class for all results with the same column names.
+    """`namedtuple` in `cassandra.query`, with which the driver makes a class for each result.
+
+    The stand-in makes one class for all results with the same column names.
     """
 
     part = "named_rows"
@@ -144,7 +145,7 @@ class NamedRows(Group):
             return row_class
 
         functools.update_wrapper(namedtuple, original)
-        # Pickle finds the function again by this module and its name.
+        # Pickle looks up a function by its module and name.
         namedtuple.__module__ = query.__name__
         return [
             Patch(

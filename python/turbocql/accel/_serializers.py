@@ -1,7 +1,7 @@
 """The contents of the module `cassandra.serializers`, for drivers that have no such module.
 
-The module has the interface that was proposed for the driver. For each type there is an object with
-the method `serialize(value, protocol_version)`.
+The module has an interface that was proposed for the driver: for each type, an object with the
+method `serialize(value, protocol_version)`.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ class Serializer:
         self.cqltype = cqltype
 
     def serialize(self, value: Any, protocol_version: int) -> bytes:
-        """The bytes of a value.
+        """Returns the bytes of a value.
 
         Raises: OverflowError or struct.error, for a number out of range; TypeError, for a value of
-            another kind; ValueError, for a vector of another size.
+            the wrong type; ValueError, for a vector of the wrong size.
         """
         raise NotImplementedError("each type has a serializer of its own class")
 
 
 class GenericSerializer(Serializer):
-    """Serializes by the type's own `serialize`."""
+    """Serializes with the `serialize` of the driver's type."""
 
     def serialize(self, value: Any, protocol_version: int) -> bytes:
-        """The bytes of a value; raises the errors of the type's `serialize`."""
+        """Returns the bytes of a value. Raises the errors of the type's `serialize`."""
         counts[1] += 1
         data: bytes = self.cqltype.serialize(value, protocol_version)
         return data
 
 
 class _Native(Serializer):
-    """Serializes by turbocql's codec. For a value that the codec refuses, falls back to the type's
-    own `serialize`.
+    """Serializes with turbocql's codec. For a value that the codec refuses, calls the `serialize`
+    of the driver's type.
     """
 
     def __init__(self, cqltype: Any) -> None:
@@ -62,10 +62,10 @@ class _Native(Serializer):
         self._native: Callable[[Any], bytes] = find_serializer(cqltype).serialize
 
     def serialize(self, value: Any, protocol_version: int) -> bytes:
-        """The bytes of a value.
+        """Returns the bytes of a value.
 
         Raises: OverflowError or struct.error, for a number out of range; TypeError, for a value of
-            another kind; ValueError, for a vector of another size.
+            the wrong type; ValueError, for a vector of the wrong size.
         """
         try:
             data = self._native(value)
@@ -99,9 +99,9 @@ class SerInt32Type(_Native):
 
 
 class SerVectorType(_Native):
-    """Writes vectors of float, double and int by turbocql's codec.
+    """Writes vectors of float, double and int with turbocql's codec.
 
-    Writes vectors of other types by the vector type's own `serialize`.
+    Writes vectors of other types with the `serialize` of the driver's vector type.
     """
 
     def __init__(self, cqltype: Any) -> None:
@@ -124,7 +124,7 @@ _SCALARS: dict[str, type[_Native]] = {
 
 
 def of_type(cqltype: Any) -> Serializer:
-    """The serializer of a type of the driver."""
+    """Makes the serializer of a type of the driver."""
     if cqltype in original_serialize and _is_own(cqltype):
         return _SCALARS[cqltype.__name__](cqltype)
     is_vector = isinstance(cqltype, type) and any(
@@ -147,5 +147,5 @@ def _inherited(cqltype: type[Any]) -> Any:
 
 
 def of_types(cqltypes: Iterable[Any]) -> list[Serializer]:
-    """The serializers of types of the driver."""
+    """Makes the serializers of types of the driver."""
     return [of_type(cqltype) for cqltype in cqltypes]

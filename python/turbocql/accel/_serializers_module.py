@@ -1,6 +1,7 @@
 """Adds the module `cassandra.serializers` to drivers that have none.
 
-The module imports its classes and functions when a program first uses one of them.
+`_serializers` defines its classes and functions. It is imported when a program first uses one of
+them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ._patch import Driver, Group, Patch
 if TYPE_CHECKING:
     from importlib.abc import Loader
 else:
-    # The module `importlib.abc` imports many others.
+    # `importlib.abc` is not imported, because it imports many other modules.
     Loader = object
 
 __all__ = ["SERIALIZERS", "call_counts", "original_serialize", "serializer_groups", "vector_types"]
@@ -27,7 +28,7 @@ SERIALIZERS = "cassandra.serializers"
 call_counts = [0, 0]
 """The numbers of native calls, and of calls that fell back to the `serialize` of the type."""
 original_serialize: dict[Any, Any] = {}
-"""The driver's types for float, double and int, each with its `serialize`."""
+"""Maps each of the driver's types for float, double and int to its `serialize`."""
 vector_types: list[Any] = []
 """Contains the driver's `VectorType`, or nothing if the driver has none."""
 _NAMES = {
@@ -40,11 +41,11 @@ _NAMES = {
     "find_serializer": "of_type",
     "make_serializers": "of_types",
 }
-"""The names in the module, each with the name of the same object in `_serializers`."""
+"""Maps each name in the module to the name of the same object in `_serializers`."""
 
 
 class _ReadyLoader(Loader):
-    """A loader that returns a finished module."""
+    """A loader that returns a module that is complete already."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -113,7 +114,7 @@ def _counts() -> tuple[int, int]:
 
 
 def _has_serializers(package: ModuleType) -> bool:
-    """Whether the driver has the module. The function asks all finders except turbocql's."""
+    """Whether a finder other than turbocql's own finds the module `cassandra.serializers`."""
     for finder in sys.meta_path:
         if type(finder).__module__.startswith("turbocql."):
             continue

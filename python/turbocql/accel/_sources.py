@@ -1,8 +1,8 @@
-"""Recognizes functions of the driver by their sources.
+"""Recognizes functions of the driver by digests of their sources.
 
-The drivers compile most modules. The compiled functions cannot be read, but the sources lie beside
-them. A function is recognized by a digest of its source's text, comments included. Before a digest
-is added, the new source must be read; `status()` shows the digest.
+Most modules of the drivers are compiled, but the packages contain the sources beside the compiled
+modules. The digest of a function is made from the text of its source, comments included. Read a new
+source before you add its digest, which `status()` shows.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ class Sources:
     def expect_method(
         self, module: ModuleType, owner: Any, name: str, digests: tuple[str, ...]
     ) -> Any:
-        """The attribute in the dict of a class, whose source must be known.
+        """Returns a method from the dict of a class. Its source must have one of `digests`.
 
-        Raises: NotReplaced, if the attribute is missing, was replaced, or has another source.
+        Raises: NotReplaced, if the method is missing, if other code has replaced it, or if its
+            source has none of `digests`.
         """
         try:
             attribute = expect_own(module, owner, name)
@@ -38,9 +39,10 @@ class Sources:
         return attribute
 
     def expect_function(self, module: ModuleType, name: str, digests: tuple[str, ...]) -> Any:
-        """A function of a module, whose source must be known.
+        """Returns a function of a module. Its source must have one of `digests`.
 
-        Raises: NotReplaced, if the function is missing, was replaced, or has another source.
+        Raises: NotReplaced, if the function is missing, if other code has replaced it, or if its
+            source has none of `digests`.
         """
         value = vars(module).get(name)
         if value is None or not is_function_of(module, value):
@@ -55,14 +57,14 @@ class Sources:
             raise NotReplaced(f"turbocql does not know the source of {where} ({digest})")
 
     def digest(self, module: ModuleType, name: str) -> str:
-        """A digest of the source of a function or method; empty if the source is not there."""
+        """Returns the digest of the source of a function or method; empty if it has no source."""
         import hashlib
 
         source = self.source(module, name)
         return hashlib.sha256(source.encode()).hexdigest()[:12] if source else ""
 
     def source(self, module: ModuleType, name: str) -> str:
-        """The source of a function or method; empty if the source is not there."""
+        """Returns the source of a function or method; empty if the module's file lacks it."""
         return _definition(self._text(module), *name.split("."))
 
     def _text(self, module: ModuleType) -> str:
@@ -78,7 +80,7 @@ class Sources:
 
 
 def _definition(text: str, *names: str) -> str:
-    """The text of a function, or of a method of a class; empty if there is none."""
+    """Returns the text of a function or of a method of a class; empty if `text` lacks it."""
     start, end, indent = 0, len(text), ""
     for name in names:
         kind = "class" if name is not names[-1] else "def"
@@ -98,12 +100,13 @@ def _definition(text: str, *names: str) -> str:
 
 
 def _end(text: str, start: int, end: int, indent: str) -> int:
-    """Where a definition ends: before the next line that is indented as deep as its own."""
+    """Returns where a definition ends: before the next line with the indentation of its first."""
     at = start
     while (at := text.find("\n", at, end)) >= 0:
         at += 1
         line = text[at : at + len(indent) + 1]
-        # Within a definition, a line without more indentation is empty, a comment or a parenthesis.
+        # A line within the definition that is not indented deeper than its first line is empty, or
+        # begins with a comment or a closing parenthesis.
         if line.startswith(indent) and line[len(indent) :].strip() and line[-1] not in "#)":
             return at
     return end

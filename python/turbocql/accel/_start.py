@@ -1,4 +1,4 @@
-"""Accelerates a process that imports the driver, if `TURBOCQL_ACCELERATE` is set and not off."""
+"""Accelerates the driver when a process imports it, if `TURBOCQL_ACCELERATE` is set and not off."""
 
 from __future__ import annotations
 

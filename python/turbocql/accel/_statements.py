@@ -1,4 +1,4 @@
-"""The function of the driver that formats the parameters of simple statements as CQL literals."""
+"""Replaces `bind_params`, which formats the parameters of simple statements as CQL literals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._patch import Driver, Group, Patch
 __all__ = ["CLUSTER", "statement_groups"]
 
 CLUSTER = "cassandra.cluster"
-"""`SimpleStatements` is applied only after this module is imported."""
+"""The module that must have been imported before `SimpleStatements` is applied."""
 
 _FUNCTIONS = tuple(
     f"cql_encode_{name}"
@@ -27,7 +27,7 @@ _FUNCTIONS = tuple(
     )
 )
 _CALLED_METHODS = ("cql_encode_all_types", "cql_encode_object", "cql_encode_float")
-"""Methods that the encoder's functions call."""
+"""The methods of `Encoder` that its other methods call."""
 _BEFORE_EPOCH = datetime.datetime(1969, 12, 31, 23, 59, 58, 1)
 _SAMPLES: list[Any] = [
     *(None, True, 0, -(10**40), 0.1, -0.0, 1e300, float("inf"), float("-inf"), float("nan")),
@@ -50,7 +50,7 @@ class SimpleStatements(Group):
 
     The group waits until `cassandra.cluster` is imported. It patches the function in
     `cassandra.query`, and also the reference to it in `cassandra.cluster`. Other modules that
-    imported the function before keep the driver's function. `cassandra.metadata` is one of them. It
+    imported the function earlier keep the driver's own. One of them is `cassandra.metadata`, which
     calls the function only for the driver's own queries of the schema.
     """
 
@@ -91,8 +91,8 @@ class SimpleStatements(Group):
         replacement = stand_in.function()
         _expect_same_texts(replacement, original, owner())
         if stand_in.counts()[1]:
-            # A call fell back, so the original wrote all its samples. Each sample is now compared
-            # by a call of its own.
+            # The replacement passed a call to the original, which wrote all samples of that call.
+            # So the samples are compared again, each in a call of its own.
             for sample in _SAMPLES:
                 _expect_same_texts(replacement, original, owner(), [sample])
         bind_params_patches = [
@@ -125,9 +125,9 @@ class SimpleStatements(Group):
 def _expect_same_texts(
     replacement: Any, original: Any, encoder: Any, samples: Sequence[Any] = _SAMPLES
 ) -> None:
-    """Compares the texts that two functions write for samples.
+    """Compares the texts that the replacement and the original write for samples.
 
-    Raises: NotReplaced, with the first sample that the functions write differently.
+    Raises: NotReplaced, with the first sample that they write differently.
     """
     names = [f"n{number}" for number in range(len(samples))]
     text = "\n".join("%s" for _ in samples)

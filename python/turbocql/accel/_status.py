@@ -19,38 +19,39 @@ class Seam:
     patched: bool
     """Whether a native function replaces the driver's, and handles calls natively."""
     why: str
-    """Why the function is not patched, or why the native function now hands all calls to the
-    driver's own. Empty for a patched function."""
+    """Why the function is not patched, or why the native function now passes all calls to the
+    driver's own. Empty if the native function handles calls."""
     native: int
     """The number of calls that were handled natively."""
     fallback: int
     """The number of calls that fell back to the driver's own function."""
     learned: int = 0
-    """The number of calls of the driver's own function from which new columns were learned."""
+    """The number of calls that went to the driver's own function because the columns of the result
+    were new. Results with the same columns are then read natively."""
     part: str = ""
     """The part of the accelerator, as `accelerate(without=...)` names it. Empty for a function that
     cannot be left out."""
     reasons: tuple[tuple[str, int], ...] = ()
-    """Why calls fell back, and how many calls for each reason, the most frequent first. Only the
-    bodies of requests have reasons."""
+    """Why calls fell back, and how many calls for each reason, the most frequent first. Only
+    functions that write bodies of requests have reasons."""
 
     @property
     def is_counted(self) -> bool:
-        """Whether calls are or were counted: the function is or was patched."""
+        """Whether calls of the function are counted or have been: it is or was patched."""
         calls = self.native or self.fallback or self.learned
         return self.patched or self.why == "over" or bool(calls)
 
     @property
     def is_idle(self) -> bool:
-        """Whether calls are or were counted, but none was made."""
+        """Whether calls of the function are counted or have been, but none was made."""
         return self.is_counted and not (self.native or self.fallback or self.learned)
 
     def ended(self, why: str) -> Seam:
-        """The same function, not patched any more."""
+        """Returns a copy for a function that is not patched any more."""
         return replace(self, patched=False, why=why)
 
     def at_zero(self) -> Seam:
-        """The same function, with all counts at zero."""
+        """Returns a copy with all counts at zero."""
         return replace(self, native=0, fallback=0, learned=0, reasons=())
 
 
@@ -59,7 +60,7 @@ class Status:
     """The result of `turbocql.accel.status()`. `str()` of it is a table."""
 
     on: bool
-    """Whether acceleration is on. If not, the counts are those when the last acceleration ended."""
+    """Whether acceleration is on. If not, the counts are those at the end of the last one."""
     driver: str
     """The driver that was found, or the reason why there is none."""
     seams: tuple[Seam, ...]
@@ -69,7 +70,8 @@ class Status:
     """The values that were left to the driver's own `serialize`: CQL type, Python class and count,
     the most frequent first. At most 64 pairs of type and class are counted."""
     notes: tuple[str, ...] = ()
-    """What else is left to the driver, or is not noticed, in words."""
+    """Sentences about other work that is left to the driver, or about changes that would go
+    unnoticed."""
 
     @property
     def native(self) -> int:
@@ -87,7 +89,8 @@ class Status:
         width = max((len(seam.name) for seam in self.seams), default=0)
         part_width = max((len(seam.part) for seam in self.seams), default=0)
         idle = [seam for seam in self.seams if seam.is_idle]
-        # More than `_MOST_ALIKE` uncounted functions with the same part and reason share a line.
+        # If more than `_MOST_ALIKE` uncounted functions have the same part and reason, they share a
+        # line.
         uncounted = Counter((seam.part, seam.why) for seam in self.seams if not seam.is_counted)
         for seam in self.seams:
             if seam.is_idle:
@@ -116,7 +119,7 @@ class Status:
 
 
 _MOST_ALIKE = 3
-"""The maximum number of uncounted functions with the same part and reason that have a line each."""
+"""Up to this many uncounted functions with the same part and reason have a line each."""
 
 
 def _summary(seam: Seam) -> str:

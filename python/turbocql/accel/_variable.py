@@ -10,7 +10,7 @@ _OFF = ("", "0", "off", "false", "no")
 
 
 def parts_of(value: str) -> list[str] | None:
-    """The parts to leave out, from the variable's value; None if the value turns acceleration off.
+    """Returns the parts to leave out. Returns None if the variable's value turns acceleration off.
 
     Raises: ValueError, for an unknown value.
     """
