@@ -1,4 +1,4 @@
-//! The methods of the session's class.
+//! The Python methods of [`Session`].
 
 use std::sync::Arc;
 
@@ -23,8 +23,9 @@ use crate::op::{Arrival, Next, Op, OpState, Step};
 use crate::options::{self, OptionScope, Options, timeout, under};
 
 impl Session {
-    /// Makes a text be prepared again for many rows, unless it was prepared a moment ago. Another
-    /// client may have changed the types of its bind markers.
+    /// Removes the text's statement from the cache before it is executed with many rows, unless it
+    /// was prepared a moment ago. The text is then prepared again, because another client may have
+    /// changed the types of its bind markers.
     fn forget_outdated(&self, py: Python<'_>, text: &str) {
         if let Some(prepared) = self.0.cached(py, text) {
             self.0.forget_outdated(prepared.get());
@@ -91,9 +92,9 @@ impl Session {
         Ok(Op(op))
     }
 
-    /// Reads token ranges of a table. The statement's first two values are the bounds of a range;
-    /// `values` are the others. With a host id instead of ranges, sends the statement to that node,
-    /// with only `values`.
+    /// Reads token ranges of a table (`place` is its keyspace and name). The statement's first two
+    /// values are the bounds of a range; `values` are the others. If `node` is a host id, the
+    /// statement is sent to that node, with only `values`.
     #[expect(clippy::too_many_arguments, reason = "the arguments of a Python call")]
     fn scan(
         &self,
@@ -148,13 +149,13 @@ impl Session {
     ) -> PyResult<()> {
         self.0.check_open()?;
         self.0.shapes.register(py, keyspace, name, made);
-        // A class may be registered because a field was added to its type. Cached statements still
-        // have the old fields.
+        // A program may register a class because a field was added to the type. The statements in
+        // the cache still have the old fields.
         self.0.clear_cache();
         Ok(())
     }
 
-    /// The nodes of the cluster, as arguments of `turbocql.cluster.Node`.
+    /// Returns the nodes of the cluster, each as the arguments of `turbocql.cluster.Node`.
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.0.check_open()?;
         cluster::nodes(py, &self.0.engine)
@@ -165,7 +166,7 @@ impl Session {
         self.0.engine.cluster_name()
     }
 
-    /// The host ids and shards of the replicas of a token.
+    /// Returns the host id and the shard of each replica of a token.
     fn replicas<'py>(
         &self,
         py: Python<'py>,
@@ -177,17 +178,18 @@ impl Session {
         cluster::replicas(py, &self.0.engine, keyspace, table, token)
     }
 
-    /// The session's figures, for `turbocql.telemetry`.
+    /// Returns the session's metrics, for `turbocql.telemetry`.
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         telemetry::metrics(py, &self.0.engine)
     }
 
-    /// The queue of the session's events.
+    /// Returns the queue of the session's events.
     fn events(&self) -> telemetry::Events {
         telemetry::Events(self.0.engine.telemetry().events.clone())
     }
 
-    /// The queue of the events of nodes and of the schema, from the first call on.
+    /// Returns the queue of the events of nodes and of the schema. Events are queued from the first
+    /// call on.
     fn cluster_events(&self) -> telemetry::Events {
         let events = self.0.engine.telemetry().cluster_events.clone();
         events.want(turbocql_engine::EVERY);
@@ -202,8 +204,9 @@ impl Session {
         self.0.hooks.clear();
     }
 
-    /// Ranks the nodes, by host id. Nodes of a lower rank are tried first; None excludes a node.
-    /// Without ranks, the balancing alone decides.
+    /// Sets the ranks of nodes, which are named by their host ids. Nodes of a lower rank are tried
+    /// first; a node with the rank None is not used. With `ranks=None`, the load balancing alone
+    /// decides.
     #[pyo3(signature = (ranks))]
     fn rank(&self, ranks: Option<Vec<([u8; 16], Option<u32>)>>) -> PyResult<()> {
         self.0.check_open()?;
@@ -244,8 +247,8 @@ impl Session {
         self.0.runtime.in_flight()
     }
 
-    /// Closes the session. The session takes no further requests. It waits for the requests in
-    /// flight, up to `timeout_s` seconds.
+    /// Closes the session: new requests are refused, and the operation waits up to `timeout_s`
+    /// seconds for the requests in flight.
     fn close(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
         // Zero cancels the requests in flight.
         let limit = match timeout_s.extract::<f64>() {
@@ -272,7 +275,7 @@ struct CloseStep {
 }
 
 impl Drop for CloseStep {
-    /// This code also runs if the wait was interrupted, so the session is closed in any case.
+    /// Shuts the runtime down even if the wait was interrupted.
     fn drop(&mut self) {
         self.session.runtime.shutdown();
     }

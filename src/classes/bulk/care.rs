@@ -1,4 +1,5 @@
-//! Facts about the table of a load, by column names: see `turbocql_engine::WrittenTable`.
+//! Facts about the table that a load writes, with names of columns. For each statement they become
+//! a `turbocql_engine::WrittenTable`, with indexes of bind markers.
 
 use pyo3::prelude::*;
 use turbocql_engine::{ListRead, Lists, Time, Times};
@@ -32,16 +33,18 @@ struct IndexedVector {
 
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Care {
-    /// Columns of lists that are not frozen.
+    /// The columns of lists that are not frozen.
     pub opened: Vec<String>,
     statics: Vec<String>,
-    /// The columns of the key. Rows that are equal in them may write the same cells.
+    /// The columns of the primary key, or of the partition key if static columns are written. Rows
+    /// with equal values of these columns may write the same cells.
     key: Vec<String>,
     has_lists: bool,
-    /// The write time of row number 0, if the write times of all rows are counted from it.
+    /// The write time of row 0, if the write time of row n is this number plus n.
     counted: Option<i64>,
-    /// The write time that the program has chosen, and the statements that read the lists. The time
-    /// is `None` if the bind marker `[timestamp]` has it.
+    /// Set if the program has chosen the write times: the time, and the statements that read the
+    /// stored lists. The time is `None` if each row has its own, as the value of the bind marker
+    /// `[timestamp]`.
     chosen: Option<(Option<i64>, Vec<ReadStatement>)>,
     vectors: Vec<IndexedVector>,
     /// A statement that reads one row by its key, and the columns of that key.
@@ -67,13 +70,13 @@ impl Care {
 }
 
 impl Care {
-    /// The name of a vector column's index, and whether the index uses cosine similarity.
+    /// Returns the name of a vector column's index, and whether it uses cosine similarity.
     pub fn index_of(&self, column: &str) -> Option<(String, bool)> {
         let vector = self.vectors.iter().find(|vector| vector.column == column);
         vector.map(|vector| (vector.index.clone(), vector.is_cosine))
     }
 
-    /// The indexes of the bind markers whose values must be equal in all rows of a batch.
+    /// Returns the indexes of the bind markers whose values must be equal in all rows of a batch.
     pub fn same(&self, prepared: &Prepared) -> Vec<usize> {
         if self.statics.is_empty() {
             return Vec::new();
@@ -110,7 +113,7 @@ impl Care {
     }
 }
 
-/// The indexes of the bind markers with these names.
+/// Returns the indexes of the bind markers that have these names.
 fn markers(prepared: &Prepared, names: &[String]) -> Vec<usize> {
     let markers = prepared.engine.markers();
     let marker = |name: &String| markers.iter().position(|marker| marker.name == *name);

@@ -1,5 +1,6 @@
-//! `execute_many`: encodes rows into arenas, and passes these to the engine. The engine keeps a
-//! limited number of requests in flight, and asks for the next arena when it can send more rows.
+//! `execute_many`: encodes rows into arenas, and passes the arenas to the engine. The engine's
+//! window (`turbocql_engine::Bulk`) keeps a limited number of requests in flight, and asks for the
+//! next arena when it can send more rows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -120,10 +121,10 @@ impl BulkProgress {
         BulkProgress(Arc::new(Progress::new(keeps_ranges)))
     }
 
-    /// Returns seven numbers. The first three count the rows that succeeded, the rows that failed,
-    /// and the bytes of the values of rows that succeeded. The next two are how many requests may
-    /// be in flight, and how many are. The last two count the times that a row was sent again, and
-    /// the rows that succeeded in a batch with others.
+    /// Returns seven numbers: the rows that succeeded; the rows that failed; the bytes of the
+    /// values of the rows that succeeded; how many requests may be in flight; how many are in
+    /// flight; how often a row was sent again; and the rows that succeeded in a batch with other
+    /// rows.
     fn snapshot(&self) -> (u64, u64, u64, usize, usize, u64, u64) {
         let now = self.0.snapshot();
         let (window, retried) = (now.window, now.retried);
@@ -135,14 +136,14 @@ impl BulkProgress {
         self.0.stop();
     }
 
-    /// The number of rows that are being tried again, and the last reason. None if no row is being
-    /// tried again.
+    /// Returns the number of rows that are being retried, and why the last of them failed. Returns
+    /// None if no row is being retried.
     fn trouble(&self) -> Option<(usize, String)> {
         self.0.trouble()
     }
 
-    /// The numbers of the acknowledged rows as ranges. A range is its first number and the number
-    /// after its last one.
+    /// Returns the numbers of the acknowledged rows as ranges. A range is a pair: its first number,
+    /// and its last number plus one.
     fn acknowledged(&self, py: Python<'_>) -> Vec<(u64, u64)> {
         py.detach(|| self.0.acknowledged())
     }
@@ -173,16 +174,17 @@ pub struct BulkStep {
     next_row: u64,
     /// The numbers of rows that could not be encoded, and the errors.
     unfit: Vec<(u64, PyErr)>,
-    /// The exception that the iterable raised, or that stopped the encoding.
+    /// The exception that the program's iterable raised, or the interrupt that stopped the
+    /// encoding.
     raised: Option<PyErr>,
-    /// Whether no further row will be read.
+    /// Whether no more rows are read from the source.
     ended: bool,
 }
 
-/// Passes the events of the window on to the operation.
+/// Passes the events of the engine's window to the operation.
 struct Events {
     op: Arc<OpState>,
-    /// The number of arenas that the window wants.
+    /// The number of arenas that the window has requested and not received yet.
     arenas_wanted: Arc<AtomicUsize>,
 }
 
@@ -238,7 +240,7 @@ impl BulkStep {
             patience: options.patience,
             table,
         };
-        // The window does not request the first arena.
+        // The count begins with 1, because the window does not request the first arena.
         let arenas_wanted = Arc::new(AtomicUsize::new(1));
         let events = Box::new(Events { op: op.clone(), arenas_wanted: arenas_wanted.clone() });
         let bulk = Bulk::start(&session.runtime, session.engine.clone(), plan, events);
@@ -260,11 +262,12 @@ impl BulkStep {
         Ok(step)
     }
 
-    /// Encodes the next arena and passes it to the window. If no row of the arena could be encoded,
-    /// the window gets no arena and does not request the next one. Then this function requests it,
-    /// unless the source of columns will wake the operation.
+    /// Encodes rows into an arena and passes it to the window. If no row could be encoded, the
+    /// window gets no arena, and so never requests the next one. This function then wakes the
+    /// operation to encode the next arena, unless the thread that takes the columns will wake the
+    /// operation.
     fn feed(&mut self, py: Python<'_>, op: &Arc<OpState>) {
-        // A source of columns wakes the operation when it has more rows, even if the window wants
+        // That thread wakes the operation when it has more rows, even if the window has requested
         // no arena.
         if self.ended || self.arenas_wanted.load(Ordering::Relaxed) == 0 {
             return;
@@ -317,8 +320,8 @@ impl BulkStep {
         RowNumbers::Each(numbers)
     }
 
-    /// Encodes columns into the arena. Returns the numbers of its rows, and whether the source will
-    /// wake the operation when it has more rows.
+    /// Encodes rows of columns into the arena. Returns the numbers of the arena's rows, and whether
+    /// the thread that takes the columns will wake the operation when it has more.
     fn encode_columns(&mut self, py: Python<'_>, arena: &mut RowBuffer) -> (RowNumbers, bool) {
         let Source::Columns(feed) = &mut self.source else { return (RowNumbers::From(0), false) };
         let failed = self.failures.load(Ordering::Relaxed);
@@ -367,7 +370,7 @@ impl BulkStep {
         }
     }
 
-    /// The results of the rows, in the order of their numbers; `None` if they were not kept.
+    /// Returns the results of the rows, ordered by row number; `None` if they were not kept.
     fn results<'py>(
         &self,
         py: Python<'py>,
@@ -383,7 +386,7 @@ impl BulkStep {
         Ok(Some(results))
     }
 
-    /// Makes the report with a Python function that takes `(rows read, succeeded, failures,
+    /// Makes the report. The Python function that makes it takes `(rows read, succeeded, failures,
     /// stopped, raised, results)`.
     fn report(&mut self, py: Python<'_>, outcome: BulkOutcome) -> PyResult<Next> {
         let stopped = self.failures.load(Ordering::Relaxed) > self.max_failures;
@@ -402,8 +405,8 @@ impl BulkStep {
 }
 
 impl Drop for BulkStep {
-    /// Aborts the bulk and its requests in flight, if the operation was abandoned. After the
-    /// outcome this has no effect.
+    /// Aborts the bulk and its requests in flight if the operation was abandoned. If the bulk has
+    /// ended, this has no effect.
     fn drop(&mut self) {
         self.bulk.abort();
     }
@@ -421,7 +424,8 @@ impl Step for BulkStep {
             _ => {
                 match self.session.check_open() {
                     Ok(()) => self.feed(py, op),
-                    // The requests in flight are awaited, because the report must count their rows.
+                    // The bulk still waits for the requests in flight, because the report must
+                    // count their rows.
                     Err(closed) if self.session.is_closed() => {
                         self.raised.get_or_insert(closed);
                         self.ended = true;

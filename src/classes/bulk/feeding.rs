@@ -1,5 +1,6 @@
-//! Turns columns into rows of an `execute_many`. Takes the columns piece by piece, and encodes the
-//! rows with the GIL released. Python objects in the columns are encoded first, with the GIL held.
+//! Turns columns into rows of an `execute_many`. Takes the columns in pieces of some rows each. In
+//! each piece, values that are Python objects are encoded first, with the GIL held; then the rows
+//! are encoded with the GIL released.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -23,27 +24,29 @@ use crate::op::{Arrival, OpState};
 /// An arena ends with the row that brings it to `ARENA_ROWS` rows or `ARENA_BYTES` bytes.
 pub const ARENA_ROWS: usize = 512;
 pub const ARENA_BYTES: usize = 1 << 20;
-/// An arena that has taken this long to fill ends within 32 rows, so that an event loop can run
-/// other callbacks.
+/// An arena that has taken this long to fill ends after at most 32 more rows, so that an event loop
+/// can run other callbacks.
 pub const ARENA_TIME: Duration = Duration::from_millis(5);
 
 /// Columns, and the options for turning them into rows of a statement.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Columns {
     pieces: Mutex<Option<Py<PyIterator>>>,
-    /// The name of the data's column for each bind marker. `None` if the data's columns have the
+    /// For each bind marker, the name of the column in the data. `None` if the columns have the
     /// names of the markers.
     fields: Option<Vec<String>>,
-    /// The names of markers that need a value in every row.
+    /// The names of the markers that must have a value in every row.
     keys: Vec<String>,
+    /// Whether a null is sent as unset, so that it does not delete the stored value.
     leaves_nulls: bool,
     truncates: bool,
     /// Whether a separate thread takes the pieces, so that no event loop waits for them.
     on_thread: bool,
     /// Whether a piece is checked for nulls in `keys` before any of its rows is sent.
     checks_keys: bool,
-    /// The maximum size of a batch in bytes, and whether batches are used without measuring whether
-    /// they are faster. `None` if no batches are used.
+    /// The maximum size of a batch in bytes, and whether batches are always used. If not always,
+    /// they are used only if a measurement shows that they are faster. `None` if no batches are
+    /// used.
     batches: Option<(usize, bool)>,
     /// Facts about the table of a load. `None` for a statement that the program wrote.
     care: Option<Py<Care>>,
@@ -80,7 +83,7 @@ impl Columns {
 }
 
 impl Columns {
-    /// The options for putting rows of one partition into batches, for this statement.
+    /// Returns the options for putting rows of one partition into batches of this statement.
     pub fn batches(&self, prepared: &Prepared) -> Option<Batches> {
         let (most_bytes, always) = self.batches?;
         let markers = prepared.engine.markers();
@@ -90,7 +93,7 @@ impl Columns {
         Some(Batches { key, same, most_bytes, always })
     }
 
-    /// The facts about the table, with the bind markers of this statement.
+    /// Returns the facts about the table, with the bind markers of this statement.
     pub fn care(&self, prepared: &Prepared) -> turbocql_engine::WrittenTable {
         self.care.as_ref().map(|care| care.get().of(prepared)).unwrap_or_default()
     }
@@ -98,16 +101,17 @@ impl Columns {
 
 /// The result of filling an arena.
 pub struct Filled {
-    /// The number of each row in the arena.
+    /// The number of each row that is in the arena.
     pub numbers: Vec<u64>,
+    /// The numbers of rows that could not be encoded, and the errors.
     pub unfit: Vec<(u64, Box<CodecError>)>,
     pub state: State,
 }
 
 pub enum State {
     More,
-    /// The thread has not taken the next piece yet. The operation is woken when the thread has
-    /// taken it.
+    /// The thread that takes the pieces has not taken the next one yet. It wakes the operation when
+    /// it has.
     Awaited,
     Ended,
     /// The rest of the data cannot be read. The rows before it are sent.
@@ -120,8 +124,8 @@ enum Pieces {
     OnThread(Py<PyAny>),
 }
 
-/// Wakes the operation. If the operation waits for a piece, the thread that takes the pieces calls
-/// this object when it has taken one.
+/// Wakes the operation. The thread that takes the pieces calls this object when it has taken a
+/// piece for which the operation waits.
 #[pyclass(frozen, module = "turbocql._core")]
 struct Wake(Weak<OpState>);
 
@@ -159,11 +163,11 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Takes the columns, reads the first piece and checks its columns.
+    /// Takes the pieces out of `columns`, reads the first piece, and checks its columns.
     ///
     /// # Errors
-    /// If the columns were taken before, if the first piece cannot be read, or if its columns do
-    /// not fit the statement.
+    /// If the pieces were taken before, if the first piece cannot be read, or if its columns do not
+    /// fit the statement.
     pub fn start(
         py: Python<'_>,
         columns: &Columns,
@@ -208,7 +212,8 @@ impl Feed {
             current: None,
             next_row: 0,
         };
-        // The first piece has no rows, only the columns, whose types are checked now.
+        // The first piece has no rows; it only has the columns, so that their types are checked
+        // now.
         if let Next::Piece(piece) = feed.pull(py)? {
             feed.bind(py, piece.get(), prepared)?;
         }
@@ -234,14 +239,15 @@ impl Feed {
                 if piece.is_none() {
                     return Ok(Next::Awaited);
                 }
-                // Any object that is not a piece marks the end.
+                // Any object that is neither None nor a piece marks the end.
                 piece.cast_into::<Piece>().ok().map(Bound::unbind)
             }
         };
         Ok(piece.map_or(Next::End, Next::Piece))
     }
 
-    /// Moves to the next piece. If no piece is available, returns the state that says why.
+    /// Moves to the next piece. If no piece is available, returns `State::Awaited` or
+    /// `State::Ended`.
     fn advance(&mut self, py: Python<'_>, prepared: &Prepared) -> PyResult<Option<State>> {
         match self.pull(py)? {
             Next::Piece(piece) => self.bind(py, piece.get(), prepared).map(|()| None),
@@ -305,7 +311,7 @@ impl Feed {
                 Values::Objects(list) => {
                     let mut encoded = Encoded::default();
                     for (row, value) in list.bind(py).iter().enumerate() {
-                        // The later check for nulls in the key covers this column too.
+                        // Nulls in key columns are refused later, with those of other pieces.
                         let encoded_cell = if value.is_none() {
                             encoded.cells.push_null();
                             Ok(())
@@ -330,8 +336,8 @@ impl Feed {
         Ok(values)
     }
 
-    /// Encodes rows until the arena is full, no further piece is available, or more than
-    /// `most_failures` rows cannot be encoded.
+    /// Encodes rows until the arena is full, no next piece is available, or more than
+    /// `most_failures` rows could not be encoded.
     pub fn fill(
         &mut self,
         py: Python<'_>,

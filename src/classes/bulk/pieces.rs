@@ -1,4 +1,5 @@
-//! Columns from a program: Arrow data of any producer, arrays in NumPy's layout, and objects.
+//! Columns that a program passes: Arrow data of any producer, arrays in NumPy's layout, and lists
+//! of Python objects.
 
 use std::sync::{Mutex, PoisonError, TryLockError};
 
@@ -19,7 +20,7 @@ use turbocql_values::failure::Failure;
 
 use crate::ffi::{arrow, capsule as ffi};
 
-/// An `EncodeError` about data that cannot be read.
+/// Makes an `EncodeError` about data that cannot be read.
 pub fn unreadable(py: Python<'_>, reason: String) -> PyErr {
     raise(py, Failure::Refused(CodecError::new("columns", reason), None), Direction::Encode)
 }
@@ -34,8 +35,8 @@ pub enum Values {
 /// Some rows of the data, column by column.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Piece {
-    /// The number of the piece's first row in the data. `None` if the piece follows the previous
-    /// piece.
+    /// The number of the piece's first row in the data. `None` if that row follows the last row of
+    /// the previous piece.
     pub first_row: Option<u64>,
     pub rows: usize,
     pub names: Vec<String>,
@@ -70,7 +71,7 @@ impl Piece {
         }
     }
 
-    /// The first row in which a column has no value.
+    /// Returns the first row in which a column has no value.
     fn first_null(&self, py: Python<'_>, column: usize) -> Option<usize> {
         match &self.values[column] {
             Values::Arrow(_, array) => py.detach(|| {
@@ -85,8 +86,10 @@ impl Piece {
 /// The data of a piece's column: numbers, rows of an [`ArrowColumn`], or objects.
 #[derive(FromPyObject)]
 enum ColumnData<'py> {
-    /// The kind of the elements, the shape of a row, the bytes, and whether each row is valid.
+    /// The kind of the elements, the shape of a row, the bytes, and for each row whether it has a
+    /// value (`None` if all rows have).
     Numbers(String, Vec<usize>, PyBuffer<u8>, Option<Vec<bool>>),
+    /// A column, and the row at which the piece begins in it.
     Arrow(Bound<'py, ArrowColumn>, usize),
     Objects(Bound<'py, PyList>),
 }
@@ -108,9 +111,10 @@ impl Piece {
         Ok(Piece { first_row, ..Piece::of_struct(py, &array)? })
     }
 
-    /// Makes a piece of `rows` rows, from row `first` of the data on. A column is a name and data.
-    /// The data is `(kind, shape, bytes, valid)` in NumPy's layout, an `ArrowColumn` and the row at
-    /// which the piece begins, or a list of objects.
+    /// Makes a piece of `rows` rows, the first of which is row `first` of the whole data. Each
+    /// column is a pair of its name and its data. The data is a tuple `(kind, shape, bytes, valid)`
+    /// in NumPy's layout, a tuple of an `ArrowColumn` and the row at which the piece begins, or a
+    /// list of objects.
     #[staticmethod]
     fn of_columns(
         py: Python<'_>,
@@ -162,7 +166,7 @@ impl Piece {
         self.names.clone()
     }
 
-    /// The first row that has no value in one of the columns `names`, and the name of that column.
+    /// Returns the first row without a value in one of the columns `names`, and that column's name.
     fn first_missing(&self, py: Python<'_>, names: Vec<String>) -> Option<(usize, String)> {
         let columns = self.names.iter().enumerate().filter(|(_, name)| names.contains(name));
         let null_rows = columns.filter_map(|(column, name)| {
@@ -194,7 +198,7 @@ fn capsule<'a, 'py>(object: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, Py
     object.cast::<PyCapsule>().map_err(|_| unreadable(object.py(), reason.to_owned()))
 }
 
-/// A stream of record batches of any producer. It iterates over pieces.
+/// A stream of record batches, from any producer. Its iteration yields a piece for each batch.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct ArrowStream {
     stream: Mutex<arrow::Stream>,
@@ -213,7 +217,7 @@ impl ArrowStream {
         Ok(ArrowStream { stream: Mutex::new(stream), field })
     }
 
-    /// A piece that has the columns, but no rows.
+    /// Returns a piece that has the stream's columns, but no rows.
     fn empty(&self, py: Python<'_>) -> PyResult<Piece> {
         Piece::of_struct(py, &new_empty_array(self.field.data_type()))
     }
@@ -222,7 +226,7 @@ impl ArrowStream {
         this
     }
 
-    /// The next batch. The producer is called without the GIL.
+    /// Returns the next batch as a piece. The producer is called without the GIL.
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Piece>> {
         let _inside = Inside::nested(py)?;
         let next = py.detach(|| {
@@ -244,7 +248,7 @@ impl ArrowStream {
     }
 }
 
-/// A column of any producer, in the chunks in which it arrived.
+/// A column from any producer, in the chunks in which it arrived.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct ArrowColumn {
     field: Field,
@@ -262,7 +266,7 @@ impl ArrowColumn {
         ArrowColumn { field, chunks, rows }
     }
 
-    /// The chunk that contains a row, and the row's index in it.
+    /// Returns the chunk that contains a row, and the row's index in that chunk.
     fn chunk(&self, row: usize) -> Option<(ArrayRef, usize)> {
         if self.rows == 0 && row == 0 {
             return Some((new_empty_array(self.field.data_type()), 0));
@@ -301,7 +305,7 @@ impl ArrowColumn {
         Ok(ArrowColumn::of(field, arrays))
     }
 
-    /// The number of rows from `row` to the end of its chunk.
+    /// Returns the number of rows from `row` to the end of its chunk.
     fn run(&self, row: usize) -> usize {
         self.chunk(row).map_or(0, |(chunk, start)| chunk.len() - start)
     }

@@ -17,7 +17,7 @@ use crate::classes::session::state::{Session, SessionState};
 use crate::classes::statement::prepared::Prepared;
 use crate::op::OpState;
 
-/// The rows of columns, encoded for a statement.
+/// Encodes the rows of columns with the bind markers of a statement.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct EncodedColumns {
     session: Arc<SessionState>,
@@ -41,7 +41,7 @@ impl EncodedColumns {
         Ok(EncodedColumns { session: Arc::clone(&session.0), feed, prepared, markers })
     }
 
-    /// Converts cells to Python objects, one for each bind marker.
+    /// Converts the cells of a row, one for each bind marker, to a tuple of Python objects.
     fn values<'py>(
         &self,
         py: Python<'py>,
@@ -63,10 +63,12 @@ impl EncodedColumns {
         error::guarded(|| shape.decode_as(py, block, 1, RowKind::Tuple, choices))?.get_item(0)
     }
 
-    /// Returns the next rows as `(number, cells)`, and the rows that cannot be encoded as
-    /// `(number, error)`; None at the end. A cell is bytes, None for null, or `...` for unset.
+    /// Returns two lists: `(number, cells)` for each of the next rows, and `(number, error)` for
+    /// each row that cannot be encoded. Returns None at the end. A cell is bytes, None for null, or
+    /// `...` for unset.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        // The feed is taken out of the mutex, because pulling a piece runs Python code.
+        // The feed is taken out of the mutex, so that the mutex is not locked while the feed runs
+        // Python code to get the next piece.
         let feed = self.feed.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut feed) = feed else { return Ok(None) };
         let mut arena = RowBuffer::with_capacity(16 * 1024, ARENA_ROWS);

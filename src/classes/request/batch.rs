@@ -107,14 +107,14 @@ pub fn batch_options(batch: &Bound<'_, PyAny>) -> PyResult<Options> {
     options::parse(options.as_ref(), OptionScope::Batch)
 }
 
-/// Sends a batch once its texts are prepared.
+/// Prepares the texts of a batch that have values, then sends the batch.
 pub struct BatchStep {
     pub session: Arc<SessionState>,
     pub kind: BatchKind,
     pub statements: Vec<Statement>,
     /// The prepared statements of the batch's texts, by text.
     pub prepared: HashMap<String, Py<Prepared>>,
-    /// The [`SessionState::epoch`] from before any text was prepared.
+    /// The value of [`SessionState::epoch`] before any text was prepared.
     pub epoch: u64,
     pub options: Options,
     pub rows: RowsAs,
@@ -125,8 +125,8 @@ pub struct BatchStep {
 }
 
 impl BatchStep {
-    /// Looks up the texts in the cache, and returns those that are not cached. The statements found
-    /// are kept in `prepared`, because the cache may drop them at any time.
+    /// Looks up the texts in the cache, and returns those that are not cached. Keeps the cached
+    /// statements in `self.prepared`, because the cache may drop them at any time.
     pub fn unprepared(&mut self, py: Python<'_>) -> Vec<String> {
         let mut missing = Vec::new();
         for statement in &self.statements {
@@ -155,8 +155,8 @@ impl BatchStep {
         });
     }
 
-    /// Encodes all bind values and sends the batch. If a cached statement does not take its values,
-    /// prepares its text once more and sends nothing yet.
+    /// Encodes all bind values and sends the batch. If a cached statement refuses its values,
+    /// prepares its text again instead; the batch is sent after that.
     pub fn send(&mut self, py: Python<'_>, op: &Arc<OpState>) -> PyResult<()> {
         let mut rows = RowBuffer::with_capacity(0, self.statements.len());
         let mut entries = Vec::with_capacity(self.statements.len());
@@ -184,7 +184,7 @@ impl BatchStep {
                         if matches!(*failure, Failure::Refused(..))
                             && self.session.forget_outdated(prepared)
                         {
-                            // Another client may have changed a type.
+                            // Another client may have changed the type of a bind marker.
                             let text = text.clone();
                             self.prepared.remove(&text);
                             self.prepare(vec![text], op);
@@ -214,7 +214,7 @@ impl BatchStep {
     }
 }
 
-/// Adds the number of the statement in its batch to an error.
+/// Adds to an error the number of the statement in its batch.
 fn in_batch(py: Python<'_>, error: PyErr, number: usize) -> PyErr {
     let result = python::error_in_batch(py)
         .and_then(|add_number| add_number.call1((error.value(py), number)));

@@ -1,5 +1,5 @@
-//! A call of `execute`. Its arguments are kept until it begins; then the bind values are encoded
-//! and the request is sent.
+//! Calls of `execute`. A call keeps its arguments until the session has room for its request. Then
+//! it encodes the bind values and sends the request.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,8 +30,8 @@ use turbocql_values::failure::Failure;
 use turbocql_values::row::RowsAs;
 
 /// Executes a statement or a batch. The request is sent at once, unless the session is full or the
-/// statement must be prepared first. `options` are keyword arguments. If `waits` is true, the call
-/// waits in a full session, regardless of the session's setting.
+/// statement must be prepared first. `options` are keyword arguments. If `waits` is true and the
+/// session is full, the call waits, even if the session's setting is to raise.
 #[pyfunction]
 #[pyo3(signature = (session, statement, values, options, waits=false))]
 pub fn execute(
@@ -66,7 +66,7 @@ pub struct Execute {
     values: Option<Py<PyAny>>,
     /// Keyword arguments, whose names were checked.
     options: Option<Py<PyDict>>,
-    /// Whether the call waits in a full session, regardless of the session's setting.
+    /// Whether the call waits if the session is full, even if the session's setting is to raise.
     waits: bool,
 }
 
@@ -123,7 +123,8 @@ impl Step for AdmitStep {
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
         let arrival = arrival.map_err(|error| match error.kind {
-            // The request was not in flight yet, so the error must not say that it was.
+            // The request was not sent yet, so the error must not say that it may have been
+            // applied.
             ErrorKind::Closed => raise_engine(py, &EngineError::closed()),
             _ => raise_engine(py, &error),
         })?;
@@ -155,7 +156,7 @@ impl Execute {
         }
     }
 
-    /// Sends the request if the session has room for it. Otherwise waits, or raises.
+    /// Sends the request if the session has room for it. If the session is full, waits or raises.
     pub fn admit(&self, py: Python<'_>, how: How, op: &Arc<OpState>) -> PyResult<Next> {
         let session = &self.session.get().0;
         match session.engine.gate().try_enter() {
@@ -173,7 +174,7 @@ impl Execute {
         }
     }
 
-    /// Waits for room in the session, before any value is encoded.
+    /// Waits until the session has room. Values are encoded after the wait.
     fn wait(&self, py: Python<'_>, how: How, op: &Arc<OpState>) -> PyResult<Next> {
         let session = &self.session.get().0;
         let began = how.began.unwrap_or_else(Instant::now);
@@ -193,7 +194,7 @@ impl Execute {
         Ok(Next::Again(Box::new(AdmitStep { execute: self.clone_ref(py), how })))
     }
 
-    /// The text of the statement, for errors. The text of a batch is empty.
+    /// Returns the text of the statement, for errors. Returns an empty text for a batch.
     fn text(&self, py: Python<'_>) -> PyResult<String> {
         let statement = self.statement.bind(py);
         Ok(if let Ok(prepared) = statement.cast::<Prepared>() {
@@ -209,7 +210,7 @@ impl Execute {
         })
     }
 
-    /// The statement, if it is prepared.
+    /// Returns the prepared statement, if the call has one.
     fn prepared(&self, py: Python<'_>) -> Option<Arc<turbocql_engine::Prepared>> {
         let statement = self.statement.bind(py);
         if let Ok(bound) = statement.cast::<Bound_>() {
@@ -218,8 +219,8 @@ impl Execute {
         statement.cast::<Prepared>().ok().map(|prepared| prepared.get().engine.clone())
     }
 
-    /// The options of the call and of its statement. Both kinds of options may include a time
-    /// limit, which the wait must keep.
+    /// Returns the options of the call, merged with those of its statement. Either may set a time
+    /// limit, which includes the wait.
     pub fn options_to_wait(&self, py: Python<'_>, how: &How) -> PyResult<Options> {
         let statement = self.statement.bind(py);
         let statement_options = if let Ok(prepared) = statement.cast::<Prepared>() {
@@ -310,8 +311,9 @@ impl Execute {
     }
 }
 
-/// A call with bind values, which runs when its statement is prepared. If the cached statement does
-/// not take the values, the text is prepared once more: another client may have changed a type.
+/// A call with a text and bind values, which runs when the text is prepared. If the cached
+/// statement refuses the values, the text is prepared again, because another client may have
+/// changed a type.
 struct WithValues {
     values: Py<PyAny>,
     options: Options,
@@ -377,13 +379,13 @@ fn send_row(
     Ok(next)
 }
 
-/// The step that makes the result of a prepared statement.
+/// Returns the step that makes the result of a prepared statement.
 fn result_step(
     session: &Arc<SessionState>,
     prepared: &turbocql_engine::Prepared,
     rows: RowsAs,
 ) -> Next {
-    // A schema statement has no bind markers.
+    // A statement with bind markers cannot change the schema.
     let schema =
         if prepared.markers().is_empty() { session.changing(prepared.text()) } else { None };
     let (session, began) = (session.clone(), Instant::now());

@@ -1,5 +1,4 @@
-//! The parts of a call besides its statement and values: the options, the kind of rows, and the
-//! start of the call.
+//! How a statement is executed: the options, the kind of rows, and the time when the call began.
 
 use std::time::Instant;
 
@@ -14,7 +13,7 @@ use turbocql_values::value::describe::describe;
 use crate::classes::session::state::SessionState;
 use crate::options::Options;
 
-/// Reads the options `rows` and `row`. Without them, rows are of the session's kind.
+/// Returns the kind of rows from the options `rows` and `row`, or else the session's kind.
 pub fn rows_as(
     py: Python<'_>,
     session: &SessionState,
@@ -47,7 +46,7 @@ pub fn rows_as(
     Ok(RowsAs { kind: RowKind::Tuple, factory: Some(row.unbind()) })
 }
 
-/// The options with which a statement or a batch is executed.
+/// How a statement or a batch is executed.
 pub struct How {
     pub options: Options,
     pub rows: RowsAs,

@@ -1,4 +1,4 @@
-//! Prepares a statement, then runs the action that needs it.
+//! Prepares a statement, then runs an action with the prepared statement.
 
 use crate::classes::session::changing::changes_keyspace;
 use crate::classes::session::state::{SessionState, out_of_turn};

@@ -1,4 +1,4 @@
-//! Sends a failed request again, if a function of the program says so.
+//! Sends a failed request again, if the program's `retry_when` function returns a delay.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::op::{Arrival, Next, OpState, Step};
 use crate::options::or_default;
 use crate::python;
 
-/// The call, as it is needed to send its request again.
+/// What is needed to send the request of a call again.
 pub struct Again {
     pub execute: Execute,
     pub how: How,
@@ -31,7 +31,7 @@ pub struct Again {
 }
 
 impl Again {
-    /// Wraps the step of a request.
+    /// Wraps the step of a request, so that the request can be sent again if the step fails.
     pub fn watch(self, next: Next) -> Next {
         match next {
             Next::Again(step) => Next::Again(Box::new(Watched { step, again: self })),
@@ -39,15 +39,16 @@ impl Again {
         }
     }
 
-    /// Says in an error that the call may have applied its request, if an earlier one may have.
+    /// Sets `may_have_applied` in an error, if an earlier request of the call may have been
+    /// applied.
     fn note_doubt(&self, py: Python<'_>, error: &PyErr) {
         if self.in_doubt {
             drop(error.value(py).setattr("may_have_applied", true));
         }
     }
 
-    /// Returns the error of a call whose request could not be sent again. If the session has no
-    /// room or is closed, that is the error of the last request.
+    /// Returns the error of a call whose request could not be sent again: the error of the last
+    /// request if the session has no room or is closed, else `error`.
     fn refused(&mut self, py: Python<'_>, error: PyErr) -> PyResult<Next> {
         let is_of_session = error.value(py).is_instance(python::request_error(py)?)?
             || self.execute.session(py).check_open().is_err();
@@ -58,7 +59,7 @@ impl Again {
         }))
     }
 
-    /// Asks whether the request is sent again. Otherwise returns its error.
+    /// Asks the program's function whether the request is sent again. If not, returns its error.
     fn after(mut self, py: Python<'_>, error: PyErr, op: &Arc<OpState>) -> PyResult<Next> {
         let value = error.value(py);
         if !value.is_instance(python::request_error(py)?)? {
@@ -77,7 +78,7 @@ impl Again {
             Err(raised) => Err(raised),
         };
         let delay = answer.inspect_err(|raised| {
-            // The error of the request is the context of what the function raised.
+            // As in an `except` block, the request's error is the context of the function's error.
             let raised = raised.value(py);
             if !raised.is(value) {
                 drop(raised.setattr("__context__", value));
@@ -102,7 +103,7 @@ impl Again {
     }
 }
 
-/// Reads a number of seconds.
+/// Converts the answer of the program's function, a number of seconds, to a duration.
 fn delay(answer: &Bound<'_, PyAny>) -> PyResult<Duration> {
     let expected = "retry_when must return a number of seconds, or None";
     let seconds =
@@ -113,7 +114,7 @@ fn delay(answer: &Bound<'_, PyAny>) -> PyResult<Duration> {
         .map_err(|_| PyValueError::new_err(format!("{expected}, got {seconds:?}")))
 }
 
-/// The step of a request that may be sent again.
+/// The step of a request that may be sent again if the step fails.
 struct Watched {
     step: Box<dyn Step>,
     again: Again,
@@ -143,7 +144,7 @@ impl Step for Watched {
     }
 }
 
-/// A request that waits until it is sent again.
+/// A request that waits for the delay before it is sent again.
 struct Pause(Again);
 
 impl Step for Pause {
@@ -155,7 +156,7 @@ impl Step for Pause {
     ) -> PyResult<Next> {
         let Pause(mut again) = *self;
         let session = again.execute.session(py);
-        // The wait ends without an arrival if the session is closed.
+        // If the session is closed during the wait, the arrival is an error.
         if (arrival.is_err() || session.check_open().is_err())
             && let Some(last) = again.last.take()
         {

@@ -1,4 +1,4 @@
-//! Reads pages into columns for NumPy: numbers as bytes in NumPy's layout, and texts as lists.
+//! Converts pages to columns for NumPy: numbers to bytes in NumPy's layout, and texts to lists.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use turbocql_values::error::guarded;
 use crate::classes::result::columns::{RawPage, failed};
 use crate::ffi::tail::{self, Growing};
 
-/// A column whose values are read from pages.
+/// The values of a column from all pages so far.
 enum Gathered {
     Numbers {
         bytes: Growing,
@@ -38,8 +38,9 @@ struct State {
 pub struct PageArrays(Mutex<State>);
 
 impl PageArrays {
-    /// Locks the columns. The holder makes Python objects, which may suspend it. So a thread that
-    /// waits for the lock releases the GIL, or without the GIL lets the GC stop it.
+    /// Locks the columns. The holder of the lock makes Python objects, so it may lose the GIL or
+    /// start the GC. A thread that waits for the lock therefore detaches from the interpreter: it
+    /// releases the GIL, and in a build without the GIL it does not delay the GC.
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, State> {
         self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,8 +105,9 @@ impl PageArrays {
         raised.into_inner().map_or(Ok(()), Err)
     }
 
-    /// Returns the values of a column. Numbers are a bytearray and one byte per row, 1 for null (or
-    /// None if there are no nulls). Texts are a list. Other columns are None.
+    /// Returns the values of a column, and forgets them. For numbers, returns a bytearray, and one
+    /// byte per row: 1 for null, else 0 (or None if there are no nulls). For texts, returns a list.
+    /// Returns None for other columns.
     fn take<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
         let mut state = self.lock(py);
         let rows = state.rows;
@@ -123,7 +125,7 @@ impl PageArrays {
         })
     }
 
-    /// The indexes of the columns that are read here.
+    /// Returns the indexes of the columns for which `take` returns values.
     fn places(&self, py: Python<'_>) -> Vec<usize> {
         let state = self.lock(py);
         let columns = state.columns.iter().enumerate();
@@ -132,7 +134,7 @@ impl PageArrays {
     }
 }
 
-/// The destination of a column's nulls or texts.
+/// The destination of a column's nulls or texts while a page is appended.
 enum Target<'a> {
     Nulls(&'a mut Vec<usize>),
     Texts(&'a Py<PyList>),
@@ -140,7 +142,8 @@ enum Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// The sink for a page's cells. `tails` are the new bytes of the remaining columns of numbers.
+    /// Makes the sink for the column's cells of a page. `tails` yields the new bytes of each column
+    /// of numbers, in order.
     fn sink(
         self,
         py: Python<'a>,

@@ -1,4 +1,4 @@
-//! Results as Arrow: gathers pages into record batches, and exports them in capsules.
+//! Converts results to Arrow: gathers pages into record batches, and exports batches in capsules.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,7 +36,7 @@ impl RawPage {
         self.0.as_ref().map_or(0, |page| page.row_count)
     }
 
-    /// The bytes of the cells, row by row; None for a null.
+    /// Returns the rows, each a list of the bytes of its cells; None for a null.
     fn cells<'py>(&self, py: Python<'py>) -> PyResult<Vec<Vec<Option<Bound<'py, PyBytes>>>>> {
         let Some(page) = &self.0 else { return Ok(Vec::new()) };
         let malformed = |malformed| failed(py, broken(malformed));
@@ -102,9 +102,9 @@ impl Batch {
         PyTuple::new(py, [schema_capsule(py, &self.0.schema())?, array])
     }
 
-    /// The little-endian numbers of a column, and one byte per row: 1 if the row has a value, else
-    /// 0. The bytes are `None` if all rows have a value. The result is `None` for columns that are
-    ///    neither numbers nor vectors of numbers of fixed width.
+    /// Returns the little-endian numbers of a column, and one byte per row: 1 if the row has a
+    /// value, else 0 (or `None` if all rows have a value). Returns `None` for a column of other
+    /// types than numbers of fixed width and vectors of them.
     fn numbers<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Option<Numbers<'py>>> {
         let Some(array) = self.0.columns().get(column) else {
             return Err(PyValueError::new_err("there is no such column"));
@@ -159,7 +159,7 @@ mod numbers {
                 PyByteArray::new(py, &flags)
             }
             DataType::FixedSizeList(_, _) => {
-                // This layout cannot represent a null element.
+                // Plain numbers cannot represent a vector that has a null element.
                 let elements = array.as_fixed_size_list().values();
                 if elements.null_count() > 0 && array.null_count() == 0 {
                     return None;
@@ -192,8 +192,8 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'p
 
 struct Filled {
     batches: Batches,
-    /// The error for a page that could not be read. Rows are missing after it, so every later call
-    /// returns the same error.
+    /// The error for a page that could not be read. Later batches would lack the rows of that page,
+    /// so every later call returns the same error.
     failed: Option<Box<CodecError>>,
 }
 
@@ -202,7 +202,8 @@ impl Filled {
         Filled { batches: Batches::new(columns, profile), failed: None }
     }
 
-    /// Returns the batches that a page completes, including the batches before an error.
+    /// Appends a page, and returns the batches that it completes. If the page cannot be read, sets
+    /// `failed`, and returns the batches that were completed before the error.
     fn take(&mut self, page: &Page, rows_per_batch: Option<usize>) -> Vec<RecordBatch> {
         let (mut read, mut ready) = (PageProgress::default(), Vec::new());
         let limit = rows_per_batch.unwrap_or(usize::MAX);
@@ -243,7 +244,7 @@ impl Gatherer {
         self.filling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends a page. Returns the batches that it has completed.
+    /// Appends a page, and returns the batches that it completes.
     fn take(&self, page: &Page) -> Result<Vec<RecordBatch>, Box<CodecError>> {
         let mut filled = self.filling();
         if let Some(error) = &filled.failed {
@@ -273,10 +274,10 @@ impl Gatherer {
 
 #[pymethods]
 impl Gatherer {
-    /// `page` has the columns. `profile` begins with the `(precision, scale)` of decimals; `None`
-    /// makes decimals text. Its flags say whether varints are int64, durations intervals, UUIDs
-    /// text, times int64, texts binary, and vectors tensors. `rows_per_batch` is the number of rows
-    /// of each batch except the last.
+    /// The columns are those of `page`. The first item of `profile` is the `(precision, scale)` of
+    /// decimals; if it is `None`, decimals are text. Its flags say whether varints are int64,
+    /// durations intervals, UUIDs text, times int64, texts binary, and vectors tensors.
+    /// `rows_per_batch` is the number of rows of each batch except the last.
     #[new]
     fn new(
         page: &RawPage,
@@ -308,21 +309,23 @@ impl Gatherer {
         schema_capsule(py, &self.schema)
     }
 
-    /// Appends a page. Returns the batches that it has completed.
+    /// Appends a page, and returns the batches that it completes.
     fn append(&self, py: Python<'_>, page: &RawPage) -> PyResult<Vec<Batch>> {
         let Some(page) = &page.0 else { return Ok(Vec::new()) };
         let ready = py.detach(|| self.take(page)).map_err(|error| failed(py, error))?;
         Ok(ready.into_iter().map(Batch).collect())
     }
 
-    /// The last batch, with the rows that are left; None if no rows are left.
+    /// Returns the last batch, with the rows that are in no batch yet; None if there are no such
+    /// rows.
     fn finish(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         let batch = py.detach(|| self.last_batch()).map_err(|error| failed(py, error))?;
         Ok(batch.map(Batch))
     }
 
-    /// A stream of batches from the pages that `pages.next_page()` returns (`None` at the end). If
-    /// `is_foreign`, the consumer does not raise the kept exception, so Ctrl-C is signaled again.
+    /// Returns the capsule of a stream of batches. `pages.next_page()` returns the next pages, or
+    /// `None` at the end. `is_foreign` says that the consumer does not call `take_raised` to raise
+    /// the exception that ended the stream. In that case a `KeyboardInterrupt` is signaled again.
     fn stream<'py>(
         this: &Bound<'py, Self>,
         pages: Py<PyAny>,
@@ -338,14 +341,13 @@ impl Gatherer {
         PyCapsule::new_with_value(this.py(), stream, c"arrow_array_stream")
     }
 
-    /// The exception that ended a stream. A second call returns `None`.
+    /// Returns the exception that ended a stream, and forgets it.
     fn take_raised(&self) -> Option<PyErr> {
         self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// Reads the pages of a result for the consumer of a stream. The consumer may call it with or
-/// without the GIL.
+/// Yields the batches of a stream to its consumer, which may call it with or without the GIL.
 struct Reader {
     gatherer: Py<Gatherer>,
     /// `None` after the last page.
@@ -365,7 +367,7 @@ impl Reader {
             let page = pages.bind(py).call_method0(pyo3::intern!(py, "next_page"))?;
             let gatherer = self.gatherer.get();
             if page.is_none() {
-                // `last_batch` returns the error again if a page could not be read.
+                // If a page could not be read, `last_batch` returns that error again.
                 let batch =
                     py.detach(|| gatherer.last_batch()).map_err(|error| failed(py, error))?;
                 self.pages = None;
@@ -380,8 +382,8 @@ impl Reader {
         }
     }
 
-    /// Keeps the exception, and returns its text for the consumer. Signals Ctrl-C again if the
-    /// consumer is foreign.
+    /// Keeps the exception for `take_raised`, and returns its text for the consumer. If the
+    /// consumer is foreign, signals a `KeyboardInterrupt` again, so that the program gets it.
     fn consumer_error(&self, py: Python<'_>, error: PyErr) -> ArrowError {
         let text = format!("{}: {}", error.get_type(py), error.value(py));
         if self.is_foreign && error.is_instance_of::<PyKeyboardInterrupt>(py) {

@@ -1,4 +1,4 @@
-//! A result, page by page.
+//! Result objects: the current page of a result, and the requests for the next pages.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,8 @@ use turbocql_values::ending::Inside;
 use turbocql_values::error;
 use turbocql_values::row::{RowKind, RowsAs};
 
-/// The statement that the pages after the first belong to, and the position of the next page.
+/// The statement and options with which the pages after the first are requested, and the position
+/// of the next page.
 pub struct Following {
     pub source: PageSource,
     pub options: Options,
@@ -32,14 +33,13 @@ pub struct Following {
 enum NextPage {
     /// The next page is not requested yet.
     Following(Following),
-    /// The next page is being fetched. Each later page is fetched while the program reads the
-    /// previous one.
+    /// The next page is being fetched. The page after it is fetched while the program reads it.
     Ahead(Ahead),
     /// There is no next page.
     End,
 }
 
-/// The fetcher of a result's pages.
+/// Fetches the pages of a result in the background.
 #[derive(Clone)]
 enum Ahead {
     Pager(Arc<Pager>),
@@ -56,8 +56,8 @@ impl Ahead {
     }
 }
 
-/// The current page of a result, and the means to fetch the next one. The result objects that users
-/// get are of Python classes derived from it.
+/// The current page of a result, and what is needed to fetch the next one. The result objects that
+/// users get are instances of Python classes derived from this class.
 #[pyclass(frozen, subclass, module = "turbocql._core")]
 pub struct Cursor(Mutex<Option<Current>>);
 
@@ -73,9 +73,9 @@ struct Current {
     /// The position of the page after the current one.
     paging_state: Option<PagingState>,
     trace_id: Option<[u8; 16]>,
-    /// That of the current page's response.
+    /// The custom payload of the current page's response.
     custom_payload: Option<Box<Entries>>,
-    /// The number of pages that iterations have moved past.
+    /// How many pages iterations have finished and left.
     pages_passed: u64,
 }
 
@@ -93,7 +93,7 @@ impl Cursor {
         Cursor::with_next(py, session, rows_as, response, next, paging_state)
     }
 
-    /// The result object of a scan, whose first page has arrived.
+    /// Makes the result object of a scan. `response` has the scan's first page.
     pub fn of_scan(
         py: Python<'_>,
         session: &Arc<SessionState>,
@@ -130,9 +130,9 @@ impl Cursor {
         Ok(rows.unbind())
     }
 
-    /// Locks the current page. The lock must not be held while Python code may run, because that
-    /// code may release the GIL. Another thread could then wait for the lock with the GIL held, and
-    /// both threads would block for ever.
+    /// Locks the current page. The lock must not be held while Python code may run: that code may
+    /// release the GIL, and another thread that holds the GIL may then wait for the lock. Both
+    /// threads would block for ever.
     fn lock(&self) -> MutexGuard<'_, Option<Current>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,7 +145,7 @@ impl Cursor {
 
     /// Decodes at most `limit` rows of the current page.
     fn decode<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Bound<'py, PyList>> {
-        // The user's row class may call the decoder again.
+        // The program's row class may decode rows too, within this call.
         let _inside = Inside::nested(py)?;
         let (page, rows, session) = self.with(|current| {
             (current.page.clone(), current.rows.clone_ref(py), current.session.clone())
@@ -177,8 +177,8 @@ fn overtaken(py: Python<'_>) -> PyErr {
 }
 
 impl Current {
-    /// The fetcher of the next page. The first call starts the fetcher. `None` if there is no next
-    /// page.
+    /// Returns what fetches the next page; `None` if there is no next page. The first call starts
+    /// the fetching.
     fn ahead(&mut self) -> Option<Ahead> {
         let session = &self.session;
         let following = match std::mem::replace(&mut self.next, NextPage::End) {
@@ -225,7 +225,7 @@ impl Cursor {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // If the lock is held, the value is in use and not garbage, so the GC may skip it.
+        // If the lock is held, this object is in use and so not garbage. The GC may skip it.
         match self.0.try_lock() {
             Ok(current) => {
                 visit.call(current.as_ref().and_then(|current| current.rows.factory.as_ref()))
@@ -244,12 +244,12 @@ impl Cursor {
         self.decode(py, usize::MAX)
     }
 
-    /// The current page, not decoded.
+    /// Returns the current page, not decoded.
     fn _raw(&self) -> PyResult<RawPage> {
         self.with(|current| RawPage(current.page.clone()))
     }
 
-    /// The first row of the first page. Decodes no other row. None if there is no row.
+    /// Decodes and returns only the first row of the first page; None if that page has no rows.
     fn _first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self._check_first(py)?;
         let rows = self.decode(py, 1)?;
@@ -282,7 +282,7 @@ impl Cursor {
         ))
     }
 
-    /// Raises if another iteration has moved past this page.
+    /// Raises if another iteration has moved past page number `page`.
     fn _check_page(&self, py: Python<'_>, page: u64) -> PyResult<()> {
         if page == 0 {
             return self._check_first(py);
@@ -304,7 +304,7 @@ impl Cursor {
         claimed.ok_or_else(|| overtaken(py))
     }
 
-    /// A list with `(keyspace, table, name, type)` for each column.
+    /// Returns a list with `(keyspace, table, name, type)` for each column.
     #[getter]
     fn _columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let page = self.with(|current| current.page.clone())?;
@@ -354,18 +354,18 @@ impl Cursor {
         Ok(Op(cluster::trace(&session, id)))
     }
 
-    /// The first row of the current page as a tuple; None if there is no row.
+    /// Returns the first row of the current page as a tuple; None if the page has no rows.
     fn _plain_first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let rows = self.tuples(py, 1)?;
         if rows.is_empty() { Ok(None) } else { rows.get_item(0).map(Some) }
     }
 
-    /// The rows of the current page as tuples.
+    /// Returns the rows of the current page as tuples.
     fn _tuples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.tuples(py, usize::MAX)
     }
 
-    /// Begins to fetch the next page, unless the fetch has begun or there is no next page.
+    /// Begins to fetch the next page, unless that has begun already or there is no next page.
     fn _prefetch(&self) -> PyResult<()> {
         self.with(|current| drop(current.ahead()))
     }

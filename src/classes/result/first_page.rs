@@ -1,4 +1,4 @@
-//! Makes a result from its first page. Skips pages without rows before the first row.
+//! Makes a result of several pages. Its first page is the first one that has rows.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,11 +22,11 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// The text and options that request the pages after the first. A `USE` may change the
-    /// session's keyspace before these pages are fetched. A statement that names its keyspace is
-    /// not affected. An unqualified statement would read tables of the new keyspace. So the source
-    /// of an unqualified statement has the old keyspace, and the pager fails if the session has
-    /// left that keyspace.
+    /// Returns the source and the options with which the pages after the first are requested. A
+    /// `USE` may change the session's keyspace before these pages are fetched. A statement that
+    /// names its keyspace is not affected, but an unqualified statement would read tables of the
+    /// new keyspace. So its source has the old keyspace, and the pager fails if the session has
+    /// changed to another one.
     pub fn source(self, response: &Response) -> (PageSource, Options) {
         let Plain { text, options, keyspace } = self;
         let keyspace = keyspace.filter(|keyspace| {
@@ -41,7 +41,7 @@ impl Plain {
     }
 }
 
-/// The parts from which a result of several pages is made.
+/// What is needed to make a result of several pages.
 pub struct FirstPage {
     pub session: Arc<SessionState>,
     pub rows: RowsAs,
@@ -50,8 +50,8 @@ pub struct FirstPage {
 }
 
 impl FirstPage {
-    /// Makes the result. `response` is its first page, or an empty page before it. `began` is when
-    /// the call began.
+    /// Makes the result. If `response` is a page without rows, first fetches the next pages until
+    /// one has rows. `began` is when the call began.
     pub fn of(
         self,
         py: Python<'_>,

@@ -1,4 +1,4 @@
-//! The rows of an iteration that are still to be returned.
+//! The rows that an iteration has decoded and not returned yet.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -15,12 +15,12 @@ pub use without_gil::Remaining;
 mod with_gil {
     use super::*;
 
-    /// The rows of the current page that are still to be returned.
+    /// The rows of the current page that have not been returned yet.
     #[derive(Default)]
     pub struct Remaining(GilCell<Option<(Py<PyList>, usize)>>);
 
     impl Remaining {
-        /// The next row; `None` at the end of the page.
+        /// Returns the next row; `None` at the end of the page.
         #[inline(always)]
         pub fn next<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
             let (rows, at) = self.0.take(py)?;
@@ -40,7 +40,7 @@ mod with_gil {
             drop(self.0.take(py));
         }
 
-        /// Starts a new page with these rows.
+        /// Begins a page with these rows.
         pub fn begin(&self, py: Python<'_>, rows: Bound<'_, PyList>) {
             drop(self.0.replace(py, Some((rows.unbind(), 0))));
         }
@@ -53,13 +53,13 @@ mod without_gil {
 
     use super::*;
 
-    /// The rows that are still to be returned. Threads that share an iterator can fetch pages at
-    /// the same time. So a page that begins waits behind the pages that are not at their end.
+    /// The rows that have not been returned yet, in a queue of pages: threads that share an
+    /// iterator can fetch pages at the same time. Each new page is queued behind the earlier ones.
     #[derive(Default)]
     pub struct Remaining(GilCell<VecDeque<(Py<PyList>, usize)>>);
 
     impl Remaining {
-        /// The next row; `None` at the end of all pages.
+        /// Returns the next row; `None` at the end of all pages.
         #[inline]
         pub fn next<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
             loop {
@@ -68,7 +68,8 @@ mod without_gil {
                     *at += 1;
                     Some((rows.clone_ref(py), *at - 1))
                 })?;
-                // The lock is released here: reading a list may wait for the list's own lock.
+                // The cell's lock is released here, because `get_item` may wait for the lock of the
+                // list.
                 if let Ok(row) = rows.bind(py).get_item(at) {
                     return Some(row);
                 }
