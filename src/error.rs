@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTraceback;
 use turbocql_engine::{Detail, EngineError, ErrorKind, Tried};
 
-/// Makes the exception for an error of the engine. Returns the error of the conversion if the
-/// conversion fails.
+/// Converts an error of the engine to an exception. If the conversion fails, returns the exception
+/// that it raised.
 pub fn raise_engine(py: Python<'_>, error: &EngineError) -> PyErr {
     let details = pyo3::types::PyDict::new(py);
     let filled: PyResult<()> = error.details.iter().try_for_each(|(key, detail)| match detail {
@@ -31,29 +31,29 @@ pub fn raise_engine(py: Python<'_>, error: &EngineError) -> PyErr {
     instance.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// The arguments of `turbocql.errors.Attempt`.
+/// Returns the arguments of `turbocql.errors.Attempt`.
 fn tried(tried: &Tried) -> (String, Option<&str>, f64, Option<f64>) {
     let ended = tried.ended.map(|ended| ended.as_secs_f64());
     (tried.node.to_string(), tried.answer.as_deref(), tried.began.as_secs_f64(), ended)
 }
 
-/// The error of an operation that ended without a result. It names the usual cause: the session was
-/// closed.
+/// Makes the error of an operation that ended without a result. Its message names the most common
+/// cause, that the session was closed.
 pub fn interrupted() -> EngineError {
     EngineError::new(ErrorKind::Closed, "the session was closed while the request was in flight")
 }
 
-/// The exception for a wait that ended without a result, because the interpreter ends.
+/// Makes the exception for a wait that ended without a result, because the interpreter is ending.
 pub fn ended(py: Python<'_>) -> PyErr {
     let reason = "the interpreter ends, and nobody can wait for the answer";
     raise_engine(py, &EngineError::new(ErrorKind::Closed, reason))
 }
 
-/// The exception that the arguments of a coroutine's `throw` describe: an exception alone, or a
-/// class with a value and a traceback, which CPython has deprecated since 3.12.
+/// Makes the exception from the arguments of a coroutine's `throw`. They are an exception, or a
+/// class, a value and a traceback; CPython has deprecated the latter since 3.12.
 ///
 /// # Errors
-/// Returns the exception of the class's constructor, or a TypeError for a wrong argument.
+/// If the constructor of the class raises, or an argument has a wrong type.
 pub fn thrown<'py>(
     thrown: &Bound<'py, PyAny>,
     value: Option<&Bound<'py, PyAny>>,

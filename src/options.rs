@@ -1,4 +1,4 @@
-//! Reads request options, and some of a session's settings, from Python values.
+//! Converts request options, and some settings of a session, from Python values.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::python;
 use turbocql_values::error::config_error;
 use turbocql_values::value::describe::{describe, did_you_mean, nearest_and_all, type_name};
 
-/// The options of a request. `None` leaves all of them to the session.
+/// The options of a request. `None` means that no option is set, so the session's settings apply.
 pub type Options = Option<Arc<RequestOptions>>;
 
-/// The options, or the defaults for `None`.
+/// Returns the options, or the defaults for `None`.
 pub fn or_default(options: &Options) -> &RequestOptions {
     static NOTHING: LazyLock<RequestOptions> = LazyLock::new(RequestOptions::default);
     options.as_deref().unwrap_or_else(|| &NOTHING)
@@ -88,7 +88,8 @@ static OPTIONS: [CallOption; 13] = [
         request.near = Some(target(value)?);
         Ok(())
     }),
-    // These two apply to the result, not to the request: `rows_as` in `how.rs` reads them.
+    // The options `rows` and `row` apply to the result, not to the request: `rows_as` in `how.rs`
+    // reads them.
     option("rows", OptionScope::Execute, |_, _| Ok(())),
     option("row", OptionScope::Execute, |_, _| Ok(())),
 ];
@@ -121,8 +122,8 @@ pub fn named(keywords: &Bound<'_, PyDict>, scope: OptionScope) -> PyResult<Optio
     Ok(Some(keywords.clone().unbind()))
 }
 
-/// Reads the request options from keyword arguments. A value of None leaves the option unset, so
-/// that the statement or the session decides.
+/// Converts keyword arguments to request options. An option whose value is None is not set, so that
+/// the statement or the session decides.
 pub fn parse(keywords: Option<&Bound<'_, PyDict>>, scope: OptionScope) -> PyResult<Options> {
     let mut request = RequestOptions::default();
     for (name, value) in keywords.into_iter().flatten() {
@@ -157,12 +158,13 @@ pub fn consistency(value: &Bound<'_, PyAny>) -> PyResult<Consistency> {
     name.parse().map_err(|unknown| unknown_level(unknown, value, Consistency::ALL))
 }
 
-/// The error for a value of a wrong type.
+/// Makes the error for a value of a wrong type.
 fn mismatch(expected: &str, value: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("{expected}, got {}", describe(value)))
 }
 
-/// The error for a name that is none of `levels`, with the nearest of them.
+/// Makes the error for a name that is not among `levels`. Its message suggests the most similar
+/// ones.
 fn unknown_level(
     UnknownName(message): UnknownName,
     name: &Bound<'_, PyAny>,
@@ -182,8 +184,8 @@ pub fn serial_consistency(value: &Bound<'_, PyAny>) -> PyResult<SerialConsistenc
 /// Timeouts longer than this, about 30 years, mean no limit.
 const FOREVER_S: f64 = 1e9;
 
-/// Reads a timeout: seconds, above 0. Infinity, or more than `FOREVER_S`, means no limit, which is
-/// `None`.
+/// Converts a timeout, a number of seconds above 0. Returns `None`, for no limit, if it is longer
+/// than `FOREVER_S` or infinite.
 pub fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
     if value.is_instance_of::<PyBool>() {
         return Err(PyTypeError::new_err("timeout_s must be a number of seconds, got a bool"));
@@ -238,7 +240,7 @@ fn profile(value: &Bound<'_, PyAny>) -> PyResult<Arc<str>> {
     Ok(Arc::from(&*name))
 }
 
-/// Reads a target: a node, or a replica, which may name a shard.
+/// Converts a target: a `Node`, or a `Replica`, which may name a shard.
 fn target(value: &Bound<'_, PyAny>) -> PyResult<Near> {
     let py = value.py();
     let (node, shard) = if value.is_instance(python::replica(py)?)? {
@@ -253,7 +255,7 @@ fn target(value: &Bound<'_, PyAny>) -> PyResult<Near> {
     Ok(Near::Node { host_id, shard })
 }
 
-/// Reads a mapping of names to bytes.
+/// Converts a mapping of names to bytes.
 pub fn custom_payload(value: &Bound<'_, PyAny>) -> PyResult<CustomPayload> {
     let expected = "custom_payload must be a mapping of str to bytes";
     let mapping = value.cast::<PyMapping>().map_err(|_| mismatch(expected, value))?;

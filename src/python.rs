@@ -1,4 +1,4 @@
-//! The Python classes and functions that only this crate uses: see `turbocql_values::python`.
+//! The Python classes and functions that only this crate imports: see `turbocql_values::python`.
 
 turbocql_values::imports! {
     append_ready,

@@ -1,4 +1,4 @@
-//! Scans: token ranges of a table, read several at a time.
+//! Scans read token ranges of a table, several at a time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,11 +21,11 @@ use turbocql_values::row::RowsAs;
 pub struct ScanOf {
     /// The keyspace and the table.
     pub table: (String, String),
-    /// The bounds of each range: the token before its first token, and its last token.
+    /// The bounds of each range: the token before the range, and the last token of the range.
     pub ranges: Vec<(i64, i64)>,
-    /// The values of the statement after the bounds.
+    /// The values that follow the bounds in the statement.
     pub values: Py<PyTuple>,
-    /// The host id of the node to which the statement is sent, if there are no ranges.
+    /// If there are no ranges, the host id of the node to which the statement is sent.
     pub node: Option<[u8; 16]>,
     pub concurrency: usize,
     pub patience_s: f64,
@@ -34,7 +34,7 @@ pub struct ScanOf {
 }
 
 impl ScanOf {
-    /// Encodes the values of each range, and begins to read.
+    /// Encodes the values for each range, and begins to read the ranges.
     pub fn start(
         self,
         py: Python<'_>,
@@ -95,7 +95,7 @@ impl AfterPreparing for ScanOf {
 }
 
 impl SessionState {
-    /// Begins a scan, once its statement is prepared.
+    /// Prepares the statement `text`, then begins the scan.
     pub fn scan(self: &Arc<Self>, py: Python<'_>, text: String, scan: ScanOf) -> PyResult<Op> {
         self.check_profile(py, &scan.options)?;
         let op = OpState::empty();
@@ -104,7 +104,7 @@ impl SessionState {
     }
 }
 
-/// Waits for the first page.
+/// Waits for the first page of a scan.
 struct ScanStep {
     session: Arc<SessionState>,
     rows: RowsAs,
@@ -119,7 +119,7 @@ impl Step for ScanStep {
         _: &Arc<OpState>,
     ) -> PyResult<Next> {
         let arrival = arrival.map_err(|error| raise_engine(py, &error))?;
-        // There is at least one range or a node, and so at least one page.
+        // A scan has at least one range or a node, so at least one page arrives.
         let Arrival::Page(Some(response)) = arrival else { return Err(out_of_turn()) };
         Cursor::of_scan(py, &self.session, self.rows, response, self.scan).map(Next::Done)
     }

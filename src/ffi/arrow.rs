@@ -4,9 +4,9 @@
 //! wrong. So `arrow_check` checks each struct before arrow-rs reads it, and arrow-rs validates the
 //! array afterwards.
 //!
-//! The interface passes no sizes of memory, so three errors cannot be found. The first is a buffer,
-//! text or array of pointers that is shorter than its struct declares. The second is a pointer to
-//! freed memory. The third is memory that the producer changes later.
+//! The interface passes no sizes of memory, so three errors of a producer cannot be found: a
+//! buffer, text or array of pointers that is shorter than its struct declares; a pointer to freed
+//! memory; and memory that the producer changes later.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,8 +28,8 @@ pub type Refused = String;
 const MAX_DEPTH: usize = 64;
 /// The maximum length of a format, a name or an error's text.
 const MAX_TEXT: usize = 4096;
-/// The maximum total length of all formats, names and metadata of a schema. Children may share one
-/// text, so a small schema could expand without end.
+/// The maximum total length of all formats, names and metadata of a schema. Without a limit, a
+/// small schema could take any amount of memory, because many children may point to the same text.
 const MAX_TEXTS: usize = 16 << 20;
 
 #[repr(C)]
@@ -51,8 +51,9 @@ const _: () = {
     assert!(align_of::<CSchema>() == align_of::<FFI_ArrowSchema>());
 };
 
-/// Takes an array of any type out of `*array` and `*schema`, and marks both as released. Checks and
-/// imports the array. The array and the schema are released once, even if they are refused.
+/// Takes an array of any type and its schema out of `*array` and `*schema`, and marks both structs
+/// as released. Then checks and imports the array. The producer's array and schema are released
+/// once, even if they are refused.
 ///
 /// # Safety
 /// Both pointers are null or point to structs of the C data interface that no other code uses
@@ -62,7 +63,7 @@ pub unsafe fn import_array(
     array: *mut c_void,
 ) -> Result<(Field, ArrayRef), Refused> {
     // SAFETY: each pointer is null or points to a struct of its type, by the `# Safety` section.
-    // Both structs are taken before either is refused.
+    // Both structs are taken before an error of either is returned.
     let (schema, array) = unsafe {
         (
             take(schema, FFI_ArrowSchema::empty(), "ArrowSchema"),
@@ -83,12 +84,14 @@ pub unsafe fn import_array(
 pub struct Stream {
     stream: FFI_ArrowArrayStream,
     field: Field,
-    /// The result of all further calls of `next`: the end (`Ok`), or the error.
+    /// After the end or an error, the result of all later calls of `next`: `Ok` for the end, or the
+    /// error.
     over: Option<Result<(), Refused>>,
 }
 
 impl Stream {
-    /// Takes the stream out of `*stream`, marks it as released, and reads its schema.
+    /// Takes the stream out of `*stream`, marks the struct as released, and reads the stream's
+    /// schema.
     ///
     /// # Safety
     /// The pointer is null or points to an `ArrowArrayStream` that no other code uses during the
@@ -125,7 +128,7 @@ impl Stream {
     }
 
     /// Returns the next array, or `None` at the end. After the end or an error, every call returns
-    /// that end or error again, and the producer is not called any more.
+    /// the same, and the producer is not called any more.
     #[allow(
         clippy::should_implement_trait,
         reason = "an iterator would swap the option and the result"
@@ -191,7 +194,7 @@ unsafe fn take<T>(from: *mut c_void, empty: T, name: &str) -> Result<T, Refused>
     Ok(unsafe { ptr::replace(from, empty) })
 }
 
-/// The number of bytes before the first NUL, or `max` if the first `max` bytes have no NUL.
+/// Returns the number of bytes before the first NUL, or `max` if the first `max` bytes have no NUL.
 ///
 /// # Safety
 /// `text` points to a C string, or to `max` bytes.
@@ -225,7 +228,7 @@ unsafe fn read_schema(schema: &FFI_ArrowSchema) -> Result<Field, Refused> {
     Ok(field)
 }
 
-/// The number of nodes and bytes that a schema may still use.
+/// The number of nodes and bytes that the rest of a schema may use.
 struct Budget {
     nodes: usize,
     bytes: usize,
@@ -309,7 +312,7 @@ impl Budget {
         let mut number = |skipped: usize| {
             self.spend(skipped + 4)?;
             read += skipped + 4;
-            // SAFETY: the metadata has a number here, as the numbers before it declare.
+            // SAFETY: the metadata has a number at this position: its earlier numbers declare so.
             let number = unsafe { metadata.add(read - 4).cast::<i32>().read_unaligned() };
             usize::try_from(number).map_err(|_| format!("{number} is a length in the metadata"))
         };
@@ -333,15 +336,16 @@ unsafe fn read_array(mut array: FFI_ArrowArray, data_type: &DataType) -> Result<
         return Err(released("ArrowArray"));
     }
     if range_of(root)?.is_empty() {
-        // An empty array need not be read. Its offsets may be null or any number, and arrow-rs
-        // would fail on them.
+        // An empty array is not read. Its buffer of offsets may be null or have any numbers, and
+        // arrow-rs would fail on them.
         return guarded(|| Ok(new_empty_array(data_type)));
     }
     // SAFETY: `check_array` demands what the `# Safety` section of this function demands. The
     // struct is a local variable, so it can be written to.
     unsafe { check_array(root, data_type) }?;
     guarded(|| {
-        // SAFETY: the array was checked: it agrees with its type in all that arrow-rs relies on.
+        // SAFETY: `check_array` has checked that the array fits its type in all that arrow-rs
+        // relies on.
         let data = unsafe { from_ffi_and_data_type(array, data_type.clone()) }?;
         data.validate_full()?;
         Ok(make_array(data))

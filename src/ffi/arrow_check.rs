@@ -1,5 +1,5 @@
 //! Checks arrays and types of the C data interface before arrow-rs follows a pointer in them. The
-//! module `arrow` lists the errors that no check can see.
+//! documentation of the module `arrow` lists the errors that no check can find.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -17,11 +17,12 @@ use super::arrow::Refused;
 
 pub const MAX_NODES: usize = 100_000;
 const MAX_BUFFERS: usize = 1 << 20;
-/// The maximum size of a buffer: the memory that a process can address. The sum of two smaller
-/// numbers does not overflow, nor does the product of one with the width of an offset.
+/// The maximum size of a buffer: the memory that a process can address. The sum of two numbers up
+/// to this one does not overflow, nor does the product of such a number and the width of an offset.
 const MAX_BYTES: usize = 1 << 47;
-/// The maximum length of arrays without buffers. A few bytes could declare any length, and when
-/// arrow-rs validates fixed-size lists, it allocates a bitmap of the length of their elements.
+/// The maximum length of an array whose elements take no memory, so that a few bytes can declare
+/// any length. When arrow-rs validates fixed-size lists, it allocates a bitmap with a bit per
+/// element.
 const MAX_WEIGHTLESS: usize = i32::MAX as usize;
 
 #[repr(C)]
@@ -47,8 +48,8 @@ pub fn released(name: &str) -> Refused {
     format!("the {name} was already used or released")
 }
 
-/// Whether a pointer is null. The result is also true for other addresses in the first page, which
-/// is never mapped: Rust's empty vectors point there.
+/// Whether a pointer is null, or points into the first page of memory. Rust's empty vectors point
+/// there, and that page is never mapped.
 pub fn is_null<T>(pointer: *const T) -> bool {
     pointer.addr() < 4096
 }
@@ -90,7 +91,7 @@ pub unsafe fn many<'a, T>(
     Ok(unsafe { slice::from_raw_parts(pointer, count) })
 }
 
-/// Refuses types that arrow-rs reads from a format, but on which it panics later.
+/// Refuses types that arrow-rs accepts when it parses a format, but on which it panics later.
 pub fn check_type(data_type: &DataType) -> Result<(), Refused> {
     use DataType::*;
     fn decimal<T: DecimalType>(precision: u8, scale: i8) -> bool {
@@ -128,7 +129,7 @@ fn fields_of(data_type: &DataType) -> Vec<&FieldRef> {
     }
 }
 
-/// The range of elements of the buffers and children that the array uses.
+/// Returns the range of elements, in the buffers and children, that the array uses.
 pub fn range_of(array: &CArray) -> Result<Range<usize>, Refused> {
     let CArray { offset, length, null_count, .. } = *array;
     let max = MAX_BYTES as i64;
@@ -160,9 +161,9 @@ pub unsafe fn check_array(array: &CArray, data_type: &DataType) -> Result<(), Re
         return Err(format!("the array of type {data_type} has {} elements", range.end));
     }
     if *data_type == DataType::Null && array.n_buffers.get() == 1 {
-        // Polars declares a bitmap here, against the specification, and arrow-rs refuses it. The
-        // interface lets a consumer write to the struct, because a consumer may move children out
-        // of it.
+        // Polars declares a bitmap for arrays of nulls, against the specification, and arrow-rs
+        // refuses it. The interface allows a consumer to write to the struct: a consumer may move
+        // children out of it.
         array.n_buffers.set(0);
     }
     // SAFETY: the struct has as many buffers and children as it declares.
@@ -218,7 +219,7 @@ impl Content<'_> {
             Null | RunEndEncoded(..) => count == 0,
             Struct(_) | FixedSizeList(..) => count == 1,
             Utf8 | Binary | LargeUtf8 | LargeBinary | ListView(_) | LargeListView(_) => count == 3,
-            // There is any number of text buffers between the views and the sizes.
+            // Between the buffer of views and that of sizes is any number of buffers of text.
             Utf8View | BinaryView => count >= 3,
             _ => count == 2,
         };
@@ -255,14 +256,14 @@ impl Content<'_> {
                     None => Err(format!("arrays of type {other} are not read")),
                 },
             }?;
-            // This check is the last one, because it reads the validity bitmap. The earlier checks
-            // have limited the length of the bitmap.
+            // This check is the last one, because it reads the whole validity bitmap. The earlier
+            // checks have limited the length of the bitmap.
             if count > 0 { self.check_validity() } else { Ok(()) }
         }
     }
 
-    /// The number of bytes, or of the child's elements, up to the end of the range. Each element of
-    /// the array has `size` bytes or elements of the child.
+    /// Returns the number of bytes, or of the child's elements, up to the end of the range, if each
+    /// element of the array has `size` of them.
     fn scaled(&self, size: usize) -> Result<usize, Refused> {
         let scaled = self.range.end.checked_mul(size).filter(|&scaled| scaled <= MAX_BYTES);
         scaled.ok_or_else(|| format!("{} elements of the size {size} are too many", self.range.end))
@@ -298,7 +299,7 @@ impl Content<'_> {
         if start == end || self.null_count < 0 {
             return Ok(());
         }
-        // The nulls are counted, because arrow-rs trusts a null count of zero.
+        // arrow-rs trusts a null count of zero, so the nulls are counted.
         // SAFETY: the bitmap reaches to bit `end`, and it is not null.
         let bytes =
             unsafe { slice::from_raw_parts(bits.add(start / 8), end.div_ceil(8) - start / 8) };
@@ -313,7 +314,7 @@ impl Content<'_> {
         Ok(())
     }
 
-    /// The number at `index` of a buffer. The buffer may be unaligned.
+    /// Returns the number at `index` of a buffer, which may be unaligned.
     ///
     /// # Safety
     /// The buffer has more than `index` elements of type `T`.
@@ -323,8 +324,8 @@ impl Content<'_> {
         unsafe { self.buffers[buffer].cast::<T>().add(index).read_unaligned() }.into()
     }
 
-    /// The last offset of the array. If `is_read`, the offsets must be aligned, because arrow-rs
-    /// reads the last one in place.
+    /// Returns the last offset of the array. If `is_read`, the offsets must be aligned, because
+    /// arrow-rs then reads the last one in place.
     ///
     /// # Safety
     /// Buffer 1 is null or has `range.end + 1` offsets.
@@ -385,12 +386,12 @@ impl Content<'_> {
     /// `ends` was checked as an array of `T`. `self` is the parent of `ends` and has no buffers.
     unsafe fn check_run_ends<T: Into<i64>>(&self, ends: &CArray) -> Result<(), Refused> {
         let range = range_of(ends)?;
-        // SAFETY: the array was checked: it has two buffers.
+        // SAFETY: `ends` was checked, by the `# Safety` section, so it has two buffers.
         let buffers = unsafe { many(ends.buffers, ends.n_buffers.get(), MAX_BUFFERS, "buffers") }?;
         let ends = Content { range, null_count: 0, buffers };
         let mut last = 0;
         for index in ends.range.clone() {
-            // SAFETY: the array was checked: the buffer is not null and has `range.end` numbers.
+            // SAFETY: `ends` was checked, so the buffer is not null and has `range.end` numbers.
             let end = unsafe { ends.number::<T>(1, index) };
             if end <= last {
                 return Err(format!("run end {end} comes after {last}"));

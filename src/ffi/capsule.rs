@@ -10,7 +10,7 @@ use pyo3::types::PyCapsule;
 
 use super::arrow::{Refused, Stream, import_array};
 
-/// The pointer of a capsule of this name.
+/// Returns the pointer of a capsule. An error if the capsule has another name.
 fn pointer(capsule: &Bound<'_, PyCapsule>, name: &'static CStr) -> Result<*mut c_void, Refused> {
     let pointer = capsule.pointer_checked(Some(name)).map_err(|_| {
         let name = name.to_string_lossy();
@@ -19,7 +19,7 @@ fn pointer(capsule: &Bound<'_, PyCapsule>, name: &'static CStr) -> Result<*mut c
     Ok(pointer.as_ptr())
 }
 
-/// Takes an array out of its capsules, which are marked as used.
+/// Takes an array out of its two capsules. Their structs are marked as released.
 pub fn array(
     schema: &Bound<'_, PyCapsule>,
     array: &Bound<'_, PyCapsule>,
@@ -34,7 +34,7 @@ pub fn array(
     with_critical_section2(schema, array, || unsafe { import_array(structs.0, structs.1) })
 }
 
-/// Takes a stream out of its capsule, which is marked as used.
+/// Takes a stream out of its capsule. The struct is marked as released.
 pub fn stream(capsule: &Bound<'_, PyCapsule>) -> Result<Stream, Refused> {
     let stream = pointer(capsule, c"arrow_array_stream")?;
     // SAFETY: as in `array`.

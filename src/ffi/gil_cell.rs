@@ -1,11 +1,11 @@
 //! A cell for the fields of Python classes, which pyo3 requires to be `Sync`. The GIL guards the
-//! cell, or a lock on an interpreter built without the GIL.
+//! cell; on an interpreter built without the GIL, a lock does.
 
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 
-/// A value that threads attached to the interpreter move in and out. Only `traverse` lends a
-/// reference, to the GC. So no Python code can run while the value is in use.
+/// A value that threads attached to the interpreter move in and out. No method but `traverse` lends
+/// a reference to the value, so no Python code can run while the value is borrowed.
 pub struct GilCell<T>(Guarded<T>);
 
 #[cfg(not(Py_GIL_DISABLED))]
@@ -39,8 +39,8 @@ impl<T> GilCell<T> {
         self.0.take()
     }
 
-    /// Passes the value to `look`. Only `__traverse__` methods may call this method. They get no
-    /// `Python` token, because they must not run Python code.
+    /// Passes the value to `look`. Only `__traverse__` methods may call this method. The GC calls
+    /// them without a `Python` token, because they must not run Python code.
     pub fn traverse<R>(&self, _visit: &PyVisit<'_>, look: impl FnOnce(&T) -> R) -> Option<R> {
         // SAFETY: the value must not be replaced while `look` borrows it. The only callers are the
         // `__traverse__` methods in row_iteration.rs and remaining.rs. The GC calls these methods
@@ -51,9 +51,9 @@ impl<T> GilCell<T> {
     }
 }
 
-/// Without the GIL, a lock guards the value. A thread that holds the lock only moves the value, and
-/// neither runs Python code nor detaches from the interpreter. So a thread that waits for the lock
-/// delays a stop of all threads by the GC only for that move.
+/// Without the GIL, a lock guards the value. While a thread holds the lock, it only moves the
+/// value: it neither runs Python code nor detaches from the interpreter. When the GC stops all
+/// threads, it must wait for a thread that waits for the lock, but only for the time of that move.
 #[cfg(Py_GIL_DISABLED)]
 impl<T> GilCell<T> {
     pub const fn new(value: T) -> GilCell<T> {
@@ -77,16 +77,17 @@ impl<T> GilCell<T> {
         std::mem::take(&mut self.lock())
     }
 
-    /// Changes the value in place. `change` must not run Python code, and so must not release a
-    /// Python object.
+    /// Changes the value in place. `change` must not run Python code, and so must not drop a
+    /// reference to a Python object.
     #[inline]
     pub fn update<R>(&self, _py: Python<'_>, change: impl FnOnce(&mut T) -> R) -> R {
         change(&mut self.lock())
     }
 
-    /// Passes the value to `look`; `None` if another thread has the lock. The GC stops all threads
-    /// first, and threads hold the lock only between two points at which they stop. So the lock is
-    /// free. If it were not, an object that is not visited would only stay alive.
+    /// Passes the value to `look`, and returns its result; `None` if another thread has the lock.
+    /// The lock is free when the GC calls this: the GC first stops all threads, and no thread stops
+    /// while it holds the lock. If the lock were not free, the objects in the value would not be
+    /// visited, and would only stay alive longer.
     pub fn traverse<R>(&self, _visit: &PyVisit<'_>, look: impl FnOnce(&T) -> R) -> Option<R> {
         self.0.try_lock().ok().map(|value| look(&value))
     }

@@ -11,16 +11,16 @@ use turbocql_values::ffi::{make, probe};
 /// The slots of `turbocql._native.wake.Ready`.
 static READY: Slotted = Slotted::new();
 
-/// Decides by the interpreter alone whether the quick path is on. [`probe_ready`] runs the probe
-/// later, when the first event loop is used.
+/// Decides, from the interpreter alone, whether the quick path may be used. The probe of the
+/// handles runs later: [`probe_ready`] runs it when the first event loop is used.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
     QuickPath::Handles.decide(py, |_| Ok(None)).map(drop)
 }
 
 /// Probes the handles, unless they have passed the probe before. Returns whether they may be used.
 ///
-/// This function is not called before there is an event loop, because asyncio's modules take long
-/// to import.
+/// This function imports asyncio, which takes long, so it is not called before a program uses an
+/// event loop.
 pub fn probe_ready(py: Python<'_>) -> PyResult<bool> {
     if READY.is_known() {
         return Ok(true);
@@ -65,8 +65,9 @@ fn tracked(object: &Bound<'_, PyAny>) -> bool {
     unsafe { ffi::PyObject_GC_IsTracked(object.as_ptr()) != 0 }
 }
 
-/// Makes a handle for asyncio's own event loop, which calls `function` in its next round. Error
-/// messages name `callback`. Returns `None` if there is no memory, or if the slots are not found.
+/// Makes a handle for the ready queue of asyncio's own event loop, which calls `function` in its
+/// next round. If `function` raises, asyncio's message names `callback`. Returns `None` if there is
+/// no memory, or if the class's slots were not found.
 pub fn ready<'py>(
     function: &Bound<'py, PyAny>,
     callback: &Bound<'py, PyAny>,
@@ -86,8 +87,8 @@ pub fn ready<'py>(
     }
 }
 
-/// The address of the C function behind a builtin, and the object that the builtin is bound to.
-/// `None` for other callables, and for builtins that are bound to no object.
+/// Returns the address of the C function behind a builtin, and the object that the builtin is bound
+/// to. Returns `None` for other callables, and for builtins that are bound to no object.
 pub fn builtin<'a, 'py>(call: &'a Bound<'py, PyAny>) -> Option<(usize, Borrowed<'a, 'py, PyAny>)> {
     // SAFETY: the two getters need a live builtin function and the GIL. `call` keeps the object
     // alive and shows that the GIL is held; `PyCFunction_CheckExact` has checked its class.

@@ -1,7 +1,8 @@
-//! Coroutines that return their results without an exception, as Python's own coroutines do.
+//! Lets native coroutines return their results without an exception, as Python's own coroutines do.
 //!
-//! pyo3 does not support the slot `am_send`. Without it, a coroutine returns by raising
-//! `StopIteration`: an exception must be made, caught and unpacked for every result.
+//! This needs the slot `am_send`, which pyo3 does not support. Without that slot, a coroutine
+//! returns its result by raising `StopIteration`: an exception is made, caught and unpacked for
+//! every result.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,9 +15,9 @@ use pyo3::prelude::*;
 use turbocql_values::ffi::probe;
 use turbocql_values::ffi::quick_path::QuickPath;
 
-/// The outcome of resuming a coroutine.
+/// What a coroutine yields or returns when it is resumed.
 pub enum Sent {
-    /// An object for the task that drives the coroutine, such as the future that it waits for.
+    /// An object for the task that runs the coroutine, such as the future that the task waits for.
     Yield(Py<PyAny>),
     Return(Py<PyAny>),
 }
@@ -25,7 +26,7 @@ pub trait Sends: PyClass {
     fn send(this: &Bound<'_, Self>) -> PyResult<Sent>;
 }
 
-/// Sets the `am_send` slot of a class to `send`. Returns the reason if the slot is not set.
+/// Sets the `am_send` slot of a class to `send`. If that fails, returns the reason.
 pub fn install<T: Sends>(py: Python<'_>) -> PyResult<Option<String>> {
     let wrong =
         |member: &str| Ok(Some(format!("{member} is not at the expected offset in a class")));

@@ -1,8 +1,8 @@
 //! The native coroutine that awaits an operation.
 //!
-//! Code that awaits an operation uses the object as a coroutine. The task that runs this code uses
-//! the same object as the future that the coroutine waits for. So one object replaces four
-//! objects that Python would make.
+//! Code that awaits an operation uses an `OpAwait` as a coroutine. The asyncio task that runs this
+//! code uses the same object as the future that the coroutine waits for. So one object replaces
+//! four objects that Python would make.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -22,7 +22,7 @@ use crate::op::ready::Burst;
 use crate::python;
 use turbocql_values::ending::Inside;
 
-/// A call whose request is not sent before the coroutine is awaited.
+/// A call whose request is sent when its coroutine is first awaited.
 pub trait Call: Send + Sync {
     /// Sends the request, and returns its operation.
     fn begin(&self, py: Python<'_>) -> PyResult<Arc<OpState>>;
@@ -51,8 +51,8 @@ enum Stage {
 struct Waiting {
     op: Arc<OpState>,
     event_loop: Py<PyAny>,
-    /// `_asyncio_future_blocking` of asyncio's future protocol: true from when the object is
-    /// yielded until the task has accepted it.
+    /// `_asyncio_future_blocking` of asyncio's future protocol. It is true when the object is
+    /// yielded; the task sets it to false when it accepts the object as its future.
     blocking: bool,
     over: Option<Over>,
     callbacks: Callbacks,
@@ -64,8 +64,8 @@ enum Over {
     Cancelled(Option<Py<PyAny>>),
 }
 
-/// Wraps a `StopIteration` in a `RuntimeError`. A coroutine cannot raise a `StopIteration`, because
-/// that would be its result.
+/// Wraps a `StopIteration` in a `RuntimeError`. If a coroutine raised a `StopIteration`, Python
+/// would take it for the coroutine's result.
 fn without_stop(py: Python<'_>, error: PyErr) -> PyErr {
     if !error.is_instance_of::<PyStopIteration>(py) {
         return error;
@@ -88,12 +88,12 @@ fn cancelled(py: Python<'_>, message: Option<Py<PyAny>>) -> PyErr {
 }
 
 impl OpAwait {
-    /// The coroutine of a call that begins when it is first awaited.
+    /// Makes the coroutine of a call. The call begins when the coroutine is first awaited.
     pub fn call(call: impl Call + 'static) -> OpAwait {
         OpAwait::new(Stage::New(Box::new(call)), false)
     }
 
-    /// The coroutine of an operation that is already running.
+    /// Makes the coroutine of an operation that is already running.
     pub fn of(op: Arc<OpState>) -> OpAwait {
         OpAwait::new(Stage::Begun(op), true)
     }
@@ -107,9 +107,9 @@ impl OpAwait {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Called when the operation is finished. Adds the callbacks that wake tasks to the completion
-    /// batch, and schedules all other callbacks for the next round of the event loop. Returns true
-    /// if there are callbacks.
+    /// Called when the operation is finished. Adds the callbacks that wake tasks to `burst`, the
+    /// completion batch, and schedules all other callbacks for the next round of the event loop.
+    /// Returns whether there are callbacks.
     pub fn finish<'py>(this: &Bound<'py, Self>, burst: &mut Burst<'_, 'py>) -> PyResult<bool> {
         let (callbacks, event_loop) = match &mut *this.get().lock() {
             Stage::Waiting(waiting) if waiting.over.is_none() => {
@@ -124,15 +124,17 @@ impl OpAwait {
             if burst.add(this.py(), &callback.call, callback.context.as_ref()) {
                 return Ok(());
             }
-            // The tasks already in the batch are scheduled first, to keep the order of completions.
+            // To keep the order of completions, the tasks that are already in the batch are
+            // scheduled before this callback.
             burst.schedule(this.py()).and(callback.run_soon(event_loop, this))
         };
-        // An error of one callback must not keep the others from being scheduled.
+        // If scheduling one callback fails, the others must still be scheduled.
         callbacks.iter().map(&mut schedule).fold(Ok(()), Result::and)?;
         Ok(callbacks.first.is_some())
     }
 
-    /// Begins the operation. Returns it, or its result if it is finished already.
+    /// Begins the operation. Returns the operation, or its result (`Err`) if it is finished
+    /// already.
     fn begin(py: Python<'_>, stage: Stage) -> PyResult<Result<Arc<OpState>, Py<PyAny>>> {
         match stage {
             Stage::New(call) => call.begin(py).map(Ok),
@@ -164,7 +166,7 @@ impl OpAwait {
         Ok(Sent::Yield(this.clone().into_any().unbind()))
     }
 
-    /// Ends the coroutine and abandons its operation. Returns an error while the call is beginning.
+    /// Ends the coroutine and abandons its operation. Fails while the call is beginning.
     fn give_up(&self) -> PyResult<()> {
         let mut stage = self.lock();
         if matches!(*stage, Stage::Beginning) {
@@ -214,7 +216,8 @@ impl OpAwait {
         this
     }
 
-    /// The iterator of `yield from`. A `for` loop over a call that is not awaited is an error.
+    /// Returns the iterator for `yield from`. Raises for a `for` loop over a call that was not
+    /// awaited.
     fn __iter__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         if this.get().is_awaited.load(Ordering::Relaxed) {
             return Ok(this.clone());
@@ -272,10 +275,11 @@ impl OpAwait {
         self.give_up()
     }
 
-    // The methods below are the protocol between a task and the future that it waits for.
+    // Through the methods below, a task uses this object as the future that the task waits for.
 
-    /// None unless the object has been yielded. asyncio takes an object for a future if its
-    /// `_asyncio_future_blocking` is not None. A coroutine must not be taken for a future.
+    /// Returns None unless the object has been yielded. asyncio takes an object for a future if its
+    /// `_asyncio_future_blocking` is not None, and before it is yielded this object must be taken
+    /// for a coroutine.
     #[getter(_asyncio_future_blocking)]
     fn blocking(&self) -> Option<bool> {
         match &*self.lock() {
@@ -291,8 +295,9 @@ impl OpAwait {
         }
     }
 
-    /// A task looks for a method `get_loop()` first, and falls back to this attribute. There is no
-    /// `get_loop()`, because it would cost a method object and a call.
+    /// The event loop. A task looks for a method `get_loop()` first, and falls back to this
+    /// attribute. This class has no `get_loop()`, because that would cost a method object and a
+    /// call.
     #[getter]
     fn _loop(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match &*self.lock() {
@@ -334,12 +339,12 @@ impl OpAwait {
         };
         op.abandon();
         let event_loop = event_loop.bind(py);
-        // An error of one callback must not keep the other callbacks from being scheduled.
+        // If scheduling one callback fails, the other callbacks must still be scheduled.
         let scheduled = callbacks.iter().map(|callback| callback.run_soon(event_loop, this));
         scheduled.fold(Ok(()), Result::and).map(|()| true)
     }
 
-    /// Returns None: the coroutine returns the result or raises the error.
+    /// Returns None, because the coroutine itself returns the result or raises the error.
     fn result(&self) {}
 
     /// Returns None, as `result` does.

@@ -40,7 +40,7 @@ impl Row {
 }
 
 impl Execution {
-    /// The statement and values with which the pages after the first are requested.
+    /// Returns the statement and values with which the pages after the first are requested.
     pub fn source(&self) -> PageSource {
         let row = match &self.row {
             Row::Own(row) => Arc::new(row.clone()),

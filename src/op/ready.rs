@@ -1,9 +1,9 @@
 //! Schedules wakes of tasks for the next round of an event loop, at less cost than `call_soon`.
 //!
-//! The quick path is only for the wakeup callbacks of tasks: they are many, and they never raise.
-//! One call of a Python function wakes all tasks of a completion batch. On asyncio's own event
-//! loop, a single task is woken without the handle that `call_soon` makes. All other callbacks are
-//! scheduled by `call_soon`.
+//! The quick path is only for the callbacks that wake tasks, because these are many and never
+//! raise. One call of a Python function wakes all tasks of a completion batch. If the batch has a
+//! single task, on asyncio's own event loop, the task is woken without the handle that `call_soon`
+//! makes. All other callbacks are scheduled with `call_soon`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,15 +22,16 @@ pub struct ReadyQueue {
     append: Py<PyAny>,
     /// The function `contextvars.Context.run`.
     run: Py<PyAny>,
-    /// A completed future, passed to the wakeup callbacks of tasks. A task that wakes reads the
-    /// outcome of the future that it is passed. It reads asyncio's own futures without a method
-    /// call. The outcome of this future is None: the coroutine returns the result.
+    /// A completed future of asyncio, whose result is None. It is passed to the wakeup callbacks of
+    /// tasks: a task that wakes reads the outcome of that future, and from asyncio's own futures it
+    /// does so without a method call. The actual result is returned by the coroutine.
     completed_future: Py<PyAny>,
 }
 
 impl ReadyQueue {
-    /// `None` unless the event loop has the ready queue, `_run_once` and `call_soon` of asyncio's
-    /// own event loop, and handles have passed their probe.
+    /// Returns the quick path for an event loop. Returns `None` unless the event loop has the ready
+    /// queue, `_run_once` and `call_soon` of asyncio's own event loop, and handles have passed
+    /// their probe.
     pub fn of(event_loop: &Bound<'_, PyAny>) -> Option<ReadyQueue> {
         let py = event_loop.py();
         let append = python::append_ready(py).ok()?.call1((event_loop,)).ok()?;
@@ -60,9 +61,9 @@ impl ReadyQueue {
 
     /// Schedules the wake of a task. Returns false if no handle could be made.
     ///
-    /// The event loop calls `context.run(call, completed_future)`, which is composed of bound
-    /// methods. None of these methods is turbocql's, so no native frame of turbocql is below the
-    /// task on the stack.
+    /// The event loop calls `context.run(call, completed_future)`, which is made from bound methods
+    /// without Python code. None of them is a function of turbocql, so the task does not run within
+    /// a native frame of turbocql.
     fn wake(&self, task: &TaskWake<'_>) -> PyResult<bool> {
         let py = task.call.py();
         let run = make::method(self.run.bind(py), &task.context)?;
@@ -71,7 +72,7 @@ impl ReadyQueue {
     }
 }
 
-/// A task to wake: its wakeup callback, and the context to run it in.
+/// A task to wake: its wakeup callback, and the context in which the callback runs.
 struct TaskWake<'py> {
     call: Bound<'py, PyAny>,
     context: Bound<'py, PyAny>,
@@ -100,7 +101,7 @@ impl<'a, 'py> Burst<'a, 'py> {
         wakeup
     }
 
-    /// Schedules the wakes of the tasks that were added, on the running event loop.
+    /// Schedules, on the running event loop, the wakes of the tasks that were added.
     pub fn schedule(&mut self, py: Python<'py>) -> PyResult<()> {
         let tasks = std::mem::take(&mut self.tasks);
         if tasks.is_empty() {
@@ -108,7 +109,7 @@ impl<'a, 'py> Burst<'a, 'py> {
         }
         let event_loop = event_loop(py)?;
         let one_by_one = || {
-            // An error of one task must not keep the other tasks from being scheduled.
+            // If scheduling one task fails, the other tasks must still be scheduled.
             tasks
                 .iter()
                 .map(|task| self.schedule_single(&event_loop, task))
@@ -117,8 +118,9 @@ impl<'a, 'py> Burst<'a, 'py> {
         if tasks.len() == 1 {
             return one_by_one();
         }
-        // In debug mode, the event loop reports slow callbacks by the task's name, so each task
-        // needs a callback of its own. A signal handler may run during `get_debug` and raise.
+        // In debug mode, the event loop reports slow callbacks with the names of their tasks, so
+        // each task needs a callback of its own. `get_debug` may raise, because a signal handler
+        // may run during the call.
         let debug = event_loop.call_method0(pyo3::intern!(py, "get_debug"));
         match debug.and_then(|debug| debug.is_truthy()) {
             Ok(false) => {}
@@ -129,9 +131,9 @@ impl<'a, 'py> Burst<'a, 'py> {
         // list.
         let pairs = tasks.iter().rev().map(|task| (&task.call, &task.context));
         let burst = PyList::new(py, pairs)?;
-        // A second callback, queued behind the first, wakes the tasks that are left after a
-        // KeyboardInterrupt or under a nested event loop. Both are queued before the first one
-        // runs, so nothing that happens in the first one can lose a task.
+        // The first callback may end early, by a KeyboardInterrupt, or not end for a long time, if
+        // a task runs a nested event loop. A second callback, queued behind it, wakes the tasks
+        // that are left. Both are queued before the first one runs, so no task can be lost.
         let first = self.call_soon(&event_loop, python::wake_tasks(py)?, &burst);
         first.and(self.call_soon(&event_loop, python::wake_remaining(py)?, &burst))
     }
@@ -155,7 +157,7 @@ impl<'a, 'py> Burst<'a, 'py> {
         Ok(())
     }
 
-    /// Schedules `wake_tasks(burst)` for the next round of the event loop.
+    /// Schedules the call `wake_tasks(burst)` for the next round of the event loop.
     fn call_soon(
         &self,
         event_loop: &Bound<'py, PyAny>,
@@ -173,10 +175,10 @@ impl<'a, 'py> Burst<'a, 'py> {
     }
 }
 
-/// Whether a callback is the wakeup of a task of asyncio's C class. Such a callback wakes its task
-/// and never raises.
+/// Whether a callback is the wakeup of a task of asyncio's own `Task` class, which is written in C.
+/// Such a callback wakes its task and never raises.
 fn is_wakeup(call: &Bound<'_, PyAny>) -> bool {
-    /// The address of the C function behind such callbacks; 0 until the first one is found.
+    /// The address of the C function behind such callbacks; 0 until the first such callback.
     static WAKEUP: AtomicUsize = AtomicUsize::new(0);
     let py = call.py();
     let Some((function, task)) = handle::builtin(call) else { return false };
@@ -195,14 +197,15 @@ fn is_wakeup(call: &Bound<'_, PyAny>) -> bool {
 }
 
 /// Ends a [`Runtime::hold`], and so flushes the requests that were held back. The event loop calls
-/// this function after the tasks of a completion batch. If these tasks made no request, the event
-/// loop calls this function once more, after the tasks that the batch's tasks have woken.
+/// this function after the tasks of a completion batch have run. If these tasks made no request,
+/// the requests are not flushed yet: the event loop calls this function once more, after it has run
+/// the tasks that the batch's tasks have woken.
 #[pyfunction]
 pub fn release_held(py: Python<'_>) -> PyResult<()> {
     if Runtime::end_round() { call_release_soon(py) } else { Ok(()) }
 }
 
-/// Schedules [`release_held`] on the running event loop, after all callbacks that are ready by now.
+/// Schedules [`release_held`] on the running event loop, behind all callbacks that are ready now.
 pub fn call_release_soon(py: Python<'_>) -> PyResult<()> {
     let release = (python::release_held(py)?,);
     event_loop(py)?.call_method1(pyo3::intern!(py, "call_soon"), release)?;

@@ -1,5 +1,5 @@
-//! Iterates over the rows of a result, by `for` and `async for`. Each row takes one native step;
-//! Python code runs once per page.
+//! Iterates over the rows of a result, for `for` and `async for`. The step to the next row is
+//! native code; Python code runs once per page.
 
 use pyo3::exceptions::{
     PyRuntimeError, PyStopAsyncIteration, PyStopIteration, PyTypeError, PyValueError,
@@ -55,8 +55,8 @@ impl RowIterator {
     }
 }
 
-/// Iterates over the rows of all pages by `async for`. `pages.next_page` is a coroutine function.
-/// It returns the rows of the next page as a list, or None at the end.
+/// Iterates over the rows of all pages with `async for`. `pages.next_page` is a coroutine function,
+/// whose coroutine returns the rows of the next page as a list, or None at the end.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct AsyncRowIterator {
     pages: Py<PyAny>,
@@ -88,8 +88,8 @@ impl AsyncRowIterator {
     }
 }
 
-/// The coroutine of one step of `async for`. It takes its row when it is awaited, so no row is lost
-/// if the step is never awaited.
+/// The coroutine of one step of `async for`. It takes a row out of the iterator only when it is
+/// awaited, so no row is lost if it never is.
 #[pyclass(frozen, freelist = 16, module = "turbocql._core")]
 pub struct RowStep {
     iterator: Py<AsyncRowIterator>,
@@ -100,7 +100,7 @@ pub struct RowStep {
 enum Stage {
     /// The step was not awaited yet.
     New,
-    /// The step waits in the coroutine of `next_page`.
+    /// The step waits for this coroutine of `next_page`, which has yielded.
     Waiting(Py<PyAny>),
     /// The coroutine of `next_page` is running.
     Running,
@@ -116,8 +116,8 @@ impl RowStep {
         new
     }
 
-    /// Resumes `waiting`, the coroutine of `next_page`, by a call of `method`. Starts a new
-    /// coroutine if `waiting` is `None`. Requests the next page as long as the pages are empty.
+    /// Resumes `waiting`, a coroutine of `next_page`, with a call of its `method`. If `waiting` is
+    /// `None`, starts a new coroutine. If a page is empty, requests the page after it.
     #[cold]
     fn fetch(
         &self,
@@ -161,7 +161,7 @@ impl RowStep {
         }
     }
 
-    /// The error for resuming a coroutine that is running or has ended.
+    /// Makes the error for resuming a coroutine that is running or has ended.
     fn misused(stage: Stage) -> PyErr {
         if let Stage::Running = stage {
             return PyValueError::new_err("coroutine already executing");
@@ -225,8 +225,8 @@ impl RowStep {
         RowStep::finish(<RowStep as Sends>::send(this)?)
     }
 
-    /// The coroutine of `next_page` is passed the exception alone, because CPython has deprecated
-    /// a class with a value and a traceback.
+    /// Throws the exception into the coroutine of `next_page`. That call passes one argument, the
+    /// exception, because CPython has deprecated the call with a class, a value and a traceback.
     #[pyo3(signature = (thrown, value=None, traceback=None, /))]
     fn throw(
         &self,

@@ -7,15 +7,16 @@ use turbocql_engine::is_one_of;
 use crate::classes::session::state::SessionState;
 
 impl SessionState {
-    /// The guard for a statement that changes the schema; `None` for other statements.
+    /// Returns a guard if the statement changes the schema; else `None`.
     pub fn changing(self: &Arc<Self>, text: &str) -> Option<SchemaChange> {
         changes_schema(text).then(|| SchemaChange(self.clone()))
     }
 }
 
-/// A schema statement in flight. When it ends, with any outcome, the cache of prepared statements
-/// is emptied. The server gives a text the same id before and after the change, so the id does not
-/// show that types have changed.
+/// A guard for a statement in flight that changes the schema. When the statement ends, with any
+/// outcome, the guard empties the cache of prepared statements. This is necessary because the
+/// server gives a text the same id before and after the change, so the id does not show that types
+/// have changed.
 pub struct SchemaChange(Arc<SessionState>);
 
 impl Drop for SchemaChange {

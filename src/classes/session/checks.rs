@@ -27,8 +27,8 @@ impl SessionState {
         }
     }
 
-    /// If the client's clock sets the times of writes, warns about the first conditional statement.
-    /// Warns once per session.
+    /// If the session sends write times by the client's clock, warns about a conditional statement.
+    /// Warns only once per session.
     pub fn warn_of(&self, py: Python<'_>, has_condition: impl FnOnce() -> bool) -> PyResult<()> {
         let is_due = self.engine.sets_timestamps() && !self.has_warned.load(Ordering::Relaxed);
         if !is_due || !has_condition() || self.has_warned.swap(true, Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! The session's view of the cluster as Python objects, and requests about the cluster.
+//! Returns nodes, replicas and traces as Python objects, and starts operations such as `refresh`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
 use crate::python;
 
-/// A list with `(host id, address, port, datacenter, rack, connected, silent, enabled, shards,
-/// extensions, tokens)` for each node.
+/// Returns a list with `(host id, address, port, datacenter, rack, connected, silent, enabled,
+/// shards, extensions, tokens)` for each node.
 pub fn nodes<'py>(py: Python<'py>, engine: &Session) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for node in py.detach(|| engine.nodes()) {
@@ -34,7 +34,7 @@ pub fn nodes<'py>(py: Python<'py>, engine: &Session) -> PyResult<Bound<'py, PyLi
     Ok(list)
 }
 
-/// A list with `(host id, shard)` for each replica.
+/// Returns a list with `(host id, shard)` for each replica.
 pub fn replicas<'py>(
     py: Python<'py>,
     engine: &Session,
@@ -75,7 +75,7 @@ pub fn trace(session: &Arc<SessionState>, id: Option<[u8; 16]>) -> Arc<OpState> 
     op
 }
 
-/// Waits for one completion and returns its content as a Python object.
+/// The step of these operations: converts the content of the completion to a Python object.
 struct Ask;
 
 impl Step for Ask {

@@ -1,4 +1,5 @@
-//! Reads a session's configuration from Python values, which `turbocql.config.Config` has checked.
+//! Converts a session's configuration from Python values, which `turbocql.config.Config` has
+//! checked.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -67,7 +68,8 @@ struct TlsOptions {
     key: Option<Py<Secret>>,
     verify: String,
     names: Vec<String>,
-    /// An empty name means that no name is sent.
+    /// The name that is sent as SNI. An empty text means that none is sent, and `None` that the
+    /// name of the contact point is.
     server_name: Option<String>,
 }
 
@@ -78,9 +80,9 @@ struct ProfileOptions<'py> {
     serial_consistency: Option<Bound<'py, PyAny>>,
     timeout_s: Bound<'py, PyAny>,
     retry: String,
-    /// The delay in seconds, and the maximum number of further requests.
+    /// The delay in seconds, and the maximum number of additional requests.
     constant_speculation: Option<(f64, usize)>,
-    /// The percentile of the latencies, and the maximum number of further requests.
+    /// The percentile of the latencies, and the maximum number of additional requests.
     percentile_speculation: Option<(f64, usize)>,
     datacenter: Option<String>,
     rack: Option<String>,
@@ -231,15 +233,16 @@ impl ConnectOptions<'_> {
     }
 }
 
-/// A callable of the user. It is called with the server's mechanism and returns an object with the
-/// methods `first`, `answer` and `accepted`. All these calls run on separate threads, never on the
-/// I/O thread.
+/// The program's callable for authentication. It is called with the server's mechanism, and returns
+/// an object with the methods `first`, `answer` and `accepted`. All these calls run on separate
+/// threads, never on the I/O thread.
 struct PythonAuthenticator(Py<PyAny>);
 
 /// The object that a [`PythonAuthenticator`] has returned for one connection.
 struct PythonConversation(Py<PyAny>);
 
-/// The text for an exception of the user's code. Errors cross threads and connections as text.
+/// Returns the text for an exception that the program's code raised. The engine's errors carry only
+/// text.
 fn text_of_exception(py: Python<'_>, error: &PyErr) -> String {
     let name = error.get_type(py).name().map(|name| name.to_string());
     format!("the authenticator raised {}: {}", name.unwrap_or_default(), error.value(py))

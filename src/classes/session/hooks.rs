@@ -1,4 +1,4 @@
-//! Functions of the program that a session calls.
+//! The functions of the program that a session calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
-/// One function, or none. Reading that there is none takes no lock.
+/// A function of the program, or none. If there is none, `get` takes no lock.
 #[derive(Default)]
 pub struct Hook {
     is_set: AtomicBool,
@@ -24,7 +24,7 @@ impl Hook {
     }
 
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // If the lock is held, the function is in use and not garbage, so the GC may skip it.
+        // If the lock is held, the function is in use and so not garbage. The GC may skip it.
         match self.function.try_lock() {
             Ok(function) => visit.call(function.as_ref()),
             Err(_) => Ok(()),
@@ -50,13 +50,13 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Visits the functions for the GC: they may refer to the session.
+    /// Visits the functions for the GC, because they may refer to the session.
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.retry_when.traverse(visit)?;
         self.trace_context.traverse(visit)
     }
 
-    /// Drops the functions. They may refer to the session.
+    /// Drops the functions, because they may refer to the session.
     pub fn clear(&self) {
         self.retry_when.set(None);
         self.trace_context.set(None);

@@ -1,4 +1,4 @@
-//! The state of a session, how it is opened, and the cluster that it sees.
+//! The session: its state, its configuration, how it is opened, and its view of the cluster.
 
 pub mod changing;
 pub mod checks;

@@ -16,13 +16,13 @@ use turbocql_values::plan::Choices;
 use turbocql_values::row::RowKind;
 
 struct ConnectStep {
-    /// `None` once the session owns the runtime.
+    /// Becomes `None` when the session owns the runtime, or when the runtime was shut down.
     runtime: Option<Runtime>,
     settings: Settings,
 }
 
 impl Drop for ConnectStep {
-    /// If the connect was abandoned, shuts the runtime down on another thread, because an
+    /// If the connect was abandoned, shuts the runtime down. This runs on a new thread, because an
     /// authenticator may block for ever.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {

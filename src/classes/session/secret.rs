@@ -1,5 +1,5 @@
-//! The class for text or bytes that are never displayed. It is native, so no Python attribute or
-//! frame of the library holds the clear text.
+//! The class `Secret`, for text or bytes that are never displayed. The class is native, so no
+//! Python attribute or frame of the library holds the clear text.
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -38,8 +38,8 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// The value as bytes. A `str` is encoded as UTF-8, with lone surrogates as Python's
-    /// `surrogatepass` encodes them.
+    /// Returns the value as bytes. A `str` is encoded as UTF-8; lone surrogates are encoded as with
+    /// Python's `surrogatepass`.
     fn raw<'a>(&'a self, py: Python<'a>) -> PyResult<Cow<'a, [u8]>> {
         let value = self.value.bind(py);
         if let Ok(bytes) = value.cast::<PyBytes>() {
@@ -53,12 +53,12 @@ impl Secret {
         Ok(Cow::Owned(encoded.extract()?))
     }
 
-    /// The value as text, for the engine.
+    /// Returns the value as text, for the engine.
     pub fn text(&self, py: Python<'_>) -> PyResult<String> {
         self.value.extract(py)
     }
 
-    /// The value as bytes, for the engine.
+    /// Returns the value as bytes, for the engine.
     pub fn bytes(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
         Ok(self.raw(py)?.into_owned())
     }
@@ -72,7 +72,7 @@ impl Secret {
     }
 }
 
-/// Whether two values are equal. Values of the same length are compared to the end, so the time
+/// Whether two values are equal. If their lengths are equal, all bytes are compared, so the time
 /// does not depend on where they differ.
 fn same(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len()
@@ -92,7 +92,8 @@ impl Secret {
         {
             value.clone().unbind()
         } else if let Ok(text) = value.cast::<PyString>() {
-            // An exact `str` is kept, because a subclass may display more than a `str` does.
+            // The value is converted to an exact `str`, because a subclass may have attributes or
+            // methods that display it.
             let str = py.get_type::<PyString>();
             str.call_method1("__str__", (text,))?.unbind()
         } else if let Ok(bytes) = value.cast::<PyBytes>() {

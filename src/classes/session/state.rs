@@ -1,4 +1,5 @@
-//! The session: it executes statements, and caches prepared ones.
+//! The state of a session: its runtime, its engine, its cache of prepared statements, and its
+//! settings.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,11 +18,11 @@ use turbocql_values::error::{self, Direction};
 use turbocql_values::plan::Choices;
 use turbocql_values::row::{RowKind, Shape, Shapes};
 
-/// The number of forks that led to this process, counted in each child. A session belongs to the
-/// process that opened it.
+/// The number of forks from the first process to this one: each child adds one to the number of its
+/// parent. A session stores the number, because it can only be used in the process that opened it.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// Called in the child after a fork.
+/// Counts a fork. Python calls this function in the child after each fork.
 #[pyfunction]
 pub fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
@@ -39,7 +40,7 @@ pub struct SessionState {
     /// How often the cache was emptied. A statement is not cached if this number has changed since
     /// its preparation began.
     emptied: AtomicU64,
-    /// The keyspace that the cached statements were prepared in.
+    /// The session's keyspace when the cached statements were prepared.
     keyspace: Mutex<Option<String>>,
     pub row_kind: RowKind,
     /// The class of the result objects that users get, derived from [`Cursor`].
@@ -64,7 +65,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Settings of a session that belongs to this process.
+    /// Makes the settings of a session that belongs to this process.
     pub fn new(
         choices: Choices,
         row_kind: RowKind,
@@ -90,8 +91,8 @@ impl SessionState {
             engine,
             choices: settings.choices,
             shapes: Shapes::default(),
-            // With a capacity, the cache would allocate room for all entries at once. `remember`
-            // keeps the number of entries within `cache_size`.
+            // The cache is unbounded, because a cache with a capacity allocates room for all
+            // entries at once. `remember` keeps the number of entries within `cache_size`.
             prepared: Mutex::new(LruCache::unbounded()),
             cache_size: settings.cache_size,
             emptied: AtomicU64::new(0),
@@ -128,15 +129,15 @@ impl SessionState {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Closes the session for further calls. Returns false if it was closed before, or belongs to
-    /// another process.
+    /// Marks the session as closed, so that new calls raise. Returns false if the session was
+    /// closed before, or belongs to another process.
     pub fn close(&self) -> bool {
         let was_closed = self.closed.swap(true, Ordering::AcqRel);
         !was_closed && self.forks == FORKS.load(Ordering::Relaxed)
     }
 
-    /// Begins a call that may run Python code. Raises if the session is closed or was opened before
-    /// a fork, or if native calls nest too deep.
+    /// Begins a call that may run Python code. Raises if the session is closed, if it was opened
+    /// before a fork, or if native calls are nested too deep.
     pub fn enter(&self, py: Python<'_>) -> PyResult<Inside> {
         self.check_open()?;
         Inside::nested(py)
@@ -152,7 +153,7 @@ impl SessionState {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cached prepared statements, the most recently used first.
+    /// Returns the cached prepared statements, the most recently used first.
     pub fn statements(&self, py: Python<'_>) -> Vec<Py<Prepared>> {
         self.cache().iter().map(|(_, prepared)| prepared.clone_ref(py)).collect()
     }
@@ -162,13 +163,13 @@ impl SessionState {
         let mut cache = self.cache();
         self.emptied.fetch_add(1, Ordering::AcqRel);
         let dropped = std::mem::replace(&mut *cache, LruCache::unbounded());
-        // The statements are dropped after the lock is released: they own Python objects, whose
-        // release may run Python code.
+        // The statements are dropped after the lock is released, because they own Python objects,
+        // whose destructors may run Python code.
         drop(cache);
         drop(dropped);
     }
 
-    /// The prepared statement of this text, if it is cached and not stale.
+    /// Returns the prepared statement of this text, if it is cached and not stale.
     pub fn cached(&self, py: Python<'_>, text: &str) -> Option<Py<Prepared>> {
         let mut cache = self.cache();
         let prepared = cache.get(text).filter(|prepared| !prepared.get().engine.is_stale())?;
@@ -176,8 +177,9 @@ impl SessionState {
         Some(prepared.clone_ref(py))
     }
 
-    /// Removes the text's prepared statement from the cache if another client may have changed the
-    /// types of its bind markers. Returns whether the text can be prepared again for that reason.
+    /// Removes the statement from the cache if another client may have changed the types of its
+    /// bind markers since it was prepared. Returns whether that may be so; the caller then prepares
+    /// the text again.
     pub fn forget_outdated(&self, prepared: &Prepared) -> bool {
         if !prepared.may_be_outdated() {
             return false;
@@ -191,14 +193,14 @@ impl SessionState {
         true
     }
 
-    /// How often the cache was emptied, for [`SessionState::remember`].
+    /// Returns how often the cache was emptied, for [`SessionState::remember`].
     pub fn epoch(&self) -> u64 {
         self.emptied.load(Ordering::Acquire)
     }
 
-    /// Caches a prepared statement. `epoch` is the [`SessionState::epoch`] at which its preparation
-    /// began. If the cache was emptied since then, the statement is not cached: its text may have
-    /// another meaning now.
+    /// Caches a prepared statement. `epoch` is what [`SessionState::epoch`] returned before its
+    /// preparation began. If the cache was emptied since then, the statement is not cached, because
+    /// the schema or the keyspace may have changed.
     pub fn remember(
         &self,
         py: Python<'_>,
@@ -218,8 +220,8 @@ impl SessionState {
         Ok(prepared)
     }
 
-    /// Empties the cache if a `USE` has changed the keyspace, and so the meaning of unqualified
-    /// names.
+    /// Empties the cache if a `USE` has changed the keyspace: unqualified names in the cached texts
+    /// now name other tables.
     pub fn follow_keyspace(&self) {
         let now = self.engine.keyspace();
         let mut prepared_in = self.keyspace.lock().unwrap_or_else(PoisonError::into_inner);
@@ -248,7 +250,7 @@ impl Drop for SessionState {
     }
 }
 
-/// The error for a completion that a step does not expect.
+/// Makes the error for a completion that a step does not expect.
 pub fn out_of_turn() -> PyErr {
     pyo3::exceptions::PyRuntimeError::new_err("an operation got an unexpected completion")
 }

@@ -1,4 +1,4 @@
-//! The figures and events of a session as Python objects.
+//! Converts the metrics and events of a session to Python objects.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,13 +15,14 @@ use crate::classes::session::state::SessionState;
 use crate::options::{Options, custom_payload, or_default};
 use crate::python;
 
-/// The upper bounds of the buckets of histograms, in microseconds. The last bucket has none.
+/// Returns the upper bounds of the buckets of histograms, in microseconds. The last bucket has no
+/// bound.
 #[pyfunction]
 pub fn latency_bounds_us() -> Vec<u64> {
     bounds_us().to_vec()
 }
 
-/// The figures of a session, as a dict for `turbocql.telemetry`.
+/// Returns the metrics of a session, as a dict for `turbocql.telemetry`.
 pub fn metrics<'py>(py: Python<'py>, engine: &Session) -> PyResult<Bound<'py, PyDict>> {
     let metrics = py.detach(|| engine.metrics());
     let (totals, timeouts) = (&metrics.totals, &metrics.totals.timeouts);
@@ -94,16 +95,17 @@ fn node_metrics<'py>(py: Python<'py>, node: &NodeMetrics) -> PyResult<Bound<'py,
     Ok(figures)
 }
 
-/// The counts of a histogram and the sum of its durations in microseconds.
+/// Returns the counts of a histogram, and the sum of its durations in microseconds.
 fn histogram(counts: &HistogramCounts) -> (Vec<u64>, u64) {
     (counts.counts.to_vec(), counts.sum_us)
 }
 
-/// The call that a request belongs to: an object of Python that describes it.
+/// A Python object that describes the call to which a request belongs.
 struct CallOrigin(Py<PyAny>);
 
 impl SessionState {
-    /// Adds the call to the options, if its requests may be reported.
+    /// Adds a description of the call to the options, if events of its requests are wanted. Also
+    /// adds the context of the current trace, as a custom payload.
     pub fn with_origin(&self, py: Python<'_>, options: Options) -> PyResult<Options> {
         if !self.engine.telemetry().events.wants_requests() {
             return Ok(options);
@@ -124,7 +126,7 @@ impl SessionState {
         Ok(Some(Arc::new(options.over(&traced))))
     }
 
-    /// The options of a request that is sent again as a part of the same call.
+    /// Returns the options for a request that is sent again within the same call.
     pub fn with_origin_again(
         &self,
         py: Python<'_>,
@@ -145,16 +147,16 @@ impl SessionState {
     }
 }
 
-/// The queue of a session's events. It does not keep the session open.
+/// The queue of a session's events. A reference to the queue does not keep the session open.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Events(pub Arc<turbocql_engine::Events>);
 
 #[pymethods]
 impl Events {
-    /// Takes the events that wait. If there are none, waits for one for `limit_s` seconds at most.
-    /// Returns `None` when the session is gone and its events are taken.
+    /// Takes all events out of the queue. If there are none, waits at most `limit_s` seconds for
+    /// one. Returns `None` when the session is gone and all its events have been taken.
     ///
-    /// An event is a tuple `(name, time, thread's name, node, fields, origin)`.
+    /// An event is a tuple `(name, time, name of the thread, node, fields, origin)`.
     fn take<'py>(&self, py: Python<'py>, limit_s: f64) -> PyResult<Option<Bound<'py, PyList>>> {
         let limit = Duration::try_from_secs_f64(limit_s).unwrap_or_default();
         let Some(events) = py.detach(|| self.0.take(limit)) else { return Ok(None) };
@@ -165,19 +167,19 @@ impl Events {
         Ok(Some(list))
     }
 
-    /// Decides which requests are reported: those that were sent more than once or have failed, or
-    /// all.
+    /// Sets the requests of which events are queued. `unusual` is for those that were sent more
+    /// than once or have failed; `every` is for all.
     fn want(&self, unusual: bool, every: bool) {
         self.0.want(if unusual { UNUSUAL } else { 0 } | if every { EVERY } else { 0 });
     }
 
-    /// The number of events that were dropped because too many waited.
+    /// The number of events that were dropped because the queue was full.
     #[getter]
     fn dropped(&self) -> u64 {
         self.0.dropped()
     }
 
-    /// Refuses further events.
+    /// Makes the queue refuse new events.
     fn close(&self) {
         self.0.close();
     }

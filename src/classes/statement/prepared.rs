@@ -25,14 +25,14 @@ pub struct Prepared {
     pub plan: Arc<RowPlan>,
     /// The options for executions of this statement. The options of a call take precedence.
     pub options: Options,
-    /// Whether errors quote no values.
+    /// Whether messages of errors leave out values.
     hides: bool,
     prepared_at: Instant,
 }
 
-/// A statement that was prepared less than this long ago is not prepared again because its types
-/// may have changed. So errors in the values of a program cause at most one more request per second
-/// and text.
+/// A text whose values cannot be encoded is prepared again, because its types may have changed; but
+/// not if it was prepared less than this long ago. So a program that passes wrong values causes at
+/// most one additional request per second and text.
 const RENEWAL: Duration = Duration::from_secs(1);
 
 impl Prepared {
@@ -63,7 +63,8 @@ impl Prepared {
         self.try_append(py, values, rows)?.map_err(|failure| self.unfit(py, failure))
     }
 
-    /// Does the same as `append`, and returns the failure if the values cannot be encoded.
+    /// Does the same as `append`, but returns the failure, not an exception, if the values cannot
+    /// be encoded.
     pub fn try_append(
         &self,
         py: Python<'_>,
@@ -74,7 +75,7 @@ impl Prepared {
         Ok(self.plan.encode(values, rows))
     }
 
-    /// The exception for values that cannot be encoded.
+    /// Makes the exception for values that cannot be encoded.
     pub fn unfit(&self, py: Python<'_>, failure: Box<Failure>) -> PyErr {
         let failure = if self.hides { failure.without_values() } else { failure };
         let mut about = format!("; statement: {}", shown(self.engine.text()));
@@ -89,7 +90,7 @@ impl Prepared {
     }
 }
 
-/// A list with `(keyspace, table, name, type)` for each column.
+/// Returns a list with `(keyspace, table, name, type)` for each column.
 pub fn describe_columns<'py>(py: Python<'py>, columns: &[Column]) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for c in columns {
@@ -157,7 +158,7 @@ impl Prepared {
     }
 }
 
-/// The text of a statement that is a `str`.
+/// Returns the text of a statement that is a `str`. Any other object is an error.
 pub fn text_of(statement: &Bound<'_, PyAny>) -> PyResult<String> {
     match statement.cast::<PyString>() {
         Ok(text) => match text.to_str() {
@@ -172,7 +173,7 @@ pub fn text_of(statement: &Bound<'_, PyAny>) -> PyResult<String> {
     }
 }
 
-/// The message for an object that is not the text of a statement.
+/// Returns the message for an object that is not the text of a statement.
 fn no_text(statement: &Bound<'_, PyAny>) -> String {
     let text = "expected the text of a statement, a str, got";
     if statement.is_instance_of::<Query>() {
