@@ -88,7 +88,7 @@ fn bytes(range: std::ops::Range<usize>) -> BoxedStrategy<Vec<u8>> {
     prop::collection::vec(any::<u8>(), range).boxed()
 }
 
-/// Values with their lengths before them. If `may_be_null` is true, some values are nulls.
+/// Makes values of a type, each with its length before it. If `may_be_null`, some are nulls.
 fn sized(cql_type: &CqlType, may_be_null: bool) -> BoxedStrategy<Vec<u8>> {
     let null = if may_be_null { 1 } else { 0 };
     let put = |value: Vec<u8>| {
@@ -106,7 +106,7 @@ fn counted(groups: BoxedStrategy<Vec<u8>>) -> BoxedStrategy<Vec<u8>> {
         .boxed()
 }
 
-/// Bytes of a value as the server would write them.
+/// Makes values of a type, as the bytes that the server would send.
 pub fn cell(cql_type: &CqlType) -> BoxedStrategy<Vec<u8>> {
     match cql_type {
         CqlType::Ascii => "[ -~]{0,8}".prop_map(String::into_bytes).boxed(),

@@ -10,14 +10,14 @@ use crate::column::cells::Cells;
 use crate::column::{Filling, Outcome};
 use crate::schema::{self, Profile};
 
-/// The number of rows whose cells are located before they are appended column by column. The
-/// positions of these cells fit the CPU's cache.
+/// How many rows are read at a time: first the positions of all their cells are found, then the
+/// cells are appended column by column. The positions of so many cells fit the CPU's cache.
 pub const BLOCK: usize = 512;
-/// A batch ends with the block of rows that brings it to this many bytes. Offsets of 32 bits then
-/// suffice, unless that block is very large.
+/// A batch ends with the block of rows that brings it to this many bytes. So offsets of 32 bits
+/// suffice, unless the last block is very large.
 const MAX_BYTES: usize = 1 << 30;
 
-/// The columns of a batch that is being filled.
+/// Gathers the rows of pages into record batches, one batch at a time.
 pub struct Batches {
     schema: SchemaRef,
     names: Arc<[Column]>,
@@ -28,6 +28,7 @@ pub struct Batches {
     before: usize,
     /// The number of rows in the previous batch.
     last: usize,
+    /// The start and the length of each cell of the current block, column by column.
     spans: Vec<(u32, i32)>,
 }
 
@@ -63,16 +64,16 @@ impl Batches {
         self.rows
     }
 
-    /// The number of bytes that these rows have on the wire.
+    /// The number of bytes that the rows of this batch have on the wire.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Appends the rows of a page that `read` does not count yet, until the batch has `limit` rows
+    /// Appends the rows of a page after those that `read` counts, until the batch has `limit` rows
     /// or `MAX_BYTES` bytes. Updates `read`. Returns whether the whole page has been read.
     ///
     /// # Errors
-    /// If the page cannot be read. The contents of the batch are invalid then.
+    /// If the page cannot be read. The contents of the batch are then invalid.
     pub fn append(&mut self, page: &Page, read: &mut PageProgress, limit: usize) -> Outcome<bool> {
         let width = self.columns.len();
         check(page, &self.names)?;
@@ -109,7 +110,7 @@ impl Batches {
         Ok(true)
     }
 
-    /// Returns the batch that was filled, and begins an empty one.
+    /// Returns the batch that was filled, and begins the next one.
     ///
     /// # Errors
     /// If a text is not UTF-8, if a key of a map has no bytes, or if Arrow refuses the values.
@@ -128,8 +129,8 @@ impl Batches {
     }
 }
 
-/// Writes to `spans` where the cells of `rows` rows are, column by column. Returns the number of
-/// bytes of these rows.
+/// Finds the cells of the next `rows` rows, and writes their positions to `spans`, column by
+/// column. Returns the number of bytes of these rows.
 pub fn find(
     spans: &mut Vec<(u32, i32)>,
     block: &[u8],
@@ -137,11 +138,11 @@ pub fn find(
     width: usize,
 ) -> Outcome<usize> {
     spans.resize(rows * width, (0, -1));
-    // Positions have 32 bits, which suffice for every page.
+    // 32 bits suffice for the positions in any page.
     let block = &block[..block.len().min(u32::MAX as usize)];
     let mut unread = block;
     for row in 0..rows {
-        // In `spans`, two neighboring cells of a row are `rows` items apart.
+        // `spans` is ordered by column, so neighboring cells of a row are `rows` items apart.
         for span in spans.get_mut(row..).unwrap_or_default().iter_mut().step_by(rows) {
             let Some((length, cells)) = unread.split_first_chunk() else {
                 return Err(broken(Malformed::Short(4, unread.len())));
@@ -158,7 +159,7 @@ pub fn find(
     Ok(block.len() - unread.len())
 }
 
-/// Checks that a page has these columns, and enough bytes for the number of its rows.
+/// Checks that a page has the columns `names`, and enough bytes for the number of its rows.
 pub fn check(page: &Page, names: &Arc<[Column]>) -> Outcome<()> {
     if !Arc::ptr_eq(&page.columns, names) && page.columns[..] != names[..] {
         let changed = "the columns differ from those of the first page: the table was changed \

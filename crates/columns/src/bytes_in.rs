@@ -67,7 +67,8 @@ pub enum ListOffsets {
 }
 
 impl ListOffsets {
-    /// The offsets and the elements of an array of lists of any kind; `None` for other arrays.
+    /// Returns the offsets and the elements of an array of lists of any layout; `None` for other
+    /// arrays.
     pub fn of(array: &dyn Array) -> Option<(ListOffsets, ArrayRef)> {
         if let Some(array) = array.as_list_opt::<i32>() {
             return Some((ListOffsets::Small(array.offsets().clone()), array.values().clone()));
@@ -88,8 +89,8 @@ impl ListOffsets {
         Some((offsets, array.values().clone()))
     }
 
-    /// The index of a list's first element, and the number of its elements. Arrays are validated,
-    /// so neither number is negative.
+    /// Returns the index of a list's first element, and the number of the list's elements. Neither
+    /// is negative, because arrays are validated when they are imported.
     #[inline]
     pub fn get(&self, row: usize) -> (usize, usize) {
         match self {
@@ -106,7 +107,8 @@ impl ListOffsets {
     }
 }
 
-/// The values of a dictionary-encoded or run-end-encoded array, and the index of each row's value.
+/// The distinct values of a dictionary-encoded array or the values of the runs of a run-end-encoded
+/// one, and for each row the index of its value.
 pub struct Indexed {
     pub index: Vec<usize>,
     pub nulls: Option<NullBuffer>,
@@ -117,7 +119,8 @@ impl Indexed {
     pub fn of(array: &dyn Array) -> Option<Indexed> {
         if let Some(dictionary) = array.as_any_dictionary_opt() {
             let (values, nulls) = (dictionary.values().clone(), dictionary.nulls().cloned());
-            // The keys of nulls can be any numbers. `normalized_keys` keeps them within the values.
+            // The key of a null row can be any number. `normalized_keys` replaces keys that are out
+            // of range.
             let index = if values.is_empty() {
                 vec![0; dictionary.len()]
             } else {

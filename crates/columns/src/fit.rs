@@ -27,9 +27,10 @@ use crate::unfit::Unfit;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// What the values of a bind marker set.
+/// What the values of a bind marker are used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
+    /// They are written to a column.
     Column,
     /// The time to live of a row, in seconds.
     Life,
@@ -37,10 +38,10 @@ pub enum Purpose {
     WriteTime,
 }
 
-/// Reads an array as the cells of a column.
+/// Makes the source of a bind marker's cells from an array. `cql_type` is the type of the marker.
 ///
 /// # Errors
-/// If the CQL type does not take the type of the array.
+/// If no value of the array's type can be written to the CQL type without loss.
 pub fn source(
     cql_type: &CqlType,
     purpose: Purpose,
@@ -81,8 +82,8 @@ impl Fitting {
             let kind = Kind::Indexed(index, Box::new(values));
             return Ok(Source { cql_type: cql_type.clone(), nulls, kind });
         }
-        // These bytes were read from a text column with `ColumnTypes(text="binary")`. The server
-        // checks that they are valid text.
+        // Bytes with the metadata of a text column were read with `ColumnTypes(text="binary")`.
+        // They are sent as they are; the server checks that they are valid text.
         let is_text = matches!(cql_type, CqlType::Text | CqlType::Ascii);
         if let Some(bytes) = Slices::bytes(array).filter(|_| is_text && cql_type_name.is_some()) {
             let (cql_type, nulls) = (cql_type.clone(), array.nulls().cloned());
@@ -95,7 +96,7 @@ impl Fitting {
         Ok(Source { cql_type: cql_type.clone(), nulls: array.nulls().cloned(), kind })
     }
 
-    /// How cells of the type are read from the array; `None` if they cannot be read from it.
+    /// Returns how cells of the CQL type are made from the array; `None` if they cannot be.
     fn kind(&self, cql_type: &CqlType, array: &ArrayRef) -> Result<Option<Kind>, Unfit> {
         let integer = |width: usize| {
             let integers = Integers::of(array)?;
@@ -287,7 +288,7 @@ fn uuids(array: &ArrayRef, is_time: bool) -> Option<Kind> {
     fits.then_some(Kind::Uuid { bytes, is_text: false, is_time })
 }
 
-/// Timestamps, and the number of their units in a second.
+/// Returns an array's timestamps, and how many of their units are a second.
 fn instants(array: &ArrayRef) -> Option<(ScalarBuffer<i64>, i64)> {
     if let Some(array) = array.as_primitive_opt::<TimestampMillisecondType>() {
         return Some((array.values().clone(), 1000));
@@ -302,7 +303,7 @@ fn instants(array: &ArrayRef) -> Option<(ScalarBuffer<i64>, i64)> {
     Some((array.values().clone(), 1))
 }
 
-/// Times of day, and the number of nanoseconds in their unit.
+/// Returns an array's times of day, and the number of nanoseconds in their unit.
 fn times(array: &ArrayRef) -> Option<(Integers, i64)> {
     if let Some(array) = array.as_primitive_opt::<Time64NanosecondType>() {
         return Some((Integers::Int64(array.values().clone()), 1));
@@ -317,7 +318,7 @@ fn times(array: &ArrayRef) -> Option<(Integers, i64)> {
     Some((Integers::Int32(array.values().clone()), 1_000_000_000))
 }
 
-/// Elapsed times, and the number of nanoseconds in their unit.
+/// Returns an array's elapsed times, and the number of nanoseconds in their unit.
 fn elapsed(array: &ArrayRef) -> Option<(Integers, i64)> {
     if let Some(array) = array.as_primitive_opt::<DurationNanosecondType>() {
         return Some((Integers::Int64(array.values().clone()), 1));
@@ -332,8 +333,8 @@ fn elapsed(array: &ArrayRef) -> Option<(Integers, i64)> {
     Some((Integers::Int64(array.values().clone()), 1_000_000_000))
 }
 
-/// The entries of an array of maps, or of lists of structs. Arrow consumers without maps convert
-/// maps to such lists. `None` for other arrays.
+/// Returns the offsets and the entries of an array of maps, or of an array of lists of structs;
+/// `None` for other arrays. Arrow libraries that have no maps convert maps to such lists.
 fn entries_of(array: &ArrayRef) -> Option<(ListOffsets, StructArray)> {
     if let Some(array) = array.as_map_opt() {
         return Some((ListOffsets::Small(array.offsets().clone()), array.entries().clone()));
@@ -343,7 +344,7 @@ fn entries_of(array: &ArrayRef) -> Option<(ListOffsets, StructArray)> {
     Some((offsets, entries.clone()))
 }
 
-/// The field of a list's elements.
+/// Returns the field of a list array's elements.
 fn element_of(array: &ArrayRef) -> Arc<Field> {
     if let DataType::List(field)
     | DataType::LargeList(field)
@@ -377,7 +378,7 @@ const KINDS: [&str; 16] = [
     "vector",
 ];
 
-/// The kind ([`CqlType::kind`]) of the CQL type that a field's metadata names.
+/// Returns the kind ([`CqlType::kind`]) of the CQL type that a field's metadata names.
 fn kind_of(cql_type_name: &str) -> &str {
     let mut unwrapped = cql_type_name.trim();
     while let Some(inner) = unwrapped.strip_prefix("frozen<") {
@@ -394,12 +395,13 @@ fn kind_of(cql_type_name: &str) -> &str {
     if is_known { word } else { "udt" }
 }
 
-/// Extension types whose values mean the same as their storage. The storage of other extension
-/// types can mean something else: a period, for example, is stored as a plain number.
+/// The extension types whose stored values can be written as they are. Values of other extension
+/// types may mean something else than the stored ones: a period, for example, is stored as a plain
+/// number.
 const EXTENSIONS: [&str; 3] = ["arrow.uuid", "arrow.json", "arrow.fixed_shape_tensor"];
 
-/// Whether values of one kind of CQL type may be written to columns of another kind. The Arrow
-/// types alone do not decide this: a decimal is a text in Arrow, and a set is a list.
+/// Whether values of one kind of CQL type may be written to columns of another kind. Arrow types
+/// are not enough to decide this: in Arrow, a decimal may be a text, and a set is a list.
 fn goes_into(from: &str, to: &str, data_type: &DataType) -> bool {
     let is_text = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     from == to

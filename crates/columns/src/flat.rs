@@ -1,5 +1,5 @@
-//! Reads columns of numbers into NumPy's layout: numbers of fixed width, one after another. Passes
-//! texts to a function, one by one.
+//! Converts columns of pages to NumPy's layout, in which numbers of fixed width follow one another.
+//! Passes the texts of text columns to a function, one by one.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::batch::{BLOCK, broken, check, find};
 use crate::column::cells::Cells;
 use crate::column::{Outcome, refused};
 
-/// A function that is called with the text of each row, or with `None` for a null.
+/// A function that is called for each row, with its text or with `None` for a null.
 pub type Take<'a> = Box<dyn FnMut(Option<&str>) + 'a>;
 
 /// Where the cells of a column go.
 pub enum Sink<'a> {
-    /// The memory for the numbers of the page's rows, and the list of the rows that are null. The
-    /// list counts rows from the first row of the result.
+    /// Memory for the numbers of the page's rows, and a list to which the numbers of the rows with
+    /// a null are added. Rows are numbered from the first row of the result.
     Numbers(&'a mut [u8], &'a mut Vec<usize>),
     Texts(Take<'a>),
     Nowhere,
@@ -41,7 +41,7 @@ impl Reader {
         }
     }
 
-    /// The layout of each column; `None` for a column whose type has no layout.
+    /// Returns the layout of each column; `None` for a column whose type has no layout.
     pub fn layouts(&self) -> &[Option<Layout>] {
         &self.layouts
     }
@@ -53,15 +53,16 @@ impl Reader {
     /// Checks a page before it is read.
     ///
     /// # Errors
-    /// If a page has other columns than the reader, or too few bytes for the number of its rows.
+    /// If the page's columns are not those of the reader, or if it has too few bytes for its number
+    /// of rows.
     pub fn check(&self, page: &Page) -> Outcome<()> {
         check(page, &self.names)
     }
 
-    /// Reads a page.
+    /// Reads a page into the sinks.
     ///
     /// # Errors
-    /// If the page cannot be read. The contents of the sinks are invalid then.
+    /// If the page cannot be read. The contents of the sinks are then invalid.
     pub fn append(&mut self, page: &Page, sinks: &mut [Sink<'_>]) -> Outcome<()> {
         check(page, &self.names)?;
         let (width, mut row, mut at) = (self.names.len(), 0, 0);
@@ -127,13 +128,14 @@ enum Element {
     Date,
 }
 
-/// A null vector of more elements than this is an error, because nulls take memory too. A server
-/// must not be able to make the client allocate much memory by a large dimension alone.
+/// A null vector of more elements than this is an error, because a null takes as much memory as a
+/// value. A server must not be able to make the client allocate much memory just by a large
+/// dimension.
 const LARGEST_NULL: usize = 65_536;
 
 impl Layout {
-    /// The layout of a type whose cells are numbers of fixed width or vectors of such numbers.
-    /// `None` for other types, and for vectors of booleans, dates, times and counters.
+    /// Returns the layout of a type whose values are numbers of fixed width or vectors of them.
+    /// Returns `None` for other types, and for vectors of booleans, dates, times and counters.
     pub fn of(cql_type: &CqlType) -> Option<Layout> {
         let cql_type = cql_type.thawed();
         if let CqlType::Vector(element, dimension) = cql_type {
@@ -156,16 +158,16 @@ impl Layout {
         Some(Layout { cql_type: cql_type.clone(), element, count: 1 })
     }
 
-    /// The size in bytes of a cell in the array.
+    /// Returns the size in bytes of a cell in the array.
     pub fn width(&self) -> usize {
         self.element.width() * self.count
     }
 
-    /// Writes cells to `out`, which has the size of all of them. Calls `null` with the index of
-    /// each null.
+    /// Writes cells to `out`, which has exactly the size that they need. Calls `null` with the
+    /// index of each null.
     ///
     /// # Errors
-    /// Returns the number of the cell that cannot be read, and the reason.
+    /// If a cell cannot be read: its index in `cells`, and the reason.
     pub fn write(
         &self,
         cells: &Cells<'_>,
@@ -229,7 +231,7 @@ impl Element {
         }
     }
 
-    /// Copies numbers and reverses the bytes of each number.
+    /// Copies numbers, each with its bytes in reverse order.
     #[inline]
     fn swap(self, bytes: &[u8], out: &mut [u8]) -> Result<(), Malformed> {
         if bytes.len() != out.len() {

@@ -11,13 +11,14 @@ use crate::column::Outcome;
 use crate::fit::{self, Purpose};
 use crate::source::{Dropped, Encoded, Kind, Source};
 
-/// How a null is bound.
+/// What is bound for a null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
+    /// A null, which deletes the stored value.
     Null,
-    /// The column keeps its value.
+    /// An unset value, which leaves the stored value as it is.
     Unset,
-    /// The row is refused.
+    /// Nothing: the row is refused.
     Refused,
 }
 
@@ -25,20 +26,20 @@ pub enum Nulls {
 #[derive(Clone, Debug)]
 pub struct Marker {
     pub column: Column,
-    /// The name of the batch's field that has the values.
+    /// The name of the field in the batch whose values are bound.
     pub field: String,
     pub purpose: Purpose,
     pub nulls: Nulls,
-    /// Set if nulls inside collections are refused, as servers refuse them. The value is the
-    /// argument `takes_nulls` of [`within::can_have`].
+    /// If this is set, nulls inside collections are refused, because servers would refuse them. The
+    /// value is the argument `takes_nulls` of [`within::can_have`].
     pub within: Option<bool>,
-    /// The name of the index on a column of vectors of floats, and whether the index compares by
-    /// angle (cosine).
+    /// For a column of vectors that has an index: the index's name, and whether it uses cosine
+    /// similarity.
     pub index: Option<(String, bool)>,
 }
 
 impl Marker {
-    /// The error for a value that servers refuse; `None` for other values.
+    /// Returns an error if servers would refuse the value.
     fn refused(&self, bytes: &[u8]) -> Option<Box<CodecError>> {
         let cql_type = &self.column.cql_type;
         if let Some((index, is_cosine)) = &self.index {
@@ -54,17 +55,17 @@ impl Marker {
 #[derive(Clone, Debug)]
 pub enum Values {
     Arrow(FieldRef, ArrayRef),
-    /// Cells of the marker's type.
+    /// Values that are encoded already, as cells of the marker's type.
     Encoded(Arc<Encoded>),
 }
 
-/// The bind markers of the statement that batches are loaded with.
+/// The bind markers of the statement with which batches are loaded.
 pub struct Target {
     markers: Vec<Marker>,
     dropped: Dropped,
 }
 
-/// A batch, ready to be encoded.
+/// A batch whose values have been matched with the bind markers, so that its rows can be encoded.
 pub struct Bound {
     markers: Arc<Target>,
     sources: Vec<Source>,
@@ -86,8 +87,8 @@ impl Target {
     /// Binds a batch: `values` has the values of each marker, in the order of the markers.
     ///
     /// # Errors
-    /// If a marker does not take the Arrow type of its values. The error names the column and both
-    /// types.
+    /// If the Arrow type of a marker's values cannot be written to the marker's CQL type. The error
+    /// names the column and both types.
     pub fn bind(self: &Arc<Self>, values: Vec<Values>) -> Outcome<Bound> {
         let mut sources = Vec::with_capacity(values.len());
         for (marker, values) in self.markers.iter().zip(values) {
@@ -109,8 +110,8 @@ impl Target {
 }
 
 impl Bound {
-    /// The first of the batch's `rows` rows that has a null in a column that refuses nulls, and the
-    /// error for that row.
+    /// Returns the first of the batch's `rows` rows with a null in a column that refuses nulls, and
+    /// the error for that row.
     pub fn missing(&self, rows: usize) -> Option<(usize, Box<CodecError>)> {
         let markers = self.markers.markers.iter().zip(&self.sources);
         let nulls = markers.filter(|(marker, _)| marker.nulls == Nulls::Refused);
@@ -120,10 +121,10 @@ impl Bound {
         null_rows.min_by_key(|(row, _)| *row)
     }
 
-    /// Appends a row; on failure the buffer is unchanged.
+    /// Encodes a row of the batch, and appends it to `rows`. On failure, `rows` is unchanged.
     ///
     /// # Errors
-    /// If a value does not fit its column, or is refused. The error names the column.
+    /// If a value does not fit its column, or servers would refuse it. The error names the column.
     pub fn encode(&self, row: usize, rows: &mut RowBuffer) -> Outcome<()> {
         for (marker, source) in self.markers.markers.iter().zip(&self.sources) {
             let encoded = if source.is_unset(row) && marker.nulls != Nulls::Refused {
@@ -149,7 +150,8 @@ impl Bound {
             };
             if let Err((error, is_of_null)) = encoded {
                 rows.abandon_row();
-                // The errors of cells that were encoded elsewhere already name the column.
+                // If the cell was encoded earlier and that failed, the error names the column
+                // already.
                 let is_named = matches!(source.kind, Kind::Encoded(_)) && !is_of_null;
                 let name = || Segment::Column(marker.column.name.clone());
                 return Err(if is_named { error } else { error.at(name()) });
@@ -230,7 +232,7 @@ mod tests {
         put(&target, pairs.map(|(field, array)| (field.clone(), array.clone())).collect())
     }
 
-    /// The same type in another layout: large, as a view, or as a dictionary.
+    /// Returns a type for the same values in another layout: large, as a view, or as a dictionary.
     fn varied(data_type: &DataType, choice: u64) -> DataType {
         let inner = |field: &FieldRef| -> FieldRef {
             let inner_type = varied(field.data_type(), choice / 5);

@@ -1,4 +1,4 @@
-//! Reads Arrow arrays of numbers as CQL numbers. Only conversions that lose nothing are made.
+//! Converts Arrow arrays of numbers to CQL numbers. Makes only conversions that lose nothing.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -14,7 +14,7 @@ use turbocql_codec::types::varint;
 use crate::bytes_in::Slices;
 use crate::parse;
 
-/// Integers of types whose values all fit a signed 64-bit integer.
+/// An array of integers of any type whose values all fit a signed 64-bit integer.
 pub enum Integers {
     Int8(ScalarBuffer<i8>),
     Int16(ScalarBuffer<i16>),
@@ -49,7 +49,8 @@ impl Integers {
         Some(Integers::UInt8(array.values().clone()))
     }
 
-    /// The size in bytes of a signed integer that can have every value of the array's type.
+    /// Returns the size in bytes of the smallest signed integer that has all values of the array's
+    /// type.
     pub fn width(&self) -> usize {
         match self {
             Integers::Int8(_) => 1,
@@ -73,7 +74,7 @@ impl Integers {
     }
 }
 
-/// Numbers that a binary floating-point number holds exactly.
+/// An array of numbers that a floating-point number of the CQL type can have exactly.
 pub enum Floats {
     Half(PrimitiveArray<Float16Type>),
     Single(ScalarBuffer<f32>),
@@ -111,7 +112,7 @@ impl Floats {
         match self {
             Floats::Half(values) => values.value(row).to_f32(),
             Floats::Single(values) => values[row],
-            // `Floats::of` makes no doubles for a significand of 24 bits.
+            // Not reached: `Floats::of` makes no `Double` for a significand of 24 bits.
             Floats::Double(values) => values[row] as f32,
             Floats::Integers(values) => values.get(row) as f32,
         }
@@ -128,7 +129,7 @@ impl Floats {
     }
 }
 
-/// Numbers of any size, with decimal places.
+/// An array of integers, of decimals, or of texts that are parsed as numbers.
 pub enum Decimals {
     Integers(Integers),
     UInt64(ScalarBuffer<u64>),
@@ -162,8 +163,8 @@ impl Decimals {
         Slices::text(array).map(Decimals::Text)
     }
 
-    /// Whether the array's type has integers only. True for texts too, which are checked one by
-    /// one.
+    /// Whether the array's type has only integers. Also true for texts, which are checked one by
+    /// one later.
     pub fn are_whole(&self) -> bool {
         match self {
             Decimals::Decimal32(_, scale)
@@ -174,7 +175,7 @@ impl Decimals {
         }
     }
 
-    /// Appends the number without its decimal point, as a `varint`. Returns its scale.
+    /// Appends the number's unscaled value as a `varint`. Returns the number's scale.
     fn put_unscaled(&self, row: usize, out: &mut Vec<u8>) -> Result<i32, Malformed> {
         let (value, scale) = match self {
             Decimals::Integers(values) => (values.get(row).into(), 0),

@@ -7,7 +7,7 @@ use turbocql_codec::types::{decimal as of_decimal, inet as of_inet};
 
 const NO_NUMBER: Malformed = Malformed::Invalid("a text that is no finite number");
 
-/// Whether the number is negative, and its text without the sign.
+/// Returns whether the number is negative, and its text without the sign.
 fn signed(text: &[u8]) -> (bool, &[u8]) {
     match text {
         [b'-', unsigned @ ..] => (true, unsigned),
@@ -27,7 +27,7 @@ fn digits_of(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Appends an integer as a `varint`. The digits are numbers from 0 to 9.
+/// Appends an integer as a `varint`. Each item of `digits` is a number from 0 to 9.
 pub fn put_digits(negative: bool, digits: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let start = out.len();
     of_decimal::encode(negative, digits, 0, out)?;
@@ -46,8 +46,8 @@ pub fn varint(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     put_digits(negative, &digits, out)
 }
 
-/// Parses a number as Python's `Decimal` prints it (digits, a point, an exponent) and appends it as
-/// a `decimal`.
+/// Parses a number in the form in which Python's `Decimal` prints it (digits, a point, an
+/// exponent), and appends it as a `decimal`.
 pub fn decimal(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     const BEYOND: Malformed = Malformed::Range("an exponent beyond 32 bits");
     let (negative, unsigned) = signed(text);

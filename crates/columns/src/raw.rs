@@ -15,14 +15,14 @@ use arrow_schema::Field;
 
 /// Makes an array from rows in NumPy's layout, little-endian and contiguous.
 ///
-/// `kind` is NumPy's letter with the size of an item, or with a unit of time: `f4`, `b1`, `U10`,
-/// `M8[ms]`. `shape` is the shape of one row; it is empty for a plain column. `valid` says which
-/// rows are not masked. `first` is the number of the first row, for errors; `rows` is the number of
-/// rows.
+/// `kind` is NumPy's letter for a type, with the size of an item or with a unit of time: `f4`,
+/// `b1`, `U10`, `M8[ms]`. `data` has the bytes of `rows` rows; `first` is the number of its first
+/// row, for error messages. `shape` is the shape of one row; it is empty for a plain column.
+/// `valid` says which rows are not masked.
 ///
 /// # Errors
-/// If the kind is not supported, if the sizes contradict each other, or if an item has no Arrow
-/// form.
+/// If the kind is not supported, if the sizes contradict each other, or if an item cannot be
+/// represented in Arrow.
 pub fn array(
     kind: &str,
     data: Buffer,
@@ -113,7 +113,7 @@ fn numbers<T: ArrowPrimitiveType>(
     Ok(Arc::new(PrimitiveArray::<T>::new(values::<T::Native>(data, count)?, nulls)))
 }
 
-/// Adds the rows with NumPy's "not a time" to the nulls.
+/// Adds to `nulls` the rows whose value is NumPy's "not a time".
 fn with_nats(values: &[i64], nulls: Option<NullBuffer>) -> Option<NullBuffer> {
     if !values.contains(&i64::MIN) {
         return nulls;
@@ -148,7 +148,7 @@ fn days(
     Ok(Arc::new(PrimitiveArray::<Date32Type>::new(days.into(), nulls)))
 }
 
-/// Reads texts of fixed width: four bytes per character, with zeros after the text.
+/// Makes an array from texts of fixed width: four bytes per character, padded with zeros.
 fn texts(
     width: &str,
     data: &Buffer,
@@ -179,7 +179,7 @@ fn texts(
     Ok(Arc::new(builder.finish()))
 }
 
-/// Reads byte strings of fixed width, with zeros after their contents.
+/// Makes an array from byte strings of fixed width, padded with zeros.
 fn strings(
     width: &str,
     data: &Buffer,
@@ -198,7 +198,7 @@ fn strings(
     Ok(Arc::new(builder.finish()))
 }
 
-/// The items, of `width` bytes each. `width` may be 0.
+/// Splits the data into `count` items of `width` bytes each. `width` may be 0.
 fn fixed(width: usize, data: &Buffer, count: usize) -> Result<impl Iterator<Item = &[u8]>, String> {
     let bytes = data.as_slice();
     if Some(bytes.len()) != count.checked_mul(width) {

@@ -1,4 +1,4 @@
-//! The Arrow type of each CQL type.
+//! Decides which Arrow type each CQL type becomes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use turbocql_codec::{Column, CqlType};
 /// The key in a field's metadata for the field's CQL type, as CQL text.
 pub const CQL_TYPE: &str = "cql_type";
 
-/// The choice of Arrow types for CQL types without an Arrow type that all consumers support.
+/// The choice of Arrow types for CQL types that have no Arrow type that all consumers support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     pub decimal: Decimal,
@@ -87,14 +87,14 @@ impl Profile {
     };
 }
 
-/// The schema of rows with these columns.
+/// Returns the schema of rows with these columns.
 pub fn schema(columns: &[Column], profile: Profile) -> Schema {
     let fields: Fields =
         columns.iter().map(|column| field(&column.name, &column.cql_type, profile)).collect();
     Schema::new(fields)
 }
 
-/// A nullable field with its CQL type as metadata.
+/// Makes a nullable field whose metadata has its CQL type.
 pub fn field(name: &str, cql_type: &CqlType, profile: Profile) -> Field {
     let field = Field::new(name, data_type(cql_type, profile), true);
     let metadata = HashMap::from([(CQL_TYPE.to_owned(), cql_type.to_string())]);
@@ -129,14 +129,14 @@ fn is_number(cql_type: &CqlType) -> bool {
     )
 }
 
-/// The field for the entries of a map. The keys are never null.
+/// Makes the field for the entries of a map. The keys are never null.
 pub fn entries(key: &CqlType, value: &CqlType, profile: Profile) -> Field {
     let key = field("key", key, profile).with_nullable(false);
     let fields = Fields::from(vec![key, field("value", value, profile)]);
     Field::new("entries", DataType::Struct(fields), false)
 }
 
-/// The fields of the struct for a tuple or a user-defined type; `None` for other types.
+/// Makes the fields of the struct for a tuple or a user-defined type; `None` for other types.
 pub fn parts(cql_type: &CqlType, profile: Profile) -> Option<Fields> {
     let numbered = |types: &[CqlType]| {
         let parts = types.iter().enumerate();
@@ -177,7 +177,7 @@ pub fn parts(cql_type: &CqlType, profile: Profile) -> Option<Fields> {
     }
 }
 
-/// The fields of the struct for a duration.
+/// Makes the fields of the struct for a duration.
 pub fn duration() -> Fields {
     Fields::from(vec![
         Field::new("months", DataType::Int32, false),
@@ -231,7 +231,7 @@ pub fn data_type(cql_type: &CqlType, profile: Profile) -> DataType {
             DataType::Struct(parts(cql_type, profile).unwrap_or_default())
         }
         CqlType::Vector(element, dimension) => {
-            // Arrow's dimension has 31 bits. No server allows vectors that large.
+            // Arrow's dimensions have 31 bits, but no server allows vectors of more elements.
             let size = i32::try_from(*dimension).unwrap_or(i32::MAX);
             DataType::FixedSizeList(Arc::new(field("item", element, profile)), size)
         }

@@ -15,8 +15,7 @@ use crate::column::Outcome;
 use crate::numbers_in::{Decimals, Floats, Integers};
 use crate::parse;
 
-/// For a value of more bytes than this, memory is reserved with `try_reserve` first. Growing a
-/// `Vec` without memory would abort the process.
+/// Memory for longer values is taken with `try_reserve`, which does not abort if there is none.
 const LONG: usize = 1 << 20;
 
 /// An array, and the CQL type of its cells.
@@ -26,11 +25,11 @@ pub struct Source {
     pub kind: Kind,
 }
 
-/// Cells that were encoded elsewhere, one for each row.
+/// Cells that were encoded earlier, one for each row.
 #[derive(Debug, Default)]
 pub struct Encoded {
     pub cells: RowBuffer,
-    /// The errors of the rows whose cell could not be encoded, by row.
+    /// Maps each row whose cell could not be encoded to the error.
     pub refused: HashMap<usize, Box<CodecError>>,
 }
 
@@ -42,6 +41,7 @@ pub enum Scale {
     Over(i64, Dropped),
 }
 
+/// Whether the excess precision of a time is dropped. If not, the time is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dropped {
     No,
@@ -50,9 +50,9 @@ pub enum Dropped {
 
 pub enum Kind {
     Null,
-    /// Integers, and the number of bytes in which each is written.
+    /// Integers, and the size in bytes of the CQL type.
     Integer(Integers, usize),
-    /// Numbers of seconds, written in four bytes each, from integers of any width.
+    /// Numbers of seconds, as integers of any width. Each is written in four bytes.
     Seconds(Integers),
     Varint(Decimals),
     Decimal(Decimals),
@@ -72,8 +72,9 @@ pub enum Kind {
         is_text: bool,
     },
     Date(ScalarBuffer<i32>),
-    /// Timestamps at midnight, and the number of their units in a day.
+    /// Timestamps, which must be at midnight, and the number of their units in a day.
     DateOf(ScalarBuffer<i64>, i64),
+    /// Times of day, and the number of nanoseconds in their unit.
     Time(Integers, i64),
     /// Timestamps, or the write times of rows.
     Instant(Integers, Scale),
@@ -81,7 +82,7 @@ pub enum Kind {
     List(ListOffsets, Box<Source>),
     Map(ListOffsets, Box<(Source, Source)>),
     Tuple(Vec<Source>),
-    /// The fields that the array lacks are null.
+    /// A source for each field of the type; `None` for a field that the array lacks.
     Udt(Arc<UdtType>, Vec<Option<Source>>),
     Vector {
         offsets: ListOffsets,
@@ -89,6 +90,7 @@ pub enum Kind {
         dimension: usize,
         width: Option<usize>,
     },
+    /// For each row, the index of its value in the source.
     Indexed(Vec<usize>, Box<Source>),
     Encoded(Arc<Encoded>),
 }
@@ -96,14 +98,14 @@ pub enum Kind {
 pub enum Durations {
     Parts(Box<[Source; 3]>),
     MonthDayNano(PrimitiveArray<IntervalMonthDayNanoType>),
-    /// Intervals of days and milliseconds.
+    /// Arrow's intervals of days and milliseconds.
     DayTime(PrimitiveArray<arrow_array::types::IntervalDayTimeType>),
     Months(ScalarBuffer<i32>),
     /// Numbers of a unit of time, and the number of nanoseconds in the unit.
     Elapsed(Integers, i64),
 }
 
-/// The error for a time that exceeds 64 bits in the unit of its column.
+/// The error for a time that does not fit the number of bits of its column.
 const BEYOND: Malformed = Malformed::Range("a number beyond 64 bits");
 
 impl Scale {
@@ -179,7 +181,7 @@ impl Source {
         matches!(self.kind, Kind::Null)
     }
 
-    /// The integer of a row; `None` if the array does not have integers.
+    /// Returns the integer of a row; `None` if the array does not have integers.
     fn integer(&self, row: usize) -> Option<i64> {
         if let Kind::Integer(integers, _) = &self.kind {
             return Some(integers.get(row));
@@ -190,13 +192,13 @@ impl Source {
         None
     }
 
-    /// Whether a row's cell is to be left as it is in the table.
+    /// Whether a row's cell is unset, so that the stored value is left as it is.
     pub fn is_unset(&self, row: usize) -> bool {
         let Kind::Encoded(encoded) = &self.kind else { return false };
         encoded.cell(row) == Some(Cell::Unset)
     }
 
-    /// The first of `rows` rows that is null.
+    /// Returns the first of `rows` rows whose value is null.
     pub fn first_null(&self, rows: usize) -> Option<usize> {
         let may_have = self.nulls.as_ref().is_some_and(|nulls| nulls.null_count() > 0)
             || matches!(self.kind, Kind::Null | Kind::Indexed(..) | Kind::Encoded(_));
@@ -236,7 +238,7 @@ impl Source {
 
     fn try_put(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Why> {
         match &self.kind {
-            // The callers have checked for nulls.
+            // Not reached: the callers have checked that the value is not null.
             Kind::Null => {}
             Kind::Integer(values, width) => {
                 out.extend_from_slice(&values.get(row).to_be_bytes()[8 - width..]);
@@ -354,7 +356,7 @@ impl Source {
         Ok(())
     }
 
-    /// Appends the elements of a vector.
+    /// Appends the elements of a vector: `count` values of this source, from `first` on.
     fn put_vector(
         &self,
         first: usize,
@@ -386,8 +388,8 @@ impl Source {
         Ok(())
     }
 
-    /// Appends a range of numbers at once. Returns false and appends nothing for types that must be
-    /// converted one by one.
+    /// Appends a range of numbers at once. Returns false and appends nothing if values of this kind
+    /// must be converted one by one.
     fn put_swapped(&self, range: Range<usize>, out: &mut Vec<u8>) -> bool {
         if let Kind::Float(Floats::Single(values)) = &self.kind {
             put_numbers(&values[range], out, f32::to_be_bytes);
@@ -420,8 +422,8 @@ impl Encoded {
     }
 }
 
-/// The reason why a value cannot be written: an error about the whole value, or an error that names
-/// the place of a part.
+/// The reason why a value cannot be written: an error about the whole value, or an error with the
+/// path to the element or field that it concerns.
 enum Why {
     Malformed(Malformed),
     Part(Box<CodecError>),

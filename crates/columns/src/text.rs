@@ -14,9 +14,8 @@ pub fn varint(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Appends a `decimal` as Python's `Decimal` prints it. The text has an exponent if the scale is
-/// negative. It also has one if more than five zeros would stand between the point and the number's
-/// digits.
+/// Appends a `decimal` in the form in which Python's `Decimal` prints it: with an exponent if the
+/// scale is negative, or if more than five zeros would follow the point.
 pub fn decimal(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let decimal::Parts { negative, digits, scale } = decimal::decode(bytes)?;
     if negative {
@@ -68,10 +67,11 @@ pub fn uuid(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The unscaled value of a `decimal` at the scale `scale`. An error if the value does not fit that
-/// scale or `precision`.
+/// Converts a `decimal` to the scale `scale`, and returns its unscaled value. A value that does not
+/// fit `scale` or `precision` is an error.
 pub fn rescaled(bytes: &[u8], precision: u8, scale: i8) -> Result<i128, Malformed> {
-    const BEYOND: Malformed = Malformed::Range("more digits than the precision of decimal128");
+    const BEYOND: Malformed =
+        Malformed::Range("more digits than the precision of the decimal128 column");
     let decimal::Parts { negative, digits, scale: value_scale } = decimal::decode(bytes)?;
     let mut digits = digits.trim_start_matches('0');
     if digits.is_empty() {
@@ -80,7 +80,7 @@ pub fn rescaled(bytes: &[u8], precision: u8, scale: i8) -> Result<i128, Malforme
     let (mut value_scale, scale) = (i64::from(value_scale), i64::from(scale));
     while value_scale > scale {
         let Some(shortened) = digits.strip_suffix('0') else {
-            let reason = "more digits after the point than the scale of decimal128";
+            let reason = "more digits after the point than the scale of the decimal128 column";
             return Err(Malformed::Range(reason));
         };
         (digits, value_scale) = (shortened, value_scale - 1);
@@ -89,7 +89,7 @@ pub fn rescaled(bytes: &[u8], precision: u8, scale: i8) -> Result<i128, Malforme
     if digits.len() as i64 + zeros > i64::from(precision) {
         return Err(BEYOND);
     }
-    // `decimal128` has at most 38 digits, which fit 128 bits.
+    // The precision is at most 38 digits, so the number fits 128 bits.
     let number = digits.bytes().fold(0i128, |value, digit| value * 10 + i128::from(digit - b'0'));
     let number = number * 10i128.pow(zeros as u32);
     Ok(if negative { -number } else { number })

@@ -1,4 +1,5 @@
-//! The error for an array that does not fit its CQL type. It says to which Arrow type to cast.
+//! The error for an array that does not fit its CQL type. Its message names an Arrow type that
+//! fits.
 
 use arrow_schema::{DataType, Field, FieldRef};
 use turbocql_codec::{CodecError, CqlType};
@@ -9,23 +10,23 @@ use crate::schema::{CQL_TYPE, Profile, data_type};
 pub struct Unfit {
     cql_type: CqlType,
     got: String,
-    /// The type of the array, if the same values can fit in an array of another type.
+    /// The type of the array, if its values may fit after a conversion to another type.
     convertible: Option<DataType>,
 }
 
 impl Unfit {
-    /// An array whose type does not fit.
+    /// Makes the error for an array whose type does not fit.
     pub fn array(cql_type: &CqlType, data_type: &DataType) -> Unfit {
         let convertible = Some(data_type.clone());
         Unfit { cql_type: cql_type.clone(), got: described(data_type), convertible }
     }
 
-    /// Values whose meaning does not fit, whatever the type of their array.
+    /// Makes the error for values whose meaning does not fit, whatever the type of their array.
     pub fn meaning(cql_type: &CqlType, got: String) -> Unfit {
         Unfit { cql_type: cql_type.clone(), got, convertible: None }
     }
 
-    /// The error for the column of `field`, whose type is `cql_type`.
+    /// Converts this to an error about the column of `field`, whose type is `cql_type`.
     pub fn error(self, cql_type: &CqlType, field: &Field) -> Box<CodecError> {
         let mut reason = format!("expected {cql_type}, got {}", described(field.data_type()));
         if let Some(cql_type_name) = field.metadata().get(CQL_TYPE) {
@@ -41,7 +42,8 @@ impl Unfit {
     }
 }
 
-/// The conversion that makes an array fit, as the end of a message. It is empty for nested types.
+/// Returns the end of a message, which names the type to which the array should be converted.
+/// Returns an empty text if that type is nested.
 fn advice(from: &DataType, cql_type: &CqlType) -> String {
     let (name, to) = if *cql_type == CqlType::Decimal {
         ("decimal128".to_owned(), Kind::Number)
@@ -115,7 +117,7 @@ fn described(data_type: &DataType) -> String {
     cut(format!("Arrow's {}", printed(data_type)))
 }
 
-/// An Arrow type as pyarrow prints it.
+/// Returns the name of an Arrow type as pyarrow prints it.
 fn printed(data_type: &DataType) -> String {
     let name = match data_type {
         DataType::Boolean => "bool",
@@ -150,7 +152,7 @@ fn printed(data_type: &DataType) -> String {
         DataType::Dictionary(keys, values) => {
             return format!("dictionary<values={}, indices={}>", printed(values), printed(keys));
         }
-        // These names differ in letter case only.
+        // arrow-rs and pyarrow have the same names for these types, but for the letter case.
         DataType::Null
         | DataType::Int8
         | DataType::Int16
@@ -166,7 +168,7 @@ fn printed(data_type: &DataType) -> String {
         | DataType::Decimal64(..)
         | DataType::Decimal128(..)
         | DataType::Decimal256(..) => return data_type.to_string().to_lowercase(),
-        // The names of fields keep their letter case.
+        // These names contain names of fields, whose letter case must be kept.
         DataType::ListView(_)
         | DataType::LargeListView(_)
         | DataType::Union(..)

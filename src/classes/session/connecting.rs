@@ -68,8 +68,8 @@ struct TlsOptions {
     key: Option<Py<Secret>>,
     verify: String,
     names: Vec<String>,
-    /// The name that is sent as SNI. An empty text means that none is sent, and `None` that the
-    /// name of the contact point is.
+    /// The name that is sent as SNI. An empty text means that no name is sent; `None` means the
+    /// name of the contact point.
     server_name: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Cells of one kind, appended to the buffers of an Arrow array.
+//! Columns of numbers, texts or bytes, to which cells are appended, and the nulls of any column.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use turbocql_codec::{CqlType, Malformed};
 
 use crate::column::{Outcome, refused};
 
-/// Records which cells of a column are null. It takes no memory as long as no cell is null.
+/// Records which cells of a column are null. Takes no memory until the first null.
 pub struct Nulls(NullBufferBuilder);
 
 impl Nulls {
@@ -31,7 +31,7 @@ impl Nulls {
     }
 }
 
-/// The bytes of a page, and where the cells of a column are.
+/// Some cells of one column: the bytes of a page, and the positions of the cells in them.
 pub struct Cells<'a> {
     pub block: &'a [u8],
     /// The start and the length of each cell. A negative length stands for a null.
@@ -46,7 +46,7 @@ impl<'a> Cells<'a> {
         self.spans.iter().all(|&(_, length)| length as usize == bytes)
     }
 
-    /// The bytes of all cells together; `None` if a cell is null.
+    /// Returns the total size of all cells in bytes; `None` if a cell is null.
     pub fn total(&self) -> Option<usize> {
         // The loop does not stop at the first null, so that the compiler can vectorize it.
         let (bytes, all) = self.spans.iter().fold((0u64, 0), |(bytes, all), &(_, length)| {
@@ -55,13 +55,13 @@ impl<'a> Cells<'a> {
         if all < 0 { None } else { usize::try_from(bytes).ok() }
     }
 
-    /// The cells, all of which have `N` bytes.
+    /// Iterates over the cells, if all of them have `N` bytes.
     #[inline]
     pub fn fixed<const N: usize>(&self) -> impl ExactSizeIterator<Item = [u8; N]> {
         let block = self.block;
         self.spans.iter().map(move |&(start, _)| {
             let cell = block.get(start as usize..).and_then(<[u8]>::first_chunk);
-            // `batch::find` has found the cell inside the block, so the block has its `N` bytes.
+            // `batch::find` has checked that the cell is within the block, so `N` bytes are there.
             cell.copied().unwrap_or([0; N])
         })
     }
@@ -88,7 +88,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
         Numbers { values: Vec::new(), nulls: Nulls::new(), decode }
     }
 
-    /// Appends a cell. A cell without bytes is a null.
+    /// Appends a cell. A cell without bytes becomes a null.
     #[inline]
     pub fn push(&mut self, cell: Option<&[u8]>) -> Result<(), Malformed> {
         let cell = cell.filter(|bytes| !bytes.is_empty());
@@ -120,7 +120,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
                         self.values.push(swap(bytes));
                         self.nulls.push(true);
                     }
-                    // A cell without bytes is a null. Any other length is an error.
+                    // `push` appends a null for a cell without bytes, and refuses any other length.
                     Err(_) => self.push(Some(bytes)).map_err(|error| (number, error))?,
                 },
                 None => {
@@ -155,9 +155,10 @@ pub struct Bytes {
     pub offsets: Vec<i32>,
     data: Vec<u8>,
     nulls: Nulls,
-    /// The function that converts and appends a value. With `None`, the bytes are copied unchanged.
+    /// The function that converts and appends a value. If it is `None`, the bytes are copied
+    /// unchanged.
     pub write: Option<Write>,
-    /// Whether a cell without bytes is a value.
+    /// Whether a cell without bytes is a value (else it is a null).
     empty_is_value: bool,
 }
 
@@ -184,7 +185,7 @@ impl Bytes {
     /// Appends cells.
     ///
     /// # Errors
-    /// Returns the number of the cell that cannot be read, and the reason.
+    /// If a cell cannot be read: its index in `cells`, and the reason.
     pub fn extend(&mut self, cells: &Cells<'_>) -> Result<(), (usize, Malformed)> {
         self.offsets.reserve(cells.spans.len());
         if let Some(bytes) = cells.total().filter(|_| self.empty_is_value && self.write.is_none()) {
@@ -198,10 +199,11 @@ impl Bytes {
         numbered.try_for_each(|(row, cell)| self.push(cell).map_err(|error| (row, error)))
     }
 
-    /// Copies cells, none of which is null. `end` is the position at which the last cell will end.
+    /// Copies cells, none of which is null. `end` is where the copy of the last cell will end in
+    /// `data`.
     fn copy(&mut self, cells: &Cells<'_>, end: usize) {
-        /// A text of at most this many bytes is copied as a chunk of this size, with one load and
-        /// one store. The next text overwrites the rest of the chunk.
+        /// A text of at most this many bytes is copied as a chunk of exactly this size, which takes
+        /// one load and one store. The next text overwrites the rest of the chunk.
         const SHORT: usize = 16;
 
         let mut at = self.data.len();

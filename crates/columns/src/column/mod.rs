@@ -21,14 +21,15 @@ use crate::column::nested::{Lists, Maps, Structs, Vectors};
 use crate::schema::{self, Decimal, Duration, Profile, Texts, Time, Uuids, Varint, data_type};
 use crate::text;
 
-/// The error has the path to the part of the value that it concerns. It is boxed, so that a
-/// `Result` is small.
+/// A result whose error has the path to the element or field that it concerns. The error is boxed,
+/// so that the `Result` is small.
 pub type Outcome<T> = Result<T, Box<CodecError>>;
 
-/// The error for bytes that cannot be read as `cql_type`, or that do not fit the chosen Arrow type.
+/// Makes the error for bytes that are not a value of `cql_type`, or whose value does not fit the
+/// Arrow type that the program chose.
 pub fn refused(cql_type: &CqlType, malformed: Malformed) -> Box<CodecError> {
-    // Bytes are never out of the range of their CQL type. So the program chose an Arrow type that
-    // is too narrow.
+    // A value from the server is never out of the range of its CQL type. So `Malformed::Range`
+    // means that the program chose an Arrow type that is too narrow.
     if let Malformed::Range(reason) = malformed {
         let reason = format!("{cql_type} does not fit the type of its ColumnTypes: {reason}");
         return CodecError::new(cql_type, reason).beyond_range();
@@ -36,7 +37,7 @@ pub fn refused(cql_type: &CqlType, malformed: Malformed) -> Box<CodecError> {
     CodecError::new(cql_type, format!("malformed {cql_type}: {malformed}"))
 }
 
-/// A column that is being filled.
+/// The buffers of a column that is being filled.
 pub enum Builder {
     Int8(Numbers<Int8Type>),
     Int16(Numbers<Int16Type>),
@@ -60,7 +61,7 @@ pub enum Builder {
     Vector(Box<Vectors>),
 }
 
-/// A builder, and the type of its cells.
+/// A column that is being filled, and the types of its cells.
 pub struct Filling {
     pub cql_type: CqlType,
     data_type: DataType,
@@ -136,7 +137,7 @@ impl Filling {
         Filling { data_type: data_type(&cql_type, profile), cql_type, builder }
     }
 
-    /// Reserves memory for `cells` cells, which take at most `bytes` bytes.
+    /// Reserves memory for `cells` cells, which have at most `bytes` bytes together.
     pub fn reserve(&mut self, cells: usize, bytes: usize) {
         match &mut self.builder {
             Builder::Int8(numbers) => numbers.values.reserve(cells),
@@ -161,10 +162,10 @@ impl Filling {
         }
     }
 
-    /// Appends the cells of a page's column.
+    /// Appends cells.
     ///
     /// # Errors
-    /// Returns the number of the cell that cannot be read, and the reason.
+    /// If a cell cannot be read: its index in `cells`, and the reason.
     pub fn extend(&mut self, cells: &Cells<'_>) -> Result<(), (usize, Box<CodecError>)> {
         let extended = match &mut self.builder {
             Builder::Int16(numbers) => numbers.extend(cells, i16::from_be_bytes),
@@ -258,8 +259,8 @@ impl Filling {
         scalar.map_err(|error| refused(&self.cql_type, error))
     }
 
-    /// Appends the elements of a vector, which are written without lengths. Returns false and
-    /// appends nothing if elements of this type must be appended one by one.
+    /// Appends all elements of a vector at once; they are written without lengths. Returns false
+    /// and appends nothing if elements of this type must be appended one by one.
     pub fn extend_bare(&mut self, bytes: &[u8]) -> bool {
         match &mut self.builder {
             Builder::Int32(numbers) => numbers.extend_bare(bytes, i32::from_be_bytes),
@@ -289,7 +290,7 @@ impl Filling {
         true
     }
 
-    /// Returns the column, and begins an empty one.
+    /// Returns the column that was filled, and begins an empty one.
     pub fn finish(&mut self) -> Outcome<ArrayRef> {
         let data_type = &self.data_type;
         Ok(match &mut self.builder {
@@ -332,7 +333,7 @@ impl Filling {
     }
 }
 
-/// The number of a `varint`; an error if the number does not fit 64 bits.
+/// Decodes a `varint`. A number that does not fit 64 bits is an error.
 fn narrow(bytes: &[u8]) -> Result<i64, Malformed> {
     const BEYOND: Malformed = Malformed::Range("the number is beyond 64 bits");
     let wide = types::varint::decode_i128(bytes)?.ok_or(BEYOND)?;

@@ -1,4 +1,5 @@
-//! Columns whose cells have parts: collections, tuples, user-defined types and vectors.
+//! Columns whose cells have elements or fields: collections, tuples, user-defined types and
+//! vectors.
 
 use std::sync::Arc;
 
@@ -12,8 +13,7 @@ use crate::column::cells::Nulls;
 use crate::column::{Filling, Outcome, refused};
 use crate::schema::Profile;
 
-/// The number of elements of a column as an Arrow offset; an error if the number needs more than 31
-/// bits.
+/// Converts a number of elements to an Arrow offset. A number of more than 31 bits is an error.
 fn offset(count: usize, cql_type: &CqlType) -> Outcome<i32> {
     let too_many = Malformed::Invalid("more than 2,147,483,647 elements in one batch");
     i32::try_from(count).map_err(|_| refused(cql_type, too_many))
@@ -142,8 +142,8 @@ impl Structs {
                 })
             })?;
         }
-        // Values of a user-defined type can have more fields than the type had when the statement
-        // was prepared. These fields are ignored.
+        // A value of a user-defined type has additional fields if fields were added to the type
+        // after the statement was prepared. They are ignored.
         if let Some(components) = components
             && udt.is_none()
         {
@@ -213,8 +213,8 @@ impl Vectors {
                     elements.finish().map_err(malformed)?;
                 }
             }
-            // Arrow stores the elements of a null too. A server must not be able to make the client
-            // allocate much memory by a large dimension alone.
+            // Arrow stores elements even for a null vector. A server must not be able to make the
+            // client allocate much memory just by a large dimension.
             None if self.dimension > LARGEST_NULL => {
                 let large = "a null among vectors of more than 65,536 elements";
                 return Err(malformed(Malformed::Invalid(large)));
