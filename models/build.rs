@@ -1,10 +1,10 @@
 //! Adapts turbocql's own sources to loom, so that the models run the real code.
 //!
-//! Each source is read where it is. Types of `std::sync` and `std::time` are replaced by types of
+//! In a copy of each source, types of `std::sync` and `std::time` are replaced by types of
 //! `crate::sync` and `crate::time`, and the parts that need Python are removed. Then each entry of
-//! [`mutants::MUTANTS`] adds a branch that leaves out one decisive step. If the text that an entry
-//! replaces is not found exactly once, the build fails: the source has changed, so the entry must
-//! be changed too.
+//! [`mutants::MUTANTS`] adds a branch that leaves out one decisive step. An entry replaces a text
+//! that must occur exactly once. If it does not, the source has changed and the entry must be
+//! changed too, so the build fails.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -43,7 +43,7 @@ fn main() {
     }
 }
 
-/// Replaces a text that occurs exactly once.
+/// Replaces a text that must occur exactly once.
 fn replace(text: &str, old: &str, new: &str) -> String {
     let count = text.matches(old).count();
     assert!(count == 1, "expected this once, found it {count} times; see build.rs:\n{old}");
@@ -72,12 +72,12 @@ fn mutated(source: &str, mut text: String) -> String {
     text
 }
 
-/// Returns `src/op/mod.rs` without its modules and without pyo3's attributes.
+/// Returns `src/op/mod.rs` without its `mod` declarations and without pyo3's attributes.
 fn without_python(text: &str) -> String {
     let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("pub mod ")).collect();
     let text = replace(&lines.join("\n"), "#[pyclass(frozen, module = \"turbocql._core\")]\n", "");
     let text = replace(&text, "#[pymethods]\n", "");
-    // loom sees when a `WeakQueue` is upgraded; it does not see this for a `Weak`.
+    // loom tries all orders of the upgrades of a `WeakQueue`, but does not see those of a `Weak`.
     let text = replace(&text, "Weak<LoopQueue>", "crate::op::bridge::WeakQueue");
     text.replace("Arc::downgrade(queue)", "queue.downgrade()")
 }

@@ -1,4 +1,4 @@
-//! Fuzzes the parsers of responses in the ScyllaDB driver's crates, with the edits of `edits/`.
+//! Fuzzes the parsers of responses in the ScyllaDB driver's crates, which are built with `edits/`.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -33,7 +33,7 @@ pub fn response(data: &[u8]) {
     read(&features, opcode, parsed.body);
 }
 
-/// Parses `data` as the name of a custom type: the type of the only column of a result.
+/// Parses `data` as the name of a custom type, in a result whose only column has that type.
 pub fn custom_type(data: &[u8]) {
     let Ok(length) = u16::try_from(data.len()) else { return };
     let mut body = b"\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x01k\0\x01t\0\x01c\0\0".to_vec();

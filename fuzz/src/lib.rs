@@ -1,5 +1,5 @@
-//! The functions that the fuzz targets call. The functions for the codec are beside the codec's
-//! tests, which run the kept corpus through them.
+//! The functions that the fuzz targets call. The functions for the codec are in the codec's folder
+//! of tests, because its tests call them with the kept corpus.
 
 pub mod engine;
 

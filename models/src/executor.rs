@@ -1,6 +1,6 @@
-//! Stands in for tokio's runtime of one thread, as far as the engine depends on it. The code
-//! follows `runtime/scheduler/current_thread/mod.rs` of tokio 1.54: `block_on`, `Core::next_task`,
-//! `Context::park` and `Handle::schedule`.
+//! Stands in for tokio's runtime of one thread: it does what the engine depends on, in the way of
+//! `runtime/scheduler/current_thread/mod.rs` of tokio 1.54 (`block_on`, `Core::next_task`,
+//! `Context::park` and `Handle::schedule`).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Condvar, LocalRefCell, Mutex};
 
-/// The part that other threads use: the queue of tasks that they have woken, and the unpark token.
+/// The state that other threads use: the queue of tasks that they have woken, and the unpark token.
 #[derive(Default)]
 pub struct Executor {
     remote: Mutex<Remote>,
@@ -26,7 +26,7 @@ struct Remote {
     unpark: bool,
 }
 
-/// The part that only the executor's own thread uses.
+/// The state that only the executor's own thread uses.
 struct Core {
     executor: Arc<Executor>,
     ready: RefCell<VecDeque<usize>>,
@@ -42,8 +42,8 @@ struct Slot {
 struct TaskWaker {
     executor: Arc<Executor>,
     task: usize,
-    /// Whether the task was woken and has not run since. A task that is woken twice runs only once,
-    /// as in tokio: a second run could hide that a wake was lost.
+    /// Whether the task was woken and has not run since. As in tokio, a task that is woken twice
+    /// before it runs is run once: an additional run could hide that another wake was lost.
     notified: AtomicBool,
 }
 
@@ -158,8 +158,8 @@ impl Core {
         self.executor.remote.lock().unwrap().woken.pop_front()
     }
 
-    /// Blocks until the thread is unparked. If `time_passes` is true and there is a timer, moves
-    /// the clock to the earliest timer's time instead, so that no model waits for time.
+    /// Blocks until the thread is unparked. If `time_passes` is true and a timer is set, does not
+    /// block, but moves the clock to the time of the earliest timer.
     fn park(&self, time_passes: bool) {
         let mut remote = self.executor.remote.lock().unwrap();
         let due = self.timers.borrow().iter().map(|(then, _)| *then).min();
@@ -181,8 +181,8 @@ impl Core {
     }
 }
 
-/// Drives `main` and the tasks that are spawned, on this thread, until `main` ends. Then drops the
-/// tasks.
+/// Runs `main`, and the tasks that are spawned, on this thread until `main` ends. Then drops the
+/// other tasks.
 pub fn block_on(
     main: impl Future<Output = ()> + 'static,
     time_passes: bool,

@@ -1,24 +1,24 @@
-//! Tests turbocql's own sources under loom: no interleaving of threads loses a request, a
+//! Tests turbocql's own sources under loom: no interleaving of threads may lose a request, a
 //! completion, a permit or a wake.
 //!
-//! `build.rs` copies `queue.rs`, `lanes.rs` and `gate.rs` of the engine, and `OpState`, `Execution`,
-//! `LoopQueue` and `Notifier` of the native core, and what its iterations share without the GIL
-//! (`GilCell`, `Remaining`), with loom's types in place of std's. The other modules stand in for
-//! what those sources use. `executor` stands in for tokio's runtime, and `primitives` for
-//! parts of `tokio::sync` and `futures`. `time` stands in for the clock, and `stand_ins` for the
-//! session and for Python.
+//! `build.rs` copies `queue.rs`, `lanes.rs` and `gate.rs` of the engine; `OpState`, `Execution`,
+//! `LoopQueue` and `Notifier` of the native core; and, as they are without the GIL, `GilCell` and
+//! `Remaining` of its iterations. The copies have loom's types in place of std's.
+//! Other modules replace the code that those sources call: `executor` replaces tokio's runtime,
+//! `primitives` parts of `tokio::sync` and `futures`, `time` the clock, and `stand_ins` the session
+//! and Python.
 //!
 //! Each test in `models` is a model: loom runs it under every interleaving with at most
-//! [`PREEMPTIONS`] preemptions. Each entry in `mutants` breaks the sources, and names the model that
-//! must then fail.
+//! [`PREEMPTIONS`] preemptions. Each entry in `mutants` breaks the sources, and names the model
+//! that must then fail.
 //!
-//! The models have no GIL, no reference counts of `Arc`, and no clock that runs while a thread
-//! works. Of tokio's runtime of several threads, they have only the lanes, each on a thread of its
-//! own.
+//! The models leave out the GIL, the reference counts of `Arc`, and the time that passes while a
+//! thread works. They model tokio's runtime of several threads only in part: lanes, each on a
+//! thread of its own.
 #![cfg(test)]
 #![forbid(unsafe_code)]
 
-// The sources name these crates. Here the names lead to the modules of this crate.
+// The sources name these crates. In this crate, the names lead to its own modules.
 extern crate self as futures;
 extern crate self as pyo3;
 extern crate self as rustix;
@@ -93,7 +93,7 @@ mod terms {
 mod ending {
     pub use crate::stand_ins::python::Inside;
 
-    /// Here the interpreter never ends.
+    /// Returns false: in the models, the interpreter never ends.
     pub fn must_leave() -> bool {
         false
     }
@@ -141,8 +141,8 @@ mod op {
         Op(op.clone()).wait(Python::attached())
     }
 
-    /// Waits as a greenlet does: its hub watches an eventfd, and runs it when the eventfd is
-    /// readable.
+    /// Waits as a greenlet does: the hub watches an eventfd, and runs the greenlet when the eventfd
+    /// is readable.
     pub fn wait_in_hub(op: &Arc<OpState>) -> PyResult<Py<PyAny>> {
         while !op.advance(Python::attached()) {
             let eventfd = Arc::<crate::io::OwnedFd>::default();
@@ -172,8 +172,8 @@ mod remaining {
     }
 }
 
-/// The maximum number of preemptions in an interleaving. If a thread blocks, the switch to another
-/// thread does not count.
+/// The maximum number of preemptions in an interleaving. The switch away from a thread that blocks
+/// is no preemption.
 const PREEMPTIONS: usize = 3;
 
 /// Runs a model under every interleaving with at most [`PREEMPTIONS`] preemptions. The environment
@@ -191,7 +191,7 @@ fn interleaved(model: impl Fn() + Send + Sync + 'static) {
     println!("{} interleavings", tried.load(Ordering::Relaxed));
 }
 
-/// The environment variable that chooses a mutant.
+/// The environment variable with the name of the mutant that a process tests.
 const CHOSEN: &str = "MODELS_LEFT_OUT";
 
 fn left_out(name: &str) -> bool {
@@ -199,8 +199,8 @@ fn left_out(name: &str) -> bool {
     MUTANT.get_or_init(|| std::env::var(CHOSEN).ok()).as_deref() == Some(name)
 }
 
-/// Every mutant is found by its model. Each model runs in a process of its own: a panic of loom may
-/// abort the process, because the futures that the panic drops use loom's locks.
+/// Every mutant is found by its model. Each model runs in a process of its own, because a panic of
+/// loom may abort the process: the futures that the panic drops use loom's locks.
 #[test]
 fn every_mutant_is_found() {
     let missed: Vec<_> = mutants::MUTANTS.iter().filter_map(missed).collect();

@@ -1,9 +1,9 @@
-//! Changes that break turbocql's code. A model must find each change. `build.rs` makes the changes
-//! in the copies of the sources. In the copies, `LEFT_OUT` becomes a call that returns whether the
+//! Changes that break turbocql's code, each of which a model must find. `build.rs` makes the
+//! changes in the copies of the sources, and replaces `LEFT_OUT` by a call that returns whether the
 //! mutant is chosen.
 
-/// A change that breaks a source. `build.rs` reads `source` and `changes`, and the tests read
-/// `model` and `message`. Both read `name`.
+/// A change that breaks a source. `build.rs` uses the fields `name`, `source` and `changes`; the
+/// tests use `name`, `model` and `message`.
 pub struct Mutant {
     /// The step that the mutant leaves out, or makes in the wrong order.
     pub name: &'static str,
@@ -340,7 +340,7 @@ pub const MUTANTS: &[Mutant] = &[
         message: DEADLOCK,
     },
     Mutant {
-        // There are two changes, because the end of the operation also gives up the permit.
+        // This mutant needs two changes, because the end of the operation also gives up the permit.
         name: "an answer gives up the permit",
         source: "op",
         changes: &[

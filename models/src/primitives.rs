@@ -1,5 +1,5 @@
-//! Stands in for the parts of `tokio::sync` and `futures` that the engine uses, in the simplest
-//! form that has the documented guarantees.
+//! Stands in for the parts of `tokio::sync` and `futures` that the engine uses, with the simplest
+//! code that has the documented guarantees.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -37,7 +37,7 @@ impl Notify {
     }
 }
 
-/// Stands in for `tokio::select!`. It accepts only the arms of the one `select!` in `queue.rs`.
+/// Stands in for `tokio::select!`. It accepts only arms like those of the `select!` in `queue.rs`.
 #[macro_export]
 macro_rules! select {
     (biased; () = $first:expr => $one:block () = $second:expr, if $enabled:expr => $two:block) => {

@@ -1,5 +1,5 @@
-//! Stands in for the modules of turbocql, and for the parts of pyo3 and rustix, that the sources
-//! use.
+//! Stands in for the code that the copied sources use: modules of turbocql, and parts of pyo3 and
+//! rustix.
 
 pub mod engine {
     //! Stands in for the modules of the engine that the sources name.
@@ -54,7 +54,7 @@ pub mod engine {
         Prepared(Arc<Prepared>, Arc<RowBuffer>),
     }
 
-    /// A session whose server answers a request for each [`Session::answer`].
+    /// A session. Its server answers one request for each call of [`Session::answer`].
     #[derive(Default)]
     pub struct Session {
         answers: Notify,
@@ -65,7 +65,7 @@ pub mod engine {
             self.answers.notify_one();
         }
 
-        /// What a request that is sent again goes through.
+        /// Sends a request again.
         pub async fn send(request: &Request<'_>) -> Result<Response, EngineError> {
             execute(request, None, &mut Attempts::idle()).await
         }
@@ -90,8 +90,8 @@ pub mod engine {
         Ok(Response)
     }
 
-    /// Stands in for `runtime.rs`: runs the I/O thread as `Runtime::start` does, and ends it as
-    /// `Inner::shutdown` does.
+    /// Stands in for the `Runtime` of `runtime.rs`. It runs the I/O thread as `Runtime::start`
+    /// does, and ends it as `Inner::shutdown` does.
     #[derive(Clone)]
     pub struct Runtime(Arc<Inner>);
 
@@ -101,8 +101,8 @@ pub mod engine {
     }
 
     impl Runtime {
-        /// If `time_passes` is true, timers fire when there is nothing else to do. If it is false,
-        /// they never fire.
+        /// If `time_passes` is true, a timer fires when the I/O thread has nothing else to do. If
+        /// it is false, timers never fire.
         pub fn start(several: bool, time_passes: bool) -> Runtime {
             let shared = Arc::new(Shared::new(several));
             let thread = loom::thread::spawn({
@@ -299,7 +299,7 @@ pub mod greenlets {
         }
     }
 
-    /// `Op.wait` blocks a thread here. Greenlets wait by `wait_in_hub`.
+    /// Returns false, so that `Op.wait` blocks a thread. Greenlets call `wait_in_hub`.
     pub fn may_run() -> bool {
         false
     }

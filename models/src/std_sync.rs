@@ -3,19 +3,19 @@
 use std::cell::RefCell;
 
 pub use loom::sync::{Condvar, Mutex, MutexGuard};
-// loom's `Arc` cannot hold a trait object and has no `Weak`. So `Arc` is std's, and reference
+// `Arc` is that of std, because loom's cannot hold a trait object and has no `Weak`. So reference
 // counts are not modeled.
 pub use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 pub mod atomic {
     //! Atomics whose `SeqCst` is at least as strong as Rust's. loom treats `SeqCst` as `AcqRel`,
-    //! except in a fence. So there is a fence before and after each `SeqCst` access. Such an access
-    //! is a little stronger than Rust's: it also orders accesses to other atomics.
+    //! except in a fence. So each `SeqCst` access has a fence before and after it. This makes it a
+    //! little stronger than in Rust: it also orders accesses to other atomics.
     //!
-    //! A `SeqCst` store is a swap here. After a plain store by one thread, loom lets the swap of a
-    //! second thread read the value of an earlier swap by a third thread. Rust does not allow this,
-    //! because the earlier swap read the value that the store then replaced. All `SeqCst` accesses
-    //! to an atomic are in one order, so the swap adds no order.
+    //! A `SeqCst` store is made as a swap. With a plain store by one thread, loom would allow that
+    //! a later swap by a second thread reads the value of an earlier swap by a third thread. Rust
+    //! does not allow this, because the earlier swap read the value that the store then replaced.
+    //! All `SeqCst` accesses to an atomic are in one order anyway, so the swap adds no order.
 
     use loom::sync::atomic::fence;
     pub use std::sync::atomic::Ordering;
@@ -69,7 +69,7 @@ pub mod atomic {
     atomic!(AtomicU64, u64, fetch_add, fetch_max);
 }
 
-/// The methods of `std::thread::LocalKey` that loom's does not have.
+/// Methods of `std::thread::LocalKey` that loom's `LocalKey` lacks.
 pub trait LocalRefCell<T> {
     fn with_borrow<R>(&'static self, read: impl FnOnce(&T) -> R) -> R;
     fn with_borrow_mut<R>(&'static self, change: impl FnOnce(&mut T) -> R) -> R;

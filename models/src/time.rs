@@ -13,8 +13,9 @@ loom::lazy_static! {
     static ref CLOCK: AtomicU64 = AtomicU64::new(0);
 }
 
-/// Returns the nanoseconds since the model began. An addition of zero reads the newest value. A
-/// plain load could return an earlier time than another thread has already read.
+/// Returns the nanoseconds since the model began. The clock is read by adding zero, which returns
+/// the newest value. A plain load could return an earlier time than another thread has already
+/// read.
 fn now() -> u64 {
     CLOCK.fetch_add(0, Ordering::AcqRel)
 }

@@ -63,7 +63,7 @@ fn the_bound_holds_without_waiting() {
     });
 }
 
-/// If a waiting request gives up, at any moment, its permit goes to the next request.
+/// A waiting request gives up, at any moment. Its permit goes to the next request.
 #[test]
 fn a_waiter_gives_up() {
     interleaved(|| {
@@ -84,14 +84,14 @@ fn a_waiter_gives_up() {
     });
 }
 
-/// A request with many bytes leaves. This makes room for all waiting requests. A request that comes
-/// at this moment is admitted only after the waiting requests.
+/// A request with many bytes ends, which makes room for all waiting requests. A request that
+/// arrives at this moment is admitted only after them.
 #[test]
 fn no_request_overtakes() {
     interleaved(|| {
         let gate = Gate::new(10, 10);
         let mut heavy = gate.try_enter().unwrap();
-        // The first call makes the gate expect one byte of each further request.
+        // The first call makes the gate expect that each later request has one byte.
         heavy.weigh(1);
         heavy.weigh(9);
         let (to_first, to_second) = (gate.clone(), gate.clone());

@@ -1,6 +1,6 @@
-//! `Lanes` and `Ticket`: a request that is handed to a waiting lane is answered. A cancelled
-//! request is answered once or dropped, and its lane goes on. With several I/O threads, `hand` runs
-//! on another thread than the lane.
+//! Models of `Lanes` and `Ticket`. A request that is passed to a waiting lane is answered. A
+//! cancelled request is answered once or dropped, and its lane takes the next request. `hand` and
+//! the lane run on different threads, as with several I/O threads.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -18,7 +18,7 @@ use crate::sync::{Arc, Notify};
 struct Lane {
     thread: JoinHandle<()>,
     stop: Arc<Notify>,
-    /// The event is set when a request of the lane has ended.
+    /// Set when a request of the lane has ended.
     ended: Arc<Event>,
 }
 
@@ -48,7 +48,7 @@ impl Lane {
     }
 }
 
-/// Does what `Shared::serve` does with a request. Returns the lane if it starts one.
+/// Does what `Shared::serve` does with a request. If it starts a lane, returns the lane.
 fn serve(lanes: &Arc<Lanes>, asked: &Arc<Asked>) -> Option<Lane> {
     lanes.hand(Job::new(asked.clone())).map(|job| Lane::start(lanes, job))
 }
@@ -92,8 +92,8 @@ fn two_requests_are_handed_at_once() {
     });
 }
 
-/// Cancels a request. If `answered` is true, the server answers it too. Then the lane takes another
-/// request.
+/// Cancels a request, and then gives the lane another one. If `answered` is true, the server
+/// answers the cancelled request too.
 fn cancelled(answered: bool) {
     interleaved(move || {
         let (lanes, first, second) = (Arc::<Lanes>::default(), Asked::new(), Asked::quick());

@@ -14,8 +14,8 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Condvar, Mutex};
 use crate::{EngineError, Prepared, Request, RequestOptions, Response, RowBuffer, Session};
 
-/// Something that happens once, and is waited for without a time limit: loom reports a deadlock if
-/// it never happens.
+/// An event that happens once. `wait` has no time limit, so loom reports a deadlock if the event
+/// never happens.
 #[derive(Default)]
 struct Event {
     happened: Mutex<bool>,
@@ -43,14 +43,15 @@ struct Asked {
     row: RowBuffer,
     options: RequestOptions,
     ticket: Ticket,
-    /// The number of answers. `failed` is the number of answers that are `None`.
+    /// The number of answers.
     answers: AtomicUsize,
+    /// The number of answers that are `None`.
     failed: AtomicUsize,
     answered: Event,
 }
 
 impl Asked {
-    /// A request that the server does not answer before [`Session::answer`].
+    /// Makes a request that the server answers when [`Session::answer`] is called.
     fn new() -> Arc<Asked> {
         Arc::new(Asked {
             session: Session::default(),
@@ -64,7 +65,7 @@ impl Asked {
         })
     }
 
-    /// A request that the server answers at once.
+    /// Makes a request that the server answers at once.
     fn quick() -> Arc<Asked> {
         let asked = Asked::new();
         asked.session.answer();

@@ -1,5 +1,5 @@
-//! `OpState` and `LoopQueue`: a completion is delivered exactly once, to a thread or to an event
-//! loop, and a permit is released once.
+//! Models of `OpState` and `LoopQueue`. A completion is delivered exactly once, to a thread or to
+//! an event loop, and a permit is released once.
 
 use loom::thread;
 
@@ -37,7 +37,8 @@ impl Step for Last {
     }
 }
 
-/// The first of two steps. It lets the I/O thread make the second completion.
+/// The first of two steps. It sets an event, for which the I/O thread waits before it makes the
+/// second completion.
 struct First(Last, Arc<Event>);
 
 impl Step for First {
@@ -232,7 +233,7 @@ fn an_event_loop_goes() {
     });
 }
 
-/// Sets its event when it is dropped. Then nothing refers to the operation any more.
+/// Sets its event when it is dropped, which happens when nothing refers to the operation any more.
 struct From(Session, Runtime, Arc<Event>);
 
 impl Origin for From {
@@ -295,7 +296,7 @@ fn an_abandoned_request_ends() {
     });
 }
 
-/// A step that sends the request when its operation is admitted.
+/// A step that sends the request of an operation when the operation is admitted.
 struct Sends(Last, Runtime, Arc<Mutex<Option<Arc<Event>>>>);
 
 impl Step for Sends {
@@ -337,7 +338,7 @@ fn a_request_is_abandoned_while_it_is_sent() {
     });
 }
 
-/// A Python thread wakes an event loop that has no eventfd.
+/// A notifier, the Python thread that wakes an event loop without an eventfd, is asked twice.
 #[test]
 fn a_notifier_is_asked_twice() {
     interleaved(|| {

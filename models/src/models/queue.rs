@@ -1,5 +1,5 @@
-//! `Shared`: a submission is begun, also if the I/O thread is about to park. During a shutdown it is
-//! begun or refused. Wakes of event loops are not lost.
+//! Models of `Shared`. A submission is begun, even if the I/O thread is about to park. A submission
+//! during a shutdown is begun or refused. No wake of an event loop is lost.
 
 use std::task::Poll;
 
@@ -67,8 +67,8 @@ fn a_request_is_answered() {
     });
 }
 
-/// The request is begun and answered, or begun and dropped by the shutdown, or refused. In each case
-/// it has exactly one answer.
+/// A request is begun and answered, or begun and dropped by the shutdown, or refused. In each case
+/// it gets exactly one answer.
 #[test]
 fn a_submission_at_the_close_is_answered_once() {
     interleaved(|| {
@@ -109,7 +109,7 @@ impl Wake for Loop {
     }
 }
 
-/// A runtime whose I/O thread has just handed over an answer.
+/// Starts a runtime whose I/O thread has just passed an answer to an event loop.
 fn after_an_answer(time_passes: bool) -> Runtime {
     let (runtime, event_loop) = (Runtime::start(false, time_passes), Arc::<Loop>::default());
     let wakes_it = event_loop.clone();
@@ -141,8 +141,8 @@ fn a_release_wakes_the_thread() {
     });
 }
 
-/// The second answer is handed over 0.8 ms after the first. So at 1 ms, when the timer fires,
-/// submissions may still be held.
+/// The second answer is passed on 0.8 ms after the first. So when the timer of the first fires,
+/// after 1 ms, submissions may still be held back because of the second.
 #[test]
 fn the_look_is_put_off_by_a_later_answer() {
     interleaved(|| {

@@ -11,7 +11,7 @@ use turbocql_engine::{Runtime, Wake};
 source!("bridge");
 
 impl LoopQueue {
-    /// The queue of an event loop that watches an eventfd.
+    /// Makes the queue of an event loop that watches an eventfd.
     pub fn watched() -> Arc<LoopQueue> {
         let waker = Waker::EventFd(OwnedFd::default());
         Arc::new(LoopQueue { completed: Mutex::default(), waker, ready_queue: None })
@@ -36,7 +36,7 @@ impl LoopQueue {
     }
 }
 
-/// A `Weak<LoopQueue>` whose upgrades loom sees.
+/// A `Weak<LoopQueue>` for which loom tries all orders of upgrades.
 pub struct WeakQueue(Weak<LoopQueue>);
 
 impl WeakQueue {
@@ -50,8 +50,8 @@ loom::lazy_static! {
     static ref COUNTS: AtomicBool = AtomicBool::new(false);
 }
 
-/// Called when the count of references to the queue is about to change, or has changed. loom tries
-/// every order of these calls.
+/// Called before or after a change of the number of references to a queue. loom tries every order
+/// of these calls, because they access the same atomic.
 pub fn counts_change() {
     COUNTS.swap(true, Ordering::AcqRel);
 }
