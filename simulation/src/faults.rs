@@ -1,4 +1,4 @@
-//! The faults of a run: which, when, to which node, how long.
+//! The faults of a run: which faults happen, when, to which node, and for how long.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,14 @@ use crate::network::{BOTH, Direction};
 use crate::random::Random;
 use crate::trace::Trace;
 
-/// How long faults go on.
+/// How long after its beginning a run has faults.
 pub const FAULTY: Duration = Duration::from_secs(90);
 
-/// A connection may be closed so long after the last byte: the keepalive's timeout. The interval
-/// before it may have passed before the fault.
+/// How long after the beginning of a fault a silent connection may be closed: the keepalive's
+/// timeout. The keepalive's interval may have passed before the fault.
 const CLOSED_IN_SILENCE: Duration = Duration::from_secs(9);
 
-/// A connection has 32,768 streams.
+/// A number of requests that is larger than the number of streams of a connection, 32,768.
 const MORE_THAN_STREAMS: usize = 33_500;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,22 +27,25 @@ pub enum Fault {
     Pause,
     /// A pause under many requests, some of which the program gives up.
     PauseUnderLoad(Burst),
-    /// No answer arrives, while the node reads more requests than a connection has streams.
+    /// No answer arrives from the node, to which more requests are sent than a connection has
+    /// streams.
     CutUnderLoad(Burst),
-    /// Answers drip, so that a connection's own signs of life wait behind them for half a minute.
+    /// Answers arrive a few bytes at a time. So the answers to keepalives wait behind them for half
+    /// a minute.
     DripUnderLoad(Burst),
     Kill,
     PowerLoss,
     /// The node starts again at another address.
     Move,
-    /// Another node starts with the address of a killed one.
+    /// The node is killed, and a new node starts with its address.
     Replace,
     /// The node's connections are reset, and its logins are answered with this error.
     RefuseLogins(i32),
     /// The link is cut in one direction, or in both.
     Cut(&'static [Direction]),
     Reset,
-    /// One connection is half-open: nothing arrives on it any more. It may be the control connection.
+    /// One connection is half-open: nothing arrives on it any more. It may be the control
+    /// connection.
     Freeze(usize),
     ResetInFrame(usize),
     Slow(Duration),
@@ -69,7 +72,7 @@ pub struct Burst {
 }
 
 impl Fault {
-    /// Whether calls succeed beside the fault: the other nodes can do what this one cannot.
+    /// Whether calls succeed during the fault, because the other nodes can answer them.
     fn is_survived(self) -> bool {
         use Fault::*;
         match self {
@@ -111,7 +114,8 @@ impl Happened {
     /// Whether the fault may have closed a connection between two times.
     pub fn may_close(&self, from: Instant, until: Instant) -> bool {
         let Some(after) = self.fault.closes_after() else { return false };
-        // A reset in the middle of a frame waits for the bytes before it.
+        // How long after its end the fault may still close a connection. A reset in the middle of a
+        // frame happens when the bytes before it have arrived.
         let late = match self.fault {
             // The keepalive closes a half-open connection.
             Fault::ResetInFrame(_) | Fault::Freeze(_) => Duration::from_secs(120),
@@ -133,8 +137,8 @@ impl Happened {
         matches!(self.fault, Fault::RefuseLogins(_))
     }
 
-    /// Whether the fault still makes calls fail some time after its end: a half-open connection is
-    /// noticed by its keepalive.
+    /// Whether the fault may make calls fail at a time, even if it has ended: until a keepalive has
+    /// closed the half-open connection.
     pub fn lingers(&self, at: Instant) -> bool {
         matches!(self.fault, Fault::Freeze(_) | Fault::HangShard(_))
             && at < self.began + Duration::from_secs(25)
@@ -157,7 +161,7 @@ impl Happened {
     }
 }
 
-/// The faults that have happened, and the bursts that the program is to send.
+/// The faults that have happened, and a channel for the bursts that the program has to send.
 #[derive(Clone)]
 pub struct Log {
     faults: Arc<Mutex<Vec<Happened>>>,
@@ -188,14 +192,15 @@ impl Log {
         self.lock().iter_mut().for_each(|fault| _ = fault.ended.get_or_insert(now));
     }
 
-    /// Whether a node has had a fault since a time.
+    /// Whether a node has a fault, or had one that ended after `since`.
     pub fn is_faulty(&self, node: usize, since: Instant) -> bool {
         let has_ended = |fault: &Happened| fault.ended.is_some_and(|ended| ended < since);
         self.lock().iter().any(|fault| fault.node == node && !has_ended(fault))
     }
 }
 
-/// Causes faults, one after another. Two such tasks never choose the same node at the same time.
+/// Causes faults, one after another. If two tasks run this, they choose different nodes at any
+/// time.
 pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log) {
     let began = Instant::now();
     sleep(Duration::from_millis(random.within(0..4000))).await;
@@ -236,7 +241,7 @@ pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log)
     }
 }
 
-/// Changes the schema now and then, as another client does.
+/// Changes the schema now and then, as another client would.
 pub async fn change_schema(cluster: Cluster, mut random: Random, trace: Trace) {
     let began = Instant::now();
     while began.elapsed() < FAULTY {
@@ -247,7 +252,7 @@ pub async fn change_schema(cluster: Cluster, mut random: Random, trace: Trace) {
     }
 }
 
-/// Moves tablets now and then, as the cluster does to balance its load.
+/// Moves tablets now and then, as a cluster does to balance its load.
 pub async fn migrate_tablets(cluster: Cluster, mut random: Random) {
     let began = Instant::now();
     while began.elapsed() < FAULTY {

@@ -1,8 +1,9 @@
-//! What makes a process repeatable: its clock, its random numbers, and a child process per run.
+//! Makes a process repeatable: simulates its clock and random numbers, and runs each seed in a
+//! child process.
 //!
 //! The definitions of `clock_gettime` and `getrandom` in this executable take precedence over those
-//! of the C library. So the standard library, `rand` and tokio use them, and none of the places that
-//! read a clock or a random number has to be changed.
+//! of the C library. So the standard library, `rand` and tokio use them, and code that reads a
+//! clock or a random number need not be changed.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::fs::File;
@@ -11,8 +12,8 @@ use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Whether this process is simulated. Until then, and in the parent process, clocks and random
-/// numbers are real.
+/// Whether the clock and the random numbers of this process are simulated. In the parent process
+/// they never are.
 static SIMULATED: AtomicBool = AtomicBool::new(false);
 /// The simulated time in nanoseconds.
 static NOW: AtomicU64 = AtomicU64::new(0);
@@ -21,7 +22,8 @@ static ENTROPY: AtomicU64 = AtomicU64::new(0);
 
 /// The monotonic clock's value at the beginning of a run, in nanoseconds.
 pub const START: u64 = 1_000_000_000_000_000;
-/// What the wall clock shows more than the monotonic clock, in nanoseconds: the year 2033.
+/// How far the wall clock is ahead of the monotonic clock, in nanoseconds. It begins in the year
+/// 2033.
 const EPOCH: u64 = 2_000_000_000_000_000_000 - START;
 
 /// Makes the clock and the random numbers of this process simulated.
@@ -42,7 +44,7 @@ pub fn set_elapsed(nanoseconds: u64) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
     if !SIMULATED.load(Ordering::Relaxed) {
-        // SAFETY: the arguments of the caller are passed on to the system call of the same name.
+        // SAFETY: the caller's arguments are passed to the system call of the same name.
         return unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) } as c_int;
     }
     let mut now = NOW.load(Ordering::Relaxed);
@@ -64,7 +66,7 @@ pub unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getrandom(buffer: *mut c_void, length: usize, flags: c_uint) -> isize {
     if !SIMULATED.load(Ordering::Relaxed) {
-        // SAFETY: the arguments of the caller are passed on to the system call of the same name.
+        // SAFETY: the caller's arguments are passed to the system call of the same name.
         return unsafe { libc::syscall(libc::SYS_getrandom, buffer, length, flags) } as isize;
     }
     // SAFETY: the caller passes a buffer of this length that may be written.
@@ -96,10 +98,10 @@ pub enum Ended {
 }
 
 impl Child {
-    /// Runs `work` in a child process, which ends with the call. `work` gets the file whose content
-    /// is the output.
+    /// Starts a child process that calls `work` and then ends. What `work` writes to the file that
+    /// it is passed is the output of the process.
     ///
-    /// A child process has no state of earlier runs, so a run does not depend on them.
+    /// Each run has a child process, which has no state of earlier runs.
     pub fn start(work: impl FnOnce(File)) -> std::io::Result<Child> {
         let mut ends = [0; 2];
         // SAFETY: `ends` has room for the two descriptors.
@@ -115,18 +117,19 @@ impl Child {
             0 => {
                 drop(output);
                 work(input);
-                // SAFETY: the process ends here; nothing of it is used again.
+                // SAFETY: `_exit` ends the child process, so none of its state is used again.
                 unsafe { libc::_exit(0) }
             }
             _ => {
-                // SAFETY: the descriptor is open. Its reads do not block from here on.
+                // SAFETY: the descriptor is open. The call makes its reads non-blocking.
                 unsafe { libc::fcntl(ends[0], libc::F_SETFL, libc::O_NONBLOCK) };
                 Ok(Child { process, output, text: Vec::new(), began: Instant::now() })
             }
         }
     }
 
-    /// Returns how the process ended, or `None` if it runs and the limit has not passed.
+    /// Returns how the process ended, or `None` if it still runs. Kills it if it runs longer than
+    /// `limit`.
     pub fn poll(&mut self, limit: Duration) -> Option<Ended> {
         let is_open = matches!(
             self.output.read_to_end(&mut self.text),

@@ -1,4 +1,4 @@
-//! What the program did and saw, and what must be true of it.
+//! The calls of the program with their outcomes, and checks of what must be true of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,7 +15,7 @@ pub const BATCH: i64 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A write. `is_idempotent` is what the program declared.
+    /// A write. `is_idempotent` is the option that the program has set.
     Write {
         is_idempotent: bool,
     },
@@ -23,25 +23,26 @@ pub enum Action {
     Batch {
         is_idempotent: bool,
     },
-    /// A row of many that are written together.
+    /// The write of one row of a bulk.
     Row,
+    /// A conditional write (`IF NOT EXISTS`).
     Claim,
     Read,
     /// A read of all rows, in pages.
     Scan,
-    /// A read that many of its kind accompany, from a node that stops.
+    /// One of many simultaneous reads from a node that has stopped.
     Burst,
     /// A write to a table that is now and then made again with other types.
     Remade,
-    /// `USE` on all connections. The program gives some up after this time.
+    /// `USE` on all connections. If `gives_up` is set, the program stops waiting after this time.
     UseKeyspace {
         gives_up: Option<Duration>,
     },
-    /// A read of a table that is in the keyspace in use.
+    /// A read of an unqualified table name, in the keyspace that is in use.
     Keyspace,
-    /// The nodes and the keyspaces are read again.
+    /// The session reads the nodes and the keyspaces again.
     Refresh,
-    /// The nodes are asked for their schema versions until these agree.
+    /// The session asks the nodes for their schema versions until all are equal.
     Agreement,
     /// Makes a table.
     Create,
@@ -51,18 +52,18 @@ pub enum Action {
 pub enum Outcome {
     Done,
     Written,
-    /// Whether the claim was applied, and the value that is there otherwise.
+    /// `None` if the claim was applied, or else the value that the key has.
     Claimed(Option<i64>),
     Read(Option<i64>),
     /// Keys and values.
     Scanned(Vec<(i64, i64)>),
-    /// The keyspace that answered, and the one that the program has chosen, if no change of it was
-    /// under way.
+    /// The keyspace that was read, and the one that the program had chosen (`None` while it was
+    /// being changed).
     Keyspace {
         of_answer: Option<usize>,
         chosen: Option<usize>,
     },
-    /// The nodes that did not know the table after its creation, though nothing was wrong with them.
+    /// The healthy nodes that did not know the table when its creation had ended.
     Created {
         unaware: Vec<usize>,
     },
@@ -74,16 +75,16 @@ pub enum Outcome {
 pub struct Call {
     pub action: Action,
     pub key: i64,
-    /// The value that is written, or the first of several. No two calls have the same.
+    /// The value that the call writes, or the first of several. No two calls have the same values.
     pub value: i64,
     pub began: Instant,
     pub limit: Duration,
-    /// When it ended, and how.
+    /// When the call ended, and with which outcome.
     pub ended: Option<(Instant, Outcome)>,
 }
 
 impl Call {
-    /// The keys and the values that it writes.
+    /// Returns the keys and the values that the call writes.
     fn writes(&self) -> impl Iterator<Item = (i64, i64)> + use<> {
         let count = match self.action {
             Action::Write { .. } | Action::Row => 1,
@@ -94,7 +95,7 @@ impl Call {
         (0..count).map(move |index| ((key + index) % (LAST_KEY + 1), value + index))
     }
 
-    /// The values that the servers count.
+    /// Returns the values of the call whose requests the servers count.
     fn effects(&self) -> Vec<i64> {
         match self.action {
             Action::Claim | Action::Create => vec![self.value],
@@ -102,7 +103,7 @@ impl Call {
         }
     }
 
-    /// When a `USE` failed or was given up.
+    /// Returns when the call failed or was given up, if it is a `USE`.
     pub fn given_up(&self) -> Option<Instant> {
         match (self.action, &self.ended) {
             (Action::UseKeyspace { .. }, Some((ended, Outcome::Failed(_)))) => Some(*ended),
@@ -120,7 +121,7 @@ impl Call {
         )
     }
 
-    /// The error with which it ended.
+    /// Returns the error with which the call ended, if it failed.
     fn error(&self) -> Option<&EngineError> {
         match &self.ended {
             Some((_, Outcome::Failed(error))) => Some(error),
@@ -145,7 +146,7 @@ impl fmt::Debug for Call {
     }
 }
 
-/// Whether a `USE` has closed the call's connection, as it does if it is given up.
+/// Whether a call failed because a `USE` that was given up has closed its connection.
 pub fn is_because_of_use(error: &EngineError) -> bool {
     error.message.contains("a USE on this connection")
 }
@@ -153,18 +154,20 @@ pub fn is_because_of_use(error: &EngineError) -> bool {
 /// How much later than its deadline a call may end.
 const LATE: Duration = Duration::from_millis(100);
 
-/// Within this time after its start, a node is connected again.
+/// How long after its start a node is connected again at the latest.
 const CONNECTED_AGAIN: Duration = Duration::from_millis(2500);
 
-/// How long after the beginning of an outage calls may fail because of it: the watch has noticed the
-/// node, and calls that were sent to it before have ended.
+/// How long after the beginning of an outage calls may fail because of it. After this time, the
+/// session has noticed that the node is silent, and the calls that it had sent to the node have
+/// ended.
 const NOTICED: Duration = Duration::from_secs(12);
 
-/// Returns a sentence for each call that failed although the node that is out was known to be, and
-/// the others are healthy. No two faults may have happened at the same time.
+/// Returns a sentence for each call that failed during an outage of one node, although the session
+/// had noticed the outage and the other nodes were healthy. The faults must not overlap.
 ///
-/// `made` are the times at which another client made a table. The nodes agree on a schema two seconds
-/// after the last change, so an agreement beside two changes may take as long as the limit of a call.
+/// `made` are the times at which another client made a table. The nodes agree on a schema two
+/// seconds after its last change. So while others change the schema, a call that waits for
+/// agreement may reach its time limit.
 pub fn needless_failures(calls: &[Call], faults: &[Happened], made: &[Instant]) -> Vec<String> {
     let mut needless = Vec::new();
     let given_up: Vec<Instant> = calls.iter().filter_map(Call::given_up).collect();
@@ -179,7 +182,8 @@ pub fn needless_failures(calls: &[Call], faults: &[Happened], made: &[Instant]) 
         {
             continue;
         }
-        // With the connections to the other nodes closed, only the node that is out is left.
+        // A `USE` that was given up may have closed the connections to the other nodes, so that
+        // only those to the node with the outage are left.
         if given_up.iter().any(|at| closes_connections(*at, call.began, *ended)) {
             continue;
         }
@@ -201,12 +205,13 @@ pub fn needless_failures(calls: &[Call], faults: &[Happened], made: &[Instant]) 
     needless
 }
 
-/// Whether a `USE` that was given up at a time may have closed connections between two others.
+/// Whether a `USE` that was given up at the time `given_up` may have closed connections between
+/// `from` and `until`.
 fn closes_connections(given_up: Instant, from: Instant, until: Instant) -> bool {
     given_up + Duration::from_secs(1) >= from && given_up <= until
 }
 
-/// Returns a sentence for each call that breaks a promise.
+/// Returns a sentence for each promise that a call breaks.
 pub fn violations(
     calls: &[Call],
     effects: &BTreeMap<i64, Effect>,
@@ -261,8 +266,8 @@ pub fn violations(
     broken
 }
 
-/// A call fails with the errors that faults cause. It loses its connection only if a fault has
-/// closed connections.
+/// Checks that a call failed with an error that faults cause, and that it lost its connection only
+/// if a fault or a `USE` has closed connections.
 fn check_error(
     call: &Call,
     error: &EngineError,
@@ -272,7 +277,7 @@ fn check_error(
     report: &mut impl FnMut(&str),
 ) {
     match error.kind {
-        // A `USE` ends a connection that has not answered the one before, or refuses it.
+        // A `USE` closes a connection that has not answered an earlier `USE`.
         ErrorKind::Broken if is_because_of_use(error) => {}
         ErrorKind::Broken => {
             // A `USE` that is given up, by the program or by its deadline, closes connections.
@@ -287,7 +292,7 @@ fn check_error(
     }
 }
 
-/// A key is claimed once.
+/// Checks that at most one call has claimed a key.
 fn check_claims(calls: &[&Call], broken: &mut Vec<String>) {
     let won = |call: &&&Call| matches!(call.ended, Some((_, Outcome::Claimed(None))));
     let winners: Vec<_> = calls.iter().filter(won).collect();
@@ -296,10 +301,10 @@ fn check_claims(calls: &[&Call], broken: &mut Vec<String>) {
     }
 }
 
-/// A read returns a value of its key that was written, and none that is older than one whose write
-/// was acknowledged before the read began. A scan has each key once.
+/// Checks that each read returned a value that was written to its key, and no older value than one
+/// whose write was acknowledged before the read began. Also checks that a scan has each key once.
 fn check_reads(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec<String>) {
-    // By key: the values, and when their writes were acknowledged.
+    // For each key: the written values, each with the time when its write was acknowledged.
     let mut writes: BTreeMap<i64, Vec<(i64, Option<Instant>)>> = BTreeMap::new();
     let mut reads: BTreeMap<i64, Vec<(&Call, Option<i64>)>> = BTreeMap::new();
     for call in calls {
@@ -347,16 +352,16 @@ fn check_reads(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec
     }
 }
 
-/// Returns the calls of a burst that failed although the node that had stopped went on in time.
+/// Returns how many calls of bursts failed although the stopped node went on in time.
 pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> usize {
     let bursts = calls.iter().filter(|call| call.action == Action::Burst && call.limit >= limit);
     let failed = bursts.filter(|call| {
         let Some(error) = call.error() else { return false };
-        // A fault that ended just before may have closed the connection, which is made again.
+        // An earlier fault may have closed the connection, which is then being made again.
         let since = call.began - CONNECTED_AGAIN;
         let is_being_connected = error.kind == ErrorKind::Unavailable
             && faults.iter().any(|fault| fault.may_close(since, call.began));
-        // A `USE` that was given up has closed the connection.
+        // Until its keepalive closes it, a half-open connection loses requests.
         let is_half_open = faults.iter().any(|fault| fault.lingers(call.began));
         !is_being_connected && !is_half_open && !is_because_of_use(error)
     });
@@ -366,10 +371,11 @@ pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> us
 /// Returns a sentence for each value that was written with a type that its table did not have when
 /// the call began.
 ///
-/// A node that knows a statement carries it out, whatever types its values were encoded for. So a
-/// request that was under way when the table was made again proves nothing. Neither does a call
-/// after a preparation was under way: a node out of reach carries it out when it is back. Nor does
-/// one of two calls at the same time: the other may have prepared the statement just before.
+/// A node that knows a prepared statement carries it out, whatever types its values were encoded
+/// for. So three kinds of calls prove nothing: a call that was in flight when the table was made
+/// again; a call after a fault that held frames at that time, because the node may carry out an
+/// earlier PREPARE when the fault ends; and one of two simultaneous calls, because the other may
+/// have prepared the statement just before.
 pub fn misfits(calls: &[Call], misfits: &[(i64, Instant)], faults: &[Happened]) -> Vec<String> {
     let mut broken = Vec::new();
     for (value, made) in misfits {

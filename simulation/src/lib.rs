@@ -1,7 +1,7 @@
-//! The engine against a simulated cluster, network and clock.
+//! Runs the engine against a simulated cluster, network and clock.
 //!
-//! A run follows from its seed: the cluster, the faults, what the program does, and the time that
-//! each byte takes. The clock moves only when nothing else is to do, so a run of minutes takes a
+//! A seed determines all of a run: the cluster, the faults, what the program does, and the time
+//! that each byte takes. The clock moves only when no task can run, so a run of minutes takes a
 //! fraction of a second. See docs/design/simulation.md.
 #![deny(unsafe_code)]
 

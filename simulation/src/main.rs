@@ -1,12 +1,12 @@
-//! Runs seeds.
+//! The program `simulate`, which runs seeds of the simulation.
 //!
 //!     simulate FIRST LAST [--jobs N] [--trace]
 //!     simulate FIRST LAST --return REQUESTS SECONDS
 //!
 //! Runs the kept seeds, then each seed from FIRST to LAST, each in a process of its own. Prints the
-//! seeds whose runs break a promise, with the end of their story. `--trace` runs no kept seed, and
-//! prints every line of every run. `--return` measures what the return of a node costs that hung for
-//! so many seconds, beside so many requests at a time.
+//! seeds whose runs break a promise, each with the last lines of its trace. With `--trace`, runs no
+//! kept seed, and prints every line of every run. With `--return`, measures what it costs when a
+//! node goes on that hung for SECONDS, while REQUESTS requests are in flight.
 #![forbid(unsafe_code)]
 
 use std::io::Write as _;
@@ -20,7 +20,7 @@ use turbocql_simulation::run::run;
 /// The time limit of a run. A run takes a fraction of a second.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Seeds that have found a defect, each with the defect. They are run before the others.
+/// The seeds that have found a defect, each with the defect. They are run before the others.
 const KEPT: &[(u64, &str)] = &[
     (25, "without the edit `prepare`, a call that prepares waits for a node that is out of reach"),
     (44, "without the edit `orphans`, requests that were given up end a connection with others"),
@@ -38,7 +38,7 @@ struct Options {
     jobs: usize,
     kept: usize,
     shows_all: bool,
-    /// How many requests at a time, and how long a node hangs beside them.
+    /// For `--return`: the number of requests in flight, and how long a node hangs.
     returning: Option<(u64, Duration)>,
 }
 

@@ -1,4 +1,4 @@
-//! What the session shows of itself: its events, and its figures every 50 ms.
+//! Records the session's events, and its metrics every 50 ms.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Whether a field is true.
+    /// Whether the field with this name is true.
     pub fn is(&self, field: &str) -> bool {
         self.fields.iter().any(|(name, value)| *name == field && matches!(value, Field::Bool(true)))
     }
@@ -37,7 +37,7 @@ impl Seen {
     }
 }
 
-/// The figures of a node.
+/// The metrics of a node at one time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
     pub attempts: u64,
@@ -52,14 +52,14 @@ pub struct Figures {
     pub is_silent: bool,
 }
 
-/// The figures of all nodes at a time.
+/// The metrics of all nodes at one time.
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub at: Instant,
     pub nodes: Vec<(SocketAddr, Figures)>,
     pub prepared_again: u64,
     pub dropped_events: u64,
-    /// Whether the session lists as many nodes as there are, and all are connected and answer.
+    /// Whether the session lists all nodes, and all of them are connected and not silent.
     pub is_whole: bool,
 }
 
@@ -87,10 +87,11 @@ impl Observed {
         self.lock().1.clone()
     }
 
-    /// Keeps the session's events, and adds them to the story, until the session is gone.
+    /// Records the session's events, also in the trace, until the session is gone.
     pub async fn follow(self, events: Arc<Events>, trace: Trace) {
         while let Some(mut waiting) = events.take(Duration::ZERO) {
-            // The crate closes connections in the order of a map whose hashes depend on addresses.
+            // The ScyllaDB driver closes connections in the order of a hash map, and the hashes
+            // depend on memory addresses. The events are sorted so that runs are equal.
             let are_closed =
                 |a: &Event, b: &Event| a.name == CLOSED && b.name == CLOSED && a.at == b.at;
             waiting
@@ -107,7 +108,7 @@ impl Observed {
         }
     }
 
-    /// Samples the session's figures, until the task is aborted.
+    /// Records the session's metrics until the task is aborted.
     pub async fn sample(self, session: Session, nodes: usize) {
         loop {
             let metrics = session.metrics();

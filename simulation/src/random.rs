@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// SplitMix64. Each part of a run has a generator of its own, so that a change of one part does not
-/// change the choices of the others.
+/// A SplitMix64 generator. Each part of a run (the network, the faults, ...) has its own, so that a
+/// change of one part does not change the random choices of the others.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -12,7 +12,7 @@ impl Random {
         Random(seed)
     }
 
-    /// A generator for a part of the run.
+    /// Makes the generator for a part of the run.
     pub fn of_part(seed: u64, part: u64) -> Random {
         let mut random = Random(seed ^ part.wrapping_mul(0xd6e8_feb8_6659_fd93));
         Random(random.draw())
@@ -26,17 +26,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number of the range.
+    /// Returns a number in the range.
     pub fn within(&mut self, range: Range<u64>) -> u64 {
         range.start + self.draw() % (range.end - range.start)
     }
 
-    /// True in this many of 100 cases.
+    /// Returns true in this many of 100 cases.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.within(0..100) < percent
     }
 
-    /// One of the items.
+    /// Returns one of the items.
     pub fn choose<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.within(0..items.len() as u64) as usize]
     }

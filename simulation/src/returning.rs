@@ -1,5 +1,6 @@
-//! Measures what a node's return costs: requests in a closed loop, and one node that hangs for a
-//! while. The node has a backlog then: what clients and other nodes have sent to it meanwhile.
+//! Measures what it costs when a node that hung goes on. Requests are sent in a closed loop, and
+//! one node hangs for a while. When it goes on, it has a backlog of all that clients and other
+//! nodes have sent to it meanwhile.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,25 +18,27 @@ use crate::run::{BEGAN, NETWORK, advance, connect};
 use crate::trace::Trace;
 
 const NODES: usize = 3;
-/// The limit of a request. With a longer one, soon all requests wait for the node, and the other nodes
-/// send it nothing.
+/// The time limit of a request. With a longer limit, all requests would soon wait for the node, and
+/// the other nodes would send it nothing.
 const LIMIT: Duration = Duration::from_secs(1);
 /// The width of the intervals in which requests are counted.
 pub const INTERVAL: Duration = Duration::from_millis(250);
-/// How long requests are sent before the node hangs, and after its return.
+/// How long requests are sent before the node hangs.
 const BEFORE: Duration = Duration::from_secs(2);
+/// How long requests are sent after the node goes on.
 const AFTER: Duration = Duration::from_secs(4);
 
-/// What a run has measured.
+/// The result of a measurement.
 pub struct Return {
-    /// The requests that succeeded in each interval after the node's return, of 100 in an interval
-    /// before the hang.
+    /// For each interval after the node went on, the requests that succeeded, in percent of those
+    /// in an interval before the hang.
     pub succeeded: Vec<f64>,
-    /// The slowest of a hundred requests that ended in each of these intervals, in milliseconds.
+    /// For each of these intervals, the 99th percentile of the latencies in milliseconds.
     pub slowest: Vec<f64>,
 }
 
-/// Runs a seed in this process: this many requests at a time, and a node that hangs for a while.
+/// Runs a seed in this process, with `in_flight` requests at a time and a node that hangs for the
+/// time `hangs`.
 pub fn measure(seed: u64, in_flight: u64, hangs: Duration) -> Return {
     ffi::simulate(seed);
     let (driver, _runtime) = Runtime::simulated(advance).expect("a runtime can be made");
@@ -78,7 +81,8 @@ pub fn measure(seed: u64, in_flight: u64, hangs: Duration) -> Return {
     })
 }
 
-/// Reads and writes, one after the other.
+/// Sends reads and writes, one after another. Adds to `ended` when each success ended, and its
+/// latency.
 async fn request_until(
     session: Session,
     mut random: Random,

@@ -1,4 +1,4 @@
-//! Checks that prepared statements go to a replica, and to the replica's shard.
+//! Checks that EXECUTE requests are sent to a replica, and to the right shard of the replica.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use crate::cluster::Arrival;
 use crate::faults::Happened;
 use crate::observed::Sample;
 
-/// How long after the answer to a request that was sent to the wrong place others may be sent there.
+/// How long after the answer to a misrouted request others may still be sent to the same node.
 const LEARNED: Duration = Duration::from_millis(300);
 
-/// How long after a fault, or after a `USE` that has closed connections, the session may lack
-/// connections to some shards.
+/// How long the session may lack connections to some shards after a fault, or after a `USE` that
+/// has closed connections.
 const SETTLED: Duration = Duration::from_secs(8);
 
-/// What happened in a run.
+/// The parts of a run that decide whether a request was misrouted without need.
 pub struct Story<'a> {
     pub arrivals: &'a [Arrival],
     pub samples: &'a [Sample],
@@ -26,7 +26,7 @@ pub struct Story<'a> {
 }
 
 impl Story<'_> {
-    /// Whether the session had connections to all nodes between two times, and before.
+    /// Whether the session had connections to all nodes from `SETTLED` before `from` until `until`.
     fn is_quiet(&self, from: Instant, until: Instant) -> bool {
         let Some(from) = from.checked_sub(SETTLED) else { return false };
         let is_near = |fault: &Happened| {
@@ -43,11 +43,11 @@ impl Story<'_> {
     }
 }
 
-/// Returns a sentence for each request that was sent to a wrong node or shard, though the session
-/// could know the right one.
+/// Returns a sentence for each request that was sent to a wrong node or shard, although the session
+/// must have known the right one.
 pub fn misrouted(story: &Story<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
-    // By table and tablet: when the tablet has changed, and when the client was told.
+    // For each table and tablet: when the tablet changed, and when the client was told so.
     let mut learned: BTreeMap<(&str, usize), (Instant, Instant)> = BTreeMap::new();
     for arrival in story.arrivals.iter().filter(|arrival| arrival.is_misrouted) {
         let since = match arrival.tablet {
@@ -74,8 +74,9 @@ pub fn misrouted(story: &Story<'_>) -> Vec<String> {
     wrong
 }
 
-/// Returns a sentence for each request since a time that was sent to a wrong node or shard, after
-/// the first one for its tablet. The session has connections to all shards.
+/// Returns a sentence for each request since `began` that was sent to a wrong node or shard, except
+/// the first ones for each tablet, from which the session learns the right ones. `began` must be a
+/// time from which on the session has connections to all shards.
 pub fn misrouted_since(began: Instant, arrivals: &[Arrival]) -> Vec<String> {
     let mut learned: BTreeMap<(&str, usize), Instant> = BTreeMap::new();
     let wrong = arrivals.iter().filter(|arrival| arrival.at >= began && arrival.is_misrouted);

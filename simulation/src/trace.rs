@@ -1,4 +1,4 @@
-//! The story of a run: what happened, when and where.
+//! The trace of a run: lines that say what happened, when and where.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,13 +11,13 @@ pub struct Trace(Arc<Mutex<Lines>>);
 struct Lines {
     began: Instant,
     hash: u64,
-    /// The last lines, or all of them.
+    /// The last lines, `most` at most.
     kept: std::collections::VecDeque<String>,
     most: usize,
 }
 
 impl Trace {
-    /// A trace that keeps so many lines.
+    /// Makes a trace that keeps the last `most` lines.
     pub fn new(most: usize) -> Trace {
         let lines = Lines {
             began: Instant::now(),

@@ -1,4 +1,5 @@
-//! What happens to nodes: pauses, kills, moves, schema changes; and what other nodes learn of it.
+//! Changes of the cluster: pauses, kills and moves of nodes, and changes of the schema. The other
+//! nodes learn of a change later.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -10,13 +11,13 @@ use super::wire::{self, Type};
 use super::{Cluster, GOSSIP, NO_SHARD, PORT, SCHEMA_SPREAD};
 
 impl Cluster {
-    /// Stops a node's process where it is, or lets it go on.
+    /// Suspends a node's process, or resumes it.
     pub fn pause(&self, node: usize, is_paused: bool) {
         self.lock().nodes[node].runs.send_replace(!is_paused);
         self.gossip(node, !is_paused);
     }
 
-    /// Ends a node's process. Its connections are reset, unless `in_silence`, as after a loss of
+    /// Ends a node's process. Resets its connections, unless `in_silence` is set, as for a loss of
     /// power.
     pub fn kill(&self, node: usize, in_silence: bool) {
         let mut state = self.lock();
@@ -53,8 +54,8 @@ impl Cluster {
         self.restart(node);
     }
 
-    /// Starts another node in place of a killed one: with its address and its tokens, and with the
-    /// rows that the other nodes have.
+    /// Starts a new node in place of a killed one. The new node has the killed one's address and
+    /// tokens, and gets its rows from the other nodes.
     pub fn replace(&self, node: usize) {
         let mut state = self.lock();
         let others = state.nodes.iter().enumerate().filter(|(other, _)| *other != node);
@@ -70,7 +71,7 @@ impl Cluster {
         self.restart(node);
     }
 
-    /// Another client makes a table at this node, if the node runs.
+    /// Makes a table at this node, as another client would, if the node runs.
     pub fn make_table(&self, node: usize) {
         let mut state = self.lock();
         let of = &state.nodes[node];
@@ -83,7 +84,7 @@ impl Cluster {
         self.change_schema(node, number);
     }
 
-    /// The tables that another client has made, and when.
+    /// Returns the tables that another client has made, each with the time.
     pub fn made(&self) -> Vec<(String, Instant)> {
         self.lock().made.clone()
     }
@@ -104,7 +105,7 @@ impl Cluster {
             let cluster = self.clone();
             tokio::spawn(async move {
                 cluster.work((other, NO_SHARD), late).await;
-                // A killed node learns it when it starts.
+                // A killed node learns the new schema when it starts.
                 if cluster.lock().nodes[other].is_alive {
                     cluster.learn_schema(other, version);
                 }
@@ -127,7 +128,7 @@ impl Cluster {
         }
     }
 
-    /// The nodes that do not know a table.
+    /// Returns the nodes that do not know a table.
     pub fn unaware_of(&self, table: i64) -> Vec<usize> {
         let state = self.lock();
         let version = state.tables.get(&table).copied().unwrap_or(u64::MAX);
@@ -135,7 +136,8 @@ impl Cluster {
         nodes.filter(|(_, node)| node.schema < version).map(|(node, _)| node).collect()
     }
 
-    /// Makes a table again, with the other type. The servers forget the statements about it.
+    /// Makes the table `remade` again, with the other type of its column `v`. The nodes forget the
+    /// prepared statements about the table.
     pub fn remake_table(&self) {
         let mut state = self.lock();
         let other = match state.remade.0 {
@@ -148,18 +150,18 @@ impl Cluster {
         }
     }
 
-    /// What the client did that no client may do.
+    /// Returns a sentence for each thing that the client did and that no client may do.
     pub fn defects(&self) -> Vec<String> {
         self.lock().defects.clone()
     }
 
-    /// The values that were written to the table `remade` with its other type, and when the table
-    /// was made.
+    /// Returns the values that were written to the table `remade` with the type that it did not
+    /// have, each with the time when the table was last made.
     pub fn misfits(&self) -> Vec<(i64, Instant)> {
         self.lock().misfits.clone()
     }
 
-    /// Loses all prepared statements of a node, as its cache does when it is full.
+    /// Makes a node forget all its prepared statements, as a full cache would.
     pub fn forget_statements(&self, node: usize) {
         self.lock().nodes[node].prepared.clear();
     }
@@ -168,19 +170,20 @@ impl Cluster {
         self.lock().nodes[node].is_overloaded = is_overloaded;
     }
 
-    /// Keeps no prepared statement from now on, or keeps them again.
+    /// Makes a node keep no prepared statement from now on, or keep them again.
     pub fn fill_cache(&self, node: usize, is_full: bool) {
         let mut state = self.lock();
         state.nodes[node].is_cache_full = is_full;
         state.nodes[node].prepared.clear();
     }
 
-    /// Answers logins with this error, or no longer.
+    /// Makes a node answer logins with an error of this code. `None` ends that.
     pub fn refuse_logins(&self, node: usize, code: Option<i32>) {
         self.lock().nodes[node].refuses_logins = code;
     }
 
-    /// Tells the other nodes, late, that a node is up or down. They tell their clients.
+    /// Tells the other nodes, after a while, that a node is up or down. They then tell their
+    /// clients.
     pub(super) fn gossip(&self, node: usize, is_up: bool) {
         let mut state = self.lock();
         state.nodes[node].epoch += 1;

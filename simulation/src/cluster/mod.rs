@@ -1,8 +1,8 @@
 //! A cluster of CQL servers: a model with tokens, replicas, write times and prepared statements.
 //!
-//! A node serves connections with tasks. A kill ends them; a pause stops them where they are, as a
-//! stopped process. The rows of a node survive both. What a coordinator knows about the other nodes
-//! it learns late, as by gossip.
+//! A node serves connections with tasks. A kill of the node ends the tasks; a pause suspends them,
+//! as if its process were stopped. A node keeps its rows in both cases. A coordinator learns about
+//! changes of the other nodes late, as by gossip.
 
 mod changes;
 mod scylla;
@@ -43,7 +43,8 @@ const THREADS: usize = 32;
 const GOSSIP: Duration = Duration::from_secs(8);
 /// The longest time in which a node learns of a schema change.
 pub const SCHEMA_SPREAD: Duration = Duration::from_secs(2);
-/// More preparations of one text at one node in one second are a defect of the client.
+/// If a client prepares one text at one node so often within a second, that is a defect of the
+/// client.
 const MOST_PREPARATIONS: u32 = 200;
 
 pub const USER: &str = "app";
@@ -56,10 +57,10 @@ pub struct Written {
     pub value: i64,
 }
 
-/// What happened to a value on the servers.
+/// How often and when a value was written on the servers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effect {
-    /// The number of requests with this value that a coordinator carried out, in part at least.
+    /// The number of requests with this value that a coordinator has carried out, at least in part.
     pub requests: u32,
     /// The first and the last of their write times.
     pub times: (i64, i64),
@@ -76,7 +77,7 @@ impl Effect {
     }
 }
 
-/// What a node refused.
+/// The kind of thing that a node refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// A request, because the node was overloaded.
@@ -107,70 +108,72 @@ struct Inner {
 struct State {
     random: Random,
     nodes: Vec<Node>,
-    /// The first writer's value of each key that was written under a condition.
+    /// For each key of the table `claims`, the value that was written first.
     claims: BTreeMap<i64, i64>,
     effects: BTreeMap<i64, Effect>,
     /// The last write time that a coordinator has chosen, in microseconds.
     last_time: i64,
-    /// The last version of the schema, and the version that each created table has made.
+    /// The latest version of the schema.
     schema: u64,
+    /// For each created table, the version of the schema with which it was created.
     tables: BTreeMap<i64, u64>,
-    /// The type of the column `v` of the table `remade`, and since when.
+    /// The type of the column `v` of the table `remade`, and when the table was last made.
     remade: (Type, Instant),
-    /// Values that were written to this table with its other type, and when it was made.
+    /// Values that were written to this table with the type that it did not have, each with the
+    /// time when the table was last made.
     misfits: Vec<(i64, Instant)>,
-    /// The preparations by node, text and second.
+    /// The number of preparations by node, text and second.
     preparations: BTreeMap<(usize, String, u64), u32>,
     refusals: Vec<Refusal>,
     arrivals: Vec<Arrival>,
-    /// What a cluster of ScyllaDB has more.
+    /// What only a cluster of ScyllaDB has; `None` for a cluster of Cassandra.
     scylla: Option<Scylla>,
-    /// The tables that another client made, and when.
+    /// The tables that another client has made, each with the time.
     made: Vec<(String, Instant)>,
     began: Instant,
-    /// What no client may do.
+    /// A sentence for each thing that the client did and that no client may do.
     defects: Vec<String>,
 }
 
 struct Node {
     host_id: u64,
     ip: IpAddr,
-    /// The host id and the address that clients were told of.
+    /// The host id and the address that clients were last told.
     announced: (u64, IpAddr),
     tokens: Vec<i64>,
-    /// The number of shards: one, if the cluster is not one of ScyllaDB.
+    /// The number of shards; one in a cluster of Cassandra.
     shards: u16,
-    /// The number of connections that were given to the shards in turn.
+    /// The number of connections so far. They are assigned to the shards in turn.
     dealt: u16,
     /// The shard that has stopped.
     hung_shard: watch::Sender<Option<u16>>,
-    /// The threads of each shard that are free.
+    /// The free threads of each shard.
     threads: BTreeMap<u16, Arc<Semaphore>>,
     /// The version of the schema that the node knows.
     schema: u64,
     /// Whether the process runs and is not paused.
     runs: watch::Sender<bool>,
     is_alive: bool,
-    /// Whether the other nodes know the node as up.
+    /// Whether the other nodes take this node as up.
     is_known_up: bool,
-    /// Changes with each kill and each start, so that late gossip is dropped.
+    /// Changes with each kill, pause and start, so that outdated gossip is dropped.
     epoch: u64,
     rows: BTreeMap<i64, Written>,
-    /// Writes that wait on other nodes until this one is back.
+    /// Writes that other nodes keep until this node is back.
     hints: Vec<(i64, Written)>,
-    /// The texts of the prepared statements, by id.
+    /// Maps the ids of prepared statements to their texts.
     prepared: BTreeMap<Vec<u8>, String>,
     is_overloaded: bool,
-    /// Whether no prepared statement is kept, as when the cache is full of others.
+    /// Whether the node keeps no new prepared statement, as if its cache were full of others.
     is_cache_full: bool,
-    /// The code of the error with which logins are answered.
+    /// If set, the code of the error with which logins are answered.
     refuses_logins: Option<i32>,
     subscribers: Vec<mpsc::UnboundedSender<Vec<u8>>>,
     tasks: JoinSet<()>,
 }
 
 impl Cluster {
-    /// Starts a cluster of this many nodes. With `of_scylla`, it may be one of ScyllaDB.
+    /// Starts a cluster of `nodes` nodes. If `of_scylla` is set, it may be a cluster of ScyllaDB.
     pub fn start(
         nodes: usize,
         network: Network,
@@ -256,12 +259,12 @@ impl Cluster {
         &self.0.network
     }
 
-    /// What happened to each value on the servers.
+    /// Returns how often and when each value was written on the servers.
     pub fn effects(&self) -> BTreeMap<i64, Effect> {
         self.lock().effects.clone()
     }
 
-    /// What nodes refused.
+    /// Returns the answers with which nodes refused something.
     pub fn refusals(&self) -> Vec<Refusal> {
         self.lock().refusals.clone()
     }
@@ -288,7 +291,8 @@ impl Cluster {
         }
     }
 
-    /// The shard of a new connection: that of its source port, or the next one.
+    /// Returns the shard of a new connection: the one that its source port selects, or the next
+    /// one.
     fn deal_shard(&self, node: usize, source_port: Option<u16>) -> u16 {
         let mut state = self.lock();
         let node = &mut state.nodes[node];
@@ -296,7 +300,7 @@ impl Cluster {
         source_port.unwrap_or(node.dealt) % node.shards
     }
 
-    /// Runs a task of a node's process. A kill ends it.
+    /// Runs a task of a node's process. A kill of the node ends the task.
     fn spawn(&self, node: usize, task: impl Future<Output = ()> + Send + 'static) {
         let mut state = self.lock();
         let tasks = &mut state.nodes[node].tasks;
@@ -304,12 +308,12 @@ impl Cluster {
         tasks.spawn(task);
     }
 
-    /// Waits until the node's process runs.
+    /// Waits until the node's process is not paused.
     async fn running(&self, node: usize) {
         self.shard_running((node, NO_SHARD)).await;
     }
 
-    /// Waits until the node's process and this shard of it run.
+    /// Waits until the node's process is not paused and this shard does not hang.
     async fn shard_running(&self, (node, shard): (usize, u16)) {
         let (mut runs, mut hung_shard) = {
             let node = &self.lock().nodes[node];
@@ -319,15 +323,16 @@ impl Cluster {
         let _ = hung_shard.wait_for(|hung| *hung != Some(shard)).await;
     }
 
-    /// Waits as a task of the node's process: a pause of the process ends in the middle.
+    /// Waits for `duration` as a task of the node's process. If the process is paused meanwhile,
+    /// waits until it goes on.
     async fn work(&self, at: (usize, u16), duration: Duration) {
         self.shard_running(at).await;
         sleep(duration).await;
         self.shard_running(at).await;
     }
 
-    /// Works on a request with one of the shard's threads, after the requests that came before it.
-    /// Returns `None` if that is later than the deadline, without work.
+    /// Works on a request with one of the shard's threads, after earlier requests. If a thread
+    /// becomes free only after the deadline, does no work and returns `None`.
     async fn handle(&self, at: (usize, u16), deadline: Option<Instant>) -> Option<()> {
         let threads = {
             let mut state = self.lock();
@@ -349,7 +354,7 @@ impl Cluster {
 }
 
 impl State {
-    /// The nodes that have a key, in the order of the ring.
+    /// Returns the replicas of a key, in the order of the ring.
     fn replicas(&self, key: i64) -> Vec<usize> {
         if let Some(replicas) = self.scylla.as_ref().and_then(|scylla| scylla.replicas(key)) {
             return replicas;
@@ -376,7 +381,7 @@ impl State {
         self.refusals.push(Refusal { at: Instant::now(), node, what });
     }
 
-    /// Counts the preparations of a text.
+    /// Counts a preparation of a text. Too many in a second are noted as a defect.
     fn note_prepare(&mut self, node: usize, text: &str) {
         let second = self.began.elapsed().as_secs();
         let count = self.preparations.entry((node, text.to_owned(), second)).or_default();
@@ -387,7 +392,7 @@ impl State {
         }
     }
 
-    /// Checks a value of the table `remade`, which is not stored.
+    /// Checks whether a value for the table `remade` has the type of its column. Does not store it.
     fn write_remade(&mut self, value: &[u8]) {
         let text = value.strip_prefix(b"v").map(|digits| std::str::from_utf8(digits).unwrap());
         if text.is_some() != matches!(self.remade.0, Type::Text) {

@@ -1,4 +1,4 @@
-//! What a cluster of ScyllaDB has more: shards, a port at which a client chooses the shard, and
+//! What only a cluster of ScyllaDB has: shards, a port at which the client chooses the shard, and
 //! tablets that migrate. A node serves each connection with one of its shards.
 
 use std::collections::BTreeMap;
@@ -11,55 +11,55 @@ use super::wire::{Type, put_bytes, put_text};
 use super::{Cluster, Node, REPLICAS, State, Written};
 use crate::random::Random;
 
-/// The port at which the source port of a connection decides about its shard.
+/// The port for connections whose source port selects the shard.
 pub const SHARD_AWARE_PORT: u16 = 19042;
-/// The number of a token's first bits that do not decide about its shard.
+/// How many of a token's first bits are ignored when its shard is computed.
 const IGNORED_BITS: u32 = 12;
-/// The shard of what belongs to no shard.
+/// Stands for no shard, where a shard is expected.
 pub const NO_SHARD: u16 = u16::MAX;
 
 const TABLETS: u64 = 8;
 
-/// The settings and the tablets of a cluster.
+/// The settings and the tablets of a cluster of ScyllaDB.
 pub struct Scylla {
     pub has_shard_aware_port: bool,
-    /// The tablets in the order of their tokens. Tables without tablets have none.
+    /// The tablets in the order of their tokens. Empty if the tables have no tablets.
     pub tablets: Vec<Tablet>,
 }
 
-/// A range of tokens with its replicas: the same for all tables.
+/// A range of tokens with its replicas. All tables have the same tablets.
 pub struct Tablet {
     first: i64,
     last: i64,
     replicas: Vec<(usize, u16)>,
-    /// The nodes that were replicas, each with the node that has its data now.
+    /// Maps each node that was a replica to the node that took its place.
     heirs: BTreeMap<usize, usize>,
     changed: Instant,
 }
 
-/// A prepared statement that has arrived at a node.
+/// The arrival of an EXECUTE at a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub at: Instant,
     pub key: i64,
     pub table: &'static str,
-    /// Whether the node and the shard are none of the key's.
+    /// Whether the node is no replica of the key, or the shard does not have the key.
     pub is_misrouted: bool,
     pub node: usize,
     pub shard: u16,
-    /// The key's tablet, and when it has changed last.
+    /// The number of the key's tablet, and when the tablet changed last.
     pub tablet: Option<(usize, Instant)>,
 }
 
-/// The shard of a token on a node without tablets.
+/// Returns the shard of a token on a node without tablets.
 fn shard_of(token: i64, shards: u16) -> u16 {
     let biased = (token as u64).wrapping_add(1 << 63) << IGNORED_BITS;
     ((u128::from(biased) * u128::from(shards)) >> 64) as u16
 }
 
 impl Scylla {
-    /// Chooses whether a cluster is one of ScyllaDB, and if so with which settings. Sets the numbers
-    /// of the nodes' shards.
+    /// Decides at random whether the cluster is one of ScyllaDB. If so, returns its settings, and
+    /// sets each node's number of shards.
     pub fn draw(nodes: &mut [Node], random: &mut Random) -> Option<Scylla> {
         if !random.percent(33) {
             return None;
@@ -91,7 +91,7 @@ impl Scylla {
         Some(Scylla { has_shard_aware_port, tablets })
     }
 
-    /// The number of a key's tablet, if there are tablets.
+    /// Returns the number of a key's tablet, if there are tablets.
     fn number(&self, key: i64) -> Option<usize> {
         let token = murmur3(&key.to_be_bytes());
         let number = self.tablets.partition_point(|tablet| tablet.last < token);
@@ -102,12 +102,13 @@ impl Scylla {
         Some(&self.tablets[self.number(key)?])
     }
 
-    /// The nodes of a key's tablet, if there are tablets.
+    /// Returns the nodes of a key's tablet, if there are tablets.
     pub fn replicas(&self, key: i64) -> Option<Vec<usize>> {
         Some(self.tablet(key)?.replicas.iter().map(|(node, _)| *node).collect())
     }
 
-    /// The node that stores what was sent to `node`: the tablet may have moved on.
+    /// Returns the node that stores a write that was sent to `node`. It is another one if the key's
+    /// tablet has moved from `node`.
     pub fn heir(&self, mut node: usize, key: i64) -> usize {
         let Some(tablet) = self.tablet(key) else { return node };
         while let Some(heir) = tablet.heirs.get(&node) {
@@ -129,7 +130,7 @@ fn draw_replicas(nodes: &[Node], random: &mut Random) -> Vec<(usize, u16)> {
 }
 
 impl State {
-    /// The shard of a node that has a key.
+    /// Returns the shard that has a key on a node.
     pub(super) fn shard(&self, node: usize, key: i64) -> u16 {
         let tablet = self.scylla.as_ref().and_then(|scylla| scylla.tablet(key));
         let replica = tablet.and_then(|tablet| tablet.replicas.iter().find(|of| of.0 == node));
@@ -139,8 +140,8 @@ impl State {
         }
     }
 
-    /// Notes where a prepared statement has arrived. Returns what the client is told about the
-    /// key's tablet, if the tablet is elsewhere.
+    /// Records where an EXECUTE has arrived. If the key's tablet is elsewhere, returns the custom
+    /// payload that tells the client about the tablet.
     pub(super) fn note_arrival(
         &mut self,
         (node, shard): (usize, u16),
@@ -158,7 +159,7 @@ impl State {
         payload
     }
 
-    /// The custom payload about a tablet.
+    /// Makes the custom payload about a tablet.
     fn routing(&self, tablet: &Tablet) -> Vec<u8> {
         let mut replicas = (tablet.replicas.len() as i32).to_be_bytes().to_vec();
         for (node, shard) in &tablet.replicas {
@@ -177,7 +178,7 @@ impl State {
         payload
     }
 
-    /// The options of SUPPORTED on a connection to this shard.
+    /// Returns ScyllaDB's options of SUPPORTED on a connection to this shard.
     pub(super) fn options(&self, shard: u16, node: usize) -> Vec<(&'static str, String)> {
         let Some(scylla) = &self.scylla else { return Vec::new() };
         let mut options = vec![
@@ -196,7 +197,7 @@ impl State {
         options
     }
 
-    /// The keyspaces with tablets, in a table that only ScyllaDB has.
+    /// Returns a cell of `system_schema.scylla_keyspaces`, the table of the keyspaces with tablets.
     pub(super) fn scylla_cell(&self, keyspace: &str, column: &str) -> (Type, Option<Vec<u8>>) {
         match column {
             "initial_tablets" => (Type::Int, Some((TABLETS as i32).to_be_bytes().to_vec())),
@@ -206,18 +207,18 @@ impl State {
 }
 
 impl Cluster {
-    /// The number of a node's shards: none if the cluster is not one of ScyllaDB.
+    /// Returns the number of a node's shards; `None` in a cluster of Cassandra.
     pub fn shards(&self, node: usize) -> Option<u16> {
         let state = self.lock();
         state.scylla.as_ref().map(|_| state.nodes[node].shards)
     }
 
-    /// The prepared statements that have arrived.
+    /// Returns the EXECUTE requests that have arrived.
     pub fn arrivals(&self) -> Vec<Arrival> {
         self.lock().arrivals.clone()
     }
 
-    /// Stops one shard of a node, or lets it go on.
+    /// Makes one shard of a node hang. `None` lets it go on.
     pub fn hang_shard(&self, node: usize, shard: Option<u16>) {
         self.lock().nodes[node].hung_shard.send_replace(shard);
     }

@@ -1,4 +1,4 @@
-//! A node's connections: reads requests, answers each when it is done.
+//! Serves a node's connections: reads requests, and answers each when its work is done.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use super::wire::{self, HEADER, Parameters, Reader, Type, frame_with, opcode, pu
 use super::{Cluster, PASSWORD, Refused, State, USER, store, system_tables};
 use crate::network::Stream;
 
-/// The RESULT without content.
+/// The body of a RESULT of the kind Void.
 const VOID: [u8; 4] = 1i32.to_be_bytes();
 
 /// A connection of a node.
@@ -66,7 +66,7 @@ pub async fn serve(cluster: Cluster, (node, shard): (usize, u16), stream: Stream
     }
 }
 
-/// The body of an answer, or that of an ERROR.
+/// The body of a RESULT, or the body of an ERROR.
 type Answer = Result<Vec<u8>, Vec<u8>>;
 
 impl Connection {
@@ -113,10 +113,10 @@ impl Connection {
         body
     }
 
-    /// Notes where a prepared statement has arrived. Returns what the client learns about it.
+    /// Records where an EXECUTE has arrived. Returns the custom payload for the client, if any.
     fn note_arrival(&self, text: &str, parameters: &Parameters) -> Option<Vec<u8>> {
         let kind = Kind::of(text).filter(|kind| !kind.markers(Type::Bigint).is_empty())?;
-        // A burst goes to the node that it was made for.
+        // The requests of a burst go to the node of the burst, not to a replica.
         if text == BURST {
             return None;
         }
@@ -139,7 +139,7 @@ impl Connection {
         }
     }
 
-    /// Answers a request. `payload` becomes the custom payload of the answer.
+    /// Answers a request. Sets `payload` to the custom payload of the answer.
     async fn request(&self, code: u8, body: &[u8], payload: &mut Option<Vec<u8>>) -> Answer {
         let mut reader = Reader(body);
         match code {
@@ -179,7 +179,7 @@ impl Connection {
         Ok(wire::prepared(&id(text), kind.table(), &markers, key, &columns))
     }
 
-    /// The text of a prepared statement.
+    /// Returns the text of a prepared statement, or an ERROR if the node does not know it.
     fn prepared(&self, id: &[u8]) -> Result<String, Vec<u8>> {
         let mut state = self.cluster.lock();
         let text = state.nodes[self.node].prepared.get(id).cloned();
@@ -209,7 +209,7 @@ impl Connection {
         let parameters = reader.parameters();
         self.refuse_if_overloaded()?;
         let (time, consistency) = (parameters.timestamp, parameters.consistency);
-        // A batch that is answered with "unavailable" was not carried out.
+        // A batch that is answered with "unavailable" must not be carried out in part.
         for (key, _) in &writes {
             self.cluster.replicas(self.node, *key, consistency)?;
         }
@@ -236,7 +236,8 @@ impl Connection {
         let consistency = parameters.consistency;
         let bigint = |index: usize| wire::bigint(&parameters.values, index);
         match kind {
-            // A node sheds no request of a connection's own: the session does not count these.
+            // An overloaded node still answers the driver's own requests, because the session does
+            // not count these.
             Kind::System | Kind::Use => {}
             // Paxos may begin again after a proposal that replicas have accepted, and time out when
             // it reads the row once more.
@@ -325,7 +326,7 @@ fn unknown(text: &str) -> Vec<u8> {
     wire::error(0x2000, &format!("not of the model: {text}"), &[])
 }
 
-/// The engine looks for tables that only ScyllaDB has. The model has one of these.
+/// Refuses reads of tables that only ScyllaDB has, except the one that the model has.
 fn refuse_scylla_tables(state: &State, text: &str) -> Result<(), Vec<u8>> {
     let has_tablets = state.scylla.as_ref().is_some_and(|scylla| !scylla.tablets.is_empty());
     let is_there = has_tablets && text.contains(".scylla_keyspaces");

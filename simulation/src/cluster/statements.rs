@@ -4,16 +4,18 @@ use super::wire::{Columns, Type};
 
 pub const WRITE: &str = "INSERT INTO sim.kv (k, v) VALUES (?, ?)";
 pub const READ: &str = "SELECT k, v FROM sim.kv WHERE k = ?";
-/// The read of bursts. Each of its requests prepares it again at a node that has forgotten it.
+/// The read that bursts send. At a node that has forgotten it, each of its requests prepares it
+/// again.
 pub const BURST: &str = "SELECT k, v FROM sim.kv WHERE k = ? /* burst */";
 pub const CLAIM: &str = "INSERT INTO sim.claims (k, v) VALUES (?, ?) IF NOT EXISTS";
 /// Reads all rows.
 pub const SCAN: &str = "SELECT k, v FROM sim.kv";
-/// Writes to a table whose column `v` is now a bigint, now a text.
+/// Writes to a table whose column `v` is sometimes a bigint and sometimes a text.
 pub const REMADE: &str = "INSERT INTO sim.remade (k, v) VALUES (?, ?)";
-/// Reads a table that each keyspace has: `k` is the number of the keyspace in [`KEYSPACES`].
+/// Reads a table that exists in each keyspace. Its `k` is the index of the keyspace in
+/// [`KEYSPACES`].
 pub const KEYSPACE: &str = "SELECT k FROM here";
-/// The beginning of a schema change. The name of the table follows.
+/// The beginning of a schema change. The table's number follows.
 pub const CREATE: &str = "CREATE TABLE sim.t";
 
 pub const KEYSPACES: [&str; 2] = ["sim", "other"];
@@ -26,7 +28,7 @@ pub enum Kind {
     Scan,
     Remade,
     Keyspace,
-    /// Creates a table. The number is that of the call.
+    /// Creates a table, which has this number.
     Create(i64),
     /// A read of one of the server's own tables.
     System,
@@ -34,8 +36,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of a text, or `None` if the model does not know it. A comment at the end makes a
-    /// text another statement.
+    /// Returns the kind of a text, or `None` if the model does not know the text. A comment at the
+    /// end is ignored; the program adds comments so that texts differ.
     pub fn of(text: &str) -> Option<Kind> {
         let text = text.split(" /*").next().unwrap_or(text);
         match text {
@@ -62,7 +64,8 @@ impl Kind {
         }
     }
 
-    /// The bind markers. `remade` is the type of the column that changes.
+    /// Returns the bind markers. `remade` is the current type of the column `v` of the table
+    /// `remade`.
     pub fn markers(self, remade: Type) -> Columns {
         let bigint = |name: &str| (name.to_owned(), Type::Bigint);
         match self {
@@ -83,12 +86,12 @@ impl Kind {
     }
 }
 
-/// The name of a table that was made: with a number below 0, by another client.
+/// Returns the name of the table with this number. Tables of another client have negative numbers.
 pub fn table_name(number: i64) -> String {
     if number < 0 { format!("other{}", -number) } else { format!("t{number}") }
 }
 
-/// The id of a prepared statement: the same on all nodes.
+/// Returns the id of a prepared statement. All nodes give a text the same id.
 pub fn id(text: &str) -> Vec<u8> {
     let mut random = crate::random::Random::new(text.len() as u64);
     let mut id = random.draw();

@@ -1,4 +1,4 @@
-//! Reads, writes and conditional writes by a coordinator.
+//! Reads, writes and conditional writes, as a coordinator carries them out.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub type Failure = Vec<u8>;
 /// The replicas of a request, and how many of them must answer.
 pub(super) struct Replicas {
     all: Vec<usize>,
-    /// Those that the coordinator knows as up.
+    /// The replicas that the coordinator takes as up.
     up: Vec<usize>,
     required: usize,
 }
@@ -48,8 +48,8 @@ impl Cluster {
         Err(error(0x1000, "Cannot achieve consistency level", &more))
     }
 
-    /// Sends a message to a replica and waits for its answer. A message to a killed replica is
-    /// lost. A replica drops a message that waited until the coordinator's deadline.
+    /// Sends a message to a replica, and returns its answer. Returns `None` if the replica is
+    /// killed, or if it begins to work on the message only after the coordinator's deadline.
     async fn ask<T>(
         &self,
         replica: usize,
@@ -116,8 +116,8 @@ impl Cluster {
         }
     }
 
-    /// Waits for so many answers. If they do not come in time, returns the number of those that
-    /// came.
+    /// Waits for `required` answers. If they do not arrive before the deadline, returns how many
+    /// did.
     async fn enough<T>(
         &self,
         node: usize,
@@ -140,7 +140,7 @@ impl Cluster {
         if arrived.len() < required { Err(arrived.len()) } else { Ok(arrived) }
     }
 
-    /// Reads the latest value of a key among its replicas, and repairs those that are behind.
+    /// Reads the latest value of a key from its replicas, and repairs replicas with an older one.
     pub(super) async fn read(
         &self,
         node: usize,
@@ -191,8 +191,8 @@ impl Cluster {
         Ok(latest.map(|written| written.value))
     }
 
-    /// Reads rows in the order of their keys: at most `size`, after a key. Returns the key after which
-    /// the next page begins.
+    /// Reads a page: at most `size` rows, in the order of their keys, with keys above `after`. Also
+    /// returns the key after which the next page begins.
     pub(super) async fn page(
         &self,
         node: usize,
@@ -211,8 +211,8 @@ impl Cluster {
         Ok((rows, None))
     }
 
-    /// Writes a value if its key has none. Returns whether it was applied, and the value that is
-    /// there otherwise. All such writes have one order, as those that Paxos decides.
+    /// Writes a value if its key has none. Returns `None` if it was applied, or else the value that
+    /// the key has. All such writes are in one order, as with Paxos.
     pub(super) async fn claim(
         &self,
         node: usize,
@@ -249,7 +249,7 @@ impl Cluster {
         Ok(None)
     }
 
-    /// A write time that no other write has.
+    /// Returns a write time that no other write has.
     fn next_time(&self) -> i64 {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let mut state = self.lock();

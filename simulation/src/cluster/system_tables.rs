@@ -1,10 +1,10 @@
-//! The tables that describe a cluster, as far as the engine reads them.
+//! The system tables that describe a cluster, as far as the engine reads them.
 
 use super::statements::KEYSPACES;
 use super::wire::{Columns, Row, Type, inet_bytes};
 use crate::cluster::State;
 
-/// A UUID with this number at its end.
+/// Returns a UUID that ends with this number.
 pub(super) fn uuid(first: u8, number: u64) -> Vec<u8> {
     let mut id = vec![first; 8];
     id.extend_from_slice(&number.to_be_bytes());
@@ -53,7 +53,7 @@ fn keyspace_cell(keyspace: &str, column: &str) -> (Type, Option<Vec<u8>>) {
     }
 }
 
-/// The columns and the rows of a read of `text`, by a node.
+/// Returns the columns and the rows with which a node answers the read `text`.
 pub fn read(state: &State, node: usize, text: &str) -> (Columns, Vec<Row>) {
     let lower = text.to_ascii_lowercase();
     let selected = lower.trim_start_matches("select ").split(" from ").next().unwrap_or("");

@@ -24,7 +24,7 @@ pub mod opcode {
     pub const AUTH_SUCCESS: u8 = 0x10;
 }
 
-/// The consistencies that the model knows, with the number of replicas of three.
+/// Returns how many of the replicas must answer at a consistency level.
 pub fn required(consistency: u16, replicas: usize) -> usize {
     match consistency {
         0x0001 | 0x000a => 1,
@@ -75,13 +75,14 @@ impl<'a> Reader<'a> {
         (length >= 0).then(|| self.take(length as usize))
     }
 
-    /// Values, each with its length.
+    /// Reads the values of bind markers.
     pub fn values(&mut self) -> Vec<Option<Vec<u8>>> {
         let count = self.u16();
         (0..count).map(|_| self.bytes().map(<[u8]>::to_vec)).collect()
     }
 
-    /// The parameters of QUERY and EXECUTE, or of BATCH, whose flags tell of no values.
+    /// Reads the parameters of QUERY and EXECUTE. Also reads those of BATCH, which contain no
+    /// values.
     pub fn parameters(&mut self) -> Parameters {
         let consistency = self.u16();
         let flags = self.u8();
@@ -121,17 +122,17 @@ pub struct Parameters {
     pub timestamp: Option<i64>,
 }
 
-/// A bigint among values.
+/// Returns the value at `index`, which must be a bigint.
 pub fn bigint(values: &[Option<Vec<u8>>], index: usize) -> i64 {
     i64::from_be_bytes(values[index].as_deref().unwrap().try_into().unwrap())
 }
 
-/// A frame with this body.
+/// Makes a frame with this body.
 pub fn frame(stream: i16, opcode: u8, body: &[u8]) -> Vec<u8> {
     frame_with(None, stream, opcode, body)
 }
 
-/// A frame with a custom payload, if there is one.
+/// Makes a frame with this body, and with a custom payload if there is one.
 pub fn frame_with(payload: Option<&[u8]>, stream: i16, opcode: u8, body: &[u8]) -> Vec<u8> {
     const CUSTOM_PAYLOAD: u8 = 0x04;
     let mut frame = vec![0x84, if payload.is_some() { CUSTOM_PAYLOAD } else { 0 }];
@@ -177,7 +178,7 @@ pub fn inet_bytes(ip: std::net::IpAddr) -> Vec<u8> {
     bytes
 }
 
-/// The types of columns that the model has.
+/// The types of the columns in the model.
 #[derive(Clone, Copy, Debug)]
 pub enum Type {
     Bigint,
@@ -224,7 +225,7 @@ fn put_columns(out: &mut Vec<u8>, table: (&str, &str), columns: &Columns) {
     }
 }
 
-/// The metadata of bind markers or of a result.
+/// Writes the metadata of bind markers or of a result.
 fn put_metadata(
     out: &mut Vec<u8>,
     table: (&str, &str),
@@ -246,7 +247,7 @@ fn put_metadata(
     put_columns(out, table, columns);
 }
 
-/// The body of a RESULT with rows. `paging` is there if a page follows.
+/// Makes the body of a RESULT with rows. `paging` is the paging state, if a page follows.
 pub fn rows(
     table: (&str, &str),
     columns: &Columns,
@@ -260,7 +261,7 @@ pub fn rows(
     body
 }
 
-/// The body of a RESULT of a prepared statement.
+/// Makes the body of the RESULT that answers a PREPARE.
 pub fn prepared(
     id: &[u8],
     table: (&str, &str),
@@ -275,12 +276,12 @@ pub fn prepared(
     body
 }
 
-/// What follows the kind in the RESULT of a created table, and in its event.
+/// Writes the contents of the RESULT of a created table, and of its event, after the kind.
 pub fn put_created(out: &mut Vec<u8>, table: &str) {
     ["CREATED", "TABLE", "sim", table].iter().for_each(|text| put_text(out, text));
 }
 
-/// The body of an EVENT about a node.
+/// Makes the frame of an EVENT about a node.
 pub fn node_event(name: &str, change: &str, at: SocketAddr) -> Vec<u8> {
     let mut body = Vec::new();
     put_text(&mut body, name);
@@ -289,7 +290,7 @@ pub fn node_event(name: &str, change: &str, at: SocketAddr) -> Vec<u8> {
     frame(-1, opcode::EVENT, &body)
 }
 
-/// The body of an EVENT about a created table.
+/// Makes the frame of an EVENT about a created table.
 pub fn schema_event(table: &str) -> Vec<u8> {
     let mut body = Vec::new();
     put_text(&mut body, "SCHEMA_CHANGE");
@@ -297,7 +298,7 @@ pub fn schema_event(table: &str) -> Vec<u8> {
     frame(-1, opcode::EVENT, &body)
 }
 
-/// The body of an ERROR.
+/// Makes the body of an ERROR.
 pub fn error(code: i32, message: &str, more: &[u8]) -> Vec<u8> {
     let mut body = code.to_be_bytes().to_vec();
     put_text(&mut body, message);

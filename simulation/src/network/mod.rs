@@ -1,7 +1,8 @@
 //! A simulated network: addresses that accept connections, and links that faults change.
 //!
-//! A link is all traffic between the client and one host, one way. Bytes of a connection keep their
-//! order. While a link is cut, bytes wait, as TCP sends them again until they arrive.
+//! A link is all traffic in one direction between the client and one host. Bytes of a connection
+//! keep their order. Bytes on a link that is cut wait until it is not, because TCP would send them
+//! again until they arrive.
 
 mod pipe;
 mod stream;
@@ -30,18 +31,18 @@ pub enum Direction {
 
 pub const BOTH: [Direction; 2] = [Direction::ToHost, Direction::ToClient];
 
-/// What a link does with the bytes that are sent over it.
+/// How bytes travel over a link.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Link {
     /// Whether no byte arrives.
     pub is_cut: bool,
-    /// Added to the time that bytes take.
+    /// How much longer than usual bytes take.
     pub delay: Duration,
-    /// If set, at most this many bytes arrive at a time, with a pause after them.
+    /// If set, at most this many bytes arrive at a time, each time followed by this pause.
     pub drip: Option<(usize, Duration)>,
 }
 
-/// A connection at its host, and the source port that the client has chosen.
+/// The host's end of a new connection, and the source port, if the client has chosen one.
 pub type Incoming = (Stream, Option<u16>);
 
 #[derive(Clone)]
@@ -95,7 +96,7 @@ impl Network {
         self.lock().links.get(&(host, direction)).copied().unwrap_or_default()
     }
 
-    /// Changes a link, from now on and for the bytes that are under way.
+    /// Changes a link, also for the bytes that are under way.
     pub fn change(&self, host: IpAddr, direction: Direction, change: impl FnOnce(&mut Link)) {
         let mut state = self.lock();
         change(state.links.entry((host, direction)).or_default());
@@ -105,14 +106,14 @@ impl Network {
         self.0.changed.notify_waiters();
     }
 
-    /// The time that bytes take from now on, without the order of their connection.
+    /// Returns a random time that bytes take, regardless of earlier bytes of their connection.
     fn travel_time(&self, host: IpAddr, direction: Direction) -> Duration {
         let mut state = self.lock();
         let usual = Duration::from_micros(state.random.within(100..1500));
         usual + state.links.get(&(host, direction)).map_or(Duration::ZERO, |link| link.delay)
     }
 
-    /// Connects to an address, from a source port if one is chosen.
+    /// Connects to an address. `source_port` is set if the client chooses the source port.
     pub async fn connect(
         &self,
         at: SocketAddr,
@@ -155,8 +156,8 @@ impl Network {
         Ok(ours)
     }
 
-    /// Resets all connections with a host. If `after` is set, each is reset when this many further
-    /// bytes have arrived at the client, so in the middle of a frame.
+    /// Resets all connections with a host. If `after` is set, each is reset when this many more
+    /// bytes have arrived at the client, probably in the middle of a frame.
     pub fn reset(&self, host: IpAddr, after: Option<usize>) {
         let pipes: Vec<_> = self
             .lock()
@@ -173,7 +174,8 @@ impl Network {
         }
     }
 
-    /// Cuts one of the connections with a host off in silence: nothing arrives on it any more.
+    /// Freezes one of the connections with a host: nothing arrives on it any more, in any
+    /// direction.
     pub fn freeze(&self, host: IpAddr, which: usize) {
         let state = self.lock();
         let of_host: Vec<_> =
@@ -208,7 +210,7 @@ impl Network {
     }
 }
 
-/// Bytes that arrive at a time.
+/// Bytes, and the time at which they arrive.
 struct Arriving {
     at: Instant,
     bytes: bytes::Bytes,

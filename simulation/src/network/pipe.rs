@@ -1,4 +1,4 @@
-//! The bytes of one direction of a connection.
+//! One direction of a connection, with the bytes that have not been read yet.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,23 +8,24 @@ use tokio::time::Instant;
 
 use super::Arriving;
 
-/// The number of bytes that a direction holds before its writer has to wait.
+/// How many unread bytes a pipe holds before its writer has to wait.
 pub(super) const CAPACITY: usize = 128 << 10;
 
 #[derive(Default)]
 pub(super) struct Pipe {
     pub(super) arriving: VecDeque<Arriving>,
     pub(super) held: usize,
-    /// When the last bytes arrive. Later bytes do not overtake them.
+    /// When the bytes that were written last arrive. Bytes that are written later must not arrive
+    /// earlier.
     pub(super) last: Option<Instant>,
-    /// Whether no more bytes follow.
+    /// Whether the writer will write no more bytes.
     pub(super) is_finished: bool,
     pub(super) is_reset: bool,
     /// Whether nothing arrives any more, as if a router had forgotten the connection.
     pub(super) is_frozen: bool,
     /// The number of bytes that still arrive before the connection is reset.
     pub(super) reset_after: Option<usize>,
-    /// Until when the next bytes wait, on a link that drips.
+    /// On a link that drips, when the next bytes may be read.
     pub(super) pause: Option<Instant>,
     pub(super) reader: Option<Waker>,
     pub(super) writer: Option<Waker>,

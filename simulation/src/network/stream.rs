@@ -19,9 +19,9 @@ pub struct Stream {
     host: IpAddr,
     incoming: (Direction, Arc<Mutex<Pipe>>),
     outgoing: (Direction, Arc<Mutex<Pipe>>),
-    /// The timer of the next bytes.
+    /// Fires when the next bytes arrive.
     timer: Pin<Box<Sleep>>,
-    /// The connection's number, at the client's end.
+    /// The connection's number; only the client's end has it.
     id: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Stream {
         Stream { network, host, incoming, outgoing, timer, id }
     }
 
-    /// Waits on the timer until `at`. Returns `Pending` if that is in the future.
+    /// Returns `Ready` if `at` has passed. If not, sets the timer to `at`.
     fn wait_until(&mut self, at: Instant, context: &mut Context<'_>) -> Poll<()> {
         if at <= Instant::now() {
             return Poll::Ready(());
@@ -116,7 +116,7 @@ impl AsyncWrite for Stream {
         bytes: &[u8],
     ) -> Poll<Result<usize>> {
         let travels = self.network.travel_time(self.host, self.outgoing.0);
-        // On a cut link, the end of the other side is not known yet.
+        // On a cut link, a writer does not learn that the other end is closed.
         let is_cut = self.network.link(self.host, self.outgoing.0).is_cut;
         let mut pipe = lock(&self.outgoing.1);
         if pipe.is_reset && !is_cut {
@@ -161,7 +161,7 @@ impl Drop for Stream {
         pipe.is_finished = true;
         pipe.wake();
         drop(pipe);
-        // Who writes to an end that is closed gets a reset.
+        // If the other end writes to this closed one, its connection is reset.
         let mut pipe = lock(&self.incoming.1);
         pipe.reset();
         drop(pipe);

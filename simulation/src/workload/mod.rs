@@ -1,4 +1,5 @@
-//! The program that uses the session: workers that make calls, and a watcher of the nodes.
+//! The program that uses the session. It has workers that make calls, and a task that checks the
+//! session's view of the nodes.
 
 mod requests;
 
@@ -24,10 +25,10 @@ const ROWS: i64 = 16;
 /// How long a bulk sends rows again.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long after the start of a killed node the session is connected to it: the greatest pause
-/// between two of the first tries, with its jitter, and the time that a connection takes.
+/// How long after a killed node's start the session is connected to it at the latest: the longest
+/// pause between two of the first attempts, with its jitter, and the time that a connection takes.
 const RECONNECTED: Duration = Duration::from_millis(2500);
-/// After a longer outage, the pauses are longer.
+/// After an outage longer than this, the pauses between attempts are longer.
 const SOON_TRIED: Duration = Duration::from_secs(20);
 /// The longest pause between two tries, with its jitter.
 const LONGEST_PAUSE: Duration = Duration::from_secs(12);
@@ -47,26 +48,29 @@ struct Inner {
 #[derive(Default)]
 struct State {
     calls: Vec<Call>,
-    /// The next value.
+    /// The next value to write.
     value: i64,
     prepared: HashMap<String, Arc<Prepared>>,
     keyspace: Keyspace,
-    /// When the connections have settled after the last `USE` that failed.
+    /// When all connections use one keyspace again after the last `USE` that failed.
     use_failed: Option<Instant>,
-    /// Whether a table is being made. The nodes may never agree while others are made.
+    /// Whether the program is creating a table. It creates one table at a time, because the nodes
+    /// may not agree on the schema while others are created.
     is_creating: bool,
+    /// A sentence for each killed node that was not connected in time.
     broken: Vec<String>,
 }
 
 /// The keyspace that the program has chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Keyspace {
-    /// The index, or `None` before the first `USE`, during each, and after one that failed.
+    /// The index of the keyspace; `None` before the first `USE` and during each `USE`.
     chosen: Option<usize>,
     /// Changes with each `USE`.
     number: u64,
     is_changing: bool,
-    /// From when on all connections that answer use it: some are told late if a `USE` has failed.
+    /// The time from which on all connections use the keyspace. After a `USE` that failed, some
+    /// connections change to it later.
     settled: Option<Instant>,
 }
 
@@ -102,7 +106,7 @@ impl Program {
         self.lock().calls.clone()
     }
 
-    /// What was wrong with the nodes, as the session shows them.
+    /// Returns a sentence for each killed node that the session did not connect to in time.
     pub fn broken(&self) -> Vec<String> {
         self.lock().broken.clone()
     }
@@ -118,7 +122,7 @@ impl Program {
     /// Sends bursts, each to its node, until the sender is dropped.
     pub async fn send_bursts(self, mut bursts: mpsc::UnboundedReceiver<Burst>) {
         while let Some(burst) = bursts.recv().await {
-            // The node has stopped, and some of its last answers are under way.
+            // The node has just stopped; its last answers may be under way.
             sleep(Duration::from_millis(20)).await;
             for _ in 0..burst.requests {
                 let program = self.clone();
@@ -141,7 +145,8 @@ impl Program {
             checked += 1;
             let newer = &faults[checked..];
             let is_alone = !newer.iter().any(|other| other.node == fault.node);
-            // A start that lasts less than the pause between two tries does not end an outage.
+            // If the node was up for less time than the pause between two attempts, its outage
+            // counts from the earlier fault.
             let mut began = fault.began;
             for other in faults[..checked - 1].iter().rev().filter(|of| of.node == fault.node) {
                 if other.ended.is_some_and(|end| end + LONGEST_PAUSE > began) {
@@ -189,7 +194,7 @@ impl Program {
             },
         };
         let key = random.within(0..LAST_KEY as u64 + 1) as i64;
-        // A new text has to be prepared by the call itself.
+        // With a new variant, the text is new, so the call must prepare it.
         let variant = if random.percent(2) { random.draw() } else { random.within(0..3) };
         let gives_up = matches!(action, Action::UseKeyspace { gives_up: Some(_) });
         self.make(action, key, variant).await || gives_up
@@ -213,8 +218,8 @@ impl Program {
         (state.calls.len() - 1, value)
     }
 
-    /// Notes how a call has ended. Returns whether it succeeded, or failed because of a `USE` that
-    /// the program has given up.
+    /// Records the outcome of a call. Returns true if the call succeeded, or if it failed because
+    /// of a `USE` that the program gave up.
     fn end(&self, number: usize, outcome: Result<Outcome, EngineError>) -> bool {
         let outcome = outcome.unwrap_or_else(|error| Outcome::Failed(Box::new(error)));
         let succeeded = match &outcome {
@@ -242,7 +247,7 @@ impl Program {
             return self.write_rows(key, variant).await;
         }
         let limit = match action {
-            // Each page has the limit of a request.
+            // A scan requests several pages, each with the time limit of a request.
             Action::Scan => LIMIT * 4,
             _ => LIMIT,
         };

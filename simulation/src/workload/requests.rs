@@ -1,4 +1,4 @@
-//! The requests of the program's calls.
+//! Sends the requests of the program's calls.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use super::{Keyspace, LIMIT, PATIENCE, Program, ROWS};
 use crate::cluster::{CLAIM, CREATE, KEYSPACE, KEYSPACES, LAST_KEY, READ, REMADE, SCAN, WRITE};
 use crate::history::{Action, BATCH, Outcome};
 
-/// The number of rows of a page.
+/// How many rows a page has.
 const PAGE: i32 = 5;
 
-/// The number of rows that are in flight at the same time.
+/// How many rows of a bulk are in flight at the same time.
 const CONCURRENCY: usize = 4;
 
-/// How long after a `USE` that failed or was given up connections may use different keyspaces.
+/// How long connections may use different keyspaces after a `USE` that failed or was given up.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// How long after a fault a node may not know a new table.
+/// How long after a fault a node may take to learn of a new table.
 const RECOVERED: Duration = Duration::from_secs(20);
 
 impl Program {
@@ -74,7 +74,8 @@ impl Program {
         }
     }
 
-    /// Returns the prepared statement that the program has kept, or prepares the text.
+    /// Returns the prepared statement of a text. Prepares it if the program does not have it
+    /// already.
     async fn prepare(
         &self,
         text: &str,
@@ -90,7 +91,7 @@ impl Program {
         Ok(prepared)
     }
 
-    /// Prepares and executes a text within [`LIMIT`], or within that of the options.
+    /// Prepares and executes a text within the time limit of the options, or within [`LIMIT`].
     async fn execute(
         &self,
         text: &str,
@@ -104,7 +105,7 @@ impl Program {
         self.0.session.execute(&prepared, row, &options, None).await
     }
 
-    /// Waits for a place at the gate. A session of Python does so for each request.
+    /// Waits until the gate admits a request, as a Python session does for each request.
     async fn admitted(
         &self,
         text: &str,
@@ -132,12 +133,12 @@ impl Program {
         let using = self.0.session.use_keyspace(KEYSPACES[index], true);
         let used = match gives_up {
             None => using.await,
-            // As a task that is canceled.
+            // The future is dropped, as by a task that is canceled.
             Some(after) => tokio::time::timeout(after, using).await.unwrap_or_else(|_| {
                 Err(EngineError::new(ErrorKind::Timeout, "the program gave up a USE"))
             }),
         };
-        // After a failure, the session says which keyspace it has.
+        // If the `USE` failed, the session may have kept the old keyspace.
         let kept = self.0.session.keyspace();
         let chosen = kept.and_then(|kept| KEYSPACES.iter().position(|name| *name == kept));
         let settled =
@@ -173,7 +174,7 @@ impl Program {
         let began = tokio::time::Instant::now();
         let connected = |nodes: Vec<Node>| {
             let connected = nodes.into_iter().filter(|node| node.connected);
-            // A node that took the place of another has a host id of its own.
+            // A node that replaced node n has the host id n + 100 (or n + 200, and so on).
             connected.map(|node| (usize::from(node.host_id[15]) - 1) % 100).collect::<Vec<_>>()
         };
         let connected = connected(self.0.session.nodes());
@@ -183,7 +184,8 @@ impl Program {
         created?;
         let unaware = self.0.cluster.unaware_of(number);
         let since = tokio::time::Instant::now() - RECOVERED;
-        // A node without connections is not asked. A `USE` that fails closes connections.
+        // The session does not ask nodes without connections for their schema version, and a `USE`
+        // that fails closes connections.
         let is_settled = self.lock().use_failed.is_none_or(|settled| settled < began);
         let is_healthy = |node: &usize| {
             is_settled && connected.contains(node) && !self.0.log.is_faulty(*node, since)
@@ -215,8 +217,9 @@ impl Program {
         Ok(Outcome::Scanned(scanned))
     }
 
-    /// Writes to the table that is now and then made again, with the type that the statement has. A
-    /// statement that has lost its meaning is prepared once more, as a session of Python does.
+    /// Writes to the table `remade`, with the type that the prepared statement has. If the
+    /// statement is stale, because the table was made again, prepares it again, as a Python session
+    /// does.
     async fn write_remade(&self, key: i64, value: i64) -> Result<Outcome, EngineError> {
         let began = std::time::Instant::now();
         let call_options = options(Some(true));
@@ -224,7 +227,7 @@ impl Program {
             let prepared = self.prepare(REMADE, &call_options, began).await?;
             let mut row = RowBuffer::new();
             row.push_value(&key.to_be_bytes());
-            // Both have eight bytes.
+            // The values of both types have eight bytes.
             match prepared.markers()[1].cql_type {
                 CqlType::BigInt => row.push_value(&value.to_be_bytes()),
                 _ => row.push_value(format!("v{value:07}").as_bytes()),
@@ -278,9 +281,10 @@ impl Program {
         Ok(Outcome::Read(value_of(&response, 0)))
     }
 
-    /// Writes rows together. Each is a call of the history. Returns whether all succeeded.
+    /// Writes the rows of a bulk, each of which is a call in the history. Returns whether all
+    /// succeeded.
     pub(super) async fn write_rows(&self, key: i64, variant: u64) -> bool {
-        // Each row waits for those before it.
+        // A row waits for the rows before it, so the limit grows with their number.
         let limit = (LIMIT * 2 + PATIENCE) * (ROWS as u32 / CONCURRENCY as u32);
         let mut rows = RowBuffer::new();
         let mut numbers = Vec::new();
@@ -342,7 +346,7 @@ fn options(idempotent: Option<bool>) -> RequestOptions {
     RequestOptions { timeout: Some(Some(LIMIT)), idempotent, ..Default::default() }
 }
 
-/// The options with what is left of their time limit.
+/// Returns the options with the rest of their time limit. An error if nothing is left of it.
 fn remaining(
     options: RequestOptions,
     began: std::time::Instant,
@@ -366,7 +370,7 @@ fn push_row(rows: &mut RowBuffer, values: &[i64]) {
     rows.finish_row();
 }
 
-/// The cells of a response, row after row.
+/// Returns the cells of a response, row after row.
 fn cells(response: &Response) -> Vec<Option<Vec<u8>>> {
     let page = response.page.as_ref().expect("the response has rows");
     let mut cells = page.cells().expect("a page of the model is well formed");
@@ -379,7 +383,8 @@ fn bigint(cells: &[Option<Vec<u8>>], index: usize) -> i64 {
     i64::from_be_bytes(cells[index].as_deref().unwrap().try_into().unwrap())
 }
 
-/// The value of a key. The response to another read panics, which ends the run with a report.
+/// Returns the value of a key from the response to a read. Panics if the response is that of
+/// another read; this ends the run with a report.
 fn value_of(response: &Response, key: i64) -> Option<i64> {
     let cells = cells(response);
     if cells.is_empty() {
