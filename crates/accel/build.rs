@@ -1,4 +1,4 @@
-//! Tells the code which CPython it is built for: layouts differ between versions.
+//! Sets `cfg`s such as `Py_3_13`, because C layouts differ between versions of CPython.
 
 fn main() {
     pyo3_build_config::use_pyo3_cfgs();

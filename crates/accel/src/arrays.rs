@@ -1,4 +1,5 @@
-//! Decodes pages by column: a column of numbers becomes two bytearrays, any other column a list.
+//! Decodes the columns of pages: a column of numbers becomes two bytearrays, any other column a
+//! list.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyList};

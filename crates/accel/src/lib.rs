@@ -1,9 +1,9 @@
 //! Stand-ins for functions of the package `cassandra` (cassandra-driver, scylla-driver).
 //!
-//! A stand-in does the work of its original for the arguments that it supports. It hands all other
-//! calls to the original before anything has been consumed. `turbocql.accel` decides in Python,
-//! once per type or statement, which arguments are supported, and keeps that as a plan. The code
-//! here looks the plan up and follows it.
+//! A stand-in does the work of a driver's function, its original, for the arguments that it
+//! supports. It passes all other calls to the original, before it has consumed any argument. The
+//! Python package `turbocql.accel` decides, once for each type or statement, which arguments are
+//! supported, and makes a plan of that. A stand-in looks up the plan and follows it.
 #![deny(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

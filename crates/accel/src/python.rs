@@ -1,4 +1,4 @@
-//! Looks up the Python classes that only this crate uses, as `turbocql_values::python` does.
+//! The Python classes that only this crate imports: see `turbocql_values::python`.
 
 turbocql_values::imports! {
     bytes_io,

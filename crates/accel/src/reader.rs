@@ -1,5 +1,5 @@
-//! Trees of readers. A reader describes, for one type, how bytes become the value that the package
-//! `cassandra` makes of them.
+//! Readers, which form trees. A reader describes, for one type, how bytes become the value that the
+//! package `cassandra` makes from them.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub enum Empty {
     Read,
     /// The value is None.
     None,
-    /// The value is this object.
+    /// The value is this object (the driver's `EMPTY`).
     Object(Py<PyAny>),
 }
 
@@ -42,20 +42,20 @@ pub enum Kind {
     Map(Box<(Py<ValueReader>, Py<ValueReader>)>, MapClass),
     Tuple(Vec<Py<ValueReader>>),
     Udt(Vec<Py<ValueReader>>, UdtClass),
-    /// The reader of the elements, the dimension, and an element's size in bytes if elements are
-    /// written without lengths.
+    /// The reader of the elements, the dimension, and the size of an element in bytes, if elements
+    /// are written without lengths.
     Vector(Py<ValueReader>, usize, Option<usize>),
     /// A frozen or reversed type. Its values are those of the type that it wraps.
     Through(Py<ValueReader>),
-    /// Not read natively: `deserialize` of this class of the driver is called.
+    /// The values are not read natively, but by `deserialize` of this class of the driver.
     Python(Py<PyAny>),
 }
 
 pub struct SetClass {
-    /// A callable that gets the list of elements and returns the set.
+    /// A callable that is passed the list of elements and returns the set.
     pub make: Py<PyAny>,
-    /// The driver's `SortedSet`, if `make` is that class and only keeps the sorted elements in the
-    /// list `_items`; otherwise `None`.
+    /// The driver's `SortedSet`, if `make` is that class, and if its instances only have the list
+    /// `_items` of the sorted elements; otherwise `None`.
     pub sorted: Option<Py<PyAny>>,
 }
 
@@ -71,11 +71,12 @@ pub struct UdtClass {
     pub keyspace: Py<PyAny>,
     pub name: Py<PyAny>,
     pub fields: Vec<Py<PyString>>,
-    /// The named tuple class of the type, if it is exactly as `collections.namedtuple` makes it.
+    /// The named tuple class of the type, if it is as `collections.namedtuple` has made it.
     pub plain: Option<Py<PyAny>>,
 }
 
-/// The maximum depth of nested types. The driver's own functions end at Python's recursion limit.
+/// The maximum depth of nested types. The depth of the driver's own functions is limited by
+/// Python's recursion limit.
 const DEEPEST: usize = 200;
 
 type Given<'py> = Bound<'py, ValueReader>;
@@ -99,8 +100,8 @@ impl ValueReader {
         ValueReader::new(Kind::List(element.unbind()), empty)
     }
 
-    /// `make` is called with the list of elements. `sorted` is the class of the result if the call
-    /// only sorts the list; otherwise it is None.
+    /// `make` is called with the list of elements. If that call only sorts the list, `sorted` is
+    /// the class of the result; otherwise it is None.
     #[staticmethod]
     fn set_of(
         element: Given<'_>,
@@ -131,7 +132,7 @@ impl ValueReader {
     }
 
     /// `owner` is the driver's class of the type. `plain` is the named tuple class of the type, if
-    /// that class is exactly as `collections.namedtuple` makes it.
+    /// that class is as `collections.namedtuple` has made it.
     #[staticmethod]
     fn udt(
         owner: Py<PyType>,
@@ -178,8 +179,8 @@ impl ValueReader {
         ValueReader::new(Kind::Python(owner), empty)
     }
 
-    /// The size of one element in bytes, for a vector type whose elements are written without
-    /// lengths; None for all other types.
+    /// Returns the size of one element in bytes, for a vector type whose elements are written
+    /// without lengths; None for all other types.
     #[staticmethod]
     fn element_width(cql_type: &Bound<'_, CqlType_>) -> PyResult<Option<usize>> {
         let plan = cql_type.get().plan(cql_type.py())?;
@@ -276,7 +277,7 @@ impl ValueReader {
     }
 
     /// Sets `mapped_class` of the driver's classes of user-defined types to the classes that the
-    /// user registered. The driver does this whenever it reads the description of columns.
+    /// program has registered. The driver does this whenever it reads the metadata of a result.
     pub fn register(&self, mapped_classes: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = mapped_classes.py();
         for part in self.parts() {

@@ -1,4 +1,4 @@
-//! Decodes values to the driver's Python objects, by a tree of readers.
+//! Decodes values to the Python objects that the driver makes, with a tree of readers.
 
 use std::cell::RefCell;
 
@@ -34,14 +34,14 @@ impl From<PyErr> for Refused {
     }
 }
 
-/// Decodes values by their readers.
+/// Decodes values with their readers.
 pub struct Reading<'a, 'py> {
     py: Python<'py>,
     scalars: Scalars<'a, 'py>,
     /// Whether the driver refuses a null in a collection. Such a null is then left to the original.
     strict_nulls: bool,
     version: Bound<'py, PyInt>,
-    /// A cache of the forms of values of user-defined types, by the address of the `UdtClass`.
+    /// Caches the forms of values of user-defined types, each with the address of its `UdtClass`.
     forms: RefCell<Vec<(*const UdtClass, UdtForm<'py>)>>,
 }
 
@@ -111,7 +111,7 @@ impl<'a, 'py> Reading<'a, 'py> {
         self.py.None().into_bound(self.py)
     }
 
-    /// The value of an element that may be null.
+    /// Returns the value of an element that may be null.
     #[inline(always)]
     fn element(
         &self,
@@ -216,8 +216,8 @@ impl<'a, 'py> Reading<'a, 'py> {
         Ok(map)
     }
 
-    /// A tuple, or an instance of `class`, a named tuple class. Bytes after the last part are
-    /// ignored, as in the driver.
+    /// Makes a tuple, or an instance of the named tuple class `class`. Ignores bytes after the last
+    /// component, as the driver does.
     fn tuple(
         &self,
         parts: &[Py<ValueReader>],
@@ -260,7 +260,7 @@ impl<'a, 'py> Reading<'a, 'py> {
         }
     }
 
-    /// The form of the values of a user-defined type, which is looked up once per `Reading`.
+    /// Returns the form of the values of a user-defined type. Each `Reading` looks it up once.
     fn form(&self, udt: &UdtClass) -> PyResult<UdtForm<'py>> {
         let address = std::ptr::from_ref(udt);
         let cached =
@@ -296,14 +296,14 @@ enum UdtForm<'py> {
     Mapped(Bound<'py, PyAny>),
     /// A class, called with the fields as positional arguments.
     Named(Bound<'py, PyAny>),
-    /// A class exactly as `collections.namedtuple` makes it. Instances are made natively.
+    /// A class that is as `collections.namedtuple` has made it. Instances are made natively.
     Plain(Bound<'py, PyType>),
     /// A plain tuple.
     Tuple,
 }
 
-/// Whether this value can be compared with other values of its type by the encoded bytes. NaN
-/// cannot.
+/// Whether the order of this value among values of its type can be told from the encoded bytes.
+/// False for NaN.
 fn is_ordered(plan: &HostPlan, bytes: &[u8]) -> bool {
     match traits(plan).order {
         Order::Unknown => false,
@@ -320,8 +320,8 @@ fn float(bytes: &[u8]) -> Option<f64> {
     Some(f64::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// Whether the bytes show that the value of `left` is less than the value of `right` in Python. If
-/// false, Python must compare the values.
+/// Whether the bytes show that Python takes the value of `left` as less than that of `right`. If
+/// this is false, Python must compare the values.
 fn is_below(plan: &HostPlan, left: &[u8], right: &[u8]) -> bool {
     let numbers = !left.is_empty() && left.len() == right.len();
     match traits(plan).order {
@@ -342,11 +342,11 @@ pub struct Columns<'a, 'py> {
 
 /// How the cells of one column are decoded.
 pub enum Column<'a, 'py> {
-    /// Not encrypted: this reader decodes the cells.
+    /// The column is not encrypted. This reader decodes the cells.
     Clear(&'a ValueReader),
-    /// Encrypted: the reader, the column's description, and the function of the column encryption
-    /// policy that decrypts. The function is called with the description and the bytes. The reader
-    /// decodes its result.
+    /// The column is encrypted: a reader, the column's description, and `decrypt` of the column
+    /// encryption policy. `decrypt` is called with the description and the bytes; the reader
+    /// decodes the bytes that it returns.
     Encrypted(Py<ValueReader>, Bound<'py, PyAny>, Bound<'py, PyAny>),
 }
 
@@ -392,8 +392,8 @@ impl<'py> Columns<'_, 'py> {
 }
 
 impl Refused {
-    /// `Unusual` becomes a `ValueError`. Callers call the original for every `Exception` and pass
-    /// on other exceptions.
+    /// Converts `Unusual` to a `ValueError`. If a caller gets an `Exception`, it calls the
+    /// original; it passes on all other exceptions.
     #[cold]
     fn into_error(self) -> PyErr {
         match self {

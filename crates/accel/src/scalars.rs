@@ -1,8 +1,8 @@
-//! Decodes scalars, and vectors of numbers, to the objects that the package `cassandra` makes of
+//! Decodes scalars, and vectors of numbers, to the objects that the package `cassandra` makes from
 //! them.
 //!
-//! For bytes that the driver must decode itself, or for which it raises, the functions return
-//! `None` without an exception. The caller then calls the original.
+//! The functions return `None`, without an exception, for bytes that the driver must decode itself,
+//! or for which it raises. The caller then calls the original.
 
 use std::net::Ipv4Addr;
 
@@ -20,18 +20,18 @@ use turbocql_values::value::decode_numbers;
 
 use crate::ffi::address;
 
-/// A distance from 1970 in milliseconds. At this distance and beyond, drivers that compute
+/// For a timestamp at least this many milliseconds before or after 1970, drivers that compute
 /// timestamps in binary64 can return microseconds that differ from the exact ones.
 const EXACT_FLOAT_MS: i64 = (1 << 33) * 1000;
 
 const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
 
-/// The size in bytes of the largest decimal that is decoded here: a scale, and at most 640 digits.
-/// Python limits the digits that it converts to an `int`. 640 is the smallest limit that can be
-/// set.
+/// The maximum size in bytes of a decimal that is decoded natively: a scale, and at most 640
+/// digits. Python limits how many digits it converts to an `int`, and 640 is the smallest limit
+/// that a program can set.
 const MAX_DECIMAL_BYTES: usize = 4 + 265;
 
-/// Decodes bytes to a driver's objects.
+/// Decodes bytes to the objects that a driver makes.
 pub struct Scalars<'a, 'py> {
     pub py: Python<'py>,
     maker: Maker,
@@ -59,17 +59,17 @@ impl ReadWays {
 }
 
 impl<'a, 'py> Scalars<'a, 'py> {
-    /// Returns `None` if a quick path that is needed is off.
+    /// Returns `None` if one of the quick paths that it needs is off.
     pub fn new(py: Python<'py>, properties: &'a ReadWays) -> Option<Self> {
         let choices = Choices { naive_timestamps: true, numpy_vectors: false };
-        // The functions of these two quick paths also make compound values.
+        // `reading` makes compound values with the functions of these two quick paths.
         if !QuickPath::Records.is_on() || !QuickPath::Rows.is_on() {
             return None;
         }
         Some(Scalars { py, maker: Maker::new(py, choices)?, properties })
     }
 
-    /// The value that the bytes encode; `None` if the driver must decode them.
+    /// Returns the value that the bytes encode; `None` if the driver must decode them.
     #[inline(always)]
     pub fn value(&self, plan: &HostPlan, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
         match plan {
@@ -121,7 +121,7 @@ impl<'a, 'py> Scalars<'a, 'py> {
         }
     }
 
-    /// An IP address as a `str`.
+    /// Makes a `str` from the bytes of an IP address.
     fn address(&self, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
         if let Ok(four) = <[u8; 4]>::try_from(bytes) {
             let text = Ipv4Addr::from(four).to_string();
@@ -130,7 +130,8 @@ impl<'a, 'py> Scalars<'a, 'py> {
         address::ipv6(self.py, bytes.try_into().ok()?).map(Bound::into_any)
     }
 
-    /// An instance of `class` whose attribute `name` is `number`, as its `__init__` would set it.
+    /// Makes an instance of `class`, and sets its attribute `name` to `number`, as `__init__`
+    /// would.
     fn instance(
         &self,
         class: &Py<PyAny>,
@@ -145,8 +146,8 @@ impl<'a, 'py> Scalars<'a, 'py> {
     }
 
     fn decimal(&self, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
-        // The drivers do not decode a number of zero bytes, or one of more digits than Python
-        // converts to an int. The compiled drivers cannot negate the smallest scale.
+        // The drivers raise for a number of zero bytes, and for one of more digits than Python
+        // converts to an `int`. The compiled drivers cannot negate the smallest scale.
         if !(5..=MAX_DECIMAL_BYTES).contains(&bytes.len()) {
             return None;
         }
@@ -182,7 +183,7 @@ impl<'a, 'py> Scalars<'a, 'py> {
 }
 
 /// Whether a binary32 number is a signalling NaN, which drivers may change to another NaN. Always
-/// false before CPython 3.14.
+/// false before CPython 3.14, where `KEEPS_SIGNALLING` is false.
 fn is_signalling(bytes: &[u8]) -> bool {
     let Ok(bytes) = bytes.try_into() else { return false };
     let bits = u32::from_be_bytes(bytes);

@@ -174,7 +174,7 @@ impl Network {
         }
     }
 
-    /// Freezes one of the connections with a host: nothing arrives on it any more, in any
+    /// Freezes one of the connections with a host: nothing arrives on it any more, in either
     /// direction.
     pub fn freeze(&self, host: IpAddr, which: usize) {
         let state = self.lock();

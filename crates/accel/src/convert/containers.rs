@@ -1,10 +1,11 @@
-//! Serializes collections, tuples, records and vectors, most of which are not of an exact built-in
-//! class.
+//! Serializes collections, tuples, records and vectors from objects that the quick path has
+//! refused; most of them are not of an exact built-in class.
 //!
-//! The drivers ask for the length and then iterate. Objects are iterated over only if that can be
-//! done again, by the original, with the same result. The quick path has already tried exact lists
-//! and tuples for lists, sets and tuples, exact sets for sets, and exact dicts for maps. It has
-//! refused them, so they are refused here too.
+//! The drivers ask an object for its length, and then iterate over it. If this module refuses a
+//! value halfway, the original iterates over it again. So only objects for which a second iteration
+//! gives the same are taken. Exact lists and tuples for lists, sets and tuples, exact sets for
+//! sets, and exact dicts for maps are refused, because the quick path supports them and has refused
+//! this value.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyTuple};
@@ -20,14 +21,14 @@ use turbocql_values::traits::traits;
 use super::refused::{note, python};
 use super::{has_usual, is_of};
 
-/// Appends the number of parts of an object. Returns false if it has no length or too many parts.
+/// Appends the length of an object. Returns false if the object has none or a too large one.
 fn put_count(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     let count = python(object.len()).and_then(|count| i32::try_from(count).ok());
     room(out, 4) && count.map(|count| wire::put_i32(out, count)).is_some()
 }
 
-/// Calls `put` for each part of an iterable until `put` returns false. Returns false in that case,
-/// and if iterating raises.
+/// Calls `put` for each item of an iterable. Stops and returns false if `put` returns false or the
+/// iteration raises.
 fn all_parts(object: &Bound<'_, PyAny>, mut put: impl FnMut(&Bound<'_, PyAny>) -> bool) -> bool {
     let Some(parts) = python(object.try_iter()) else { return false };
     for part in parts {
@@ -38,7 +39,7 @@ fn all_parts(object: &Bound<'_, PyAny>, mut put: impl FnMut(&Bound<'_, PyAny>) -
     true
 }
 
-/// Classes of C code whose instances can be iterated over again.
+/// Classes of C code whose instances give the same items each time that they are iterated over.
 const REPEATABLE: [&str; 16] = [
     "list",
     "tuple",
@@ -58,7 +59,7 @@ const REPEATABLE: [&str; 16] = [
     "ndarray",
 ];
 
-/// Whether iterating over an object twice gives the same parts and runs no code of the program.
+/// Whether iterating over an object twice gives the same items and runs no code of the program.
 fn is_repeatable(object: &Bound<'_, PyAny>) -> bool {
     let class = object.get_type();
     if is_of(object, &["builtins", "collections", "array", "numpy"]) {
@@ -112,9 +113,9 @@ pub fn items<D: Dialect>(
     all_parts(&elements, |part| encode::part::<D>(element, part, out))
 }
 
-/// The list that `tolist` returns, if its elements have the same bytes as those that iterating
-/// gives. This holds for an array of Python objects. If `element` is a type of numbers, it also
-/// holds for an array of numbers and for a pandas series or index of numbers.
+/// Returns the list that `tolist` of an object returns, if its items are serialized to the same
+/// bytes as those of an iteration. This is so for an array of Python objects and, if `element` is a
+/// type of numbers, for an array of numbers and for a pandas series or index of numbers.
 fn listed<'py>(element: &HostPlan, object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
     let of_numbers = || numpy::is_row_of_numbers(object) || is_pandas_of_numbers(object);
     let is_listed = numpy::is_row_of_objects(object) || is_number(element) && of_numbers();
@@ -138,8 +139,8 @@ fn is_pandas_of_numbers(object: &Bound<'_, PyAny>) -> bool {
     if !is_of_pandas {
         return false;
     }
-    // The dtypes of pandas' own arrays lack this attribute. Iterating over such arrays gives other
-    // objects.
+    // The dtypes of pandas' own arrays have no attribute `char`. Iterating over such arrays gives
+    // other objects than `tolist`.
     let dtype = python(object.getattr(pyo3::intern!(py, "dtype")));
     let code =
         dtype.and_then(|dtype| python(dtype.getattr_opt(pyo3::intern!(py, "char"))).flatten());
@@ -266,11 +267,13 @@ fn put_elements<D: Dialect>(
     all_parts(&elements, |part| !part.is_none() && encode::value::<D>(&vector.element, part, out))
 }
 
-/// Packages whose tensors can be converted to an array with the numbers that iterating gives.
+/// Packages whose tensors `__array__` converts to an array with the numbers that an iteration
+/// gives.
 const TENSOR_PACKAGES: [&str; 4] = ["torch", "jax", "jaxlib", "tensorflow"];
 
-/// The array itself for an array of numbers, or the array to which a tensor converts itself. `None`
-/// for any other object, and if the elements of the vector are not numbers.
+/// Returns the numbers of an object as an array: the object itself if it is an array of numbers, or
+/// the array to which a tensor converts itself. Returns `None` for any other object, and if the
+/// elements of the vector are not numbers.
 fn elements_of<'py>(
     vector: &VectorPlan<Record>,
     object: &Bound<'py, PyAny>,

@@ -1,9 +1,9 @@
-//! Serializes objects that are not of a usual built-in class, as the drivers do: NumPy's numbers,
-//! pandas' timestamps, dates for timestamps, subclasses, iterables and many more.
+//! Serializes, as the drivers do, objects that are not of the built-in class that is usual for
+//! their CQL type: NumPy's numbers, pandas' timestamps, dates for timestamps, subclasses, iterables
+//! and many more.
 //!
-//! The functions use the public interface of Python and may run Python code. They return `None` or
-//! false for values that only the driver's own function takes, or that no one takes. The original
-//! then serializes the value or raises its own error.
+//! The functions use the public interface of Python and may run Python code. If they return `None`
+//! or false, the driver's original function serializes the value or raises its own error.
 
 mod containers;
 mod numbers;
@@ -46,7 +46,7 @@ impl Convert for ByClass {
             }
             Plan::Int => fixed(numbers::narrowed(object).map(i32::to_be_bytes), out),
             Plan::SmallInt => fixed(numbers::narrowed(object).map(i16::to_be_bytes), out),
-            // For a boolean, the drivers write any number of one byte.
+            // The drivers accept any number of one byte as a boolean.
             Plan::TinyInt | Plan::Boolean => {
                 fixed(numbers::narrowed(object).map(i8::to_be_bytes), out)
             }
@@ -82,8 +82,8 @@ fn fixed<const N: usize>(bytes: Option<[u8; N]>, out: &mut Vec<u8>) -> bool {
     bytes.is_some_and(|bytes| append(out, &bytes))
 }
 
-/// The result of a comparison by [`inherits`]: the version of the class, the addresses of the base
-/// class and of the names, and whether the class has the attributes of the base class.
+/// A cached result of [`inherits`]: the version of the class, the address of the base class, the
+/// names, and whether the class has the attributes of the base class.
 #[derive(Clone, Copy)]
 struct Inherited {
     version: u32,
@@ -98,15 +98,16 @@ impl Inherited {
     }
 }
 
-/// How many comparisons are kept.
+/// How many results of [`inherits`] are cached.
 const SLOTS: usize = 64;
 
-/// The last comparisons. The version of a class changes with the class and with its bases. This is
-/// no thread-local, because a library that is loaded later has little room for thread-locals.
+/// The cache of [`inherits`]. A result is outdated if the version of its class has changed, which
+/// happens when the class or one of its bases changes. The cache is no thread-local, because a
+/// library that is loaded after the start of a process has little room for thread-locals.
 static INHERITED: Mutex<[Option<Inherited>; SLOTS]> = Mutex::new([None; SLOTS]);
 
-/// Whether a class has, under `names` and `__getattribute__`, the attributes of `base`, so that
-/// their use does the same as for an instance of `base`.
+/// Whether a class inherits the attributes `names` and `__getattribute__` from `base`. Their use
+/// then does the same as for an instance of `base`.
 fn inherits(
     class: &Bound<'_, PyType>,
     base: &Bound<'_, PyAny>,
@@ -125,7 +126,8 @@ fn inherits(
         let (own, inherited) = (python(class.getattr(*name)), python(base.getattr(*name)));
         own.is_some_and(|own| inherited.is_some_and(|other| own.is(&other)))
     });
-    // A lookup can give a class its version, and can run Python code that changes the class.
+    // The version is read again, because the lookups can assign a version to the class, and can run
+    // Python code that changes the class.
     let version = version::of(class);
     let now = Inherited { version, base: base_address, names, is_inherited };
     if let Ok(mut last) = INHERITED.try_lock() {
@@ -134,9 +136,9 @@ fn inherits(
     is_inherited
 }
 
-/// Whether an object's class inherits the attributes `names` from `base` and looks up attributes
-/// as `base` does. Data descriptors, such as properties, are then used for each instance: a value
-/// in the instance's dict does not hide them.
+/// Whether an object's class inherits the data descriptors `names`, such as properties, from `base`
+/// and looks up attributes as `base` does. The instance's dict need not be checked, because a value
+/// in it does not hide a data descriptor.
 fn has_usual_descriptors(
     object: &Bound<'_, PyAny>,
     base: &Bound<'_, PyAny>,
@@ -170,7 +172,7 @@ fn has_none_in_dict(object: &Bound<'_, PyAny>, names: &[&'static str]) -> bool {
     }
 }
 
-/// Whether an object's class is of C code, in one of these modules.
+/// Whether an object's class is implemented in C, in one of these modules.
 fn is_of(object: &Bound<'_, PyAny>, modules: &[&str]) -> bool {
     is_of_c(object)
         && python(object.get_type().module())

@@ -1,4 +1,4 @@
-//! Numbers, as `struct` and `varint_pack` of the drivers take them.
+//! Serializes numbers that `struct.pack` or the drivers' `varint_pack` would take.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyString};
@@ -14,8 +14,8 @@ use super::refused::python;
 use super::{has_usual, is_of};
 use crate::ffi::operators::is_plain_int;
 
-/// The value of a NumPy number; `None` for any other object. NumPy's classes are looked up at the
-/// first object that is neither a `float` nor an `int`.
+/// Returns the value of a NumPy number; `None` for any other object. NumPy's classes are looked up
+/// when the first object arrives that is neither a `float` nor an `int`.
 fn of_numpy(object: &Bound<'_, PyAny>) -> Option<Number> {
     numpy::number(object).or_else(|| {
         if object.is_instance_of::<PyFloat>() || object.is_instance_of::<PyInt>() {
@@ -26,16 +26,17 @@ fn of_numpy(object: &Bound<'_, PyAny>) -> Option<Number> {
     })
 }
 
-/// Whether a conversion of the object to a number runs no code of the program, which must not run
-/// twice. True for an instance of `float`, for an `int` that [`is_plain_int`] accepts, and for an
-/// instance of a class of C code in NumPy or `decimal`.
+/// Whether converting the object to a number runs no code of the program. Such code must not run
+/// twice, here and in the original. True for an instance of `float`, for an `int` that
+/// [`is_plain_int`] accepts, and for an instance of a class that NumPy or `decimal` implements in
+/// C.
 fn is_number(object: &Bound<'_, PyAny>) -> bool {
     object.is_instance_of::<PyFloat>()
         || is_plain_int(object)
         || is_of(object, &["numpy", "decimal"])
 }
 
-/// A number as binary64.
+/// Converts an object to a binary64 number.
 pub fn float(object: &Bound<'_, PyAny>) -> Option<f64> {
     match of_numpy(object) {
         Some(Number::Float(number)) => Some(number),
@@ -46,7 +47,7 @@ pub fn float(object: &Bound<'_, PyAny>) -> Option<f64> {
     }
 }
 
-/// A number that has `__index__`, in 64 bits.
+/// Converts an object with `__index__` to a 64-bit integer.
 pub fn integer(object: &Bound<'_, PyAny>) -> Option<i64> {
     match of_numpy(object) {
         Some(Number::Int(number)) => Some(number),
@@ -59,13 +60,13 @@ pub fn integer(object: &Bound<'_, PyAny>) -> Option<i64> {
     }
 }
 
-/// A number that has `__index__`, as a narrower integer; `None` out of its range.
+/// Converts an object with `__index__` to a narrower integer; `None` if the number is out of range.
 pub fn narrowed<T: TryFrom<i64>>(object: &Bound<'_, PyAny>) -> Option<T> {
     T::try_from(integer(object)?).ok()
 }
 
-/// Appends an instance of a subclass of `int`, such as a member of an `IntEnum`, of at most 128
-/// bits.
+/// Appends an instance of a subclass of `int`, such as a member of an `IntEnum`, as a `varint`.
+/// Returns false if it has more than 128 bits.
 pub fn varint(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     if !is_plain_int(object) || !room(out, 24) {
         return false;
@@ -90,8 +91,7 @@ pub fn decimal<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut
     exact.is_some_and(|exact| encode::value::<D>(plan, &exact, out))
 }
 
-/// Appends an exact `Decimal` of any number of digits, which it reads from the text of the
-/// `Decimal`.
+/// Appends an exact `Decimal` of any number of digits. The digits are taken from its text.
 fn long_decimal<D: Dialect>(decimal: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     let Some(text) = python(decimal.str()) else { return false };
     let Some(text) = python(text.to_str()) else { return false };
@@ -100,7 +100,7 @@ fn long_decimal<D: Dialect>(decimal: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bo
         None => (text, Some(0)),
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    // The texts of NaN and infinity also have letters.
+    // The texts of NaN and infinity are refused, because they contain letters.
     let digits = format!("{whole}{fraction}");
     let is_number = digits.strip_prefix('-').unwrap_or(&digits).bytes().all(|c| c.is_ascii_digit());
     let scale = exponent.and_then(|exponent| i32::try_from(fraction.len() as i64 - exponent).ok());

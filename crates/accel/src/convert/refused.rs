@@ -1,5 +1,5 @@
-//! The values that neither the codec nor the conversions have taken, and the exceptions that the
-//! attempts raised.
+//! Counts the values that neither the codec nor the conversions have serialized, and keeps the
+//! exceptions that the attempts raised and that the program must see.
 
 use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,12 @@ use pyo3::types::PyType;
 use turbocql_codec::Plan;
 use turbocql_values::plan::HostPlan;
 
-/// The maximum number of counts, each for one class and one CQL type. Beyond it, values of new
-/// classes are not counted, so that a program that makes classes cannot fill the memory.
+/// The maximum number of counts, each for one class and one CQL type. When there are so many,
+/// values of other classes are not counted, so that a program that makes ever new classes cannot
+/// fill the memory.
 const MOST_CLASSES: usize = 64;
 
-/// How many values of a class were left to the driver for one CQL type.
+/// How many values of one class were left to the driver for one CQL type.
 struct Count {
     cql_type: &'static str,
     /// The reference keeps the class alive, so that no other class gets its address.
@@ -25,7 +26,7 @@ struct Count {
 static COUNTS: Mutex<Vec<Count>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// An exception that a conversion raised and that a program must see, such as
+    /// The exception that a conversion raised and that the program must see, such as
     /// `KeyboardInterrupt`.
     static INTERRUPT: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
@@ -34,8 +35,8 @@ fn counts() -> MutexGuard<'static, Vec<Count>> {
     COUNTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts a value that is left to the driver. Returns false, as the functions that refuse a value
-/// do.
+/// Counts a value that is left to the driver. Always returns false, so that the caller can return
+/// the result.
 #[cold]
 pub fn note(plan: &HostPlan, object: &Bound<'_, PyAny>) -> bool {
     let (cql_type, class) = (kind(plan), object.get_type());
@@ -49,8 +50,8 @@ pub fn note(plan: &HostPlan, object: &Bound<'_, PyAny>) -> bool {
     false
 }
 
-/// The result of a call of Python code; `None` if it raised an exception. An exception that is not
-/// an `Exception` is kept for [`interrupt`].
+/// Returns the value of a call of Python code; `None` if the call raised. An exception that is not
+/// an instance of `Exception` is kept for [`interrupt`].
 pub fn python<T>(result: PyResult<T>) -> Option<T> {
     result.map_err(|error| Python::attach(|py| keep(py, error))).ok()
 }
@@ -62,13 +63,13 @@ fn keep(py: Python<'_>, error: PyErr) {
     }
 }
 
-/// Returns the exception that [`python`] has kept, if there is one.
+/// Returns the exception that [`python`] has kept as an error, if there is one.
 pub fn interrupt() -> PyResult<()> {
     INTERRUPT.with_borrow_mut(Option::take).map_or(Ok(()), Err)
 }
 
-/// How many values were left to the driver, by CQL type and Python class. The largest counts are
-/// first.
+/// Returns how many values were left to the driver, for each CQL type and Python class. The largest
+/// counts are first.
 #[pyfunction]
 pub fn accel_refused(py: Python<'_>) -> Vec<(&'static str, String, u64)> {
     let mut classes: Vec<_> = {
@@ -78,7 +79,8 @@ pub fn accel_refused(py: Python<'_>) -> Vec<(&'static str, String, u64)> {
     };
     classes.sort_by_key(|&(.., values)| std::cmp::Reverse(values));
     let named = |(cql_type, class, values): (_, Py<PyType>, _)| {
-        // A class can have any object as its `__module__`.
+        // The `__module__` of a class can be any object, so the name of the class may not be a
+        // `str`.
         let name = class.bind(py).fully_qualified_name().and_then(|name| name.extract());
         let name = name.or_else(|_| class.bind(py).name().and_then(|name| name.extract()));
         (cql_type, name.unwrap_or_else(|_| "a class without a name".to_owned()), values)
@@ -95,7 +97,7 @@ pub fn accel_forget_refused() {
     drop(forgotten);
 }
 
-/// The name of a type, without its parameters.
+/// Returns the name of a CQL type, without its parameters.
 fn kind(plan: &HostPlan) -> &'static str {
     match plan {
         Plan::Ascii => "ascii",

@@ -1,4 +1,4 @@
-//! Timestamps, dates and times of day.
+//! Serializes timestamps, dates and times of day.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,8 +18,8 @@ use crate::ffi::{attribute, version};
 const SECONDS_PER_DAY: i64 = MILLISECONDS_PER_DAY / 1000;
 const NANOSECONDS_PER_DAY: i64 = SECONDS_PER_DAY * 1_000_000_000;
 
-/// Milliseconds since 1970 of a `datetime` in any time zone, of a `date`, or of an exact `int` or
-/// `float`. With `FLOAT_TIME`, those of a `datetime` are computed in binary64.
+/// Returns the milliseconds since 1970 of a `datetime` in any time zone, of a `date`, or of an
+/// exact `int` or `float`. With `FLOAT_TIME`, those of a `datetime` are computed in binary64.
 pub fn timestamp<const FLOAT_TIME: bool>(object: &Bound<'_, PyAny>) -> Option<i64> {
     if let Ok(datetime) = object.cast::<PyDateTime>() {
         if !is_usual(datetime, &["utctimetuple", "microsecond"]) {
@@ -29,8 +29,8 @@ pub fn timestamp<const FLOAT_TIME: bool>(object: &Bound<'_, PyAny>) -> Option<i6
         let local = i64::from(calendar::days_of(datetime)) * SECONDS_PER_DAY
             + (i64::from(datetime.get_hour()) * 60 + i64::from(datetime.get_minute())) * 60
             + i64::from(datetime.get_second());
-        // An offset can have a part below a second, which can change the second. The drivers take
-        // the microsecond of the local time.
+        // An offset from UTC can include microseconds, so that the UTC second may be another one.
+        // The drivers add the microsecond of the local time to it.
         let seconds = match instant(datetime) {
             Some(seconds) => seconds,
             None => {
@@ -38,7 +38,7 @@ pub fn timestamp<const FLOAT_TIME: bool>(object: &Bound<'_, PyAny>) -> Option<i6
                 local - east + (microsecond - fraction).div_euclid(1_000_000)
             }
         };
-        // Python cannot represent the time in UTC beyond these days, and raises an OverflowError.
+        // Python cannot represent times in UTC outside these days; the driver raises OverflowError.
         if !PYTHON_DAYS.contains(&seconds.div_euclid(SECONDS_PER_DAY)) {
             return None;
         }
@@ -58,37 +58,40 @@ pub fn timestamp<const FLOAT_TIME: bool>(object: &Bound<'_, PyAny>) -> Option<i6
         return python(object.extract::<i64>());
     }
     let number = object.cast_exact::<PyFloat>().ok()?.value().trunc();
-    // The upper bound is the first number of binary64 that is too large for 64 bits.
+    // The upper bound is the smallest binary64 number that is too large for 64 bits.
     (-(2f64.powi(63)) <= number && number < 2f64.powi(63)).then_some(number as i64)
 }
 
-/// Seconds since 1970 of a pandas `Timestamp` with a time zone of `zoneinfo`, `pytz` or `dateutil`;
-/// `None` for any other object. pandas is slow to find the offset of such a time zone.
+/// Returns the seconds since 1970 of a pandas `Timestamp` with a time zone of `zoneinfo`, `pytz` or
+/// `dateutil`, because pandas takes long to compute the offset of such a time zone. Returns `None`
+/// for any other object.
 fn instant(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
     let zone = datetime.get_tzinfo()?;
     if !is_pandas(&datetime.get_type()) {
         return None;
     }
-    // Offsets of other time zones can have a part below a second.
+    // Offsets of other time zones can include microseconds, which need the computation in
+    // `timestamp`.
     let module = python(zone.get_type().module())?;
     let package = module.to_str().ok()?.split('.').next()?;
     if !["zoneinfo", "pytz", "dateutil"].contains(&package) {
         return None;
     }
-    // The attribute raises for a time whose nanoseconds do not fit 64 bits.
+    // `Timestamp.value` raises if the nanoseconds do not fit 64 bits.
     let nanoseconds = python(datetime.getattr(pyo3::intern!(datetime.py(), "value")))?;
     Some(python(nanoseconds.extract::<i64>())?.div_euclid(1_000_000_000))
 }
 
-/// Seconds and microseconds east of UTC; zero for a `datetime` without a time zone.
+/// Returns the offset from UTC in seconds and microseconds; zero for a `datetime` without a time
+/// zone.
 fn offset(datetime: &Bound<'_, PyDateTime>) -> Option<(i64, i64)> {
     static UTCOFFSET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = datetime.py();
     if datetime.get_tzinfo().is_none() {
         return Some((0, 0));
     }
-    // The function of the base class is called, because `utctimetuple` does not call an override
-    // either.
+    // `utcoffset` of the base class is called, because `utctimetuple` does not call an override of
+    // it.
     let load = || Ok::<_, PyErr>(py.get_type::<PyDateTime>().getattr("utcoffset")?.unbind());
     let utcoffset = python(UTCOFFSET.get_or_try_init(py, load))?;
     let offset = python(utcoffset.bind(py).call1((datetime,)))?;
@@ -101,7 +104,7 @@ fn offset(datetime: &Bound<'_, PyDateTime>) -> Option<(i64, i64)> {
 }
 
 /// Whether the attributes `names` of a `datetime` are those of the class `datetime` or of pandas'
-/// `Timestamp`, so that the C fields have the value of the `datetime`.
+/// `Timestamp`, so that they agree with the C fields of the object.
 fn is_usual(datetime: &Bound<'_, PyDateTime>, names: &'static [&'static str]) -> bool {
     let (py, class) = (datetime.py(), datetime.get_type());
     let base = py.get_type::<PyDateTime>();
@@ -109,8 +112,7 @@ fn is_usual(datetime: &Bound<'_, PyDateTime>, names: &'static [&'static str]) ->
         return true;
     }
     if is_pandas(&class) {
-        // Beyond the years of `datetime`, the C fields have another date, and only the attribute
-        // `year` has the right year.
+        // A `Timestamp` in a year that `datetime` does not have has another year in its C fields.
         let year = python(datetime.getattr(pyo3::intern!(py, "year")));
         let year = year.and_then(|year| python(year.extract::<i32>()));
         return year == Some(datetime.get_year()) && has_none_in_dict(datetime, names);
@@ -118,8 +120,8 @@ fn is_usual(datetime: &Bound<'_, PyDateTime>, names: &'static [&'static str]) ->
     has_usual(datetime, &base, names)
 }
 
-/// Whether the C fields of a `date`, of a `datetime` or of an instance of a subclass have the day
-/// that `timetuple` returns.
+/// Whether `timetuple` of a `date`, a `datetime` or an instance of a subclass returns the day of
+/// the C fields.
 fn is_usual_date(date: &Bound<'_, PyDate>) -> bool {
     if let Ok(datetime) = date.cast::<PyDateTime>() {
         return is_usual(datetime, &["timetuple"]);
@@ -128,10 +130,11 @@ fn is_usual_date(date: &Bound<'_, PyDate>) -> bool {
     class.is(&base) || has_usual(date, &base, &["timetuple"])
 }
 
-/// Whether a class is pandas' `Timestamp`, and its attributes agree with the C fields of its
-/// instances.
+/// Whether a class is pandas' `Timestamp`, and the attributes of its instances agree with their C
+/// fields.
 fn is_pandas(class: &Bound<'_, PyType>) -> bool {
-    /// The version of the class that was last compared, times two, plus 1 if the class agrees.
+    /// The version of the class when it was last compared, times two, plus 1 if the comparison
+    /// succeeded.
     static COMPARED: AtomicU64 = AtomicU64::new(0);
     static TIMESTAMP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = class.py();
@@ -140,7 +143,7 @@ fn is_pandas(class: &Bound<'_, PyType>) -> bool {
         let modules = modules.and_then(|modules| modules.cast_into::<PyDict>().ok());
         let pandas = modules.and_then(|modules| python(modules.get_item("pandas")).flatten());
         let timestamp = pandas.and_then(|pandas| python(pandas.getattr_opt("Timestamp")).flatten());
-        // pandas may not be imported yet, or not completely.
+        // pandas may not be imported, or only in part.
         let timestamp = timestamp.filter(|timestamp| timestamp.is(class));
         let Some(timestamp) = timestamp else { return false };
         let _ = TIMESTAMP.set(py, timestamp.unbind());
@@ -158,8 +161,8 @@ fn is_pandas(class: &Bound<'_, PyType>) -> bool {
     is_usual
 }
 
-/// Whether pandas' `Timestamp` gives, for two samples, the same times as the methods of `datetime`
-/// compute from the samples.
+/// Whether, for two samples, the methods of pandas' `Timestamp` return the same as those of
+/// `datetime`.
 fn agrees(timestamp: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = timestamp.py();
     let base = py.get_type::<PyDateTime>();
@@ -179,8 +182,8 @@ fn agrees(timestamp: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(true)
 }
 
-/// The bytes of a day, which is a `date`, a `datetime`, the wire's number, or a text like
-/// 2020-01-31.
+/// Returns the bytes of a CQL date, from a `date`, a `datetime`, the number on the wire, or a text
+/// like 2020-01-31.
 pub fn date(object: &Bound<'_, PyAny>) -> Option<[u8; 4]> {
     let py = object.py();
     if python(attribute::optional(object, pyo3::intern!(py, "days_from_epoch")))?.is_some() {
@@ -191,15 +194,15 @@ pub fn date(object: &Bound<'_, PyAny>) -> Option<[u8; 4]> {
         return Some(types::date::to_bytes(days));
     }
     if object.is_instance_of::<PyInt>() {
-        // The driver takes the wire's number, which counts days from -5877641-06-23.
+        // The driver accepts the number on the wire, which counts days from -5877641-06-23.
         return numbers::narrowed::<u32>(object).map(u32::to_be_bytes);
     }
     let text = object.cast_exact::<PyString>().ok()?;
     day_of_text(python(text.to_str())?).map(types::date::to_bytes)
 }
 
-/// The day of a text of exactly four, two and two digits, with hyphens between them. `None` for any
-/// other text, which the driver parses.
+/// Parses a text of exactly four, two and two digits with hyphens between them, and returns the
+/// day. Returns `None` for any other text, which the driver parses.
 fn day_of_text(text: &str) -> Option<i32> {
     let bytes: &[u8; 10] = text.as_bytes().try_into().ok()?;
     let digits = |part: &[u8]| {
@@ -212,12 +215,13 @@ fn day_of_text(text: &str) -> Option<i32> {
     }
     let (year, month, day) = (digits(&bytes[..4])?, digits(&bytes[5..7])?, digits(&bytes[8..])?);
     let days = calendar::days_from_civil(year, month as u8, day as u8);
-    // A day that the month does not have would be a day of another month.
+    // For a day that the month does not have, `days_from_civil` returns a day of another month.
     let again = calendar::civil_from_days(days.into());
     (year > 0 && again == (year.into(), month as u8, day as u8)).then_some(days)
 }
 
-/// Nanoseconds of an exact `datetime.time`, or an exact `int` of nanoseconds below those of a day.
+/// Returns the nanoseconds of an exact `datetime.time`, or an exact `int` of less nanoseconds than
+/// a day has.
 pub fn time(object: &Bound<'_, PyAny>) -> Option<i64> {
     if let Ok(time) = object.cast_exact::<PyTime>() {
         let seconds = (i64::from(time.get_hour()) * 60 + i64::from(time.get_minute())) * 60

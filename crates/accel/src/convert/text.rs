@@ -1,4 +1,4 @@
-//! Text, bytes, UUIDs and addresses.
+//! Serializes text, bytes, UUIDs and addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -28,8 +28,9 @@ pub fn ascii(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     text(object, out) && out[start..].is_ascii()
 }
 
-/// What `bytes()` makes of an object with a buffer, of a class of `builtins`, `array` or NumPy.
-/// `None` for any other object: an iterator, for example, could not be read again by the driver.
+/// Returns what `bytes()` makes from an object with a buffer, of a class of `builtins`, `array` or
+/// NumPy. Returns `None` for any other object, because the driver might not be able to read it
+/// again, such as an iterator.
 #[inline]
 fn bytes<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
     if !is_of(object, &["builtins", "array", "numpy"]) || !has_buffer(object) {
@@ -39,7 +40,7 @@ fn bytes<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
     bytes.and_then(|bytes| bytes.cast_into_exact::<PyBytes>().ok())
 }
 
-/// The bytes of a value of type `blob`. Counts a value that is not taken.
+/// Returns the bytes of a value of type `blob`. A value for which it returns `None` is counted.
 pub fn bytes_of<'py>(plan: &HostPlan, object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
     let bytes = bytes(object);
     if bytes.is_none() {
@@ -48,7 +49,7 @@ pub fn bytes_of<'py>(plan: &HostPlan, object: &Bound<'py, PyAny>) -> Option<Boun
     bytes
 }
 
-/// Appends what `bytes()` makes of an object with a buffer.
+/// Appends what `bytes()` makes from an object with a buffer.
 pub fn blob(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     if let Ok(array) = object.cast_exact::<PyByteArray>() {
         return append(out, &array.to_vec());
@@ -60,8 +61,7 @@ pub fn blob(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
 pub fn uuid(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     let py = object.py();
     let Some(uuid_class) = python(classes::uuid(py)) else { return false };
-    // `bytes` is a property and `int` a slot. The property computes the bytes of the number in the
-    // slot.
+    // In the class `UUID`, `int` is a slot, and `bytes` a property that is computed from `int`.
     if !has_usual_descriptors(object, uuid_class, &["bytes", "int"]) {
         return false;
     }
@@ -80,8 +80,8 @@ pub fn inet(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// The address in an exact `str`, `IPv4Address` or `IPv6Address`. `None` for any other object, and
-/// for spellings that only the C library takes, such as 127.1.
+/// Returns the address of an exact `str`, `IPv4Address` or `IPv6Address`. Returns `None` for any
+/// other object, and for spellings that only the C library accepts, such as 127.1.
 fn address(object: &Bound<'_, PyAny>) -> Option<IpAddr> {
     let py = object.py();
     if let Ok(text) = object.cast_exact::<PyString>() {
@@ -97,8 +97,7 @@ fn address(object: &Bound<'_, PyAny>) -> Option<IpAddr> {
     if !is_v4 && !class.is(python(classes::ipv6_address(py))?) {
         return None;
     }
-    // `int()` of an address is its bytes as one number. The zone of an IPv6 address is not part of
-    // that number.
+    // `int()` of an address is a number with the address's bytes. An IPv6 zone is not part of it.
     let number = python(object.call_method0(pyo3::intern!(py, "__int__")))?;
     if is_v4 {
         python(number.extract::<u32>()).map(|number| IpAddr::from(Ipv4Addr::from(number)))

@@ -20,9 +20,9 @@ type LookUp = unsafe extern "C" fn(
 #[cfg(not(Py_3_13))]
 static LOOK_UP: Symbol<LookUp> = unsafe { Symbol::new(c"_PyObject_LookupAttr") };
 
-/// CPython's lookup that raises no exception for a missing attribute. It is public since CPython
-/// 3.13. For earlier versions, pyo3 raises and drops an AttributeError, at ten times the cost of
-/// the lookup.
+/// Returns CPython's lookup function that raises no exception for a missing attribute. It is public
+/// since CPython 3.13. For earlier versions, pyo3's `getattr_opt` raises and drops an
+/// AttributeError, at ten times the cost of the lookup.
 #[inline(always)]
 fn look_up() -> Option<LookUp> {
     #[cfg(Py_3_13)]
@@ -38,10 +38,10 @@ type GetDictPointer = unsafe extern "C" fn(object: *mut ffi::PyObject) -> *mut *
 // versions quick paths are off. Tests: unit/test_quick_paths.py (lookups).
 static DICT_POINTER: Symbol<GetDictPointer> = unsafe { Symbol::new(c"_PyObject_GetDictPtr") };
 
-/// An attribute of an object; `None` if the attribute is missing.
+/// Returns an attribute of an object; `None` if the attribute is missing.
 ///
 /// # Errors
-/// Returns the exception that the lookup raised, unless it is an `AttributeError`.
+/// If the lookup raises any exception except `AttributeError`.
 pub fn optional<'py>(
     object: &Bound<'py, PyAny>,
     name: &Bound<'py, PyString>,
@@ -111,11 +111,11 @@ pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(probe::check_value(QuickPath::Lookups, "an attribute", good, true))
 }
 
-/// Whether the object has no attributes in its dict, so that none of them shadows an attribute of
-/// its class.
+/// Whether the object's dict is missing or empty, so that no attribute in it shadows an attribute
+/// of the object's class.
 pub fn are_none(object: &Bound<'_, PyAny>) -> bool {
     let Some(dict_pointer) = DICT_POINTER.get().filter(|_| QuickPath::Lookups.is_on()) else {
-        // This lookup makes a dict for an object that has none yet.
+        // This lookup is slower: it makes a dict for an object that has none yet.
         let dict = object.getattr_opt(pyo3::intern!(object.py(), "__dict__"));
         let none = |dict: Bound<'_, PyAny>| dict.is_truthy().is_ok_and(|any| !any);
         return dict.is_ok_and(|dict| dict.is_none_or(none));

@@ -1,4 +1,4 @@
-//! Bodies of BATCH requests, made from the list of statements in cassandra-driver's message.
+//! Makes bodies of BATCH requests from the list of statements in the driver's `BatchMessage`.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -12,10 +12,10 @@ use turbocql_values::ffi::bytes::{self, Filled};
 use turbocql_values::ffi::object::{bytes, items, text};
 use turbocql_values::ffi::quick_path::QuickPath;
 
-/// The body of a batch. Each statement must be an exact tuple of three items: True (prepared) or
-/// False, the id or the text, and an exact list or tuple of serialized values. Returns `None` if a
-/// statement is anything else, if the body is too long, if there is no memory, or if the quick path
-/// is off.
+/// Makes the body of a batch. Each statement must be an exact tuple of three items: True (prepared)
+/// or False, the id or the text, and an exact list or tuple of serialized values. Returns `None` if
+/// a statement is anything else, if the body is too long, if there is no memory, or if the quick
+/// path is off.
 pub fn body<'py>(
     statements: &Bound<'py, PyList>,
     unset: &Bound<'py, PyAny>,
@@ -38,7 +38,7 @@ pub fn body<'py>(
         for &statement in entries {
             let Parts { values, .. } = parts(statement)?;
             if cells.capacity() == 0 {
-                // Usually all statements have the same number of values.
+                // Most batches have the same number of values in all statements.
                 let room = values.len().saturating_mul(entries.len()).min(MAX_RESERVED);
                 cells.try_reserve(room).ok()?;
             }
@@ -72,7 +72,7 @@ pub fn body<'py>(
 /// The maximum number of values for which memory is reserved in advance.
 const MAX_RESERVED: usize = 1 << 16;
 
-/// The parts of a statement.
+/// The three items of a statement.
 struct Parts<'a> {
     is_prepared: bool,
     /// The id of a prepared statement; the text of any other statement.
@@ -80,7 +80,7 @@ struct Parts<'a> {
     values: &'a [*mut ffi::PyObject],
 }
 
-/// Returns the parts of a statement; `None` if it is no tuple of the form that [`body`] takes.
+/// Returns the three items of a statement; `None` if it does not have the form that [`body`] takes.
 ///
 /// # Safety
 /// The caller must ensure that `statement` is a live object and that the GIL is held. The result is
@@ -106,8 +106,8 @@ unsafe fn parts<'a>(statement: *mut ffi::PyObject) -> Option<Parts<'a>> {
     }
 }
 
-/// The cell of a serialized value: an exact `bytes`, None or the driver's unset marker. Returns
-/// `None` for any other object.
+/// Returns the cell of a serialized value, which is an exact `bytes`, None or the driver's unset
+/// marker. Returns `None` for any other object.
 ///
 /// # Safety
 /// The caller must ensure that `value` is a live object and that the GIL is held. The cell borrows

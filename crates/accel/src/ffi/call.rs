@@ -1,5 +1,5 @@
-//! Functions that call a stand-in. They replace the driver's functions, so a call must cost little,
-//! and they look like the functions that they replace.
+//! Makes Python functions that call a stand-in. They replace the driver's functions, so they look
+//! like those, and a call costs little.
 
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
@@ -16,16 +16,17 @@ use turbocql_values::ffi::make;
 
 use crate::switch::is_on;
 
-/// An object that does the work of a driver's function, its original.
+/// An object that does the work of one of the driver's functions, which is called its original.
 pub trait StandIn: PyClass {
-    /// Does the work of a call; `None` if the original must be called with the same arguments.
+    /// Does the work of a call. Returns `None` if the original must be called with the same
+    /// arguments.
     fn call<'py>(
         this: &Bound<'py, Self>,
         arguments: &[Borrowed<'_, 'py, PyAny>],
     ) -> PyResult<Option<Bound<'py, PyAny>>>;
 
-    /// Does the work of a call with arguments by name: the last values of `arguments` are those of
-    /// `names`. `None` if the original must be called.
+    /// Does the work of a call with keyword arguments: the last items of `arguments` are the values
+    /// of `names`. Returns `None` if the original must be called.
     fn call_named<'py>(
         this: &Bound<'py, Self>,
         arguments: &[Borrowed<'_, 'py, PyAny>],
@@ -35,13 +36,14 @@ pub trait StandIn: PyClass {
         Ok(None)
     }
 
-    /// Returns the original. This method is called only directly before the original is called, so
-    /// that it can count the fallback.
+    /// Returns the original, and may count the fallback: this method is called only directly before
+    /// the original is.
     fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny>;
 }
 
-/// The layout of a function. In a class it behaves as a Python function does: a lookup on an
-/// instance returns a bound method, and a lookup on the class returns the function itself.
+/// The layout of a function that [`function`] makes. As an attribute of a class, it behaves as a
+/// Python function does: a lookup on an instance returns a bound method, and a lookup on the class
+/// returns the function itself.
 #[repr(C)]
 struct Function {
     head: ffi::PyObject,
@@ -56,8 +58,8 @@ struct Function {
 /// The class of all functions that [`function`] makes.
 static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
-/// A function that calls a stand-in. Its name, its docstring, and all attributes that its class
-/// lacks are those of the original.
+/// Makes a function that calls a stand-in. Its name, its docstring, and all attributes that its
+/// class lacks are those of the original.
 pub fn function<'py, T: StandIn>(
     this: &Bound<'py, T>,
     original: &Py<PyAny>,
@@ -81,7 +83,7 @@ pub fn function<'py, T: StandIn>(
     }
 }
 
-/// Whether an object is `original`, or a function that replaces it.
+/// Whether an object is `original`, or a function of this module that replaces `original`.
 pub fn stands_for(object: &Bound<'_, PyAny>, original: &Py<PyAny>) -> bool {
     let is_function = CLASS.get(object.py()).is_some_and(|class| object.get_type().is(class));
     // SAFETY: an object of this class has the layout of `Function`, and `object` keeps it alive.
@@ -215,9 +217,9 @@ unsafe extern "C" fn bind(
     })
 }
 
-/// `__getattribute__`. The attributes that [`CLASS`] has, such as `__call__`, are the function's
-/// own, except those that describe the class, such as `__name__`. These and all others are those of
-/// the original. `__wrapped__` is the original itself.
+/// `__getattribute__`. Looks up an attribute in [`CLASS`] first, and else in the original.
+/// Attributes of the class that describe the class itself, such as `__name__`, are looked up in the
+/// original only. `__wrapped__` is the original.
 ///
 /// # Safety
 /// Only CPython may call it, as `tp_getattro` of [`CLASS`].
@@ -238,7 +240,7 @@ unsafe extern "C" fn attribute(
                 let inspect = py.import("inspect")?;
                 return inspect.call_method1("signature", (original,));
             }
-            // The class has attributes of these names, which describe the class.
+            // The class's attributes with these names describe the class, not the function.
             "__module__" | "__name__" | "__qualname__" | "__doc__" => {}
             _ => {
                 let own = ffi::PyObject_GenericGetAttr(function, name.as_ptr());
@@ -281,7 +283,8 @@ unsafe extern "C" fn represent(function: *mut ffi::PyObject) -> *mut ffi::PyObje
     })
 }
 
-/// `__reduce__`: the qualified name, by which `pickle` and `copy` handle functions.
+/// `__reduce__`. Returns the qualified name, so that `pickle` and `copy` handle the function as a
+/// global.
 ///
 /// # Safety
 /// Only CPython may call it, as a method of [`CLASS`] without arguments.
@@ -307,7 +310,8 @@ unsafe fn qualified_name(
     original.getattr(pyo3::intern!(py, "__qualname__"))
 }
 
-/// What a C function returns to CPython: an owned reference, or null with an exception.
+/// Returns the result of `run` as C functions return it to CPython: an owned reference, or null
+/// with an exception set.
 fn answer(
     run: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>>,
 ) -> *mut ffi::PyObject {

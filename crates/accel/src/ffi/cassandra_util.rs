@@ -19,10 +19,11 @@ use turbocql_values::plan::HostPlan;
 
 type Object = *mut ffi::PyObject;
 
-/// The addresses of `SortedSet` and `OrderedMapSerializedKey`. An address is zero if the driver
-/// lacks the class, or if turbocql does not know the driver's class. A reference to each class is
-/// leaked, so that no other class can get its address.
+/// The address of `SortedSet`. It is zero if the driver lacks the class, or if turbocql does not
+/// know the driver's class. A reference to the class is leaked, so that no other class can get its
+/// address.
 static SORTED: AtomicUsize = AtomicUsize::new(0);
+/// The same for `OrderedMapSerializedKey`.
 static MAP: AtomicUsize = AtomicUsize::new(0);
 
 /// Sets the driver's classes of sets and maps. An argument is None if the driver lacks the class,
@@ -35,8 +36,8 @@ pub fn accel_values(sorted: Option<Bound<'_, PyAny>>, map: Option<Bound<'_, PyAn
     MAP.store(address(map), Ordering::Relaxed);
 }
 
-/// Appends a value that is not of a built-in class, as the package `cassandra` does. Returns false
-/// if the value is not taken; `out` may then end with an incomplete value.
+/// Appends, as the package `cassandra` does, a value that is not of a built-in class. Returns false
+/// if it does not support the value; `out` may then end with an incomplete value.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.
@@ -115,8 +116,9 @@ pub unsafe fn put_util<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
     }
 }
 
-/// Appends an `OrderedMapSerializedKey`. The driver looks up the value of each key by the key's
-/// bytes. So the map is taken only if that lookup finds, for each key, the key's own position.
+/// Appends an `OrderedMapSerializedKey`. The driver would look up the value of each key by the
+/// key's bytes in `_index`. Returns false unless that lookup finds, for each key, the key's own
+/// position.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.

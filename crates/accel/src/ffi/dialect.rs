@@ -1,5 +1,5 @@
-//! Serializes as cassandra-driver and scylla-driver do: values whose bytes differ from the
-//! protocol's, and objects that the drivers take, but turbocql's own codec does not.
+//! Serializes as cassandra-driver and scylla-driver do. Differs from turbocql's own codec in values
+//! that the drivers write in another way, and in objects that only the drivers take.
 
 use std::marker::PhantomData;
 
@@ -27,8 +27,8 @@ pub struct Driver<const FLOAT_TIME: bool, const EMPTY_NULL: bool>;
 impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect for Driver<FLOAT_TIME, EMPTY_NULL> {
     const NULL: i32 = if EMPTY_NULL { 0 } else { wire::NULL };
 
-    /// Python code can run for two reasons: attributes are looked up in dicts, whose keys may be of
-    /// any class, and the buffers of arrays are requested.
+    /// Python code can run when attributes are looked up in dicts, whose keys may be of any class,
+    /// and when the buffers of arrays are requested.
     fn may_run_python(plan: &HostPlan) -> bool {
         !traits(plan).atomic || has_drivers_class(plan) || matches!(plan, Plan::Custom(_))
     }
@@ -38,9 +38,9 @@ impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect for Driver<FLOAT_TI
         if FLOAT_TIME { float_timestamp(datetime) } else { calendar::exact_timestamp(datetime) }
     }
 
-    /// False for a binary32 vector that may have a signalling NaN. The driver first converts each
-    /// element to a Python float, with the same effect on a NaN as `struct` has.
-    /// `KEEPS_SIGNALLING` says whether `struct` keeps or quiets the NaN.
+    /// Returns false for a binary32 vector that may have a signalling NaN. The driver converts each
+    /// element to a Python float first. `struct`, and that conversion, quiet a signalling NaN
+    /// unless `KEEPS_SIGNALLING` is true.
     #[inline]
     fn accepts_vector(vector: &VectorPlan<Record>, bytes: &[u8], of_objects: bool) -> bool {
         // Narrowing a Python float to binary32 quiets NaNs if `KEEPS_SIGNALLING` is false.
@@ -58,10 +58,10 @@ impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect for Driver<FLOAT_TI
     }
 }
 
-/// Converts objects of other classes than the usual built-in ones.
+/// Converts objects that are not of the built-in class that is usual for their CQL type.
 pub trait Convert {
-    /// Appends a value without a length. Returns false if the value is not taken; `out` may then
-    /// end with an incomplete value. The function may run Python code.
+    /// Appends a value without its length. Returns false if it does not support the value; `out`
+    /// may then end with an incomplete value. The function may run Python code.
     fn convert<D: Dialect, const FLOAT_TIME: bool>(
         plan: &HostPlan,
         object: &Bound<'_, PyAny>,
@@ -69,7 +69,7 @@ pub trait Convert {
     ) -> bool;
 }
 
-/// The dialect of a driver, with the conversions of `C` for objects of other classes.
+/// The dialect of a driver, which uses `C` for objects of other classes.
 pub struct Converting<C, const FLOAT_TIME: bool, const EMPTY_NULL: bool>(PhantomData<C>);
 
 impl<C: Convert, const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect
@@ -103,7 +103,7 @@ impl<C: Convert, const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect
 }
 
 /// Appends instances of the classes in `cassandra.util`, and objects that represent values of
-/// user-defined types. Returns false if the value is not taken; `out` may then end with an
+/// user-defined types. Returns false if it does not support the value; `out` may then end with an
 /// incomplete value.
 ///
 /// # Safety
@@ -117,7 +117,7 @@ unsafe fn put_of_driver<D: Dialect>(plan: &HostPlan, object: Object, out: &mut V
     unsafe {
         let Plan::Udt(udt) = plan else { return put_util::<D>(plan, object, out) };
         match items(object) {
-            // The driver ignores parts beyond the fields.
+            // The driver ignores items beyond the number of fields.
             Some(parts) if parts.len() > udt.fields.len() => {
                 put_parts::<D>(&udt.fields, object, parts, out)
             }
@@ -127,9 +127,9 @@ unsafe fn put_of_driver<D: Dialect>(plan: &HostPlan, object: Object, out: &mut V
     }
 }
 
-/// The milliseconds that drivers compute if they add seconds and microseconds in binary64 and
-/// truncate the sum. Before 1970 and in the far future, the result can differ from the exact
-/// milliseconds.
+/// Returns the milliseconds of a `datetime` as drivers compute them that add seconds and
+/// microseconds in binary64 and truncate the sum. Before 1970 and in the far future, they can
+/// differ from the exact milliseconds.
 #[inline]
 fn float_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
     let below = datetime.get_microsecond();
@@ -139,7 +139,7 @@ fn float_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
 }
 
 /// Whether any of the binary32 numbers is a signalling NaN. If `KEEPS_SIGNALLING` is true, a quiet
-/// NaN counts too: it may have been a signalling NaN, whose quiet bit narrowing has set.
+/// NaN counts too, because it may have been a signalling NaN before it was narrowed to binary32.
 fn has_unusual_nan(bytes: &[u8]) -> bool {
     // The loop has no branches and keeps the wire's byte order, so that the compiler can vectorize
     // it.

@@ -1,6 +1,6 @@
-//! The only `unsafe` code of this crate. It creates the function objects that the
-//! accelerator puts in place of the driver's functions. It also reads and makes values as the driver
-//! does, but through CPython's C layouts.
+//! The only `unsafe` code of this crate. It makes the function objects that replace the driver's
+//! functions. It also serializes and makes values as the driver does, but through CPython's C
+//! layouts.
 #![allow(unsafe_code, reason = "the only module of this crate that may have it")]
 
 pub mod address;

@@ -1,13 +1,13 @@
-//! Checks an object's class by its C fields: the operators of `int`, whether it is of C code, and
-//! whether it has a buffer.
+//! Checks an object's class by its C fields: whether it overrides operators of `int`, whether it is
+//! implemented in C, and whether it has a buffer.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-/// Whether an object is an `int` whose class overrides neither `__index__` nor `__float__`, nor the
-/// operators by which the drivers make the bytes of a `varint`. These are comparisons, `abs`, `-`,
-/// `+`, `&`, `>>` and `>>=`.
+/// Whether an object is an `int` whose class overrides neither `__index__` nor `__float__`, nor any
+/// operator with which the drivers make the bytes of a `varint`: comparisons, `abs`, `-`, `+`, `&`,
+/// `>>` and `>>=`.
 pub fn is_plain_int(object: &Bound<'_, PyAny>) -> bool {
     if !object.is_instance_of::<PyInt>() {
         return false;
@@ -45,7 +45,7 @@ pub fn is_plain_int(object: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// Whether an object's class is of C code, which no program can change.
+/// Whether an object's class is implemented in C, so that no program can change it.
 pub fn is_of_c(object: &Bound<'_, PyAny>) -> bool {
     let class = object.get_type_ptr();
     // SAFETY: `object` is alive, by its `Bound`, and owns its class; the GIL is held, by the same
@@ -56,7 +56,7 @@ pub fn is_of_c(object: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// Whether an object has a buffer.
+/// Whether an object supports the buffer protocol.
 pub fn has_buffer(object: &Bound<'_, PyAny>) -> bool {
     // SAFETY: `object` is alive and shows that the GIL is held. Tests:
     // accel/test_everyday_values.py.

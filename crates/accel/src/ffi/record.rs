@@ -1,6 +1,6 @@
-//! Reads the fields of objects that represent a value of a user-defined type, without calling
-//! Python code. There is one exception: if a key in the object's dict is of another class than
-//! `str`, the `__eq__` of that class may be called.
+//! Reads the fields of objects that represent a value of a user-defined type. Runs no Python code,
+//! with one exception: if a key in an object's dict is of another class than `str`, the `__eq__` of
+//! that class may be called.
 
 use std::slice;
 
@@ -25,7 +25,7 @@ type Lookup = unsafe extern "C" fn(class: *mut ffi::PyTypeObject, name: Object) 
 // versions quick paths are off. Tests: unit/test_quick_paths.py (attributes).
 static LOOKUP: Symbol<Lookup> = unsafe { Symbol::new(c"_PyType_Lookup") };
 
-/// Probes how attributes and the items of tuples are found.
+/// Probes whether attributes and the items of tuples are found as expected.
 pub fn probe_attributes(py: Python<'_>) -> PyResult<Option<String>> {
     if let Some(missing) = LOOKUP.look_up() {
         return Ok(Some(missing));
@@ -95,9 +95,8 @@ fn slot(class: &Bound<'_, PyType>, slot: std::ffi::c_int) -> usize {
     unsafe { ffi::PyType_GetSlot(class.as_type_ptr(), slot) as usize }
 }
 
-/// Appends the fields of an object as the package `cassandra` does. Does not write the length of
-/// the whole value, which precedes the fields. If it returns false, `out` may end with an
-/// incomplete value.
+/// Appends the fields of an object as the package `cassandra` does, without the length of the whole
+/// value. If it returns false, `out` may end with an incomplete value.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.
@@ -128,8 +127,8 @@ pub unsafe fn put_record<D: Dialect>(
     }
 }
 
-/// The items of a tuple, or of an instance of a subclass that does not override indexing, such as a
-/// named tuple.
+/// Returns the items of a tuple, or of an instance of a subclass that does not override indexing,
+/// such as a named tuple.
 ///
 /// # Safety
 /// The caller must hold the GIL, and must own a reference to `object` for as long as it uses the
@@ -184,7 +183,7 @@ fn is_plain_by_slots(object: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// The address of the function in a class's `mp_subscript` slot; zero if the slot is empty.
+/// Returns the address of the function in a class's `mp_subscript` slot; zero if the slot is empty.
 ///
 /// # Safety
 /// The caller must ensure that `class` is alive and that the GIL is held.
@@ -218,10 +217,10 @@ unsafe fn is_no_sequence(object: Object) -> bool {
     }
 }
 
-/// An attribute that is in the instance's dict or in one of its `__slots__`, or that is a plain
-/// value in the class. Returns `None` if the attribute is missing, if the class overrides the
-/// lookup, as with `__getattr__`, or if the quick path is off. Also returns `None` if the class
-/// has, under that name, a descriptor other than a slot.
+/// Returns an attribute that is in the instance's dict or in one of its `__slots__`, or that is a
+/// plain value in the class. Returns `None` if the attribute is missing, if the class overrides the
+/// lookup, for example with `__getattr__`, if the class has a descriptor with that name that is not
+/// a slot, or if the quick path is off.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.
@@ -274,7 +273,8 @@ unsafe fn find(object: Object, name: &Bound<'_, PyString>) -> Option<Py<PyAny>> 
     }
 }
 
-/// Whether instances of a class have no dict, so that an attribute that the class lacks is missing.
+/// Whether instances of a class have no dict. An instance then has no other attributes than those
+/// that its class defines.
 ///
 /// # Safety
 /// The caller must ensure that `class` is alive and that the GIL is held.

@@ -1,4 +1,4 @@
-//! Class versions, which show whether a class has changed.
+//! Reads class versions, which show whether a class has changed.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -7,13 +7,13 @@ use pyo3::types::{PyDict, PyType};
 use turbocql_values::ffi::probe;
 use turbocql_values::ffi::quick_path::QuickPath;
 
-/// The version of a class. CPython assigns it at an attribute lookup and clears it at every change
-/// of the class or of its bases. No two classes have the same version, and a class never has
-/// the same version after a change as before it.
+/// Returns the version of a class. CPython assigns a version when an attribute of the class is
+/// looked up, and clears it when the class or one of its bases changes. No two classes have the
+/// same version, and after a change a class never gets a version that it had before.
 ///
-/// Returns 0 if the class has no version. That is so if no attribute was looked up since the class
-/// was made or changed. It is also so if the class was changed so often that CPython assigns it no
-/// more versions. Also returns 0 if the quick path is off.
+/// Returns 0 if the class has no version: because no attribute was looked up since the class was
+/// made or changed, or because the class was changed so often that CPython assigns it no more
+/// versions. Also returns 0 if the quick path is off.
 pub fn of(class: &Bound<'_, PyType>) -> u32 {
     if QuickPath::Versions.is_on() { number(class) } else { 0 }
 }
@@ -26,7 +26,7 @@ fn number(class: &Bound<'_, PyType>) -> u32 {
     unsafe { (*class.as_ptr().cast::<ffi::PyTypeObject>()).tp_version_tag }
 }
 
-/// Probes whether a change of a class, or of its base, clears the class's version.
+/// Probes whether a change of a class, or of a base of it, changes the class's version.
 pub fn probe_versions(py: Python<'_>) -> PyResult<Option<String>> {
     let base = py.eval(c"type('Base', (), {'one': 1})", None, None)?.cast_into::<PyType>()?;
     let class = py.get_type::<PyType>().call1(("Sample", (&base,), PyDict::new(py)))?;

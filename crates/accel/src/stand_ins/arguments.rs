@@ -1,12 +1,13 @@
-//! The arguments of a call, in the order of the driver's parameters.
+//! Assigns the arguments of a call to the parameters of the driver's function.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
-/// The values of the first parameters; `None` for a parameter without a value.
+/// The values of the first `N` parameters; `None` for a parameter without a value.
 pub type Arguments<'a, 'py, const N: usize> = [Option<&'a Borrowed<'a, 'py, PyAny>>; N];
 
-/// Sorts arguments by position and by name. `None` if Python would refuse them.
+/// Assigns positional and keyword arguments to parameters. Returns `None` if Python would refuse
+/// the arguments.
 pub fn sorted<'a, 'py, const N: usize>(
     arguments: &'a [Borrowed<'a, 'py, PyAny>],
     names: Option<&Bound<'py, PyTuple>>,
