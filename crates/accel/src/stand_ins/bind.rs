@@ -20,10 +20,10 @@ pub struct BindPlan {
     epoch: u64,
     /// The statement's list of columns when the plan was made.
     metadata: Py<PyAny>,
-    /// The columns that were in the list when the plan was made.
+    /// The items of that list when the plan was made.
     specifications: Vec<Py<PyAny>>,
     version: i64,
-    /// None if the original binds every row.
+    /// `None` if the original must bind every row.
     columns: Option<Vec<Column>>,
 }
 
@@ -38,8 +38,8 @@ type ColumnDescription<'py> =
 
 #[pymethods]
 impl BindPlan {
-    /// `columns` are the name, type and plan of each column. If it is None, the original binds
-    /// every row.
+    /// `columns` are the name, type and plan of each column; None if the original must bind every
+    /// row.
     #[new]
     fn new(
         metadata: &Bound<'_, PyAny>,
@@ -62,20 +62,21 @@ impl BindPlan {
         Ok(BindPlan { epoch: epoch(), metadata, specifications, version, columns })
     }
 
-    /// Returns the same plan, so a copied statement shares it with the original statement. Before
-    /// each use, `is_current` compares the columns of the statement with the columns of the plan.
+    /// Returns the plan itself, so that a copied statement shares it with the statement that was
+    /// copied. This is safe, because `is_current` compares the columns of the statement with those
+    /// of the plan before each use.
     fn __deepcopy__<'py>(this: &Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
         this.clone()
     }
 
-    /// A plan is pickled as None. After the statement is unpickled, a new plan is made.
+    /// Pickles a plan as None. A new plan is made after the statement is unpickled.
     fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyAny>, Bound<'py, PyTuple>) {
         (py.None().bind(py).get_type().into_any(), PyTuple::empty(py))
     }
 }
 
 impl BindPlan {
-    /// Whether everything that the plan depends on is as it was when the plan was made.
+    /// Whether all that the plan depends on is still the same as when the plan was made.
     fn is_current(&self, prepared: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = prepared.py();
         let metadata = prepared.getattr(pyo3::intern!(py, "column_metadata"))?;
@@ -103,13 +104,14 @@ impl BindPlan {
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct BindStandIn {
     original: Py<PyAny>,
-    /// Only instances of exactly this class are handled natively: a subclass may do more.
+    /// Only instances of exactly this class are handled natively, because a subclass may do more.
     class: Py<PyType>,
     unset: Py<PyAny>,
     /// The value of `BoundStatement._append_unset_value` when the stand-in was made.
     append_unset: Py<PyAny>,
     writes: Writes,
-    /// A function that makes the `BindPlan` of a statement that has no current plan.
+    /// A Python function that makes the `BindPlan` of a statement. Called if the statement has no
+    /// current plan.
     compile: Py<PyAny>,
     /// The original's message for a value that a type refuses: a format string with four fields.
     /// None if the message is unknown; the original then binds the row again and raises its own
@@ -172,8 +174,9 @@ impl BindStandIn {
         Ok(self.compile.bind(py).call1((prepared,))?.cast_into::<BindPlan>()?)
     }
 
-    /// Whether a column may be unset. Returns false for a column of the routing key. Also returns
-    /// false if `_append_unset_value` was replaced, because the original must call the replacement.
+    /// Whether native code may set a column to unset. False for a column of the routing key, for
+    /// which the original raises, and if `_append_unset_value` was replaced, because the original
+    /// must call the replacement.
     fn may_be_unset(&self, prepared: &Bound<'_, PyAny>, index: usize) -> PyResult<bool> {
         let py = prepared.py();
         let append = self.class.bind(py).getattr(pyo3::intern!(py, "_append_unset_value"))?;
@@ -184,7 +187,8 @@ impl BindStandIn {
         Ok(!prepared.call_method1(is_key, (index,))?.is_truthy()?)
     }
 
-    /// The error that the original raises for a value whose type's `serialize` raised `error`.
+    /// Makes the error that the original would raise when the `serialize` of a type has raised
+    /// `error`.
     fn refused(
         py: Python<'_>,
         refusal: &Py<PyString>,
@@ -209,8 +213,8 @@ impl BindStandIn {
     /// Appends the cells of a row. Returns false if the original must bind the row.
     ///
     /// # Errors
-    /// The error that the original raises if a type's `serialize` fails; or an exception that is
-    /// not an `Exception`, such as `KeyboardInterrupt`.
+    /// If the `serialize` of a type fails: the error that the original would raise, or an exception
+    /// that is not an instance of `Exception`, such as `KeyboardInterrupt`.
     fn put_cells<'py>(
         &self,
         columns: &[Column],
@@ -241,7 +245,8 @@ impl BindStandIn {
                 serialize::forget_refused();
                 match (cell, &self.refusal) {
                     (Ok(cell), _) => cells.append(cell)?,
-                    // The value is not serialized again: it may be an iterator.
+                    // The original is not called, because the value may be an iterator, which
+                    // cannot be serialized again.
                     (Err(error), Some(refusal)) => {
                         let struct_error = &self.struct_error;
                         let error = Self::refused(py, refusal, struct_error, column, value, error);
@@ -309,7 +314,8 @@ impl StandIn for BindStandIn {
         if let Ok(false) = result {
             return Ok(None);
         }
-        // After an error, the original leaves in the statement the cells before the refused value.
+        // Also set after an error: like the original, this leaves the cells before the refused
+        // value in the statement.
         statement.setattr(pyo3::intern!(py, "raw_values"), raw)?;
         statement.setattr(pyo3::intern!(py, "values"), cells)?;
         if result.is_err() {

@@ -17,19 +17,20 @@ use crate::ffi::call::{self, StandIn};
 use turbocql_values::ffi::bytes;
 use turbocql_values::ffi::held::append_values;
 
-/// Stands in for `send_body(f, protocol_version)`, which some drivers call with a third argument,
-/// `protocol_features`.
+/// Stands in for `send_body(f, protocol_version)`, or `send_body(f, protocol_version,
+/// protocol_features)` in some drivers.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct BodyStandIn {
     original: Py<PyAny>,
-    /// Only instances of exactly this class are handled natively: a subclass may write more.
+    /// Only instances of exactly this class are handled natively, because a subclass may write
+    /// more.
     class: Py<PyType>,
     unset: Py<PyAny>,
     kind: Kind,
     /// Whether the driver writes an empty result metadata id if the message has none.
     without_metadata_id: bool,
     /// `io.BytesIO`, the only class of buffers that is handled natively. A buffer of another class
-    /// could observe that one write replaces many.
+    /// could notice that the body is written by one call of `write`, not by several.
     buffer: Py<PyType>,
     /// The class `ProtocolVersion`. The driver calls methods of this class to decide which fields a
     /// body has.
@@ -92,7 +93,7 @@ impl BodyStandIn {
         self.counts.get()
     }
 
-    /// The reasons why calls were handed to the original, each with the number of calls.
+    /// Returns the reasons why calls were passed to the original, each with the number of calls.
     fn reasons(&self, py: Python<'_>) -> Vec<(String, u64)> {
         let unknown = self.features.as_ref().map(|features| features.unknown(py));
         self.reasons.get(&unknown.unwrap_or_default())
@@ -158,8 +159,8 @@ impl BodyStandIn {
         let id = id.map_err(|_| Reason::Field("query_id"))?;
         let extensions = extensions(features, &fields)?;
         if extensions.metadata_ids {
-            // Without this extension, the driver ignores `skip_meta`, so the server sends the
-            // columns with each page.
+            // Without this extension, the driver ignores `skip_meta`: the server sends the metadata
+            // of the columns with each page.
             parameters.skip_metadata = field!(fields, flag "skip_meta")?;
         }
         let metadata_id = if version < Version::V5 && !extensions.metadata_ids {
@@ -202,8 +203,8 @@ impl BodyStandIn {
         batch_body::body(&queries, self.unset.bind(py), kind, settings, version).ok_or(unusual)
     }
 
-    /// Writes the body natively. The inner `Err` is the reason why the original must write the
-    /// body.
+    /// Writes the body natively. If the original must write the body, returns the reason as the
+    /// inner `Err`.
     fn write<'py>(
         &self,
         py: Python<'py>,
@@ -220,7 +221,7 @@ impl BodyStandIn {
         if !message.get_type().is(&self.class) {
             return Ok(Err(Reason::Class));
         }
-        // An attribute of the buffer `f` could replace the method `write`.
+        // An attribute in the dict of the buffer `f` could shadow the method `write`.
         if !f.get_type().is(&self.buffer) || !attribute::are_none(f) {
             return Ok(Err(Reason::Buffer));
         }

@@ -1,4 +1,4 @@
-//! The fields of the driver's messages, and the features of its connections.
+//! Reads the fields of the driver's messages, and the features of its connections.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyInt, PyString, PyType};
@@ -7,10 +7,11 @@ use turbocql_codec::message::{Consistency, Extensions, SerialConsistency, Settin
 use super::body_reason::Reason;
 use crate::ffi::attribute;
 
-/// A value, or the reason why the original must write the body.
+/// The value of a field, or the reason why the original must write the body.
 pub type FieldResult<T> = Result<T, Reason>;
 
-/// Reads the attribute that a literal names, by `get` or by another method of [`Fields`].
+/// Reads the attribute that a literal names, with [`Fields::get`] or with another method of
+/// [`Fields`].
 macro_rules! field {
     ($fields:expr, $name:literal) => {
         field!($fields, get $name)
@@ -37,8 +38,8 @@ impl<'py> Fields<'_, 'py> {
         attribute::optional(self.0, interned).ok().flatten().ok_or(Reason::Field(name))
     }
 
-    /// Refuses an attribute that exists and is neither None nor False. Also refuses an attribute
-    /// whose lookup raises an exception.
+    /// Checks that an attribute is None, False or missing. Returns the reason if it is not, or if
+    /// its lookup raises.
     pub fn off(&self, name: &'static str, interned: &Bound<'py, PyString>) -> FieldResult<()> {
         match is_off(self.0, interned) {
             Some(true) => Ok(()),
@@ -46,8 +47,8 @@ impl<'py> Fields<'_, 'py> {
         }
     }
 
-    /// Whether an attribute is True. A missing attribute and None count as False. Values other than
-    /// True, False and None are refused.
+    /// Whether an attribute is True. A missing attribute and None count as False. Any other value
+    /// than True, False and None is refused.
     pub fn flag(&self, name: &'static str, interned: &Bound<'py, PyString>) -> FieldResult<bool> {
         match attribute::optional(self.0, interned) {
             Ok(None) => Ok(false),
@@ -60,8 +61,9 @@ impl<'py> Fields<'_, 'py> {
         }
     }
 
-    /// The keyspace of the message, or None. Only bodies of version 5 have this field. An empty
-    /// keyspace is refused: drivers do not write it as the protocol requires.
+    /// Returns the keyspace of the message, if it has one. Only bodies of version 5 have this
+    /// field. An empty keyspace is refused, because drivers do not write it as the protocol
+    /// requires.
     pub fn keyspace(&self, version: Version) -> FieldResult<Option<Bound<'py, PyString>>> {
         let keyspace = field!(self, "keyspace")?;
         if keyspace.is_none() {
@@ -102,7 +104,7 @@ impl<'py> Fields<'_, 'py> {
         Ok(settings)
     }
 
-    /// The maximum number of rows of a page; `None` if the field is None or 0.
+    /// Returns the maximum number of rows of a page; `None` if the field is None or 0.
     pub fn page_size(&self) -> FieldResult<Option<i32>> {
         match optional("fetch_size", &field!(self, "fetch_size")?)? {
             None | Some(0) => Ok(None),
@@ -119,7 +121,7 @@ impl<'py> Fields<'_, 'py> {
         state.map(Some).map_err(|_| Reason::Field("paging_state"))
     }
 
-    /// The byte of a tablet's version. Drivers write 0 if the field is None.
+    /// Returns the byte of a tablet's version. It is 0 if the field is None, as in the drivers.
     pub fn tablet_version(&self) -> FieldResult<u8> {
         match optional("tablet_version_block", &field!(self, "tablet_version_block")?)? {
             None => Ok(0),
@@ -135,12 +137,12 @@ fn is_off<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> Optio
     }
 }
 
-/// The value of an exact `int` that fits 16 unsigned bits; `None` for any other object.
+/// Returns the value of an exact `int` that fits 16 unsigned bits; `None` for any other object.
 pub fn number16(value: &Bound<'_, PyAny>) -> Option<u16> {
     u16::try_from(value.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()?).ok()
 }
 
-/// The number of a field; `None` if the field is None.
+/// Returns the number of a field; `None` if the field is None.
 fn optional(name: &'static str, value: &Bound<'_, PyAny>) -> FieldResult<Option<i64>> {
     if value.is_none() {
         return Ok(None);
@@ -149,8 +151,8 @@ fn optional(name: &'static str, value: &Bound<'_, PyAny>) -> FieldResult<Option<
     number.map(Some).ok_or(Reason::Field(name))
 }
 
-/// The driver's class for the features of a connection, and the names of the features whose effect
-/// on bodies is not known.
+/// The driver's class for the features of a connection, and the names of the features of which
+/// turbocql does not know how they change bodies.
 pub struct Features {
     class: Py<PyType>,
     unknown: Vec<Py<PyString>>,
@@ -161,13 +163,13 @@ impl Features {
         Features { class, unknown }
     }
 
-    /// The names of the features whose effect on bodies is not known.
+    /// Returns the names of the features of which turbocql does not know how they change bodies.
     pub fn unknown(&self, py: Python<'_>) -> Vec<String> {
         self.unknown.iter().map(|name| name.bind(py).to_string()).collect()
     }
 
-    /// Refuses an object that is not exactly of the driver's class. Also refuses an object in which
-    /// a feature is on whose effect on bodies is not known.
+    /// Checks that an object is exactly of the driver's class, and that none of the unknown
+    /// features is on in it. Returns the reason if that is not so.
     pub fn check(&self, features: &Bound<'_, PyAny>) -> FieldResult<()> {
         let py = features.py();
         if !features.get_type().is(&self.class) {
@@ -182,7 +184,7 @@ impl Features {
     }
 }
 
-/// The extensions that are in force for an EXECUTE on a connection with these features.
+/// Returns the protocol extensions for an EXECUTE on a connection with these features.
 pub fn extensions(
     features: Option<&Bound<'_, PyAny>>,
     message: &Fields<'_, '_>,

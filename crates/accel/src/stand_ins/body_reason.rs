@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Why a stand-in handed a call to its original.
+/// Why a stand-in passed a call to its original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// The number of arguments, including the message, is neither 3 nor 4.
@@ -18,18 +18,17 @@ pub enum Reason {
     Version,
     /// The connection's features are not of a class that turbocql knows.
     Features,
-    /// The connection has a feature whose effect on bodies is not known. The number is the index of
-    /// the feature in the list of such features.
+    /// The connection has a feature of which turbocql does not know how it changes bodies. The
+    /// number is the index of the feature in the list of unknown features.
     Unknown(usize),
     /// A field of the message, or a feature of the connection, is missing or has an unusual value.
     Field(&'static str),
-    /// The message cannot be encoded, mostly because a part is too large.
+    /// The message cannot be encoded, most likely because one of its fields is too large.
     Size,
 }
 
 impl Reason {
-    /// The reason as `status()` shows it. `unknown` are the names of the features whose effect on
-    /// bodies is not known.
+    /// Returns the reason as `status()` shows it. `unknown` are the names of the unknown features.
     fn text(self, unknown: &[String]) -> String {
         match self {
             Reason::Arguments => "the arguments of send_body were not the usual".to_owned(),
@@ -48,8 +47,8 @@ impl Reason {
     }
 }
 
-/// How many calls were handed to the original, by reason. A mutex is fast enough, because only slow
-/// calls are counted here.
+/// Counts the calls that were passed to the original, by reason. A mutex is fast enough, because
+/// these calls are slow anyway.
 #[derive(Default)]
 pub struct Reasons(Mutex<BTreeMap<Reason, u64>>);
 

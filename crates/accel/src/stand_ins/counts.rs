@@ -1,8 +1,8 @@
-//! Counts of a stand-in's native calls and fallbacks.
+//! Counts the native calls and the fallbacks of a stand-in.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many calls a stand-in counts as native, and how many as fallbacks.
+/// How many calls of a stand-in were native, and how many fell back to the original.
 #[derive(Default)]
 pub struct Counts {
     native: AtomicU64,
@@ -10,7 +10,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// A load and a store are enough, without an atomic addition, because the GIL is held.
+    /// Adds 1 to a counter. This is no atomic addition: a load and a store are enough, because the
+    /// GIL is held.
     fn add(counter: &AtomicU64) {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Classes of the driver on which a stand-in depends, and checks whether they were changed.
+//! Checks whether a class of the driver on which a stand-in depends was changed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,13 +8,13 @@ use pyo3::types::PyType;
 
 use crate::ffi::{attribute, version};
 
-/// A class of the driver, and a Python function. The function checks whether the attributes that a
-/// stand-in depends on are the driver's own.
+/// A class of the driver on which a stand-in depends, and a Python function that checks whether the
+/// attributes that the stand-in relies on are the driver's own.
 pub struct Dependence {
     class: Py<PyType>,
     is_usual: Py<PyAny>,
-    /// The class version at the last check, times two, plus 1 if the attributes were the driver's
-    /// own. It is zero before the first check.
+    /// The class's version at the last check, times two, plus 1 if the attributes were the driver's
+    /// own. Zero before the first check.
     seen: AtomicU64,
 }
 
@@ -23,8 +23,8 @@ impl Dependence {
         Dependence { class, is_usual, seen: AtomicU64::new(0) }
     }
 
-    /// Whether the attributes that the stand-in depends on are the driver's own. While the class
-    /// has the same nonzero version, they are not checked again.
+    /// Whether the attributes that the stand-in relies on are the driver's own. Calls the Python
+    /// function only if the class's version has changed since the last call, or is zero.
     pub fn is_as_usual(&self, py: Python<'_>) -> PyResult<bool> {
         let (now, seen) = (version::of(self.class.bind(py)), self.seen.load(Ordering::Relaxed));
         if now != 0 && seen >> 1 == u64::from(now) {
@@ -36,7 +36,8 @@ impl Dependence {
     #[cold]
     fn look(&self, py: Python<'_>) -> PyResult<bool> {
         let class = self.class.bind(py);
-        // CPython assigns a class version at any attribute lookup, even of a missing attribute.
+        // An attribute lookup, even of a missing attribute, makes CPython assign a version to the
+        // class.
         let _ = attribute::optional(class, pyo3::intern!(py, "V5"));
         let before = version::of(class);
         let answer = self.is_usual.bind(py).call0().and_then(|answer| answer.is_truthy());
@@ -45,7 +46,7 @@ impl Dependence {
             Err(error) if error.is_instance_of::<PyException>(py) => false,
             Err(interrupt) => return Err(interrupt),
         };
-        // The function is Python code: the class may have changed while it ran.
+        // The result is kept only if the class has not changed while the Python function ran.
         if before == version::of(class) {
             let seen = u64::from(before) << 1 | u64::from(is_usual);
             self.seen.store(seen, Ordering::Relaxed);

@@ -24,17 +24,18 @@ pub struct DeserializeStandIn {
 }
 
 enum ReaderSource {
-    /// For a static method: the reader of its one type, and the dict entries that the reader
-    /// depends on.
+    /// For a static method: the reader of its only type, and the dict entries on which the reader
+    /// depends.
     Fixed(Py<ValueReader>, Entries),
-    /// For a class method: a function that makes the `TypePlan` of a class. It is called if the
-    /// class has no current `TypePlan`.
+    /// For a class method: a Python function that makes the `TypePlan` of a class. It is called if
+    /// the class has no current `TypePlan`.
     ByClass(Py<PyAny>),
 }
 
 #[pymethods]
 impl DeserializeStandIn {
-    /// `known` is a reader, or a function that makes the `TypePlan` of a class.
+    /// `known` is a reader, for a static method, or a function that makes the `TypePlan` of a
+    /// class.
     #[new]
     #[pyo3(signature = (original, ways, known, entries = Vec::new()))]
     fn new(

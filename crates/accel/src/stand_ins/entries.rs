@@ -1,14 +1,16 @@
-//! The dict entries on which a plan depends, in addition to the watched classes.
+//! The dict entries on which a plan depends. A plan also depends on the classes that `TypeWatcher`
+//! watches.
 
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
-/// The dict entries that a plan depends on. The plan is out of date if an entry is not current.
+/// The dict entries on which a plan depends. If one of them is not current, the plan is out of
+/// date.
 pub struct Entries(Vec<DictEntry>);
 
-/// An entry of a dict. The entry is current while the dict still has the same object for the key,
-/// or still lacks the key.
+/// An entry of a dict. It is current while the dict has the same object for the key as when the
+/// plan was made, or still lacks the key.
 struct DictEntry {
     dict: Py<PyDict>,
     key: Py<PyAny>,

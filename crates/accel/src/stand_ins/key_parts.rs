@@ -1,5 +1,5 @@
-//! The stand-in for `Statement._key_parts_packed`. The driver joins the packed parts to a routing
-//! key.
+//! The stand-in for `Statement._key_parts_packed`, which packs the values of a partition key, here
+//! called parts. The driver joins the packed parts to a routing key.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -60,7 +60,7 @@ impl StandIn for KeyPartsStandIn {
     }
 }
 
-/// Whether `_key_parts_packed` of a statement is the driver's function, or its stand-in.
+/// Whether `_key_parts_packed` of a statement is `packer`, the driver's function, or its stand-in.
 pub fn packs_as_driver(packer: &Py<PyAny>, statement: &Bound<'_, PyAny>) -> bool {
     let py = statement.py();
     let function = statement
@@ -69,7 +69,7 @@ pub fn packs_as_driver(packer: &Py<PyAny>, statement: &Bound<'_, PyAny>) -> bool
     function.is_ok_and(|function| call::stands_for(&function, packer))
 }
 
-/// The routing key of several parts; None if a part is longer than 65,535 bytes.
+/// Makes the routing key from several parts; `None` if a part is longer than 65,535 bytes.
 pub fn packed<'py>(
     py: Python<'py>,
     parts: &[Bound<'py, PyBytes>],
@@ -79,11 +79,11 @@ pub fn packed<'py>(
         .transpose()
 }
 
-/// An iterator over packed parts. Each part is packed when the iterator reaches it. The driver's
-/// `_key_parts_packed` returns a generator instead.
+/// An iterator over packed parts, in place of the generator that the driver's `_key_parts_packed`
+/// returns. Each part is packed when the iterator reaches it.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct PackedParts {
-    /// The driver's `_key_parts_packed`. It packs each part that is not packed natively.
+    /// The driver's `_key_parts_packed`, which is called for each part that is not packed natively.
     original: Py<PyAny>,
     statement: Py<PyAny>,
     /// None while `__next__` runs.
@@ -91,7 +91,7 @@ pub struct PackedParts {
 }
 
 enum At {
-    /// The parts. They are not iterated over before the first call of `__next__`.
+    /// The iterable of parts. It is not iterated over before the first call of `__next__`.
     Start(Py<PyAny>),
     Part(Py<PyIterator>),
     End,
@@ -118,7 +118,7 @@ impl PackedParts {
             let Some(part) = parts.next() else { return Ok(None) };
             Ok(Some((self.pack(&part?)?, parts)))
         });
-        // An error or the end of the parts ends a generator.
+        // As with a generator, an error or the end of the parts ends the iteration.
         let (at, item) = match step {
             Ok(Some((item, parts))) => (At::Part(parts.unbind()), Ok(Some(item))),
             Ok(None) => (At::End, Ok(None)),
@@ -169,7 +169,7 @@ impl PackedParts {
     }
 
     /// Packs a part as `[uint16 length][bytes][0]`. If the part is not an exact `bytes`, or is too
-    /// long, the driver packs the part or raises its error.
+    /// long, the driver's function packs it or raises its error.
     fn pack<'py>(&self, part: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = part.py();
         if let Ok(exact) = part.cast_exact::<PyBytes>()

@@ -13,8 +13,7 @@ use crate::reading::{Column, Columns, Reading};
 use crate::scalars::{ReadWays, Scalars};
 use turbocql_values::ffi::rows::{Stopped, tuple};
 
-/// The original, and what its arguments are made from. When the iterator falls back, it calls the
-/// original to read the page.
+/// The original, and what is needed to call it. The iterator calls the original when it falls back.
 pub struct OriginalCall {
     pub original: Py<PyAny>,
     /// The class of the message.
@@ -25,8 +24,8 @@ pub struct OriginalCall {
     pub metadata: Py<PyAny>,
 }
 
-/// An iterator over the rows of a page. At the first row that is not decoded natively, the iterator
-/// falls back to the driver's rows for the rest of the page.
+/// An iterator over the rows of a page. At the first row that it does not decode natively, it falls
+/// back: it lets the original read the page, and returns the driver's rows from that row on.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct LazyRows {
     original_call: OriginalCall,
@@ -59,8 +58,8 @@ impl LazyRows {
         visit.call(metadata)?;
         visit.call(&self.plan)?;
         visit.call(&self.properties)?;
-        // The GC must not block on the mutex. While another call holds the mutex, the driver's rows
-        // are not visited.
+        // The GC must not wait for the mutex. If another call has locked the mutex, the driver's
+        // rows are not visited.
         match self.at.try_lock().as_deref() {
             Ok(Some(At::Driver(rows))) => visit.call(rows),
             _ => Ok(()),
@@ -112,7 +111,7 @@ impl LazyRows {
         self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A row and the offset of the next row; None if the driver must decode the row.
+    /// Returns a row, and the offset of the next row; `None` if the driver must decode the row.
     fn native<'py>(
         &self,
         py: Python<'py>,
@@ -138,7 +137,7 @@ impl LazyRows {
         }
     }
 
-    /// An iterator over the driver's rows of the page. It starts after the first `returned` rows.
+    /// Returns an iterator over the driver's rows of the page, after the first `returned` rows.
     fn by_driver(&self, py: Python<'_>, returned: usize) -> PyResult<Py<PyIterator>> {
         let OriginalCall { original, message, before, types, metadata } = &self.original_call;
         let message = message.bind(py).call1((2,))?;

@@ -19,10 +19,10 @@ const DEEPEST: usize = 32;
 
 /// Stands in for `bind_params`, which formats parameters into the text of a statement.
 ///
-/// As the driver does, the stand-in looks up the function for the value's class in the encoder's
-/// mapping. The default is `cql_encode_object`. If the function is the driver's own, and native
-/// code supports the value, the literal is written natively. Otherwise the stand-in calls the
-/// function. Native code supports no instances of subclasses.
+/// As the driver does, the stand-in looks up the function for the class of each value in the
+/// encoder's mapping; the default is `cql_encode_object`. If that function is the driver's own, and
+/// native code supports the value, the literal is written natively. Otherwise the stand-in calls
+/// the function. Native code does not support instances of subclasses.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct LiteralsStandIn {
     original: Py<PyAny>,
@@ -57,9 +57,9 @@ enum Kind {
 
 #[pymethods]
 impl LiteralsStandIn {
-    /// `functions` are the functions of the class `encoder`, by name. `is_usual` returns whether
-    /// the methods that these functions call are still the driver's own. `classes` are the classes
-    /// of UUIDs, decimals and bound methods.
+    /// `functions` maps the names of the functions of the class `encoder` to the functions.
+    /// `is_usual` returns whether the methods that these functions call are still the driver's own.
+    /// `classes` are the classes of UUIDs, decimals and bound methods.
     #[new]
     fn new(
         original: Py<PyAny>,
@@ -131,7 +131,8 @@ impl StandIn for LiteralsStandIn {
         else {
             return Ok(None);
         };
-        // Another attribute in the encoder's dict could shadow a function of the encoder's class.
+        // The encoder's dict must only have `mapping`, because another attribute could shadow a
+        // function of the encoder's class.
         if attributes.len() != 1 || !stand_in.encoder.is_as_usual(py)? {
             return Ok(None);
         }
@@ -170,8 +171,8 @@ struct Literals<'a, 'py> {
 
 /// The function that writes a value's literal.
 enum Writer<'py> {
-    /// The driver's own function for this kind of literal. The function is None if the mapping has
-    /// none for the value's class.
+    /// The driver's own function, which writes this kind of literal. The function is `None` if the
+    /// mapping has none for the value's class; the literal is then `str()` of the value.
     Own(Kind, Option<Bound<'py, PyAny>>),
     /// Any other function.
     Other(Bound<'py, PyAny>),
@@ -183,7 +184,8 @@ impl<'py> Literals<'_, 'py> {
         Ok(PyTuple::new(self.encoder.py(), literals)?.into_any())
     }
 
-    /// The literal of a parameter: a string, or any object that a function of the program returns.
+    /// Returns the literal of a parameter: a string, or any object that a function of the program
+    /// returns.
     fn literal(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = value.py();
         match self.writer(value)? {
@@ -219,8 +221,8 @@ impl<'py> Literals<'_, 'py> {
         Ok(Writer::Other(function))
     }
 
-    /// Appends the literal of a value. Returns false if the function must be called. In that case
-    /// the end of `out` may be a part of a literal, which the caller must remove.
+    /// Appends the literal of a value. Returns false if the driver's function must be called; `out`
+    /// may then end with a part of a literal, which the caller must remove.
     fn write(
         &self,
         kind: Kind,
@@ -235,7 +237,7 @@ impl<'py> Literals<'_, 'py> {
             }
             Kind::Text => {
                 let Ok(text) = value.cast_exact::<PyString>() else { return Ok(false) };
-                // The driver handles lone surrogates.
+                // A text with lone surrogates is left to the driver's function.
                 let Ok(text) = text.to_str() else { return Ok(false) };
                 out.push('\'');
                 for part in text.split_inclusive('\'') {
@@ -271,7 +273,7 @@ impl<'py> Literals<'_, 'py> {
             Kind::DateTime => Ok(self.write_datetime(value, out)),
             Kind::Date => {
                 let Ok(date) = value.cast_exact::<PyDate>() else { return Ok(false) };
-                // The driver calls `strftime`. Its text for years before 1000 depends on the
+                // The driver calls `strftime`, whose text for years before 1000 depends on the
                 // platform.
                 if date.get_year() < 1000 {
                     return Ok(false);
@@ -280,7 +282,8 @@ impl<'py> Literals<'_, 'py> {
                 write!(out, "'{year:04}-{month:02}-{day:02}'").expect("a String takes all");
                 Ok(true)
             }
-            // The driver's own function handles deeper nesting, up to Python's recursion limit.
+            // Deeper nesting is left to the driver's function, which ends at Python's recursion
+            // limit.
             Kind::Map | Kind::List | Kind::Set if depth >= DEEPEST => Ok(false),
             Kind::Map => self.write_items(pairs(value), '{', '}', true, depth, out),
             Kind::List => self.write_items(sequence(value), '[', ']', false, depth, out),
@@ -314,7 +317,7 @@ impl<'py> Literals<'_, 'py> {
         let seconds = seconds(moment);
         let micros = moment.get_microsecond();
         let millis = if self.stand_in.float_time {
-            // The driver also adds two binary64 numbers, and truncates the sum.
+            // As in the driver, two binary64 numbers are added, and the sum is truncated.
             (seconds as f64 * 1e3 + f64::from(micros) / 1e3) as i64
         } else {
             seconds * 1000 + i64::from(micros / 1000)
@@ -323,11 +326,11 @@ impl<'py> Literals<'_, 'py> {
         true
     }
 
-    /// Appends a collection. `items` are the elements; for a map, the keys and values in turn. The
-    /// items are a copy, because the program's own functions may change the collection.
+    /// Appends a collection. `items` are its elements or, for a map, its keys and values in turn.
+    /// They are a copy, because a function of the program may change the collection meanwhile.
     ///
-    /// Returns false if `items` is `None`, because the value is not of a supported class. Also
-    /// returns false if the literal of an item has lone surrogates.
+    /// Returns false if `items` is `None`, which means that the value is not of a supported class,
+    /// or if the literal of an item has lone surrogates.
     fn write_items(
         &self,
         items: Option<Vec<Bound<'py, PyAny>>>,
@@ -352,8 +355,8 @@ impl<'py> Literals<'_, 'py> {
     }
 
     /// Appends the literal of an element, or of a map's key or value. `number` is the index of an
-    /// element, and `None` for a map. The literal of an element must be a string. Returns false if
-    /// the literal has lone surrogates, which a `String` cannot have.
+    /// element; it is `None` for a map. If the literal of an element is not a string, raises as the
+    /// driver does. Returns false if the literal has lone surrogates, which a `String` cannot have.
     fn write_item(
         &self,
         item: &Bound<'py, PyAny>,
@@ -390,13 +393,13 @@ impl<'py> Literals<'_, 'py> {
     }
 }
 
-/// Seconds since the epoch, of a datetime without a time zone.
+/// Returns the seconds since 1970 of a datetime without a time zone.
 pub fn seconds(moment: &Bound<'_, PyDateTime>) -> i64 {
     let (hour, minute) = (i64::from(moment.get_hour()), i64::from(moment.get_minute()));
     i64::from(days_of(moment)) * 86_400 + hour * 3600 + minute * 60 + i64::from(moment.get_second())
 }
 
-/// The keys and values of a dict, in turn; `None` for a value of another class.
+/// Returns the keys and values of a dict, in turn; `None` for a value of another class.
 fn pairs<'py>(value: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
     let map = value.cast_exact::<PyDict>().ok()?;
     Some(map.iter().flat_map(|(key, value)| [key, value]).collect())

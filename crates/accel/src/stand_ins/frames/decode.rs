@@ -1,4 +1,5 @@
-//! The stand-in for `decode_message` of the driver's protocol handlers, for results without rows.
+//! The stand-in for `decode_message` of the driver's protocol handlers. It decodes the result of
+//! the kind Void natively, such as the answer to a write.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyType};
@@ -16,9 +17,9 @@ const VOID: [u8; 4] = [0, 0, 0, 1];
 pub struct DecodeStandIn {
     original: Py<PyAny>,
     usual: Py<Usual>,
-    /// The classes of messages that are made as the driver's `ResultMessage`.
+    /// Tells which classes of messages make instances as the driver's `ResultMessage` does.
     messages: UsualClasses,
-    /// Whether decoders take the features of the connection.
+    /// Whether `decode_message` has a parameter for the features of the connection.
     has_features: bool,
     counts: Counts,
 }

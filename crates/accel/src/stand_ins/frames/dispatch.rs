@@ -16,11 +16,11 @@ pub struct Header {
     pub length: usize,
 }
 
-/// The bit of the first byte that marks responses.
+/// The bits of the first byte that contain the version. The other bit marks responses.
 const VERSION: u8 = 0x7f;
 
 impl Header {
-    /// None if the driver must read the header, or refuses it.
+    /// Reads the header of a frame. Returns `None` if the driver must read it, or would refuse it.
     pub fn read(bytes: &[u8]) -> Option<Header> {
         let &[first, flags, stream_0, stream_1, opcode, ref length @ ..] = bytes else {
             return None;
@@ -38,7 +38,7 @@ impl Header {
 }
 
 impl Frames {
-    /// The driver's object for a header.
+    /// Makes the driver's object for a header.
     pub fn frame_of<'py>(&self, py: Python<'py>, header: &Header) -> PyResult<Bound<'py, PyAny>> {
         let &Header { version, flags, stream, opcode, length } = header;
         self.frame.bind(py).call1((version, flags, stream, opcode, 9, 9 + length))
@@ -76,8 +76,8 @@ impl Frames {
         Ok(true)
     }
 
-    /// Whether the driver handles a stream in another way: events, pages that the server pushes,
-    /// and responses that come after the request's timeout.
+    /// Whether the driver handles the responses on a stream in another way: events, pages that the
+    /// server pushes, and responses that arrive after the request's timeout.
     fn is_special(&self, connection: &Bound<'_, PyAny>, stream: i16) -> PyResult<bool> {
         let py = connection.py();
         if stream < 0
@@ -89,8 +89,8 @@ impl Frames {
         Ok(orphaned.is_truthy()? && orphaned.contains(stream)?)
     }
 
-    /// Dispatches a frame. `put_back` puts what follows into the driver's buffers, so that an error
-    /// message can show it.
+    /// Dispatches a frame: decodes its body, and calls the callback of its request. `put_back` puts
+    /// the bytes after the frame into the driver's buffers, so that an error message can show them.
     pub fn dispatch<'py>(
         &self,
         connection: &Bound<'py, PyAny>,
@@ -110,7 +110,7 @@ impl Frames {
         self.guarded(connection, header, frame, body, &put_back)
     }
 
-    /// Dispatches a frame. Errors make the connection defunct, as the driver's decorator does.
+    /// Dispatches a frame. An error makes the connection defunct, as with the driver's decorator.
     fn guarded<'py>(
         &self,
         connection: &Bound<'py, PyAny>,
@@ -157,7 +157,7 @@ impl Frames {
                 }
             }
         };
-        // The request's timeout has removed the request.
+        // If there is no request, its timeout has removed it.
         let Some(request) = request else { return free(connection, stream.as_any()) };
         let (callback, decoder, metadata): (
             Bound<'py, PyAny>,
@@ -224,7 +224,8 @@ impl Frames {
         decoder.call1((version, types, stream, flags, opcode, body, decompressor, metadata))
     }
 
-    /// Ends a connection whose response cannot be decoded.
+    /// Handles a response that cannot be decoded: logs and passes on the error, and makes the
+    /// connection defunct.
     fn refuse<'py>(
         &self,
         connection: &Bound<'py, PyAny>,
@@ -282,7 +283,7 @@ impl Frames {
     }
 }
 
-/// Makes a stream free for another request.
+/// Frees a stream for another request.
 fn free(connection: &Bound<'_, PyAny>, stream: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = connection.py();
     let lock = connection.getattr(pyo3::intern!(py, "lock"))?;

@@ -22,7 +22,8 @@ const PARAMETERS: [&str; 7] = [
 ];
 /// The length of the header of a frame.
 const HEADER: usize = 9;
-/// Frames of this version are not compressed: the segments that they are sent in are.
+/// The protocol version whose frames are sent in segments. The segments are compressed, not the
+/// frames.
 const SEGMENTED: u8 = 5;
 
 /// Stands in for the class method `encode_message`, for bodies that are not compressed.
@@ -30,12 +31,12 @@ const SEGMENTED: u8 = 5;
 pub struct EncodeStandIn {
     original: Py<PyAny>,
     usual: Py<Usual>,
-    /// The classes of handlers that write headers as the driver's.
+    /// Tells which classes of handlers write headers as the driver's own do.
     handlers: UsualClasses,
     bytes_io: Py<PyType>,
-    /// Whether messages take the features of the connection.
+    /// Whether `send_body` of messages has a parameter for the features of the connection.
     has_features: bool,
-    /// The length of the space that the driver leaves for the header, before it writes the body.
+    /// How many bytes the driver leaves free for the header before it writes the body.
     reserved: usize,
     counts: Counts,
 }
@@ -142,7 +143,7 @@ impl EncodeStandIn {
         Ok(frame.map(Bound::into_any))
     }
 
-    /// Makes a frame whose header is written by the driver's function, which raises an error for
+    /// Makes a frame whose header the driver's function writes, because it raises an error for
     /// numbers that do not fit.
     fn by_driver<'py>(
         &self,

@@ -1,4 +1,5 @@
-//! Stand-ins for the methods of a connection that read frames and dispatch them.
+//! Stand-ins for the methods of connections that read frames and dispatch them, and for the
+//! functions of protocol handlers that encode and decode messages.
 
 mod decode;
 mod dispatch;
@@ -18,13 +19,13 @@ use crate::ffi::version;
 pub use decode::DecodeStandIn;
 pub use encode::EncodeStandIn;
 
-/// What the methods use of the driver.
+/// The classes and functions of the driver that the stand-ins of connections use.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Frames {
     usual: Py<Usual>,
-    /// The classes of connections whose methods are the driver's.
+    /// Tells which classes of connections have the driver's own methods.
     connections: UsualClasses,
-    /// The driver's `Connection.process_io_buffer`, and its function for `process_msg`.
+    /// The driver's `Connection.process_io_buffer`.
     process_io_buffer: Py<PyAny>,
     io_buffer: Py<PyType>,
     bytes_io: Py<PyType>,
@@ -32,7 +33,7 @@ pub struct Frames {
     frame: Py<PyType>,
     protocol_exception: Py<PyType>,
     log: Py<PyAny>,
-    /// Whether decoders take the features of the connection, as those of scylla-driver do.
+    /// Whether decoders have a parameter for the features of the connection, as in scylla-driver.
     has_features: bool,
     dispatched: Counts,
 }
@@ -69,15 +70,16 @@ impl Frames {
     }
 }
 
-/// Classes of a program or of the driver, and whether they have the driver's methods.
+/// Tells whether classes, of the driver or of the program, have the driver's own methods. Caches
+/// the answers.
 pub struct UsualClasses {
-    /// A Python function that finds out.
+    /// A Python function that checks a class.
     is_usual: Py<PyAny>,
-    /// The version of each class, and the function's result for this version.
+    /// The versions of classes, each with the result of the check.
     by_version: Mutex<Vec<(u32, bool)>>,
 }
 
-/// The greatest number of classes that are remembered.
+/// The maximum number of classes in the cache.
 const MOST_CLASSES: usize = 32;
 
 impl UsualClasses {
@@ -85,7 +87,7 @@ impl UsualClasses {
         UsualClasses { is_usual, by_version: Mutex::new(Vec::new()) }
     }
 
-    /// Whether a class has the driver's methods. False if CPython gives the class no version.
+    /// Whether a class has the driver's own methods. False if CPython assigns the class no version.
     pub fn has(&self, class: &Bound<'_, PyType>) -> PyResult<bool> {
         let before = version::of(class);
         let by_version = || self.by_version.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +100,7 @@ impl UsualClasses {
             return Ok(is_usual);
         }
         let is_usual = self.is_usual.bind(class.py()).call1((class,))?.is_truthy()?;
-        // The lookups of the function make CPython assign a version.
+        // The attribute lookups of the Python function make CPython assign a version to the class.
         let after = version::of(class);
         if after == 0 || (before != 0 && after != before) {
             return Ok(false);
@@ -144,8 +146,8 @@ impl FrameStandIn {
         call::function(this, &this.get().original)
     }
 
-    /// The numbers of native calls and of fallbacks. Frames that `process_io_buffer` dispatches
-    /// without a call count as native calls of `process_msg`.
+    /// The numbers of native calls and of fallbacks. A frame that `process_io_buffer` dispatches
+    /// without calling `process_msg` counts as a native call of `process_msg`.
     fn counts(&self) -> (u64, u64) {
         let (native, fallback) = self.counts.get();
         match self.kind {

@@ -1,4 +1,4 @@
-//! Takes frames out of what a connection has received.
+//! Takes frames out of the bytes that a connection has received.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -13,14 +13,15 @@ use crate::stand_ins::segment::Compression;
 /// The length of the header of a frame, since protocol version 3.
 const HEADER: usize = 9;
 
-/// What a connection has received and not yet dispatched.
+/// The bytes that a connection has received and not dispatched yet.
 struct Received<'py> {
     io: Bound<'py, PyAny>,
     is_segmented: bool,
-    /// The bytes of the socket, and how many of them were consumed.
+    /// The bytes from the socket.
     raw: Bound<'py, PyBytes>,
+    /// How many bytes of `raw` were consumed.
     raw_used: usize,
-    /// The bytes of frames, from segments. Without segments, `raw` has the frames.
+    /// The frames that were taken out of segments. Without segments, these are the bytes of `raw`.
     frames: Bound<'py, PyBytes>,
     frames_used: usize,
     frames_changed: bool,
@@ -30,7 +31,7 @@ struct Received<'py> {
 enum Segment {
     Read,
     Incomplete,
-    /// The driver must read it.
+    /// The driver must read the segment.
     Odd,
 }
 
@@ -44,7 +45,7 @@ impl Frames {
             return Ok(false);
         }
         let Some(mut received) = self.received(connection)? else { return Ok(false) };
-        // The header of a frame whose body is not complete.
+        // The header of the last frame, if its body is not complete.
         let mut incomplete: Option<Header> = None;
         loop {
             if received.is_segmented && received.raw_used < received.raw.as_bytes().len() {
@@ -99,7 +100,8 @@ impl Frames {
         Ok(true)
     }
 
-    /// Leaves a connection as the driver does when a frame's callback was interrupted.
+    /// Sets a connection's attributes and buffers as the driver leaves them when the callback of a
+    /// frame is interrupted.
     fn interrupted(
         &self,
         connection: &Bound<'_, PyAny>,
@@ -114,7 +116,7 @@ impl Frames {
         buffer.call_method1(pyo3::intern!(py, "seek"), (HEADER + header.length,)).map(drop)
     }
 
-    /// Whether a connection has methods of its own.
+    /// Whether attributes in the dict of a connection shadow methods of its class.
     fn is_shadowed(&self, connection: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = connection.py();
         let attributes = connection.getattr(pyo3::intern!(py, "__dict__"))?;
@@ -131,7 +133,8 @@ impl Frames {
         Ok(false)
     }
 
-    /// None if the driver's buffers are not as the driver makes them.
+    /// Returns the bytes that a connection has received. Returns `None` if its buffers are not as
+    /// the driver makes them.
     fn received<'py>(&self, connection: &Bound<'py, PyAny>) -> PyResult<Option<Received<'py>>> {
         let py = connection.py();
         let io = connection.getattr(pyo3::intern!(py, "_io_buffer"))?;
@@ -161,7 +164,8 @@ impl Frames {
         }))
     }
 
-    /// The contents of a buffer whose position is its end, as the driver leaves it.
+    /// Returns the contents of a buffer. Returns `None` if its position is not its end, where the
+    /// driver leaves it.
     fn contents<'py>(&self, buffer: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let py = buffer.py();
         if !buffer.get_type().is(&self.bytes_io) {
@@ -173,7 +177,7 @@ impl Frames {
         Ok((position == value.as_bytes().len()).then_some(value))
     }
 
-    /// Puts what was not consumed into the driver's buffers.
+    /// Puts the bytes that were not consumed into the driver's buffers.
     fn put_back(&self, received: &Received<'_>) -> PyResult<()> {
         let (io, py) = (&received.io, received.io.py());
         let buffer = |rest: &[u8]| -> PyResult<Py<PyAny>> {
@@ -202,7 +206,7 @@ impl Frames {
 }
 
 impl<'py> Received<'py> {
-    /// The bytes of frames that were not consumed.
+    /// Returns the bytes of `frames` that were not consumed.
     fn pending(&self) -> &[u8] {
         &self.frames.as_bytes()[self.frames_used..]
     }
@@ -238,7 +242,7 @@ impl<'py> Received<'py> {
                 prefixed.put(payload);
                 true
             })?;
-            // The driver decompresses again, and handles the error.
+            // The driver decompresses the payload again, and handles the error.
             let Ok(payload) = compression.decompressor.call1((prefixed,)) else {
                 return Ok(Segment::Odd);
             };

@@ -9,7 +9,7 @@ use pyo3::types::{
 use super::super::literals::seconds;
 use super::plan::{Column, Conversion, Null};
 
-/// Two classes of values, and the function that copies values; from a tuple.
+/// The classes `UUID` and `Decimal`, and the function `copy.deepcopy`, extracted from a tuple.
 #[derive(FromPyObject)]
 pub struct Values {
     #[pyo3(item(0))]
@@ -28,7 +28,7 @@ pub enum Method {
     ToDatabase,
 }
 
-/// The driver's validation raises an error for a collection of more elements than this.
+/// The maximum number of elements of a collection. For more, the driver's validation raises.
 const MAX_ELEMENTS: usize = 65_535;
 
 impl Values {
@@ -51,8 +51,8 @@ impl Values {
         column.column.bind(py).call_method1(name, (value,))
     }
 
-    /// Does the work of the method; `None` if the method must be called. The only code of the
-    /// program that may run is the hashing and comparison of elements. Such code could change a set
+    /// Does the work of the method. Returns `None` if the method must be called. The only code of
+    /// the program that may run is that which hashes and compares elements. It could change a set
     /// or a map, so the elements of sets and maps are copied first.
     fn natively<'py>(
         &self,
@@ -135,7 +135,8 @@ impl Values {
         let py = value.py();
         let is_validated = matches!(method, Method::Validate);
         let element_value = |column: &Column, value: &Bound<'py, PyAny>| {
-            // The driver looks for a null by `None in value`, which may call an element's `__eq__`.
+            // For a null, the driver's method must be called: it looks for nulls with `None in
+            // value`, which may call the `__eq__` of an element.
             if is_validated && value.is_none() {
                 return Ok(None);
             }
@@ -174,7 +175,7 @@ impl Values {
                 let converted = PyDict::new(py);
                 for (name, value) in elements.iter().collect::<Vec<_>>() {
                     let Some(name) = element_value(key, &name)? else { return Ok(None) };
-                    // A null value of a map passes the driver's validation.
+                    // The driver's validation accepts a null as the value of an entry.
                     let Some(value) = self.natively(element, method, &value)? else {
                         return Ok(None);
                     };
@@ -186,16 +187,15 @@ impl Values {
         }
     }
 
-    /// Returns a copy of a value, as `copy.deepcopy` makes it. A value that cannot change is
-    /// returned as it is.
+    /// Returns a copy of a value, as `copy.deepcopy` makes it. An immutable value is not copied.
     pub fn copied<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = value.py();
         if self.is_immutable(value) {
             return Ok(value.clone());
         }
         if let Ok(set) = value.cast_exact::<PySet>() {
-            // All items are collected before any is added. Adding an item may call a `__hash__` in
-            // Python, and then another thread may change the set.
+            // All items are collected before any is added to the copy. Adding an item may call a
+            // `__hash__` in Python, during which another thread may change the set.
             let items: Vec<_> = set.iter().collect();
             if items.iter().all(|item| self.is_immutable(item)) {
                 let copy = PySet::empty(py)?;
@@ -240,11 +240,11 @@ fn is_true(py: Python<'_>) -> Bound<'_, PyAny> {
     PyBool::new(py, true).to_owned().into_any()
 }
 
-/// Milliseconds since the epoch as the driver computes them, in binary64; `None` if the driver must
-/// convert the value.
+/// Returns the milliseconds since 1970, computed in binary64 as the driver does; `None` if the
+/// driver must convert the value.
 fn millis<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
-    /// Binary64 represents all smaller integers exactly. A larger integer would be rounded before
-    /// the division, and the quotient again.
+    /// Binary64 represents all integers up to this one exactly. A larger number of microseconds
+    /// would be rounded once before the division and once after it.
     const EXACT: i64 = 1 << 53;
     if value.is_none() {
         return Some(value.clone());

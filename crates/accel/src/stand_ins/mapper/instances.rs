@@ -8,7 +8,8 @@ use super::convert::{Method, Values};
 use super::plan::{Column, Plan};
 use turbocql_values::ffi::make;
 
-/// The manager of one value: an instance of exactly the driver's class `BaseValueManager`.
+/// The manager of one value of a model instance. Its class is exactly the driver's
+/// `BaseValueManager`.
 pub struct Manager<'py>(pub Bound<'py, PyAny>);
 
 impl<'py> Manager<'py> {
@@ -33,7 +34,7 @@ impl<'py> Manager<'py> {
         let py = self.0.py();
         let differs = |from: &Bound<'py, PyAny>| {
             let value = self.value()?;
-            // `UUID.__eq__` is Python code. This branch avoids the call.
+            // This branch avoids a comparison, which would run Python code for a `UUID`.
             if from.is_none() && values.is_immutable(&value) {
                 return Ok(!value.is_none());
             }
@@ -70,8 +71,8 @@ pub fn has_default(column: &Column, py: Python<'_>) -> PyResult<bool> {
     Ok(default.is_some_and(|default| !default.is_none()))
 }
 
-/// The default of a column; `None` if the column has no default. A default that is a function is
-/// called.
+/// Returns the default of a column; `None` if the column has none. If the default is a function,
+/// calls it and returns its result.
 pub fn default_of<'py>(column: &Column, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
     if column.calls_default && !has_default(column, py)? {
         return Ok(None);
@@ -102,8 +103,8 @@ pub fn is_null(column: &Column, value: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 impl Mapper {
-    /// The managers of an instance's values, in the order of the plan's columns. `None` if the
-    /// instance's columns or managers are not as the plan expects.
+    /// Returns the managers of an instance's values, in the order of the plan's columns. Returns
+    /// `None` if the instance's columns or managers are not as the plan expects.
     pub fn managers<'py>(
         &self,
         plan: &Plan,
@@ -159,8 +160,8 @@ impl Mapper {
             return Ok(None);
         }
         for column in &plan.columns {
-            // As in the driver, a default that is a function is called even if there is an
-            // argument.
+            // As in the driver, a default that is a function is called even if an argument has the
+            // column's value.
             let default = default_of(column, py)?;
             let argument = match named {
                 Some(named) => named.get_item(&column.name)?,
@@ -235,8 +236,8 @@ impl Mapper {
     }
 }
 
-/// Whether a call of [`Manager::is_changed`] can be left out. The call would run no code of the
-/// program, except perhaps code that tests or compares values.
+/// Whether a call of [`Manager::is_changed`] can be left out, because it would not run code of the
+/// program, except perhaps the `__bool__` or `__eq__` of values.
 fn is_quiet(
     values: &Values,
     manager: &Manager<'_>,
@@ -244,7 +245,7 @@ fn is_quiet(
     py: Python<'_>,
 ) -> PyResult<bool> {
     if manager.is_explicit()? {
-        // The comparison of a mutable value may run code of the program.
+        // Comparing a mutable value may run code of the program.
         return Ok(values.is_immutable(&manager.value()?));
     }
     if !column.is_container {

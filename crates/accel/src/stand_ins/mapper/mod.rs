@@ -21,16 +21,16 @@ use crate::ffi::version;
 use convert::Values;
 use plan::Plan;
 
-/// The maximum number of columns of a model that the stand-ins handle. The driver handles models
-/// with more columns.
+/// The maximum number of columns of a model. Models with more columns are left to the driver.
 const WIDEST: usize = 4_096;
-/// The maximum number of models in `Mapper::plans`. At this number, the next change clears the map.
+/// The maximum number of models in `Mapper::plans`. If the map has so many, it is cleared before an
+/// entry is added or changed.
 const MAX_MODELS: usize = 256;
-/// A plan is made when a model is seen for the third time: for a class that a program makes for a
-/// single query, a plan costs more than it saves.
+/// How often a model must be used before a plan is made for it. For a class that a program makes
+/// for a single query, a plan would cost more than it saves.
 const OFTEN: u32 = 3;
-/// After this many calls for a model that could not be planned, planning is tried again, because a
-/// class of the model's columns may have changed.
+/// After how many calls for a model that could not be planned planning is tried again. A class of
+/// the model's columns may have changed.
 const UNFIT_CALLS: u32 = 256;
 
 /// The state that the stand-ins of the mapper share.
@@ -61,11 +61,11 @@ pub struct Mapper {
     /// If such a method was replaced by other code, the driver does the work.
     depends: Vec<Dependence>,
     planner: Py<PyAny>,
-    /// The states of the models' plans, by the address of the model's class.
+    /// Maps the address of a model's class to the state of the model's plan.
     plans: Mutex<HashMap<usize, PlanState>>,
 }
 
-/// Classes of the driver, and `logging.Logger`, from a tuple.
+/// Classes of the driver, and `logging.Logger`, extracted from a tuple.
 #[derive(FromPyObject)]
 struct DriverClasses {
     #[pyo3(item(0))]
@@ -80,7 +80,7 @@ struct DriverClasses {
     logger: Py<PyType>,
 }
 
-/// The defaults of the driver's parameters, from a tuple.
+/// The defaults of the driver's parameters, extracted from a tuple.
 #[derive(FromPyObject)]
 struct Defaults {
     #[pyo3(item(0))]
@@ -89,7 +89,7 @@ struct Defaults {
     no_size: Py<PyAny>,
 }
 
-/// Functions that the stand-ins call, from a tuple.
+/// Functions that the stand-ins call, extracted from a tuple.
 #[derive(FromPyObject)]
 struct Functions {
     #[pyo3(item(0))]
@@ -98,8 +98,8 @@ struct Functions {
     protect_name: Py<PyAny>,
 }
 
-/// Classes that must be as the driver has defined them, and a function that checks this condition;
-/// from a tuple.
+/// Classes that must be as the driver has defined them, and a function that checks whether they
+/// are, extracted from a tuple.
 #[derive(FromPyObject)]
 struct Dependences {
     #[pyo3(item(0))]
@@ -111,10 +111,10 @@ struct Dependences {
 /// Whether a model has a plan.
 #[derive(Clone)]
 enum PlanState {
-    /// The model was seen this many times.
+    /// The model was used this many times, and has no plan yet.
     Seen(u32),
-    /// The model has this plan, which does not keep the model's class alive. Another class at the
-    /// same address has a different version.
+    /// The model has this plan, which does not keep the model's class alive. If another class gets
+    /// the same address later, the plan is not used for it, because its version is different.
     Planned(Arc<Plan>),
     /// The class version at the last failed attempt to plan the model, and the number of calls
     /// since that attempt.
@@ -123,7 +123,7 @@ enum PlanState {
 
 #[pymethods]
 impl Mapper {
-    /// `planner` returns the description of a model, or `None` if the driver must handle the model.
+    /// `planner` returns the description of a model's plan, or None if the driver must do the work.
     /// `values` are `uuid.UUID`, `decimal.Decimal` and `copy.deepcopy`. `classes` are
     /// `BaseValueManager`, `InsertStatement`, `AssignmentClause`, `SimpleStatement` and
     /// `logging.Logger`. `defaults` are the driver's defaults for a timeout and a page size.
@@ -172,7 +172,7 @@ impl Mapper {
         Ok(true)
     }
 
-    /// The plan of a model; `None` if the driver must do the work.
+    /// Returns the plan of a model; `None` if the driver must do the work.
     fn plan(&self, class: &Bound<'_, PyType>) -> PyResult<Option<Arc<Plan>>> {
         let key = class.as_ptr() as usize;
         let state = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
@@ -196,8 +196,8 @@ impl Mapper {
         };
         let entry = if seen < OFTEN { Some(PlanState::Seen(seen)) } else { self.make_plan(class)? };
         let mut all = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        // The plans are dropped after the mutex is unlocked. A plan owns Python objects, and their
-        // finalizers may run code that locks the mutex.
+        // The plans are dropped after the mutex is unlocked, because a plan owns Python objects,
+        // and their finalizers may run code that locks the mutex.
         let dropped =
             if all.len() >= MAX_MODELS { std::mem::take(&mut *all) } else { HashMap::new() };
         let plan = match &entry {
@@ -217,7 +217,7 @@ impl Mapper {
         let description = match self.planner.bind(py).call1((class,)) {
             Ok(description) if !description.is_none() => description,
             Ok(_) => return Ok(Some(unfit())),
-            // For example, deeply nested types raise a RecursionError.
+            // An example is the RecursionError for deeply nested types.
             Err(error) if error.is_instance_of::<PyException>(py) => return Ok(Some(unfit())),
             Err(interrupt) => return Err(interrupt),
         };
@@ -305,7 +305,7 @@ impl MapperStandIn {
         if !mapper.is_usual(py)? {
             return Ok(None);
         }
-        // The driver's functions have parameters of these names, so the original raises an error.
+        // The driver's functions have parameters with these names, so the original raises an error.
         if let Some(named) = named
             && (named.contains(pyo3::intern!(py, "self"))?
                 || named.contains(pyo3::intern!(py, "cls"))?)
