@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
 /// Whether stand-ins work natively. A program may keep a reference to a stand-in after
-/// `uninstall()`; the stand-in then hands every call to its original.
+/// `uninstall()`; the stand-in then passes every call to its original.
 static ON: AtomicBool = AtomicBool::new(false);
 
-/// Makes stand-ins work natively (true) or hand every call to their originals (false).
+/// Makes stand-ins work natively (true), or pass every call to their originals (false).
 #[pyfunction]
 pub fn accel_enable(on: bool) {
     ON.store(on, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The stand-in that makes rows of named tuple classes.
+//! The stand-in for named tuple classes. It makes rows.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -43,8 +43,8 @@ impl StandIn for NamedStandIn {
         make::record(class.bind(this.py()), &mut values).map(Some)
     }
 
-    /// The class itself. It accepts values by name, and raises the error for a wrong number of
-    /// values.
+    /// Returns the class itself. A call of the class accepts values by name, and raises the error
+    /// for a wrong number of values.
     fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
         &this.get().class
     }

@@ -52,7 +52,7 @@ impl StandIn for ReturnStandIn {
         if !pool.get_type().is(&stand_in.class) || !stand_in.usual.get().holds(py)? {
             return Ok(None);
         }
-        // The driver does more for these connections, so it does everything.
+        // For a defunct or closed connection the driver does more, so the original is called.
         for name in [pyo3::intern!(py, "is_defunct"), pyo3::intern!(py, "is_closed")] {
             if connection.getattr(name)?.is_truthy()? {
                 return Ok(None);

@@ -31,7 +31,8 @@ const MAX_UNKNOWN: u64 = 4 * MAX_BUCKETS as u64;
 /// The maximum number of plans in one bucket. The plans are ordered, the most recently used first.
 const MAX_IN_BUCKET: usize = 16;
 
-/// The maximum number of addresses in `ResultStandIn::seen`. At 1,024, the set is cleared.
+/// The maximum number of addresses in `ResultStandIn::seen`. A full set is cleared before the next
+/// address is added.
 const MAX_SEEN: usize = 1024;
 
 /// The form in which rows are returned.
@@ -58,7 +59,7 @@ pub struct ResultStandIn {
     /// None instead of a sequence if the original must read the page.
     encrypted: Py<PyAny>,
     properties: Py<ReadWays>,
-    /// Whether a null within a collection is left to the original.
+    /// Whether pages with a null in a collection are left to the original.
     strict_nulls: bool,
     shape: Shape,
     /// A function that turns the native result into the object that the driver returns. It is
@@ -67,7 +68,7 @@ pub struct ResultStandIn {
     cache: Mutex<Plans>,
     counts: Counts,
     learned: AtomicU64,
-    /// Addresses of the driver's column lists that were seen since the set was last cleared.
+    /// Addresses of the driver's column lists that were used since the set was last cleared.
     seen: Mutex<HashSet<u64>>,
     /// The number of pages that found no plan since the cache became full.
     unknown: AtomicU64,
@@ -143,8 +144,8 @@ struct Call<'a, 'py> {
 }
 
 impl ResultStandIn {
-    /// Finds the plan for the rows of a result; None if no current plan is cached. The first value
-    /// is the result's description, or None if the result has none.
+    /// Returns the result's description (None if the result has none), and the plan for its rows.
+    /// Returns None if no current plan is cached.
     fn find<'py>(
         &self,
         head: &Head<'_>,
@@ -172,8 +173,7 @@ impl ResultStandIn {
             };
             (description, plan.bind(py).clone())
         };
-        // Checking the plan may run Python code, which may switch threads. So the mutex is not held
-        // here.
+        // The mutex is not held here: the check may run Python code, which may switch threads.
         if cached.1.get().is_current(py) {
             return Some(cached);
         }
@@ -203,8 +203,8 @@ impl ResultStandIn {
     }
 
     /// Whether to learn a plan from this page. For a result without a description, the driver's
-    /// list of columns must have been seen before. A full cache learns no plan, but is cleared
-    /// after `MAX_UNKNOWN` pages that found no plan.
+    /// list of columns must have been used before. If the cache is full, no plan is learned, but
+    /// the cache is cleared after `MAX_UNKNOWN` pages that found no plan.
     fn is_worth_it(&self, head: &Head<'_>, bucket: u64) -> bool {
         if !head.is_described() {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

@@ -51,7 +51,7 @@ impl ResultPlan {
         Ok(ResultPlan { epoch: epoch(), metadata, columns, widths, atomic, has_udts, entries })
     }
 
-    /// The reader of the first column; None if the plan has no readers.
+    /// Returns the reader of the first column; None if the plan has no readers.
     #[getter]
     fn reader(&self, py: Python<'_>) -> Option<Py<ValueReader>> {
         self.columns.as_ref()?.first().map(|reader| reader.clone_ref(py))
@@ -89,8 +89,9 @@ impl ResultPlan {
     }
 }
 
-/// The key of a plan in its bucket. A bucket contains all plans with the same `u64` in [`Plans`]. A
-/// search finds the bucket by this number. It then compares the result with the keys in the bucket.
+/// The key of a plan in its bucket. A bucket contains all plans that [`Plans`] has for one `u64`. A
+/// search finds the bucket by this number, and then compares the result with the keys in the
+/// bucket.
 pub enum PlanKey {
     Described(Description),
     /// The driver's list of columns, for a result without a description.

@@ -71,8 +71,8 @@ pub struct Compression<'py> {
 }
 
 impl<'py> Compression<'py> {
-    /// None unless the codec's instance attributes are exactly its two compression functions.
-    /// Another attribute may shadow a method of the codec.
+    /// Returns None unless the codec's instance attributes are exactly its two compression
+    /// functions. Any other attribute may shadow a method of the codec.
     pub fn of(codec: &Bound<'py, PyAny>) -> PyResult<Option<Compression<'py>>> {
         let py = codec.py();
         let attributes = codec.getattr(pyo3::intern!(py, "__dict__"))?;
@@ -102,8 +102,8 @@ impl<'py> Compression<'py> {
         if self.format == Format::Plain {
             return written(py, self.format, plain, 0, is_self_contained).map(Ok);
         }
-        // The first four bytes of the compressor's result are the uncompressed length. These bytes
-        // are not sent, because the header has this length.
+        // The first four bytes of the compressor's result are the uncompressed length. They are not
+        // sent, because the header contains this length.
         let compressor_result = self.compressor.call1((payload,))?;
         let compressor_result = match compressor_result.cast_into_exact::<PyBytes>() {
             Ok(compressor_result) => compressor_result,
@@ -260,7 +260,7 @@ impl SegmentStandIn {
         }
         let mut payload = payload.into_any();
         if compression.format == Format::Compressed {
-            // The driver also looks this attribute up after the read.
+            // The driver, too, gets this attribute after the read.
             let before = number(pyo3::intern!(py, "uncompressed_payload_length"))?;
             let Some(before) = before.and_then(|before| i32::try_from(before).ok()) else {
                 back(buffer, length + TRAILER)?;

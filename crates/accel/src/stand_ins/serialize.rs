@@ -18,16 +18,16 @@ use crate::switch::epoch;
 use turbocql_values::classes::cql_type::CqlType_;
 use turbocql_values::plan::HostPlan;
 
-/// How values of one type class of the driver become bytes, and how bytes become values.
+/// Says how values of one of the driver's type classes become bytes, and how bytes become values.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct TypePlan {
     /// The address of the class that the plan is for. A subclass inherits the attribute that has
     /// the plan, so `plan_of_class` compares this address with that of the class.
     class: usize,
     epoch: u64,
-    /// None if the original serializes all values.
+    /// None if the original must serialize all values.
     plan: Option<Arc<HostPlan>>,
-    /// How bytes become values; None if the original deserializes all values.
+    /// How bytes become values; None if the original must deserialize all values.
     reader: Option<Py<ValueReader>>,
     /// The dict entries that the reader depends on.
     entries: Entries,
@@ -54,8 +54,8 @@ impl TypePlan {
         self.entries.traverse(&visit)
     }
 
-    /// The same plan for `owner`, another class that has the same parts as this plan's class; None
-    /// if the plan is no longer current.
+    /// Returns the same plan for `owner`, another class that has the same parts as this plan's
+    /// class. Returns None if the plan is no longer current.
     fn for_class(&self, py: Python<'_>, owner: &Bound<'_, PyType>) -> Option<TypePlan> {
         (self.epoch == epoch() && self.entries.are_current(py)).then(|| TypePlan {
             class: owner.as_ptr() as usize,
@@ -72,8 +72,8 @@ impl TypePlan {
         self.plan.as_ref()
     }
 
-    /// The reader; `None` if the original deserializes the values, or if an entry that the reader
-    /// depends on is not current.
+    /// Returns the reader; `None` if the original must deserialize all values, or if an entry that
+    /// the reader depends on is not current.
     pub fn reader(&self, py: Python<'_>) -> Option<&ValueReader> {
         self.reader.as_ref().map(Py::get).filter(|_| self.entries.are_current(py))
     }
@@ -189,7 +189,7 @@ fn is_refused(value: &Bound<'_, PyAny>) -> bool {
     refused == value.as_ptr() as usize
 }
 
-/// The current plan of a class. If the class has none, `compile` makes it.
+/// Returns the current plan of a class. If the class has none, `compile` makes it.
 pub fn plan_of_class<'py>(
     class: &Bound<'py, PyAny>,
     compile: &Py<PyAny>,

@@ -17,8 +17,8 @@ pub struct TimerStandIn {
     original: Py<PyAny>,
     /// Only instances of exactly this class are handled natively: a subclass may need its callback.
     class: Py<PyType>,
-    /// A function that does nothing. It replaces the callback instead of None, because another
-    /// thread may be about to call the timer's callback.
+    /// A function that does nothing. The callback is replaced with this function, not with None,
+    /// because another thread may be about to call the callback.
     nothing: Py<PyAny>,
     counts: Counts,
 }

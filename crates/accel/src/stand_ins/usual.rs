@@ -1,5 +1,5 @@
-//! The classes and names of the driver that a stand-in imitates, and checks whether they are the
-//! driver's own.
+//! Records which of the driver's classes and module entries a stand-in imitates, and checks whether
+//! they are still the driver's own.
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -7,8 +7,8 @@ use pyo3::types::PyType;
 use super::dependence::Dependence;
 use super::entries::{Entries, Entry};
 
-/// Classes whose methods a stand-in imitates, each with a Python function that checks them, and the
-/// entries of modules that the methods use.
+/// Classes whose methods a stand-in imitates, each with a Python function that checks the class,
+/// and the module entries that the methods use.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Usual {
     classes: Vec<Dependence>,
@@ -26,7 +26,7 @@ impl Usual {
         }
     }
 
-    /// Whether nothing has been replaced since the stand-in was made.
+    /// Whether all methods and entries that the stand-in imitates or uses are the driver's own.
     pub fn holds(&self, py: Python<'_>) -> PyResult<bool> {
         for class in &self.classes {
             if !class.is_as_usual(py)? {

@@ -31,7 +31,7 @@ impl Writes {
         }
     }
 
-    /// The bytes of a value; `None` if the original must serialize the value.
+    /// Returns the bytes of a value; `None` if the original must serialize the value.
     ///
     /// # Errors
     /// An exception such as `KeyboardInterrupt`, which is not an `Exception`, from Python code that
@@ -50,8 +50,8 @@ impl Writes {
         if bytes.is_some() { Ok(bytes) } else { self.converted(plan, value) }
     }
 
-    /// The bytes of a value that the quick path has refused, for example because of its class;
-    /// `None` if the original must serialize the value.
+    /// Returns the bytes of a value that the quick path has refused, for example because of its
+    /// class; `None` if the original must serialize the value.
     #[cold]
     fn converted<'py>(
         self,
@@ -59,7 +59,7 @@ impl Writes {
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let bytes = match (plan, self) {
-            // This function copies the bytes once less than the general one.
+            // This function makes one copy less than the general one.
             (Plan::Blob, _) => text::bytes_of(plan, value),
             (_, Writes::Protocol) => {
                 encode::bytes_converted::<Converting<ByClass, false, false>>(plan, value)

@@ -101,7 +101,7 @@ pub struct Column {
     pub calls_default: bool,
 }
 
-/// The names of the conversions that a column's methods do, from a tuple.
+/// The names of the conversions that a column's methods do, extracted from a tuple.
 #[derive(FromPyObject)]
 struct MethodsDescription {
     #[pyo3(item(0))]
@@ -112,7 +112,7 @@ struct MethodsDescription {
     to_database: String,
 }
 
-/// Some fields of [`Column`], from a tuple.
+/// Some fields of [`Column`], extracted from a tuple.
 #[derive(FromPyObject)]
 struct ColumnFlags {
     #[pyo3(item(0))]
@@ -127,7 +127,7 @@ struct ColumnFlags {
     calls_default: bool,
 }
 
-/// The description that `turbocql.accel` makes of a column, from a tuple.
+/// The description that `turbocql.accel` makes of a column, extracted from a tuple.
 #[derive(FromPyObject)]
 struct ColumnDescription<'py> {
     #[pyo3(item(0))]
@@ -175,7 +175,7 @@ impl Column {
             && self.inner.iter().all(|column| column.is_current(py))
     }
 
-    /// An attribute of the column object; `None` if the object's dict lacks the attribute.
+    /// Returns an attribute of the column object; `None` if the object's dict lacks the attribute.
     pub fn attribute<'py>(
         &self,
         name: &Bound<'py, PyString>,
@@ -184,7 +184,8 @@ impl Column {
     }
 }
 
-/// The last written name of a model's table, and the keyspace and table that it was made from.
+/// The qualified table name that was made last for a model, and the names of the keyspace and the
+/// table that it was made from.
 pub struct TableName {
     pub keyspace: Py<PyString>,
     pub table: Py<PyString>,
@@ -207,7 +208,7 @@ pub struct Plan {
     pub is_usual: bool,
 }
 
-/// The description that `turbocql.accel` makes of a model, from a tuple.
+/// The description that `turbocql.accel` makes of a model, extracted from a tuple.
 #[derive(FromPyObject)]
 struct ModelDescription<'py> {
     #[pyo3(item(0))]
@@ -239,7 +240,7 @@ impl Plan {
         })
     }
 
-    /// The driver's dict of the model's columns.
+    /// Returns the driver's dict of the model's columns.
     pub fn columns_of_class<'py>(&self, py: Python<'py>) -> &Bound<'py, PyDict> {
         self.columns_of_class.bind(py)
     }
@@ -254,7 +255,7 @@ impl Plan {
     pub fn is_current(&self, class: &Bound<'_, PyType>) -> bool {
         let py = class.py();
         let of_class = self.columns_of_class.bind(py);
-        // No other class ever has the same version.
+        // No two classes ever have the same version.
         self.version != 0
             && version::of(class) == self.version
             && of_class.len() == self.columns.len()

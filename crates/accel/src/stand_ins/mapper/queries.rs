@@ -1,5 +1,5 @@
-//! Makes instances by query sets, copies query sets, writes names of tables, and passes statements
-//! to a session.
+//! Creates model instances through query sets, copies query sets, composes qualified table names,
+//! and passes statements to a session.
 
 use std::sync::PoisonError;
 
@@ -11,7 +11,7 @@ use super::plan::TableName;
 
 /// The value of `logging.DEBUG`.
 const DEBUG: u8 = 10;
-/// Attributes of a query set that belong to one execution. In a copy they are None.
+/// Attributes of a query set that belong to one execution. A copy has None for each of them.
 const OF_ONE_EXECUTION: [&str; 6] =
     ["_con", "_cur", "_result_cache", "_result_idx", "_result_generator", "_construct_result"];
 
@@ -49,9 +49,9 @@ impl Mapper {
             return Ok(None);
         }
         let instance = model.call((), Some(named))?;
-        // The loop below does the work of the model's descriptors. They are called instead if an
-        // `__init__` has set a timeout or a connection, or if the instance is not exactly of the
-        // model's class.
+        // The loop below sets directly what the model's descriptors would set. `save_with_options`
+        // goes through the descriptors; it is called if an `__init__` has set a timeout or a
+        // connection, or if the instance is not exactly of the model's class.
         let timeout = instance.getattr(pyo3::intern!(py, "_timeout"))?;
         let connection = instance.getattr(pyo3::intern!(py, "_connection"))?;
         if !instance.get_type().is(class) || !timeout.is(&self.not_set) || connection.is_truthy()? {
@@ -71,8 +71,8 @@ impl Mapper {
         instance.call_method0(pyo3::intern!(py, "save")).map(Some)
     }
 
-    /// Does the work of `BaseModel.column_family_name`: returns the table's name after the
-    /// keyspace's name. Returns `None` if the original must do the work.
+    /// Does the work of `BaseModel.column_family_name`: returns the table's qualified name,
+    /// `keyspace.table`. Returns `None` if the original must do the work.
     pub fn table_name<'py>(
         &self,
         model: &Bound<'py, PyAny>,
@@ -87,7 +87,7 @@ impl Mapper {
         else {
             return Ok(None);
         };
-        // The driver handles lone surrogates.
+        // Names with lone surrogates are left to the driver.
         if keyspace.is_empty()? || keyspace.to_str().is_err() || table.to_str().is_err() {
             return Ok(None);
         }
@@ -165,8 +165,8 @@ impl Mapper {
         };
         let clone = set.get_type().call1((set.getattr(pyo3::intern!(py, "model"))?,))?;
         let copies = clone.getattr(name)?.cast_into_exact::<PyDict>()?;
-        // The loop iterates over a copy, because a `__deepcopy__` of the program may change the
-        // dict.
+        // Iterates over a copy of the attributes: a `__deepcopy__` method that the program defines
+        // may change them.
         for (name, value) in attributes.copy()?.iter() {
             let text = name.cast::<PyString>()?.to_str()?;
             let copy = if OF_ONE_EXECUTION.contains(&text) {
@@ -181,7 +181,7 @@ impl Mapper {
         Ok(Some(clone))
     }
 
-    /// A copy of the value of a query set's attribute.
+    /// Returns a copy of the value of a query set's attribute.
     fn part<'py>(
         &self,
         value: Bound<'py, PyAny>,
@@ -192,8 +192,8 @@ impl Mapper {
         if self.values.is_immutable(&value) || value.is_instance_of::<PyType>() {
             return Ok(value);
         }
-        // An empty collection is copied here. The memo is used as `copy.deepcopy` uses it, because
-        // another attribute may refer to the same collection.
+        // An empty collection is copied here, without a call. Another attribute may refer to the
+        // same collection, so the copy is stored in the memo, as `copy.deepcopy` does.
         let key = value.as_ptr() as usize;
         let new_collection =
             if value.cast_exact::<PyList>().is_ok_and(|collection| collection.is_empty()) {

@@ -1,4 +1,4 @@
-//! Makes and writes the statements that save an instance.
+//! Makes the statements that save an instance, and composes their text.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -122,8 +122,8 @@ impl Mapper {
         Ok(Some(py.None().into_bound(py)))
     }
 
-    /// The assignments of an insert that has no WHERE clauses; `None` for any other statement. Also
-    /// `None` if an assignment is not exactly an `AssignmentClause`.
+    /// Returns the assignments of an insert that has no WHERE clauses. Returns `None` for any other
+    /// statement, or if an assignment is not exactly an `AssignmentClause`.
     fn assignments<'py>(
         &self,
         statement: &Bound<'py, PyAny>,
@@ -169,7 +169,7 @@ impl Mapper {
             let (Ok(field), id) = (field.cast_exact::<PyString>(), id.str()?) else {
                 return Ok(None);
             };
-            // The driver handles lone surrogates.
+            // Names with lone surrogates are left to the driver.
             let Ok(field) = field.to_str() else { return Ok(None) };
             let between = if number == 0 { "" } else { ", " };
             names.extend([between, "\"", field, "\""]);
@@ -217,7 +217,7 @@ impl Mapper {
     }
 }
 
-/// The name of a column in the database.
+/// Returns the name that a column has in the database.
 fn field<'py>(column: &Column, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
     let db_field = column.attribute(pyo3::intern!(py, "db_field"))?;
     match db_field.filter(|name| !name.is_none()) {

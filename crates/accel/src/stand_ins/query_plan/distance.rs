@@ -1,4 +1,5 @@
-//! How far a host is from the client, as the child policies of a token-aware policy say.
+//! Computes the distance of a host from the client, as the child policy of a token-aware policy
+//! computes it.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -6,27 +7,29 @@ use pyo3::types::{PyDict, PyType};
 
 use super::Children;
 
-/// The child policies whose `distance` is computed natively, and the driver's numbers of distances.
+/// The classes of child policies whose `distance` is computed natively, and the numbers that the
+/// driver uses for distances.
 pub struct Distances {
     dc_aware: Py<PyType>,
     rack_aware: Option<Py<PyType>>,
     round_robin: Py<PyType>,
-    /// The distances in the order of a plan: of the own rack if the driver has it, local, remote.
+    /// The distances in the order of a plan: that of the own rack if the driver has this distance,
+    /// then local, then remote.
     pub order: Vec<i64>,
     own_rack: Option<i64>,
     local: i64,
 }
 
-/// The distance of a host that is not used, in all drivers.
+/// The distance of a host that is not used. It is the same in all drivers.
 const IGNORED: i64 = -1;
 
-/// Which `distance` a child policy has.
+/// How the `distance` of a child policy is computed.
 #[derive(Clone, Copy)]
 pub enum Measure {
     DcAware,
     RackAware,
     RoundRobin,
-    /// The policy's method must be called.
+    /// By calling the policy's method.
     Method,
 }
 
@@ -59,7 +62,7 @@ impl Distances {
         let Ok(attributes) = attributes.cast_into_exact::<PyDict>() else {
             return Ok(Measure::Method);
         };
-        // A method of the instance's own shadows the class's.
+        // An attribute of the instance may shadow a method of the class.
         for name in
             [pyo3::intern!(py, "distance"), pyo3::intern!(py, "_dc"), pyo3::intern!(py, "_rack")]
         {
@@ -99,7 +102,8 @@ impl Distances {
         }
     }
 
-    /// None if the policy's method must be called, because the host may be a remote one.
+    /// Returns None if the policy's method must be called: the host is in another datacenter, and
+    /// the policy may use it.
     fn by_dc(&self, host: &Bound<'_, PyAny>, policy: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
         let py = host.py();
         let local = policy.getattr(pyo3::intern!(py, "local_dc"))?;
@@ -122,7 +126,8 @@ impl Distances {
     }
 }
 
-/// Whether a host is in the client's datacenter or rack. A host without this attribute is.
+/// Whether a host is in the client's datacenter or rack; `name` is the attribute that is compared.
+/// If the host's attribute is empty, the host counts as being there.
 fn is_there(
     host: &Bound<'_, PyAny>,
     name: &Bound<'_, pyo3::types::PyString>,
@@ -130,7 +135,7 @@ fn is_there(
 ) -> PyResult<bool> {
     let there = host.getattr(name)?;
     if !there.is_truthy()? {
-        // The driver compares the policy's attribute with itself.
+        // For such a host the driver compares the policy's attribute with itself.
         return own.eq(own);
     }
     there.eq(own)

@@ -1,8 +1,8 @@
 //! Stand-ins for `make_query_plan` of the driver's load balancing policies.
 //!
-//! As the driver's generators, a plan does nothing before its first host is requested. At the first
-//! host it is decided whether the plan is native: until then nothing is consumed, so the driver's
-//! generator can take over.
+//! Like the driver's generators, a plan does nothing before its first host is requested. Only then
+//! does it decide whether it is native. If it is not, it yields the hosts of the driver's
+//! generator.
 
 mod distance;
 mod replicas;
@@ -31,7 +31,7 @@ pub struct PlanStandIn {
     class: Py<PyType>,
     kind: Kind,
     usual: Py<Usual>,
-    /// The driver's classes of statements, whose attributes have no side effects.
+    /// The driver's classes of statements. Reading their attributes has no side effects.
     statements: Vec<Py<PyType>>,
     counts: Counts,
 }
@@ -44,8 +44,8 @@ enum Kind {
 /// The classes of child policies: DC-aware, rack-aware if the driver has it, and round robin.
 type Children = (Py<PyType>, Option<Py<PyType>>, Py<PyType>);
 
-/// The classes of metadata: `Metadata`, `TokenMap`, `Murmur3Token`. If the driver has tablets, also
-/// `Tablets`, the consistency mode without leaders, and `UUID`.
+/// The classes of metadata: `Metadata`, `TokenMap`, `Murmur3Token`. If the driver supports tablets,
+/// also `Tablets`, the consistency mode of tablets without leaders, and `UUID`.
 type MetadataClasses =
     (Py<PyType>, Py<PyType>, Py<PyType>, Option<(Py<PyType>, Py<PyAny>, Py<PyType>)>);
 
@@ -137,7 +137,7 @@ struct Request {
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct QueryPlan {
     stand_in: Py<PlanStandIn>,
-    /// None while a host is being looked for.
+    /// None while a call determines the next host.
     state: Mutex<Option<State>>,
 }
 
@@ -145,7 +145,7 @@ enum State {
     /// No host was requested yet.
     Unused(Request),
     Walk(Walk),
-    /// The hosts are those of another plan: the child policy's or the driver's own.
+    /// The hosts are those of another plan, which the child policy or the driver made.
     Other(Py<PyIterator>),
     Ended,
 }
@@ -160,7 +160,7 @@ impl QueryPlan {
         let Some(state) = self.lock().take() else {
             return Err(PyValueError::new_err("generator already executing"));
         };
-        // Like a generator, a plan has ended after an error.
+        // Like a generator, a plan ends when it raises an error.
         let (state, host) = match self.advance(py, state) {
             Ok((state, Some(host))) => (state, Ok(Some(host))),
             Ok((_, None)) => (State::Ended, Ok(None)),
@@ -182,7 +182,7 @@ impl QueryPlan {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.stand_in)?;
-        // The GC must not block on the mutex. While another call holds it, nothing is visited.
+        // The GC must not wait for the mutex. If another call holds it, nothing is visited.
         match self.state.try_lock().as_deref() {
             Ok(Some(State::Unused(request))) => {
                 visit.call(&request.policy)?;
@@ -245,10 +245,10 @@ impl QueryPlan {
     }
 }
 
-/// The keyspace of a request: the statement's, or else the session's.
+/// Returns the keyspace of a request: the statement's, or the session's if the statement has none.
 fn keyspace_of<'py>(py: Python<'py>, request: &Request) -> PyResult<Bound<'py, PyAny>> {
     let query = request.query.bind(py);
-    // A batch without statements is false.
+    // As in the driver, the keyspace of a batch without statements is not used: the batch is false.
     if !query.is_none() && query.is_truthy()? {
         let keyspace = query.getattr(pyo3::intern!(py, "keyspace"))?;
         if keyspace.is_truthy()? {
@@ -258,7 +258,7 @@ fn keyspace_of<'py>(py: Python<'py>, request: &Request) -> PyResult<Bound<'py, P
     Ok(request.keyspace.bind(py).clone())
 }
 
-/// The plan of the child policy, unchanged.
+/// Returns the plan of the child policy, unchanged.
 fn child_plan<'py>(
     policy: &Bound<'py, PyAny>,
     keyspace: &Bound<'py, PyAny>,
@@ -269,7 +269,8 @@ fn child_plan<'py>(
     hosts.try_iter()
 }
 
-/// The plan of `DefaultLoadBalancingPolicy`; None if the statement targets a host that is up.
+/// Returns the plan of `DefaultLoadBalancingPolicy`; None if the statement targets a host that is
+/// up.
 fn child_of_default(py: Python<'_>, request: &Request) -> PyResult<Option<State>> {
     let (policy, query) = (request.policy.bind(py), request.query.bind(py));
     let keyspace = keyspace_of(py, request)?;

@@ -1,4 +1,4 @@
-//! The replicas of a partition key, by the driver's token map or by its tablets.
+//! Finds the replicas of a partition key in the driver's token map or in its tablets.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyType};
@@ -11,11 +11,11 @@ pub struct Ring {
     metadata: Py<PyType>,
     token_map: Py<PyType>,
     token: Py<PyType>,
-    /// None if the driver has no tablets.
+    /// None if the driver does not support tablets.
     pub tablets: Option<TabletClasses>,
 }
 
-/// What the plans of tables with tablets need.
+/// What plans for tables with tablets need.
 pub struct TabletClasses {
     tablets: Py<PyType>,
     /// The consistency mode of keyspaces whose tablets have no leaders.
@@ -23,9 +23,9 @@ pub struct TabletClasses {
     pub uuid: Py<PyType>,
 }
 
-/// Where the replicas of a key are described.
+/// The part of the metadata that lists the replicas of a key.
 pub enum Source<'py> {
-    /// The list of replicas that the token map has. It is the driver's own list, not a copy.
+    /// The token map's list of replicas. It is the driver's own list, not a copy.
     TokenMap(Bound<'py, PyList>),
     Tablet(Bound<'py, PyAny>),
 }
@@ -37,7 +37,7 @@ impl Ring {
         Ring { metadata, token_map, token, tablets }
     }
 
-    /// None if the driver must find the replicas.
+    /// Returns the source of a key's replicas; None if the driver must find the replicas.
     pub fn source<'py>(
         &self,
         metadata: &Bound<'py, PyAny>,
@@ -57,7 +57,7 @@ impl Ring {
         {
             return Ok(None);
         }
-        // The driver does not use the least number, which no server's token has.
+        // As in the driver: the minimum is not a token, so the maximum is used instead.
         let token = match murmur3(key.as_bytes()) {
             i64::MIN => i64::MAX,
             token => token,
@@ -73,7 +73,8 @@ impl Ring {
         let Ok(by_keyspace) = by_keyspace.cast_into_exact::<PyDict>() else { return Ok(None) };
         let hosts = match by_keyspace.get_item(keyspace)? {
             Some(hosts) if hosts.is_exact_instance_of::<PyDict>() => hosts,
-            // The driver computes the replicas of a keyspace at its first plan.
+            // The driver computes the replicas of a keyspace when they are needed for the first
+            // time.
             _ => {
                 let name = pyo3::intern!(py, "get_replicas");
                 let replicas = metadata.call_method1(name, (keyspace, key))?;
@@ -99,7 +100,8 @@ impl Ring {
     }
 }
 
-/// Whether an object has a method of its own, which shadows its class's.
+/// Whether an attribute of the object may shadow one of the methods `get_replicas` and
+/// `get_tablet_for_key` of its class.
 fn has_own_method(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = object.py();
     let attributes = object.getattr(pyo3::intern!(py, "__dict__"))?;
@@ -110,7 +112,7 @@ fn has_own_method(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 enum Tablet<'py> {
     Of(Bound<'py, PyAny>),
-    /// The table has no tablets, or none of them has the token.
+    /// The table has no tablets, or none of its tablets includes the token.
     None,
     /// The driver must look the tablet up.
     Unknown,
@@ -150,14 +152,14 @@ fn tablet<'py>(
     }
 }
 
-/// An attribute that is an `int` of at most 64 bits.
+/// Returns the value of an attribute; None if it is not an `int` of at most 64 bits.
 fn integer(object: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) -> PyResult<Option<i64>> {
     let value = object.getattr(name)?;
     Ok(value.cast_exact::<PyInt>().ok().and_then(|value| value.extract().ok()))
 }
 
-/// The position of the first item whose number is not less than `number`, as Python's
-/// `bisect_left` finds it. None if an item has no such number.
+/// Returns the position of the first item whose number is not less than `number`, like Python's
+/// `bisect_left`. Returns None if an item has no number.
 fn bisect_left<'py>(
     list: &Bound<'py, PyList>,
     number: i64,

@@ -12,16 +12,17 @@ use super::{Request, State, child_plan, keyspace_of};
 pub struct Flavor {
     /// The driver's `shuffle`.
     pub shuffle: Py<PyAny>,
-    /// Whether all hosts are ordered by distance, as by scylla-driver. cassandra-driver has local
-    /// replicas first, and then the child policy's order. A policy that orders all hosts does not
-    /// shuffle the replicas of lightweight transactions.
+    /// Whether the policy orders all hosts by distance, as scylla-driver's does. The policy of
+    /// cassandra-driver yields the local replicas first, and then the other hosts in the child
+    /// policy's order. A policy that orders all hosts does not shuffle the replicas of lightweight
+    /// transactions.
     pub by_distance: bool,
-    /// Whether tablets may have leaders. Such a policy does not shuffle the replicas of statements
-    /// with a serial consistency either.
+    /// Whether the driver supports leaders of tablets. If it does, a policy that orders all hosts
+    /// does not shuffle the replicas of statements with a serial consistency level either.
     pub has_leaders: bool,
 }
 
-/// A plan of which at least one host was requested.
+/// A native plan whose first host was requested.
 pub struct Walk {
     child: Py<PyAny>,
     measure: Measure,
@@ -30,24 +31,25 @@ pub struct Walk {
     replicas: Py<PyList>,
     by_distance: bool,
     rest: Rest,
-    /// The position in the order of distances, and in the list of hosts.
+    /// The position in the order of distances, and the position in the list of hosts.
     at: (usize, usize),
 }
 
-/// The hosts that are not replicas.
+/// The hosts that a plan yields after the replicas.
 enum Rest {
-    /// The replicas have not ended yet.
+    /// Not all replicas were yielded yet.
     Unused,
+    /// The hosts of the child policy's plan that are not replicas.
     Listed(Py<PyList>),
-    /// The child policy's plan, which is filtered.
+    /// The child policy's plan. Its replicas are skipped, except remote ones.
     Plan(Py<PyIterator>),
 }
 
-/// Consistency levels of lightweight transactions.
+/// The consistency levels SERIAL and LOCAL_SERIAL, which lightweight transactions use.
 const SERIAL: [i64; 2] = [8, 9];
 
 impl Walk {
-    /// None if the driver must make the plan.
+    /// Returns the state of a new plan; None if the driver must make the plan.
     pub fn begin(
         py: Python<'_>,
         request: &Request,
@@ -211,7 +213,7 @@ fn is_shuffled(
     Ok(true)
 }
 
-/// Whether the table of a tablet may be strongly consistent: the driver then looks for a leader.
+/// Whether the table of a tablet may be strongly consistent. If so, the driver looks for a leader.
 fn has_leader(
     metadata: &Bound<'_, PyAny>,
     keyspace: &Bound<'_, PyAny>,
@@ -231,7 +233,7 @@ fn has_leader(
     Ok(!mode.is_some_and(|mode| mode.is(&classes.eventual)))
 }
 
-/// The hosts of a plan that have a replica of a tablet.
+/// Returns the hosts of a plan that have a replica of a tablet.
 fn replicas_of<'py>(
     ids: &Ids<'py>,
     hosts: Bound<'py, PyIterator>,
@@ -248,11 +250,11 @@ fn replicas_of<'py>(
     Ok(replicas)
 }
 
-/// The ids of the hosts that have a replica. The driver puts them into a set. A UUID's hash and
-/// comparison are Python functions, so UUIDs are compared by their numbers.
+/// The ids of the hosts that have a replica. The driver puts them into a set. Hashing and comparing
+/// UUIDs calls Python functions, so here the numbers of the UUIDs are compared.
 struct Ids<'py> {
     numbers: Vec<Bound<'py, PyInt>>,
-    /// Only if an id is not a UUID.
+    /// The ids; None if all ids are UUIDs.
     set: Option<Bound<'py, PySet>>,
 }
 
@@ -282,7 +284,7 @@ impl<'py> Ids<'py> {
     }
 }
 
-/// The number of a UUID; None for an object of another class.
+/// Returns the number of a UUID; None for an object of another class.
 fn number<'py>(
     id: &Bound<'py, PyAny>,
     uuid: &Bound<'py, PyType>,

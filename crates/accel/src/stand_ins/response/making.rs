@@ -24,7 +24,7 @@ const PARAMETERS: [&str; 16] = [
     "bound_result_metadata",
     "routing_token",
 ];
-/// The parameters that only scylla-driver has. They are the last.
+/// The number of parameters that only scylla-driver has. They are the last ones.
 const OF_SCYLLA: usize = 2;
 
 impl Responses {
@@ -35,7 +35,8 @@ impl Responses {
         names: Option<&Bound<'py, PyTuple>>,
     ) -> PyResult<bool> {
         let Some(values) = sorted(arguments, names, &PARAMETERS) else { return Ok(false) };
-        // The driver passes a retry policy. The default is an object that only the driver has.
+        // The driver passes a retry policy. If a caller passes none, the original is called: the
+        // parameter's default is an object that only the driver has.
         let [Some(future), Some(session), Some(message), Some(query), Some(timeout), ..] = values
         else {
             return Ok(false);
@@ -48,7 +49,7 @@ impl Responses {
         let py = future.py();
         let none = py.None().into_bound(py);
         let or_none = |position: usize| values[position].map_or(&none, |value| &**value);
-        // The driver uses the default for a value that is false.
+        // As in the driver, the default replaces a value that is false.
         let chosen = |position: usize| -> PyResult<Option<&Bound<'py, PyAny>>> {
             let value = or_none(position);
             Ok(value.is_truthy()?.then_some(value))
@@ -148,7 +149,7 @@ impl Responses {
     }
 }
 
-/// Whether an object has attributes of its own, which may shadow its class's methods.
+/// Whether an object has instance attributes, which may shadow methods of its class.
 fn has_attributes(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     object.getattr(pyo3::intern!(object.py(), "__dict__"))?.is_truthy()
 }
