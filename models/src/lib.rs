@@ -13,8 +13,8 @@
 //! that must then fail.
 //!
 //! The models leave out the GIL, the reference counts of `Arc`, and the time that passes while a
-//! thread works. They model tokio's runtime of several threads only in part: lanes, each on a
-//! thread of its own.
+//! thread works. They model tokio's multi-threaded runtime only in part: lanes, each on a separate
+//! thread.
 #![cfg(test)]
 #![forbid(unsafe_code)]
 
@@ -199,7 +199,7 @@ fn left_out(name: &str) -> bool {
     MUTANT.get_or_init(|| std::env::var(CHOSEN).ok()).as_deref() == Some(name)
 }
 
-/// Every mutant is found by its model. Each model runs in a process of its own, because a panic of
+/// Every mutant is found by its model. Each model runs in a separate process, because a panic of
 /// loom may abort the process: the futures that the panic drops use loom's locks.
 #[test]
 fn every_mutant_is_found() {

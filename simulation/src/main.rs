@@ -3,10 +3,10 @@
 //!     simulate FIRST LAST [--jobs N] [--trace]
 //!     simulate FIRST LAST --return REQUESTS SECONDS
 //!
-//! Runs the kept seeds, then each seed from FIRST to LAST, each in a process of its own. Prints the
+//! Runs the kept seeds, then each seed from FIRST to LAST, each in a separate process. Prints the
 //! seeds whose runs break a promise, each with the last lines of its trace. With `--trace`, runs no
-//! kept seed, and prints every line of every run. With `--return`, measures what it costs when a
-//! node goes on that hung for SECONDS, while REQUESTS requests are in flight.
+//! kept seed, and prints every line of every run. With `--return`, keeps REQUESTS requests in
+//! flight, and measures what it costs when a node resumes after it hung for SECONDS.
 #![forbid(unsafe_code)]
 
 use std::io::Write as _;
@@ -23,14 +23,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The seeds that have found a defect, each with the defect. They are run before the others.
 const KEPT: &[(u64, &str)] = &[
     (25, "without the edit `prepare`, a call that prepares waits for a node that is out of reach"),
-    (44, "without the edit `orphans`, requests that were given up end a connection with others"),
+    (44, "without the edit `orphans`, requests that were abandoned close a connection others use"),
     (63, "without the edit `streams`, requests beyond a connection's streams fail at once"),
     (23271, "with the crate's assertion about tablets, a node's new address ends its worker"),
-    (25182, "without the edit `hung-shards`, no session is opened beside a hung shard"),
-    (26375, "two hangs, one soon after the other, make a node slow, and the next one is seen late"),
+    (25182, "without the edit `hung-shards`, no session is opened while a shard hangs"),
+    (26375, "two hangs, one soon after the other, make a node slow, and the next is detected late"),
     (26783, "a node that its pool has reached again is silent until its next probe is due"),
     (30330, "requests to one node, which no other may take, do not show that the node hangs"),
-    (247, "without the edit `waiting`, requests that wait for a stream are told another reason"),
+    (247, "without the edit `waiting`, requests that wait for a stream fail with another reason"),
 ];
 
 struct Options {

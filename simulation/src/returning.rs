@@ -1,6 +1,6 @@
-//! Measures what it costs when a node that hung goes on. Requests are sent in a closed loop, and
-//! one node hangs for a while. When it goes on, it has a backlog of all that clients and other
-//! nodes have sent to it meanwhile.
+//! Measures what it costs when a node that hung resumes. Requests are sent in a closed loop, and
+//! one node hangs for a while. When it resumes, it must first handle everything that clients and
+//! other nodes have sent to it meanwhile.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,13 +25,13 @@ const LIMIT: Duration = Duration::from_secs(1);
 pub const INTERVAL: Duration = Duration::from_millis(250);
 /// How long requests are sent before the node hangs.
 const BEFORE: Duration = Duration::from_secs(2);
-/// How long requests are sent after the node goes on.
+/// How long requests are sent after the node resumes.
 const AFTER: Duration = Duration::from_secs(4);
 
 /// The result of a measurement.
 pub struct Return {
-    /// For each interval after the node went on, the requests that succeeded, in percent of those
-    /// in an interval before the hang.
+    /// For each interval after the node resumed, the number of requests that succeeded, in percent
+    /// of the number in an interval before the hang.
     pub succeeded: Vec<f64>,
     /// For each of these intervals, the 99th percentile of the latencies in milliseconds.
     pub slowest: Vec<f64>,

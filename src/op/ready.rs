@@ -119,8 +119,8 @@ impl<'a, 'py> Burst<'a, 'py> {
             return one_by_one();
         }
         // In debug mode, the event loop reports slow callbacks with the names of their tasks, so
-        // each task needs a callback of its own. `get_debug` may raise, because a signal handler
-        // may run during the call.
+        // each task needs a separate callback. `get_debug` may raise, because a signal handler may
+        // run during the call.
         let debug = event_loop.call_method0(pyo3::intern!(py, "get_debug"));
         match debug.and_then(|debug| debug.is_truthy()) {
             Ok(false) => {}

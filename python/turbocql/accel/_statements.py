@@ -92,7 +92,7 @@ class SimpleStatements(Group):
         _expect_same_texts(replacement, original, owner())
         if stand_in.counts()[1]:
             # The replacement passed a call to the original, which wrote all samples of that call.
-            # So the samples are compared again, each in a call of its own.
+            # So the samples are compared again, each in a separate call.
             for sample in _SAMPLES:
                 _expect_same_texts(replacement, original, owner(), [sample])
         bind_params_patches = [

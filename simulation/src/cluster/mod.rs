@@ -324,7 +324,7 @@ impl Cluster {
     }
 
     /// Waits for `duration` as a task of the node's process. If the process is paused meanwhile,
-    /// waits until it goes on.
+    /// waits until it is resumed.
     async fn work(&self, at: (usize, u16), duration: Duration) {
         self.shard_running(at).await;
         sleep(duration).await;
