@@ -352,7 +352,7 @@ fn check_reads(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec
     }
 }
 
-/// Returns how many calls of bursts failed although the stopped node went on in time.
+/// Returns how many calls of bursts failed although the stopped node resumed in time.
 pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> usize {
     let bursts = calls.iter().filter(|call| call.action == Action::Burst && call.limit >= limit);
     let failed = bursts.filter(|call| {

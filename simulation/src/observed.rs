@@ -87,7 +87,7 @@ impl Observed {
         self.lock().1.clone()
     }
 
-    /// Records the session's events, also in the trace, until the session is gone.
+    /// Records the session's events, also in the trace, until the session is dropped.
     pub async fn follow(self, events: Arc<Events>, trace: Trace) {
         while let Some(mut waiting) = events.take(Duration::ZERO) {
             // The ScyllaDB driver closes connections in the order of a hash map, and the hashes

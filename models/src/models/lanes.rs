@@ -14,7 +14,7 @@ use crate::lanes::Sending as _;
 use crate::lanes::{Job, Lanes};
 use crate::sync::{Arc, Notify};
 
-/// A lane on a thread of its own. No runtime ends it, so it runs until [`Lane::stop`].
+/// A lane on a separate thread. No runtime ends it, so it runs until [`Lane::stop`].
 struct Lane {
     thread: JoinHandle<()>,
     stop: Arc<Notify>,

@@ -126,7 +126,7 @@ struct State {
     preparations: BTreeMap<(usize, String, u64), u32>,
     refusals: Vec<Refusal>,
     arrivals: Vec<Arrival>,
-    /// What only a cluster of ScyllaDB has; `None` for a cluster of Cassandra.
+    /// The settings and the tablets of a cluster of ScyllaDB; `None` for a cluster of Cassandra.
     scylla: Option<Scylla>,
     /// The tables that another client has made, each with the time.
     made: Vec<(String, Instant)>,
@@ -154,7 +154,7 @@ struct Node {
     /// Whether the process runs and is not paused.
     runs: watch::Sender<bool>,
     is_alive: bool,
-    /// Whether the other nodes take this node as up.
+    /// Whether the other nodes consider this node up.
     is_known_up: bool,
     /// Changes with each kill, pause and start, so that outdated gossip is dropped.
     epoch: u64,

@@ -1,5 +1,5 @@
-//! What only a cluster of ScyllaDB has: shards, a port at which the client chooses the shard, and
-//! tablets that migrate. A node serves each connection with one of its shards.
+//! The features that only a cluster of ScyllaDB has: shards, a port at which the client chooses the
+//! shard, and tablets that migrate. A node serves each connection with one of its shards.
 
 use std::collections::BTreeMap;
 
@@ -218,7 +218,7 @@ impl Cluster {
         self.lock().arrivals.clone()
     }
 
-    /// Makes one shard of a node hang. `None` lets it go on.
+    /// Makes one shard of a node hang. With `None`, resumes the shard that hangs.
     pub fn hang_shard(&self, node: usize, shard: Option<u16>) {
         self.lock().nodes[node].hung_shard.send_replace(shard);
     }

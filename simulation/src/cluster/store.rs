@@ -22,7 +22,7 @@ pub type Failure = Vec<u8>;
 /// The replicas of a request, and how many of them must answer.
 pub(super) struct Replicas {
     all: Vec<usize>,
-    /// The replicas that the coordinator takes as up.
+    /// The replicas that the coordinator considers up.
     up: Vec<usize>,
     required: usize,
 }

@@ -1,8 +1,8 @@
 //! A simulated network: addresses that accept connections, and links that faults change.
 //!
 //! A link is all traffic in one direction between the client and one host. Bytes of a connection
-//! keep their order. Bytes on a link that is cut wait until it is not, because TCP would send them
-//! again until they arrive.
+//! keep their order. Bytes on a cut link wait until the cut ends, because TCP would send them again
+//! until they arrive.
 
 mod pipe;
 mod stream;

@@ -75,7 +75,7 @@ struct Current {
     trace_id: Option<[u8; 16]>,
     /// The custom payload of the current page's response.
     custom_payload: Option<Box<Entries>>,
-    /// How many pages iterations have finished and left.
+    /// The number of pages that iterations have finished.
     pages_passed: u64,
 }
 

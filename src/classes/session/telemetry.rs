@@ -154,7 +154,7 @@ pub struct Events(pub Arc<turbocql_engine::Events>);
 #[pymethods]
 impl Events {
     /// Takes all events out of the queue. If there are none, waits at most `limit_s` seconds for
-    /// one. Returns `None` when the session is gone and all its events have been taken.
+    /// one. Returns `None` when the session was dropped and all its events have been taken.
     ///
     /// An event is a tuple `(name, time, name of the thread, node, fields, origin)`.
     fn take<'py>(&self, py: Python<'py>, limit_s: f64) -> PyResult<Option<Bound<'py, PyList>>> {
