@@ -50,7 +50,7 @@ pub fn ended(py: Python<'_>) -> PyErr {
 }
 
 /// Makes the exception from the arguments of a coroutine's `throw`. They are an exception, or a
-/// class, a value and a traceback; CPython has deprecated the latter since 3.12.
+/// class, a value and a traceback. CPython has deprecated the second form since 3.12.
 ///
 /// # Errors
 /// If the constructor of the class raises, or an argument has a wrong type.

@@ -203,8 +203,8 @@ pub struct Plan {
     /// The indexes of the clustering key's columns.
     pub clustering: Vec<usize>,
     pub table: Mutex<Option<TableName>>,
-    /// Whether all columns are usual, and no method of the model that the stand-ins imitate was
-    /// overridden or replaced.
+    /// Whether [`Column::is_usual`] holds for all columns, and no method of the model that the
+    /// stand-ins imitate was overridden or replaced.
     pub is_usual: bool,
 }
 
