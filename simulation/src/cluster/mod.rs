@@ -381,6 +381,14 @@ impl State {
         self.refusals.push(Refusal { at: Instant::now(), node, what });
     }
 
+    /// Whether the text with this id, which some node has prepared, reads system tables.
+    fn is_system_read(&self, id: &[u8]) -> bool {
+        let mut texts = self.preparations.keys().map(|(_, text, _)| text);
+        texts
+            .find(|text| statements::id(text) == id)
+            .is_some_and(|text| statements::Kind::of(text) == Some(statements::Kind::System))
+    }
+
     /// Counts a preparation of a text. Too many in a second are noted as a defect.
     fn note_prepare(&mut self, node: usize, text: &str) {
         let second = self.began.elapsed().as_secs();

@@ -184,7 +184,10 @@ impl Connection {
         let mut state = self.cluster.lock();
         let text = state.nodes[self.node].prepared.get(id).cloned();
         text.ok_or_else(|| {
-            state.note_refusal(self.node, Refused::Unprepared);
+            // The session shows no preparation of what its control connection reads.
+            if !state.is_system_read(id) {
+                state.note_refusal(self.node, Refused::Unprepared);
+            }
             let mut more = Vec::new();
             wire::put_short_bytes(&mut more, id);
             wire::error(0x2500, "Prepared query not found", &more)

@@ -16,6 +16,7 @@ use crate::faults::{Burst, Fault, Log};
 use crate::history::{Action, BATCH, Call, Outcome, is_because_of_use};
 use crate::random::Random;
 use crate::trace::Trace;
+use requests::SETTLED;
 
 /// The time limit of a request.
 pub const LIMIT: Duration = Duration::from_secs(4);
@@ -153,7 +154,14 @@ impl Program {
                     began = other.began;
                 }
             }
-            if fault.fault == Fault::Kill && ended - began < SOON_TRIED && is_alone {
+            // A `USE` that is under way, or has failed, closes connections.
+            let has_used = {
+                let state = self.lock();
+                state.keyspace.is_changing
+                    || state.use_failed.is_some_and(|settled| settled > ended + SETTLED)
+            };
+            let is_judged = is_alone && !has_used;
+            if fault.fault == Fault::Kill && ended - began < SOON_TRIED && is_judged {
                 let at = self.0.cluster.address(fault.node);
                 let nodes = self.0.session.nodes();
                 if nodes.iter().any(|node| node.address == at && !node.connected) {

@@ -23,7 +23,7 @@ const PAGE: i32 = 5;
 const CONCURRENCY: usize = 4;
 
 /// How long connections may use different keyspaces after a `USE` that failed or was given up.
-const SETTLED: Duration = Duration::from_secs(10);
+pub(super) const SETTLED: Duration = Duration::from_secs(10);
 
 /// How long after a fault a node may take to learn of a new table.
 const RECOVERED: Duration = Duration::from_secs(20);
