@@ -74,6 +74,8 @@ mod _core {
     #[pymodule_export]
     use turbocql_accel::stand_ins::body::BodyStandIn;
     #[pymodule_export]
+    use turbocql_accel::stand_ins::concurrent::{ExecutorStandIn, Executors};
+    #[pymodule_export]
     use turbocql_accel::stand_ins::deserialize::DeserializeStandIn;
     #[pymodule_export]
     use turbocql_accel::stand_ins::frames::{DecodeStandIn, EncodeStandIn, FrameStandIn, Frames};
@@ -102,9 +104,13 @@ mod _core {
     #[pymodule_export]
     use turbocql_accel::stand_ins::result_plan::ResultPlan;
     #[pymodule_export]
+    use turbocql_accel::stand_ins::result_set::ResultSets;
+    #[pymodule_export]
     use turbocql_accel::stand_ins::routing::RoutingStandIn;
     #[pymodule_export]
     use turbocql_accel::stand_ins::segment::SegmentStandIn;
+    #[pymodule_export]
+    use turbocql_accel::stand_ins::sending::{SendStandIn, Sending};
     #[pymodule_export]
     use turbocql_accel::stand_ins::serialize::{SerializeStandIn, TypePlan};
     #[pymodule_export]

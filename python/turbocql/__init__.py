@@ -157,7 +157,8 @@ def accelerate(*, without: _Iterable[str] = ()) -> None:
 
     `without` names parts of the accelerator to leave out, none by default: `types`, `marshal`,
     `bind`, `routing_key`, `bodies`, `rows`, `named_rows`, `segments`, `timers`,
-    `simple_statements`, `cqlengine`, `serializers`, `query_plans`, `responses`, `frames`.
+    `simple_statements`, `cqlengine`, `serializers`, `query_plans`, `responses`, `frames`,
+    `concurrent`, `sending`.
 
     Raises: ValueError, for an unknown part; TypeError, if `without` is a str or not iterable.
     """

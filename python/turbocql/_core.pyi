@@ -262,6 +262,7 @@ class ThreadEvents:
         condition: type[Any],
         deque: type[Any],
         lock: type[Any],
+        reentrant_lock: type[Any],
         allocate_lock: Any,
         new_object: Any,
     ) -> None: ...
@@ -269,23 +270,72 @@ class ThreadEvents:
     def lock(self) -> Any: ...
     def set(self, event: Any) -> None: ...
     def notify(self, condition: Any) -> None: ...
+    def wait(self, event: Any) -> bool: ...
+    def lock_of(self, condition: Any) -> Any: ...
+    def notify_owned(self, condition: Any) -> None: ...
+
+class ResultSets:
+    def __init__(self, class_: type[Any], new_object: Any) -> None: ...
+    def make(self, future: Any, rows: Any) -> Any: ...
+
+class Executors:
+    def __init__(
+        self,
+        of_lists: type[Any],
+        of_generators: type[Any],
+        usual: Usual,
+        events: ThreadEvents,
+        result_sets: ResultSets,
+        future: type[Any],
+        result: type[Any],
+        new_tuple: Any,
+        heappush: Any,
+        enumerate: type[Any],
+        unpack: Callable[[Any], tuple[Any, Any]],
+        has_pending: bool,
+        is_without_timeout: bool,
+    ) -> None: ...
+
+class ExecutorStandIn:
+    def __init__(self, original: Any, executors: Executors, name: str) -> None: ...
+    def function(self) -> Any: ...
+    def counts(self) -> tuple[int, int]: ...
+
+class Sending:
+    def __init__(
+        self,
+        usual: Usual,
+        is_usual_connection: Callable[[type[Any]], bool],
+        events: ThreadEvents,
+        names: dict[str, Any],
+        event_loop: type[Any],
+        deque: type[Any],
+        socket: type[Any],
+        blocking: list[int],
+        error_event: int,
+    ) -> None: ...
+
+class SendStandIn:
+    def __init__(self, original: Any, sending: Sending, name: str) -> None: ...
+    def function(self) -> Any: ...
+    def counts(self) -> tuple[int, int]: ...
 
 class Responses:
     def __init__(
         self,
         owner: type[Any],
-        usual: Usual,
         events: ThreadEvents,
         not_set: Any,
         time: Any,
         no_plan: type[Any],
         result_message: type[Any],
         log: Any,
+        result_sets: ResultSets,
         is_scylla: bool,
     ) -> None: ...
 
 class ResponseStandIn:
-    def __init__(self, original: Any, responses: Responses, name: str) -> None: ...
+    def __init__(self, original: Any, responses: Responses, usual: Usual, name: str) -> None: ...
     def function(self) -> Any: ...
     def counts(self) -> tuple[int, int]: ...
 

@@ -17,12 +17,13 @@ from turbocql.accel import _mapper_functions
 with warnings.catch_warnings():
     # On later CPythons, some modules of the drivers import deprecated modules.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from cassandra import cluster, cqltypes
+    from cassandra import cluster, concurrent, cqltypes
     from cassandra.cqlengine import connection, models
     from tests.accel.mapper import CONNECTION
 
-# The accelerator patches some seams only after `cassandra.cluster` is imported.
+# The accelerator patches some seams only after these modules are imported.
 assert cluster
+assert concurrent
 
 # These files count native calls. Without quick paths, there are fewer native calls.
 collect_ignore = ["test_bodies.py", "test_extensions.py", "test_status_counts.py"] if SAFE else []

@@ -32,7 +32,7 @@ _FUTURES = {
     f"cluster.ResponseFuture.{name}"
     for name in (
         *("__init__", "_start_timer", "_cancel_timer", "_set_result", "_set_final_result"),
-        *("add_callback", "add_errback", "add_callbacks"),
+        *("add_callback", "add_errback", "add_callbacks", "clear_callbacks", "result"),
     )
 }
 """Methods whose sources are known only of the last releases, and of cassandra-driver."""

@@ -317,7 +317,7 @@ def test_arrays_are_compared_when_they_are_used(
 
 def test_functions_that_wait_share_a_line() -> None:
     program = (
-        "import turbocql.accel as a; a.accelerate(); import cassandra.cluster; print(a.status())"
+        "import turbocql.accel as a; a.accelerate()\nimport cassandra.concurrent; print(a.status())"
     )
     ended = run(sys.executable, "-c", program)
     assert ended.returncode == 0, ended.stderr

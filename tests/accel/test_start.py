@@ -33,7 +33,8 @@ OWN = {
                 "._seams",
                 "._serializers_module",
             ),
-            *("._checked", "._frames", "._policies", "._responses", "._sources"),
+            *("._checked", "._concurrent", "._frames", "._policies", "._responses", "._sending"),
+            "._sources",
             *("._start", "._statements", "._variable"),
         )
     ),

@@ -16,7 +16,7 @@ from turbocql.accel._variable import parts_of
 PARTS = {
     *("types", "bind", "routing_key", "bodies", "rows", "named_rows", "segments", "timers"),
     *("simple_statements", "cqlengine", "serializers", "marshal", "query_plans"),
-    *("responses", "frames"),
+    *("responses", "frames", "concurrent", "sending"),
 }
 
 

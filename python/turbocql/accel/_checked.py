@@ -87,11 +87,11 @@ class Checked:
                 return f"{namespace.get('__name__')}.{name} has been replaced"
         return ""
 
-    def usual(self) -> _core.Usual:
-        """What native code checks at each call."""
+    def usual(self, *, with_entries: bool = True) -> _core.Usual:
+        """What native code checks at each call. Entries of modules cost more than classes."""
         return _core.Usual(
             [(owner, self._is_unchanged(owner)) for owner in self._attributes],
-            list(self._entries),
+            list(self._entries) if with_entries else [],
         )
 
     def _is_unchanged(self, owner: type[Any]) -> Callable[[], bool]:

@@ -14,7 +14,7 @@ from ._origin import NotReplaced, expect_versions, function, is_function_of, res
 from ._patch import Driver, Group, Patch
 from ._sources import Sources
 
-__all__ = ["frame_groups"]
+__all__ = ["frame_groups", "has_methods"]
 
 _SOURCES: dict[str, tuple[str, ...]] = {
     "Connection.process_io_buffer": ("9757693dcced", "ca228df7ebdc"),
@@ -59,7 +59,7 @@ def _decorated(sources: Sources, module: ModuleType, name: str) -> Any:
     return attribute
 
 
-def _has_methods(own: dict[str, Any]) -> Callable[[type[Any]], bool]:
+def has_methods(own: dict[str, Any]) -> Callable[[type[Any]], bool]:
     """A function that finds out whether a class has these attributes, or stand-ins for them."""
 
     def is_usual(cls: type[Any]) -> bool:
@@ -114,7 +114,7 @@ class Frames(Group):
         }
         frames = _core.Frames(
             checked.usual(),
-            _has_methods(own),
+            has_methods(own),
             originals["Connection.process_io_buffer"],
             connection._ConnectionIOBuffer,
             io.BytesIO,
@@ -170,7 +170,7 @@ class Decoding(Group):
         own |= {"__setattr__": object.__setattr__, "__new__": object.__new__}
         has_features = _has_features(sources, driver)
         stand_in = _core.DecodeStandIn(
-            function(original), checked.usual(), _has_methods(own), has_features
+            function(original), checked.usual(), has_methods(own), has_features
         )
         replacement = stand_in.function()
         self._expect_same_message(protocol, original, replacement, has_features)
@@ -241,7 +241,7 @@ class Encoding(Group):
         stand_in = _core.EncodeStandIn(
             function(original),
             checked.usual(),
-            _has_methods(own),
+            has_methods(own),
             io.BytesIO,
             has_features,
             reserves_header,

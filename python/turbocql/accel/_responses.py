@@ -15,7 +15,7 @@ from ._patch import Driver, Group, Patch
 from ._sources import Sources
 from ._statements import CLUSTER
 
-__all__ = ["response_groups"]
+__all__ = ["response_groups", "result_sets", "thread_events"]
 
 _SOURCES: dict[str, tuple[str, ...]] = {
     "_start_timer": ("a4fd3cc5d61c",),
@@ -23,6 +23,8 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "add_callback": ("9628a696959b",),
     "add_errback": ("a71cc4a37ef2",),
     "add_callbacks": ("47375aeeb1ec",),
+    "clear_callbacks": ("cc6964d76c0c",),
+    "result": ("398a901e2cf7",),
 }
 """The methods of `ResponseFuture` that are replaced, and the digests of their known sources."""
 _OF_SCYLLA: dict[str, tuple[str, ...]] = {
@@ -36,6 +38,8 @@ _OF_CASSANDRA: dict[str, tuple[str, ...]] = {
     "_set_final_result": ("84c38589ac1e",),
 }
 """The methods that differ between the drivers."""
+_USE_MODULE = {"__init__", "_start_timer", "_set_result"}
+"""The methods that use names of the module, beside the class's own methods."""
 _IMITATED: dict[str, tuple[str, ...]] = {
     "cluster.ResponseFuture._time_remaining": ("fbe4115ebed8",),
     "policies.NoSpeculativeExecutionPlan.next_execution": ("cf59b5678019",),
@@ -43,8 +47,10 @@ _IMITATED: dict[str, tuple[str, ...]] = {
 """Functions that native code does not call, because it does their work."""
 
 
-def _thread_events(cluster: ModuleType, checked: Checked) -> _core.ThreadEvents:
-    """The classes of `threading` that the driver uses.
+def thread_events(
+    module: ModuleType, checked: Checked, names: tuple[str, ...] = ("Event", "Lock")
+) -> _core.ThreadEvents:
+    """The classes of `threading` that a module of the driver uses, by these names.
 
     Raises: NotReplaced, if they are not CPython's, or if their objects are made differently. So it
         is under gevent and eventlet.
@@ -53,11 +59,11 @@ def _thread_events(cluster: ModuleType, checked: Checked) -> _core.ThreadEvents:
     event, condition = threading.Event, threading.Condition
     if type(lock).__module__ not in ("_thread", "builtins"):
         raise NotReplaced("the locks of this process are not CPython's")
-    checked.add_entry(cluster, "Event", event)
-    checked.add_entry(cluster, "Lock", threading.Lock)
+    for name in names:
+        checked.add_entry(module, name, vars(threading)[name])
     for owner, names in (
-        (event, ("__init__", "set")),
-        (condition, ("__init__", "notify", "notify_all", "__enter__", "__exit__")),
+        (event, ("__init__", "set", "wait")),
+        (condition, ("__init__", "notify", "notify_all", "wait", "__enter__", "__exit__")),
     ):
         checked.expect_none(owner, "__setattr__", "__new__")
         for name in names:
@@ -65,7 +71,13 @@ def _thread_events(cluster: ModuleType, checked: Checked) -> _core.ThreadEvents:
             if not is_own(threading, owner, name):
                 raise NotReplaced(f"threading.{owner.__name__}.{name} has been replaced")
     events = _core.ThreadEvents(
-        event, condition, collections.deque, type(lock), threading.Lock, object.__new__
+        event,
+        condition,
+        collections.deque,
+        type(lock),
+        type(threading.RLock()),
+        threading.Lock,
+        object.__new__,
     )
     own, native = event(), events.event()
     if _description(own) != _description(native):
@@ -88,6 +100,35 @@ def _description(event: Any) -> list[Any]:
         *([function.__self__ is condition._lock for function in functions]),
         *([function.__name__ for function in functions]),
     ]
+
+
+_RESULT_SET: dict[str, tuple[str, ...]] = {
+    "ResultSet.__init__": ("f37e2ab3a721",),
+    "ResultSet._set_current_rows": ("1dc97145244b",),
+}
+
+
+def result_sets(cluster: ModuleType, checked: Checked) -> _core.ResultSets:
+    """Makes the driver's result sets natively.
+
+    Raises: NotReplaced, if the class is not the one that turbocql knows.
+    """
+    for name, digests in _RESULT_SET.items():
+        checked.expect(cluster, name, digests)
+    checked.expect_none(cluster.ResultSet, "__setattr__", "__new__")
+    sets = _core.ResultSets(cluster.ResultSet, object.__new__)
+    samples: tuple[Any, ...] = (None, [], [(1,)], (), {}, 5)
+    for rows in samples:
+        own, native = cluster.ResultSet(_Columns, rows), sets.make(_Columns, rows)
+        if type(own) is not type(native) or list(vars(own).items()) != list(vars(native).items()):
+            raise NotReplaced("it makes result sets that differ from those of turbocql")
+    return sets
+
+
+class _Columns:
+    """Serves as a future of the driver."""
+
+    _col_names, _col_types = ("a",), (int,)
 
 
 class Responses(Group):
@@ -119,21 +160,24 @@ class Responses(Group):
             if vars(cluster).get(name) != number:
                 raise NotReplaced(f"cassandra.cluster.{name} has been replaced")
             checked.add_entry(cluster, name, vars(cluster)[name])
-        events = _thread_events(cluster, checked)
+        events = thread_events(cluster, checked)
+        sets = result_sets(cluster, checked)
         responses = _core.Responses(
             owner,
-            checked.usual(),
             events,
             cluster._NOT_SET,
             time,
             loaded("policies").NoSpeculativeExecutionPlan,
             driver.protocol.ResultMessage,
             cluster.log,
+            sets,
             is_scylla,
         )
+        usual, of_classes = checked.usual(), checked.usual(with_entries=False)
         patches = []
         for name, original in originals.items():
-            stand_in = _core.ResponseStandIn(original, responses, name)
+            usual_of_method = usual if name in _USE_MODULE else of_classes
+            stand_in = _core.ResponseStandIn(original, responses, usual_of_method, name)
             replacement = stand_in.function()
             patches.append(
                 Patch(
@@ -164,7 +208,7 @@ class Pools(Group):
         name = "return_connection"
         original = checked.expect(pool, f"HostConnection.{name}", _RETURN_CONNECTION)
         checked.add_entry(pool, "Condition", threading.Condition)
-        events = _thread_events(cluster, checked)
+        events = thread_events(cluster, checked)
         owner = pool.HostConnection
         stand_in = _core.ReturnStandIn(original, owner, checked.usual(), events)
         replacement = stand_in.function()

@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import _core
 from ._bodies import Bodies
+from ._concurrent import concurrent_groups
 from ._connections import connection_groups
 from ._frames import frame_groups
 from ._marshal import marshal_groups
@@ -19,6 +20,7 @@ from ._policies import policy_groups
 from ._readers import Entry
 from ._responses import response_groups
 from ._results import NamedRows, Results
+from ._sending import sending_groups
 
 __all__ = ["TypeWatcher", "groups"]
 
@@ -361,5 +363,7 @@ def groups() -> list[Group]:
         *frame_groups(),
         *policy_groups(),
         *response_groups(),
+        *concurrent_groups(),
+        *sending_groups(),
         *marshal_groups(),
     ]

@@ -54,6 +54,7 @@ def while_it_is_imported() -> None:
     assert is_native()
     assert is_watching()
     load("cluster")
+    load("concurrent")
     load("cqlengine.models")
     assert accel.status().seams
     assert "it waits" not in str(accel.status())

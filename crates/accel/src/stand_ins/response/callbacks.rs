@@ -137,6 +137,18 @@ impl Responses {
         Ok(true)
     }
 
+    /// Does what `clear_callbacks` does. Returns false if the original must be called.
+    pub fn clear_callbacks(&self, future: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = future.py();
+        let lock = future.getattr(pyo3::intern!(py, "_callback_lock"))?;
+        if !self.events.get().is_free(&lock)? {
+            return Ok(false);
+        }
+        future.setattr(pyo3::intern!(py, "_callbacks"), PyList::empty(py))?;
+        future.setattr(pyo3::intern!(py, "_errbacks"), PyList::empty(py))?;
+        Ok(true)
+    }
+
     /// The list of a future's callbacks or errbacks, if no thread holds the future's lock. The lock
     /// stays free until Python code runs, so that it need not be acquired.
     fn list<'py>(

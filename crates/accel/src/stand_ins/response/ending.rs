@@ -112,6 +112,20 @@ impl Responses {
         future.call_method1(set_final_result, (rows,)).map(drop)
     }
 
+    /// Does what `result` does for a request that succeeds. `None` if the original must be called.
+    pub fn result<'py>(&self, future: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = future.py();
+        let event = future.getattr(pyo3::intern!(py, "_event"))?;
+        if !self.events.get().wait(&event)? {
+            return Ok(None);
+        }
+        let rows = future.getattr(pyo3::intern!(py, "_final_result"))?;
+        if rows.is(&self.not_set) {
+            return Ok(None);
+        }
+        self.result_sets.get().make(future, &rows).map(Some)
+    }
+
     /// Does what `_cancel_timer` does.
     pub fn cancel_timer(&self, future: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = future.py();

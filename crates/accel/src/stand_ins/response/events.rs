@@ -3,6 +3,7 @@
 //! The objects are those that Python would make. A group that uses this module compares one with
 //! Python's own before.
 
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyType};
 
@@ -13,6 +14,7 @@ pub struct ThreadEvents {
     condition: Py<PyType>,
     deque: Py<PyType>,
     lock: Py<PyType>,
+    reentrant_lock: Py<PyType>,
     allocate_lock: Py<PyAny>,
     /// `object.__new__`.
     new_object: Py<PyAny>,
@@ -26,10 +28,11 @@ impl ThreadEvents {
         condition: Py<PyType>,
         deque: Py<PyType>,
         lock: Py<PyType>,
+        reentrant_lock: Py<PyType>,
         allocate_lock: Py<PyAny>,
         new_object: Py<PyAny>,
     ) -> ThreadEvents {
-        ThreadEvents { event, condition, deque, lock, allocate_lock, new_object }
+        ThreadEvents { event, condition, deque, lock, reentrant_lock, allocate_lock, new_object }
     }
 
     /// A new `Event`.
@@ -57,8 +60,9 @@ impl ThreadEvents {
         let py = event.py();
         if event.get_type().is(&self.event) {
             let condition = event.getattr(pyo3::intern!(py, "_cond"))?;
-            if self.is_idle(&condition)? {
-                return event.setattr(pyo3::intern!(py, "_flag"), PyBool::new(py, true));
+            if let Some(waiters) = self.waiters(&condition)? {
+                event.setattr(pyo3::intern!(py, "_flag"), PyBool::new(py, true))?;
+                return self.wake(&waiters, usize::MAX);
             }
         }
         event.call_method0(pyo3::intern!(py, "set")).map(drop)
@@ -67,8 +71,8 @@ impl ThreadEvents {
     /// Notifies one thread that waits for a condition.
     pub fn notify(&self, condition: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = condition.py();
-        if self.is_idle(condition)? {
-            return Ok(());
+        if let Some(waiters) = self.waiters(condition)? {
+            return self.wake(&waiters, 1);
         }
         condition.call_method0(pyo3::intern!(py, "__enter__"))?;
         let notified = condition.call_method0(pyo3::intern!(py, "notify"));
@@ -79,16 +83,80 @@ impl ThreadEvents {
 }
 
 impl ThreadEvents {
-    /// Whether no thread waits for a condition or holds its lock. This remains so until the GIL is
-    /// released, that is, until Python code runs.
-    fn is_idle(&self, condition: &Bound<'_, PyAny>) -> PyResult<bool> {
+    /// Waits for an event. Returns false if the event's own method must be called.
+    pub fn wait(&self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = event.py();
+        if !event.get_type().is(&self.event) {
+            return Ok(false);
+        }
+        if event.getattr(pyo3::intern!(py, "_flag"))?.is_truthy()? {
+            return Ok(true);
+        }
+        let condition = event.getattr(pyo3::intern!(py, "_cond"))?;
+        let Some(waiters) = self.waiters(&condition)? else { return Ok(false) };
+        let (waiter, acquire) = (self.lock(py)?, pyo3::intern!(py, "acquire"));
+        waiter.call_method0(acquire)?;
+        waiters.call_method1(pyo3::intern!(py, "append"), (&waiter,))?;
+        // Another thread releases the lock when it sets the event. A signal's handler may raise.
+        if let Err(interrupt) = waiter.call_method0(acquire) {
+            match waiters.call_method1(pyo3::intern!(py, "remove"), (&waiter,)) {
+                Err(error) if !error.is_instance_of::<PyValueError>(py) => return Err(error),
+                _ => return Err(interrupt),
+            }
+        }
+        Ok(true)
+    }
+
+    /// The lock of a condition, if it is a reentrant lock.
+    pub fn lock_of<'py>(
+        &self,
+        condition: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if !condition.get_type().is(&self.condition) {
+            return Ok(None);
+        }
+        let lock = condition.getattr(pyo3::intern!(condition.py(), "_lock"))?;
+        Ok(lock.get_type().is(&self.reentrant_lock).then_some(lock))
+    }
+
+    /// Notifies one thread that waits for a condition whose lock this thread holds.
+    pub fn notify_owned(&self, condition: &Bound<'_, PyAny>) -> PyResult<()> {
+        let waiters = condition.getattr(pyo3::intern!(condition.py(), "_waiters"))?;
+        if !waiters.get_type().is(&self.deque) {
+            return condition.call_method0(pyo3::intern!(condition.py(), "notify")).map(drop);
+        }
+        self.wake(&waiters, 1)
+    }
+
+    /// The threads that wait for a condition, if no thread holds its lock. This remains so until
+    /// the GIL is released, that is, until Python code runs.
+    fn waiters<'py>(&self, condition: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = condition.py();
         if !condition.get_type().is(&self.condition) {
-            return Ok(false);
+            return Ok(None);
         }
         let waiters = condition.getattr(pyo3::intern!(py, "_waiters"))?;
         let lock = condition.getattr(pyo3::intern!(py, "_lock"))?;
-        Ok(waiters.get_type().is(&self.deque) && waiters.len()? == 0 && self.is_free(&lock)?)
+        let is_usual = waiters.get_type().is(&self.deque) && self.is_free(&lock)?;
+        Ok(is_usual.then_some(waiters))
+    }
+
+    /// Wakes threads that wait for a condition, in the order of `Condition.notify`.
+    fn wake(&self, waiters: &Bound<'_, PyAny>, most: usize) -> PyResult<()> {
+        let py = waiters.py();
+        let mut woken = 0;
+        while woken < most && waiters.len()? != 0 {
+            let waiter = waiters.call_method0(pyo3::intern!(py, "popleft"))?;
+            match waiter.call_method0(pyo3::intern!(py, "release")) {
+                // The lock was released already, by a thread that was interrupted.
+                Err(error) if error.is_instance_of::<PyRuntimeError>(py) => {}
+                released => {
+                    released?;
+                    woken += 1;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether an object is a lock that no thread holds.

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
 use super::counts::Counts;
+use super::result_set::ResultSets;
 use super::usual::Usual;
 use crate::ffi::call::{self, StandIn};
 use events::ThreadEvents;
@@ -20,8 +21,6 @@ use events::ThreadEvents;
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Responses {
     class: Py<PyType>,
-    /// Checks the functions that native code does not call.
-    usual: Py<Usual>,
     events: Py<ThreadEvents>,
     /// The value of results that are not there yet.
     not_set: Py<PyAny>,
@@ -31,6 +30,7 @@ pub struct Responses {
     no_plan: Py<PyType>,
     result_message: Py<PyType>,
     log: Py<PyAny>,
+    result_sets: Py<ResultSets>,
     /// Whether futures have the attributes that only scylla-driver has.
     is_scylla: bool,
 }
@@ -41,24 +41,26 @@ impl Responses {
     #[expect(clippy::too_many_arguments, reason = "Python code passes each by name")]
     fn new(
         owner: Py<PyType>,
-        usual: Py<Usual>,
         events: Py<ThreadEvents>,
         not_set: Py<PyAny>,
         time: Py<PyAny>,
         no_plan: Py<PyType>,
         result_message: Py<PyType>,
         log: Py<PyAny>,
+        result_sets: Py<ResultSets>,
         is_scylla: bool,
     ) -> Responses {
-        let class = owner;
-        Responses { class, usual, events, not_set, time, no_plan, result_message, log, is_scylla }
-    }
-}
-
-impl Responses {
-    /// Whether a future is of the driver's class, and no function was replaced.
-    fn are_usual(&self, future: &Bound<'_, PyAny>) -> PyResult<bool> {
-        Ok(future.get_type().is(&self.class) && self.usual.get().holds(future.py())?)
+        Responses {
+            class: owner,
+            events,
+            not_set,
+            time,
+            no_plan,
+            result_message,
+            log,
+            result_sets,
+            is_scylla,
+        }
     }
 }
 
@@ -72,6 +74,8 @@ enum Kind {
     AddCallback,
     AddErrback,
     AddCallbacks,
+    ClearCallbacks,
+    Result,
 }
 
 /// Stands in for one method of `ResponseFuture`.
@@ -79,6 +83,8 @@ enum Kind {
 pub struct ResponseStandIn {
     original: Py<PyAny>,
     responses: Py<Responses>,
+    /// Checks what this method uses, and the functions that native code does not call.
+    usual: Py<Usual>,
     kind: Kind,
     counts: Counts,
 }
@@ -86,7 +92,12 @@ pub struct ResponseStandIn {
 #[pymethods]
 impl ResponseStandIn {
     #[new]
-    fn new(original: Py<PyAny>, responses: Py<Responses>, name: &str) -> PyResult<ResponseStandIn> {
+    fn new(
+        original: Py<PyAny>,
+        responses: Py<Responses>,
+        usual: Py<Usual>,
+        name: &str,
+    ) -> PyResult<ResponseStandIn> {
         let kind = match name {
             "__init__" => Kind::Make,
             "_start_timer" => Kind::StartTimer,
@@ -96,9 +107,11 @@ impl ResponseStandIn {
             "add_callback" => Kind::AddCallback,
             "add_errback" => Kind::AddErrback,
             "add_callbacks" => Kind::AddCallbacks,
+            "clear_callbacks" => Kind::ClearCallbacks,
+            "result" => Kind::Result,
             _ => return Err(PyValueError::new_err(format!("unknown function: {name:?}"))),
         };
-        Ok(ResponseStandIn { original, responses, kind, counts: Counts::default() })
+        Ok(ResponseStandIn { original, responses, usual, kind, counts: Counts::default() })
     }
 
     /// The function that replaces the original.
@@ -121,8 +134,16 @@ impl ResponseStandIn {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let responses = self.responses.get();
         let Some(future) = arguments.first() else { return Ok(None) };
-        if !responses.are_usual(future)? {
+        if !future.get_type().is(&responses.class) || !self.usual.get().holds(py)? {
             return Ok(None);
+        }
+        if matches!(self.kind, Kind::Result) {
+            let [future] = arguments else { return Ok(None) };
+            let result = responses.result(future)?;
+            if result.is_some() {
+                self.counts.native();
+            }
+            return Ok(result);
         }
         let done = match (self.kind, arguments) {
             (Kind::Make, _) => responses.make(arguments, names)?,
@@ -137,6 +158,9 @@ impl ResponseStandIn {
             (Kind::AddCallback, _) => responses.add_callback(arguments, names)?,
             (Kind::AddErrback, _) => responses.add_errback(arguments, names)?,
             (Kind::AddCallbacks, _) => responses.add_callbacks(arguments, names)?,
+            (Kind::ClearCallbacks, [future]) if names.is_none() => {
+                responses.clear_callbacks(future)?
+            }
             _ => false,
         };
         if !done {
@@ -150,7 +174,9 @@ impl ResponseStandIn {
             | Kind::CancelTimer
             | Kind::SetResult
             | Kind::SetFinalResult
-            | Kind::AddCallbacks => py.None().into_bound(py),
+            | Kind::AddCallbacks
+            | Kind::ClearCallbacks
+            | Kind::Result => py.None().into_bound(py),
         }))
     }
 }

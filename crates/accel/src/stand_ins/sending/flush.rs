@@ -1,0 +1,86 @@
+//! Writes the messages in the queue of a connection.
+
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes};
+
+use super::{Queue, Sending, Sent};
+
+/// Messages are joined up to this number of bytes. Without a limit, a socket that accepts little
+/// would make each write copy all messages.
+const MOST_BYTES: usize = 65_536;
+
+impl Sending {
+    /// Does what `handle_write` does. Returns false if the original must be called.
+    pub fn handle_write<'py>(
+        &self,
+        connection: &Bound<'py, PyAny>,
+        events: &Bound<'py, PyAny>,
+    ) -> PyResult<bool> {
+        let py = connection.py();
+        let is_error =
+            events.extract::<i64>().map_or(true, |events| events & self.error_event != 0);
+        if is_error || connection.getattr(pyo3::intern!(py, "is_closed"))?.is_truthy()? {
+            return Ok(false);
+        }
+        let Some(socket) = self.socket(connection)? else { return Ok(false) };
+        let writable = pyo3::intern!(py, "_socket_writable");
+        loop {
+            let Some(queue) = self.queue(connection)? else { return Ok(false) };
+            let Some(message) = next_message(&queue)? else {
+                if !connection.getattr(writable)?.is_truthy()? {
+                    connection.setattr(writable, PyBool::new(py, true))?;
+                }
+                return Ok(true);
+            };
+            let data = message.as_bytes();
+            match self.send(&socket, &message) {
+                Ok(Sent::Bytes(count)) if count >= data.len() => {}
+                Ok(Sent::Bytes(count)) => {
+                    queue.add_first(&PyBytes::new(py, &data[count..]))?;
+                    if count == 0 {
+                        connection.setattr(writable, PyBool::new(py, false))?;
+                        return Ok(true);
+                    }
+                }
+                Ok(Sent::Nothing) => {
+                    connection.setattr(writable, PyBool::new(py, false))?;
+                    queue.add_first(&message)?;
+                    return Ok(true);
+                }
+                Err(error) if error.is_instance_of::<PyOSError>(py) => {
+                    connection.call_method1(pyo3::intern!(py, "defunct"), (error.value(py),))?;
+                    return Ok(true);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Removes messages from the queue and joins them. `None` if the queue is empty.
+fn next_message<'py>(queue: &Queue<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let messages = &queue.messages;
+    let py = messages.py();
+    let mut joined: Vec<u8> = Vec::new();
+    let mut only: Option<Bound<'py, PyBytes>> = None;
+    for _ in 0..messages.len()? {
+        let next = messages.get_item(0)?;
+        let next = next.cast_into_exact::<PyBytes>()?;
+        let data = next.as_bytes();
+        let length = only.as_ref().map_or(joined.len(), |only| only.as_bytes().len());
+        if length != 0 && length + data.len() > MOST_BYTES {
+            break;
+        }
+        messages.call_method0(pyo3::intern!(py, "popleft"))?;
+        match only.take() {
+            None if joined.is_empty() => only = Some(next.clone()),
+            None => joined.extend_from_slice(data),
+            Some(first) => {
+                joined.extend_from_slice(first.as_bytes());
+                joined.extend_from_slice(data);
+            }
+        }
+    }
+    Ok(only.or_else(|| (!joined.is_empty()).then(|| PyBytes::new(py, &joined))))
+}
