@@ -61,6 +61,7 @@ class Sending(Group):
             ("os", os),
         ):
             checked.add_entry(reactor, name, value)
+        checked.expect_none(socket.socket, "send", "fileno", "__getattribute__", "__getattr__")
         events = thread_events(reactor, checked, ("Lock",))
         own = {
             **originals,

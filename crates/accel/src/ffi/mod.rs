@@ -11,6 +11,7 @@ pub mod cassandra_util;
 pub mod dialect;
 pub mod operators;
 pub mod record;
+pub mod socket;
 pub mod version;
 
 use pyo3::prelude::*;

@@ -27,7 +27,12 @@ impl Sending {
         let writable = pyo3::intern!(py, "_socket_writable");
         loop {
             let Some(queue) = self.queue(connection)? else { return Ok(false) };
-            let Some(message) = next_message(&queue)? else {
+            let message = match next_message(&queue)? {
+                Next::Message(message) => Some(message),
+                Next::OfOtherClass => return Ok(false),
+                Next::Nothing => None,
+            };
+            let Some(message) = message else {
                 if !connection.getattr(writable)?.is_truthy()? {
                     connection.setattr(writable, PyBool::new(py, true))?;
                 }
@@ -58,29 +63,47 @@ impl Sending {
     }
 }
 
-/// Removes messages from the queue and joins them. `None` if the queue is empty.
-fn next_message<'py>(queue: &Queue<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+/// What is next in the queue of a connection.
+enum Next<'py> {
+    Message(Bound<'py, PyBytes>),
+    /// An object that is no `bytes`. It stays in the queue.
+    OfOtherClass,
+    Nothing,
+}
+
+/// Removes messages from the queue and joins them.
+fn next_message<'py>(queue: &Queue<'py>) -> PyResult<Next<'py>> {
     let messages = &queue.messages;
     let py = messages.py();
+    let mut first: Option<Bound<'py, PyBytes>> = None;
     let mut joined: Vec<u8> = Vec::new();
-    let mut only: Option<Bound<'py, PyBytes>> = None;
+    let mut length = 0;
     for _ in 0..messages.len()? {
-        let next = messages.get_item(0)?;
-        let next = next.cast_into_exact::<PyBytes>()?;
+        let Ok(next) = messages.get_item(0)?.cast_into_exact::<PyBytes>() else {
+            if first.is_none() {
+                return Ok(Next::OfOtherClass);
+            }
+            break;
+        };
         let data = next.as_bytes();
-        let length = only.as_ref().map_or(joined.len(), |only| only.as_bytes().len());
         if length != 0 && length + data.len() > MOST_BYTES {
             break;
         }
         messages.call_method0(pyo3::intern!(py, "popleft"))?;
-        match only.take() {
-            None if joined.is_empty() => only = Some(next.clone()),
-            None => joined.extend_from_slice(data),
+        length += data.len();
+        match &first {
+            None => first = Some(next),
             Some(first) => {
-                joined.extend_from_slice(first.as_bytes());
+                if joined.is_empty() {
+                    joined.extend_from_slice(first.as_bytes());
+                }
                 joined.extend_from_slice(data);
             }
         }
     }
-    Ok(only.or_else(|| (!joined.is_empty()).then(|| PyBytes::new(py, &joined))))
+    Ok(match first {
+        None => Next::Nothing,
+        Some(first) if joined.is_empty() => Next::Message(first),
+        Some(_) => Next::Message(PyBytes::new(py, &joined)),
+    })
 }

@@ -65,10 +65,9 @@ impl Sending {
     }
 }
 
-/// The queue of a connection's messages, and its lock.
+/// The queue of a connection's messages.
 struct Queue<'py> {
     messages: Bound<'py, PyAny>,
-    lock: Bound<'py, PyAny>,
 }
 
 impl Queue<'_> {
@@ -92,13 +91,13 @@ enum Sent {
 
 impl Sending {
     /// The queue of a connection, if its objects are of the driver's classes and no thread holds
-    /// the lock.
+    /// the queue's lock. This remains so until the GIL is released, that is, until Python code runs.
     fn queue<'py>(&self, connection: &Bound<'py, PyAny>) -> PyResult<Option<Queue<'py>>> {
         let py = connection.py();
         let messages = connection.getattr(pyo3::intern!(py, "deque"))?;
         let lock = connection.getattr(pyo3::intern!(py, "_deque_lock"))?;
         let is_usual = messages.get_type().is(&self.deque) && self.events.get().is_free(&lock)?;
-        Ok(is_usual.then_some(Queue { messages, lock }))
+        Ok(is_usual.then_some(Queue { messages }))
     }
 
     /// The socket of a connection, if it sends without TLS.

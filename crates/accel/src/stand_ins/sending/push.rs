@@ -1,10 +1,10 @@
 //! Adds a message to the queue of a connection, or writes it at once.
 
-use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::{Queue, Sending, Sent};
+use super::{Queue, Sending};
+use crate::ffi::socket;
 
 impl Sending {
     /// Does what `push` does for a message that need not be cut. Returns false if the original must
@@ -29,56 +29,53 @@ impl Sending {
         }
         let notifier = event_loop.getattr(pyo3::intern!(py, "_notifier"))?;
         let Some(queue) = self.queue(connection)? else { return Ok(false) };
-        let left = if self.is_idle(connection, &queue)? {
-            match self.socket(connection)? {
-                Some(socket) => self.write(&queue, &socket, message)?,
-                None => Some(message.clone()),
-            }
-        } else {
-            Some(message.clone())
+        // This thread keeps the GIL until the message is written or in the queue. So no other
+        // thread writes, adds a message or closes the socket meanwhile.
+        let sent = match self.idle_descriptor(connection, &queue, &event_loop)? {
+            Some(descriptor) => socket::send_now(descriptor, message.as_bytes()),
+            None => 0,
         };
-        // No Python code has run since the lock was free, or since the queue's lock was released.
-        if let Some(left) = left {
-            queue.add(&left)?;
-            notifier.call_method0(pyo3::intern!(py, "send"))?;
+        match message.as_bytes().get(sent..) {
+            // After an error, the event loop gets one too, and closes the connection as the
+            // driver does.
+            Some(_) if sent == 0 => queue.add(message)?,
+            Some(rest) if !rest.is_empty() => queue.add(&PyBytes::new(py, rest))?,
+            _ => return Ok(true),
         }
+        notifier.call_method0(pyo3::intern!(py, "send"))?;
         Ok(true)
     }
 
-    /// Whether a connection has no other request, and the event loop does not write for it. The
-    /// loop writes only while the watcher is active, and only the loop activates the watcher, for a
-    /// queue that is not empty.
-    fn is_idle(&self, connection: &Bound<'_, PyAny>, queue: &Queue<'_>) -> PyResult<bool> {
+    /// The descriptor of a connection's socket, if the connection has no other request and the
+    /// event loop does not write for it. The loop writes only while the watcher is active, and only
+    /// the loop activates the watcher, for a queue that is not empty.
+    fn idle_descriptor(
+        &self,
+        connection: &Bound<'_, PyAny>,
+        queue: &Queue<'_>,
+        event_loop: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<i32>> {
         let py = connection.py();
         let in_flight = connection.getattr(pyo3::intern!(py, "in_flight"))?;
         if in_flight.extract::<i64>().ok() != Some(1) || queue.messages.len()? != 0 {
-            return Ok(false);
+            return Ok(None);
         }
-        let is_watched = connection.getattr(pyo3::intern!(py, "_write_watcher_is_active"))?;
-        Ok(!is_watched.is_truthy()?)
-    }
-
-    /// Writes a message while other threads that send wait for the queue's lock. Returns what has
-    /// to be queued. After an error, that is the message: the event loop gets the same error, and
-    /// closes the connection as the driver does.
-    fn write<'py>(
-        &self,
-        queue: &Queue<'py>,
-        socket: &Bound<'py, PyAny>,
-        message: &Bound<'py, PyBytes>,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let py = socket.py();
-        // The lock is free, so this does not wait.
-        queue.lock.call_method0(pyo3::intern!(py, "acquire"))?;
-        let sent = self.send(socket, message);
-        queue.lock.call_method0(pyo3::intern!(py, "release"))?;
-        let data = message.as_bytes();
-        match sent {
-            Ok(Sent::Bytes(count)) if count >= data.len() => Ok(None),
-            Ok(Sent::Bytes(count)) => Ok(Some(PyBytes::new(py, &data[count..]))),
-            Ok(Sent::Nothing) => Ok(Some(message.clone())),
-            Err(error) if error.is_instance_of::<PyOSError>(py) => Ok(Some(message.clone())),
-            Err(error) => Err(error),
+        for name in [
+            pyo3::intern!(py, "_write_watcher_is_active"),
+            pyo3::intern!(py, "is_closed"),
+            pyo3::intern!(py, "is_defunct"),
+        ] {
+            if connection.getattr(name)?.is_truthy()? {
+                return Ok(None);
+            }
         }
+        // After a fork, the socket is also the parent's, which gets the answers.
+        let process = event_loop.getattr(pyo3::intern!(py, "_pid"))?;
+        if process.extract::<u32>().ok() != Some(std::process::id()) {
+            return Ok(None);
+        }
+        let Some(socket) = self.socket(connection)? else { return Ok(None) };
+        let descriptor = socket.call_method0(pyo3::intern!(py, "fileno"))?.extract::<i32>()?;
+        Ok((descriptor >= 0).then_some(descriptor))
     }
 }
