@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -101,17 +102,42 @@ def run_installed(
 
     `tests` can be imported too.
     """
+    return subprocess.run(
+        [python, *arguments],
+        cwd=tmp_path,
+        env=installed_variables(tmp_path, variable),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def started(
+    python: str, tmp_path: Path, *arguments: str, variable: str | None = None, stderr: IO[str]
+) -> subprocess.Popen[str]:
+    """Starts an interpreter as `run_installed` does, with pipes for its input and output."""
+    return subprocess.Popen(
+        [python, *arguments],
+        cwd=tmp_path,
+        env=installed_variables(tmp_path, variable),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+    )
+
+
+def installed_variables(tmp_path: Path, variable: str | None) -> dict[str, str]:
+    """Environment variables with which turbocql is as if installed from a wheel."""
     site = tmp_path / "site"
     site.mkdir(exist_ok=True)
     # Python imports sitecustomize at its start, in child processes too.
     text = f"import site; site.addsitedir({str(PURELIB)!r})\n"
     (site / "sitecustomize.py").write_text(text, encoding="utf-8")
     paths = (str(site), str(ROOT / "python"), str(ROOT))
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    env.pop("TURBOCQL_ACCELERATE", None)
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    variables.pop("TURBOCQL_ACCELERATE", None)
     if variable is not None:
-        env["TURBOCQL_ACCELERATE"] = variable
-    command = [python, *arguments]
-    return subprocess.run(
-        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=120
-    )
+        variables["TURBOCQL_ACCELERATE"] = variable
+    return variables

@@ -1,6 +1,7 @@
 //! Sends on sockets without releasing the GIL.
 
 use std::ffi::{c_int, c_void};
+use std::io::{Error, ErrorKind};
 
 unsafe extern "C" {
     /// The C library's function, which Python's `socket.send` calls too.
@@ -12,16 +13,29 @@ const DONT_WAIT_NO_SIGNAL: c_int = 0x40 | 0x4000;
 #[cfg(not(target_os = "linux"))]
 const DONT_WAIT_NO_SIGNAL: c_int = 0x80 | 0x8_0000;
 
-/// Sends what a socket accepts at once, and returns how many bytes that are. After an error, this
-/// is 0.
+/// What became of data that was passed to a socket.
+pub enum SentNow {
+    /// This number of bytes is on its way.
+    Bytes(usize),
+    /// The socket accepts no data now.
+    Nothing,
+    /// The socket is closed or broken.
+    Failed,
+}
+
+/// Sends what a socket accepts at once.
 ///
 /// Python's `socket.send` releases the GIL between reading the descriptor and the call. Then another
 /// thread can close the socket, and a new socket can get the same descriptor. The caller has the
 /// descriptor from the socket and has kept the GIL since.
-pub fn send_now(descriptor: c_int, data: &[u8]) -> usize {
+pub fn send_now(descriptor: c_int, data: &[u8]) -> SentNow {
     // SAFETY: `data` is readable for `size` bytes. `send` (POSIX) does not write to memory, and it
     // reports a descriptor that is no socket as an error. The flags keep it from waiting and from
     // raising SIGPIPE. Tests: accel/test_sending.py.
     let sent = unsafe { send(descriptor, data.as_ptr().cast(), data.len(), DONT_WAIT_NO_SIGNAL) };
-    usize::try_from(sent).unwrap_or(0)
+    match usize::try_from(sent) {
+        Ok(count) => SentNow::Bytes(count),
+        Err(_) if Error::last_os_error().kind() == ErrorKind::WouldBlock => SentNow::Nothing,
+        Err(_) => SentNow::Failed,
+    }
 }

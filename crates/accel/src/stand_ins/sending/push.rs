@@ -1,10 +1,10 @@
 //! Adds a message to the queue of a connection, or writes it at once.
 
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBool, PyBytes};
 
 use super::{Queue, Sending};
-use crate::ffi::socket;
+use crate::ffi::socket::{self, SentNow};
 
 impl Sending {
     /// Does what `push` does for a message that need not be cut. Returns false if the original must
@@ -31,16 +31,23 @@ impl Sending {
         let Some(queue) = self.queue(connection)? else { return Ok(false) };
         // This thread keeps the GIL until the message is written or in the queue. So no other
         // thread writes, adds a message or closes the socket meanwhile.
-        let sent = match self.idle_descriptor(connection, &queue, &event_loop)? {
-            Some(descriptor) => socket::send_now(descriptor, message.as_bytes()),
-            None => 0,
-        };
-        match message.as_bytes().get(sent..) {
-            // After an error, the event loop gets one too, and closes the connection as the
-            // driver does.
-            Some(_) if sent == 0 => queue.add(message)?,
-            Some(rest) if !rest.is_empty() => queue.add(&PyBytes::new(py, rest))?,
-            _ => return Ok(true),
+        match self.idle_descriptor(connection, &queue, &event_loop)? {
+            None => queue.add(message)?,
+            Some(descriptor) => match socket::send_now(descriptor, message.as_bytes()) {
+                // The event loop gets an error too, and closes the connection as the driver does.
+                SentNow::Failed => queue.add(message)?,
+                SentNow::Nothing => {
+                    set_full(connection)?;
+                    queue.add(message)?;
+                }
+                SentNow::Bytes(count) => match message.as_bytes().get(count..) {
+                    Some(rest) if !rest.is_empty() => {
+                        set_full(connection)?;
+                        queue.add(&PyBytes::new(py, rest))?;
+                    }
+                    _ => return Ok(true),
+                },
+            },
         }
         notifier.call_method0(pyo3::intern!(py, "send"))?;
         Ok(true)
@@ -78,4 +85,11 @@ impl Sending {
         let descriptor = socket.call_method0(pyo3::intern!(py, "fileno"))?.extract::<i32>()?;
         Ok((descriptor >= 0).then_some(descriptor))
     }
+}
+
+/// Makes the driver refuse more requests until the event loop has written the queue. The loop itself
+/// is called only when the socket accepts data again.
+fn set_full(connection: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = connection.py();
+    connection.setattr(pyo3::intern!(py, "_socket_writable"), PyBool::new(py, false))
 }
