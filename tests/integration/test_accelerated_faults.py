@@ -24,6 +24,7 @@ from turbocql.testing import Cassandra, Node
 
 USED = ("sending", "concurrent", "responses", "bodies", "rows")
 """Parts of the accelerator that the program has to use."""
+LONG = pytest.mark.exhaustive
 
 
 @pytest.fixture
@@ -96,6 +97,7 @@ def compared(
             log = ends.enter_context((folder / "stderr").open("w+", encoding="utf-8"))
             command = ("-m", "tests.accel.programs.cluster_faults", hosts, port, keyspace, *options)
             program = started(python_of(driver), folder, *command, variable=variable, stderr=log)
+            ends.enter_context(program)
             ends.callback(program.kill)
             programs.append(program)
             logs.append(log)
@@ -118,7 +120,7 @@ def compared(
     return plain
 
 
-@pytest.mark.parametrize("version", ["3", "4", "5"])
+@pytest.mark.parametrize("version", [*(pytest.param(v, marks=LONG) for v in "34"), "5"])
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_program_on_three_nodes(
     cassandra_three: Cassandra, keyspaces: list[str], tmp_path: Path, driver: str, version: str
@@ -126,9 +128,10 @@ def test_a_program_on_three_nodes(
     plain = compared(cassandra_three, keyspaces, tmp_path, driver, version, "usual", "endings")
     assert len(plain) > 650
     assert plain.count("all ended: True") == 4
-    assert "['unavailable 0', 'unavailable 1', 'unavailable 2']" not in plain
+    assert any("['unavailable 0', 'unavailable 1', 'unavailable 2']" in line for line in plain)
 
 
+@LONG
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_program_while_a_node_fails(
     cassandra_three: Cassandra, keyspaces: list[str], tmp_path: Path, driver: str

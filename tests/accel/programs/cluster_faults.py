@@ -165,8 +165,12 @@ def usual(session: Any) -> None:
     session.execute(f"{text} {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
     session.execute(f"CREATE TABLE {KEYSPACE}_1.t (id int PRIMARY KEY)")
     text = f"SELECT * FROM {KEYSPACE}_1.t"
-    attempt(session.execute, SimpleStatement(text, consistency_level=ConsistencyLevel.TWO))
-    print(RETRIES.decisions)
+    print(
+        outcomes(
+            [session.execute_async(SimpleStatement(text, consistency_level=ConsistencyLevel.TWO))]
+        ),
+        RETRIES.decisions,
+    )
     session.execute(f"DROP KEYSPACE {KEYSPACE}_1")
 
 
@@ -269,13 +273,15 @@ def faults(session: Any) -> None:
     began = time.monotonic()
     futures = [session.execute_async(select, (n,), execution_profile="last") for n in range(10)]
     print(outcomes(futures), 1.4 < time.monotonic() - began < 20)
-    attempt(lambda: session.execute(select, (1,), "last", timeout=0.3))
+    hasty = session.execute_async(select, (1,), timeout=0.3, execution_profile="last")
+    print(outcomes([hasty]))
     # More than the node's socket takes: the callers must not wait for it.
     futures, slowest = [], 0.0
     for number in range(1500):
         began = time.monotonic()
         value = bytes([number % 256]) * 20_000
-        futures.append(session.execute_async(insert, (10_000 + number, value), None, None, "last"))
+        arguments = (insert, (10_000 + number, value))
+        futures.append(session.execute_async(*arguments, execution_profile="last"))
         slowest = max(slowest, time.monotonic() - began)
     print(set(outcomes(futures)) <= {"OperationTimedOut", "NoHostAvailable"}, slowest < 1.5)
     futures = [session.execute_async(select, (n,), execution_profile="eager") for n in range(60)]
