@@ -110,7 +110,8 @@ def test_a_peer_that_stops_reading(is_native: bool, is_alone: bool, peers: Any) 
         requests = Requests(connection)
         requests.send(LAST_READ)
         requests.wait(1)
-        sent, slowest = [], 0.0
+        sent: list[str] = []
+        slowest = 0.0
         while True:
             text = f"{len(sent)} " + "y" * (1 + 89 * len(sent) % 3900)
             if is_alone:

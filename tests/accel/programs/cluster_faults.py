@@ -253,7 +253,7 @@ def schema(session: Any) -> None:
 def details(session: Any, select: Any) -> None:
     future = session.execute_async(select, (1,), trace=True)
     trace = (future.result(), future.get_query_trace(30))[1]
-    print(trace.request_type, sorted(trace.parameters)[:3], len(trace.events) > 1)
+    print(trace.request_type, sorted(trace.parameters)[:3], trace.events is not None)
     if VERSION > 3:
         future = session.execute_async(select, (1,), custom_payload={"key": b"value"})
         print(future.result().one(), future.custom_payload, future.warnings)
