@@ -26,7 +26,8 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "changed_columns": ("cqlengine", "segments", *REQUESTS),
     "data_frames": ("types", "simple_statements", *BOUND),
     "copy_workers": ("timers", *BOUND),
-    "threaded_server": ("timers", *NAMED),
+    "threaded_server": ("timers", "sending", "responses", *NAMED),
+    "threaded_server asyncore": ("timers", "responses", *NAMED),
     "prefork_server": ("simple_statements", *BOUND),
     "asyncio_service": NAMED,
     "asyncio_service reactor": NAMED,
@@ -35,7 +36,15 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
 """Maps each program to the parts of the accelerator that the program must use."""
 GREEN = {"cassandra-driver": "green_threads gevent", "eventlet": "green_threads eventlet"}
 """Maps an environment to a program for a reactor that scylla-driver lacks."""
-NEEDS = {"data_frames": pytest.mark.needs(sys.version_info < (3, 15), "pandas")}
+NEEDS = {
+    "data_frames": pytest.mark.needs(sys.version_info < (3, 15), "pandas"),
+    "threaded_server asyncore": pytest.mark.needs(sys.version_info < (3, 12), "asyncore"),
+}
+STEPS_ASIDE = {
+    *("threaded_server asyncore", "asyncio_service reactor"),
+    *("green_threads gevent", "green_threads eventlet"),
+}
+"""Programs whose connections do not run on libev, so that the driver itself sends."""
 PATCHED = pytest.mark.needs(sys.version_info < (3, 14), "gevent or eventlet")
 CASES = [
     *(
@@ -96,3 +105,4 @@ def test_a_program_prints_the_same(
     native = json.loads(report.removeprefix(PREFIX))
     unused = {part for part in PROGRAMS.get(program, ("timers", *NAMED)) if not native[part]}
     assert SAFE or not unused, native
+    assert (native["sending"] == 0) == (program in STEPS_ASIDE), native

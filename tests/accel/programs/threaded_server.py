@@ -1,8 +1,12 @@
-"""Serves requests with eight threads that share a session and its prepared statements."""
+"""Serves requests with eight threads that share a session and its prepared statements.
+
+With the option `asyncore`, the driver's connections run on asyncore, which CPython 3.12 removed.
+"""
 
 from __future__ import annotations
 
 import datetime
+import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -11,8 +15,9 @@ from typing import Any
 from cassandra.query import BatchStatement
 from tests.accel.programs.running import connected, print_native
 
+VISITS = "visits_of_asyncore" if "asyncore" in sys.argv else "visits"
 TABLE = (
-    "TABLE visits (user uuid, number int, at timestamp, page text, tags list<text>, score float,"
+    f"TABLE {VISITS} (user uuid, number int, at timestamp, page text, tags list<text>, score float,"
     " PRIMARY KEY (user, number))"
 )
 WORKERS = 8
@@ -26,8 +31,8 @@ class Server:
         self.session = session
         self.start = Barrier(WORKERS)
         columns = "user, number, at, page, tags, score"
-        self.insert = session.prepare(f"INSERT INTO visits ({columns}) VALUES (?, ?, ?, ?, ?, ?)")
-        self.select = session.prepare("SELECT * FROM visits WHERE user = ?")
+        self.insert = session.prepare(f"INSERT INTO {VISITS} ({columns}) VALUES (?, ?, ?, ?, ?, ?)")
+        self.select = session.prepare(f"SELECT * FROM {VISITS} WHERE user = ?")
 
     def serve(self, worker: int) -> list[str]:
         """Writes and reads back one user's rows, in several ways."""
@@ -38,7 +43,7 @@ class Server:
             tags = [f"it's {worker}"] * (number % 3)
             row: Any = (user, number, NOW + datetime.timedelta(number), f"/{worker}", tags, 0.5)
             if number % 4 == 0:
-                text = "INSERT INTO visits (user, number, page, tags) VALUES (%s, %s, %s, %s)"
+                text = f"INSERT INTO {VISITS} (user, number, page, tags) VALUES (%s, %s, %s, %s)"
                 self.session.execute(text, (user, number, f"it's {number}", tags))
             elif number % 4 == 1:
                 batch = BatchStatement()
@@ -58,11 +63,16 @@ class Server:
 
 
 def main() -> None:
-    with connected(TABLE) as session, ThreadPoolExecutor(WORKERS) as pool:
+    options: dict[str, Any] = {}
+    if "asyncore" in sys.argv:
+        from cassandra.io.asyncorereactor import AsyncoreConnection
+
+        options["connection_class"] = AsyncoreConnection
+    with connected(TABLE, **options) as session, ThreadPoolExecutor(WORKERS) as pool:
         server = Server(session)
         for lines in pool.map(server.serve, range(WORKERS)):
             print("\n".join(lines))
-        print(session.execute("SELECT count(*), sum(number), max(at) FROM visits").one())
+        print(session.execute(f"SELECT count(*), sum(number), max(at) FROM {VISITS}").one())
     print_native()
 
 
