@@ -13,13 +13,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from ._concurrent import CONCURRENT
 from ._connections import CONNECTION
 from ._mapper import MODELS, mapper_groups
 from ._origin import NotReplaced, expect_gil, expect_helpers, reason_of
 from ._patch import Driver, Group, Patch, driver_name
-from ._seams import TypeWatcher, groups
-from ._sending import LIBEV
+from ._seams import SEAM_MODULES, TypeWatcher, groups
 from ._serializers_module import SERIALIZERS, serializer_groups
 from ._statements import CLUSTER, statement_groups
 
@@ -34,7 +32,7 @@ else:
 __all__ = ["accelerate", "accelerated", "status", "uninstall"]
 
 _MODULES = ("cassandra.cqltypes", "cassandra.protocol", "cassandra.query")
-_GROUP_MODULES = (CONNECTION, CLUSTER, MODELS, CONCURRENT, LIBEV)
+_GROUP_MODULES = (CONNECTION, CLUSTER, MODELS, *SEAM_MODULES)
 """Modules that only some groups wait for. All groups wait for `_MODULES`."""
 
 
@@ -78,10 +76,9 @@ def accelerate(*, without: Iterable[str] = ()) -> None:
     may call this function at any time. A second call does nothing, unless its `without` differs:
     then the new `without` applies from now on, and the counts begin again.
 
-    `without` names parts to leave out, to find out which part causes a problem: `types`, `marshal`,
-    `bind`, `routing_key`, `bodies`, `rows`, `named_rows`, `segments`, `timers`, `cqlengine`,
-    `simple_statements`, `serializers`, `query_plans`, `responses`, `frames`,
-    `concurrent`, `sending`.
+    `without` names parts to leave out, to find the cause of a problem: `types`, `marshal`, `bind`,
+    `routing_key`, `bodies`, `rows`, `named_rows`, `segments`, `timers`, `cqlengine`, `serializers`,
+    `simple_statements`, `query_plans`, `responses`, `frames`, `concurrent`, `sending`.
 
     Raises: ValueError, for an unknown part; TypeError, if `without` is a str or not iterable.
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import _core
 from ._bodies import Bodies
-from ._concurrent import concurrent_groups
+from ._concurrent import CONCURRENT, concurrent_groups
 from ._connections import connection_groups
 from ._frames import frame_groups
 from ._marshal import marshal_groups
@@ -20,9 +20,12 @@ from ._policies import policy_groups
 from ._readers import Entry
 from ._responses import response_groups
 from ._results import NamedRows, Results
-from ._sending import sending_groups
+from ._sending import LIBEV, sending_groups
 
-__all__ = ["TypeWatcher", "groups"]
+__all__ = ["SEAM_MODULES", "TypeWatcher", "groups"]
+
+SEAM_MODULES = (CONCURRENT, LIBEV)
+"""Modules that only the executors and the event loop need."""
 
 
 def _no_counts() -> tuple[int, int]:

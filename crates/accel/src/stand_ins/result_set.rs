@@ -14,8 +14,8 @@ pub struct ResultSets {
 #[pymethods]
 impl ResultSets {
     #[new]
-    fn new(class: Py<PyType>, new_object: Py<PyAny>) -> ResultSets {
-        ResultSets { class, new_object }
+    fn new(result_set: Py<PyType>, new_object: Py<PyAny>) -> ResultSets {
+        ResultSets { class: result_set, new_object }
     }
 
     /// The result set of a future, as the class makes it.
