@@ -8,8 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.accel.environments import DRIVERS
+from tests.integration.test_accelerated_faults import compared
 
+import turbocql
 from turbocql.testing import Cassandra, Scylla
+
+from .conftest import REPLICATION
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -88,3 +93,17 @@ def test_accelerated_drivers_stay_native(cluster: Cassandra, scylla: Scylla, dri
         with_ids = {request.node for request in executes if request.metadata_id is not None}
         assert with_ids == {0, 1}
         assert any(request.skips_metadata for request in executes)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_program_of_three_nodes(cluster: Cassandra, tmp_path: Path, driver: str) -> None:
+    names = [f"{driver.partition('-')[0]}_{variable}" for variable in "01"]
+    with turbocql.connect(cluster.contact_points) as session:
+        for name in names:
+            session.execute(f"CREATE KEYSPACE {name} WITH replication = {REPLICATION % 3}")
+        # The simulation does not understand custom payloads, which version 3 does not have.
+        plain = compared(cluster, names, tmp_path, driver, "3", "usual", "endings")
+        assert plain.count("all ended: True") == 4
+        for name in names:
+            session.execute(f"DROP KEYSPACE {name}")
