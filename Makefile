@@ -1,7 +1,8 @@
 # Every target does its own set-up. `make help` lists them.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+VENV_BIN := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := $(VENV)/$(VENV_BIN)
 STAGE := scripts/stage
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
@@ -95,8 +96,8 @@ soak: $(BIN)/.built jars ## the audit under faults on three real nodes, half an 
 
 build: $(BIN)/.built ## compile the native core, optimized, into .venv
 
-wheels: $(BIN)/.dev build/edits ## the sdist and a wheel per CPython 3.10 to 3.15 into dist/, each installed and tried; WHEELS_PYTHONS="python3.12" for some
-	$(BIN)/python scripts/wheels
+wheels: .venv-wheels/.installed build/edits ## the sdist and a wheel per CPython 3.10 to 3.15 into dist/, each installed and tried; WHEELS_PYTHONS="python3.12" for some; WHEELS_TARGETS="musllinux_1_2_x86_64" cross-compiles
+	.venv-wheels/$(VENV_BIN)/python scripts/wheels
 
 check-pythons: prerequisites ## builds for each CPython 3.10 to 3.15 and runs the tests there; PYTHONS="python3.14", TEST_GROUPS="unit accel", WAYS="quick" for some; hours
 	$(PYTHON) scripts/check-pythons
@@ -280,5 +281,5 @@ $(BIN)/.built: $(RUST_SOURCES) build/edits pyproject.toml $(BIN)/.dev
 # Other drivers both install the package "cassandra": each has an environment of its own.
 .venv-%/.installed: requirements/%.txt | prerequisites
 	$(PYTHON) -m venv .venv-$*
-	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -r $<
+	.venv-$*/$(VENV_BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -r $<
 	@touch $@

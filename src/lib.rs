@@ -56,6 +56,8 @@ mod _core {
     #[pymodule_export]
     use crate::op::bridge::{Drain, Known, Requests, force_notifier};
     #[pymodule_export]
+    use crate::op::descriptor::waker;
+    #[pymodule_export]
     use crate::op::greenlets::{HubWaits, let_greenlets_run};
     #[pymodule_export]
     use crate::op::ready::release_held;

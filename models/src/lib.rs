@@ -21,7 +21,6 @@
 // The sources name these crates. In this crate, the names lead to its own modules.
 extern crate self as futures;
 extern crate self as pyo3;
-extern crate self as rustix;
 extern crate self as tokio;
 extern crate self as turbocql_codec;
 extern crate self as turbocql_engine;
@@ -71,7 +70,6 @@ mod error {
     }
 }
 mod io {
-    pub use crate::stand_ins::io::*;
     pub(crate) use crate::{lanes, runtime};
 }
 mod options {
@@ -130,7 +128,7 @@ mod queue {
 mod op {
     source!("op");
 
-    pub use crate::stand_ins::{awaiting, greenlets, ready};
+    pub use crate::stand_ins::{awaiting, descriptor, greenlets, ready};
     pub mod bridge;
     pub mod execution {
         source!("execution");
@@ -141,13 +139,13 @@ mod op {
         Op(op.clone()).wait(Python::attached())
     }
 
-    /// Waits as a greenlet does: the hub watches an eventfd, and runs the greenlet when the eventfd
-    /// is readable.
+    /// Waits as a greenlet does: the hub watches a descriptor, and runs the greenlet when the
+    /// descriptor is readable.
     pub fn wait_in_hub(op: &Arc<OpState>) -> PyResult<Py<PyAny>> {
         while !op.advance(Python::attached()) {
-            let eventfd = Arc::<crate::io::OwnedFd>::default();
-            if op.wake_greenlet(Sleeper::of(&eventfd)) {
-                eventfd.select();
+            let descriptor = Arc::<descriptor::Descriptor>::default();
+            if op.wake_greenlet(Sleeper::of(&descriptor)) {
+                descriptor.select();
             }
         }
         op.outcome()

@@ -379,9 +379,9 @@ pub const MUTANTS: &[Mutant] = &[
         name: "the descriptor is read before the queue",
         source: "bridge",
         changes: &[(
-            "        if let Waker::EventFd(fd) = &self.waker {\n",
+            "        if let Waker::Descriptor(descriptor) = &self.waker {\n",
             "        let early = LEFT_OUT.then(|| self.take());
-             if let Waker::EventFd(fd) = &self.waker {\n",
+             if let Waker::Descriptor(descriptor) = &self.waker {\n",
         ), (
             "        let mut burst = self.take().into_iter();",
             "        let mut burst = early.unwrap_or_else(|| self.take()).into_iter();",

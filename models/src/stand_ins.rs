@@ -1,5 +1,4 @@
-//! Stands in for the code that the copied sources use: modules of turbocql, and parts of pyo3 and
-//! rustix.
+//! Stands in for the code that the copied sources use: modules of turbocql, and parts of pyo3.
 
 pub mod engine {
     //! Stands in for the modules of the engine that the sources name.
@@ -280,22 +279,22 @@ pub mod awaiting {
 }
 
 pub mod greenlets {
-    //! Stands in for the hub of gevent, which watches an eventfd for its greenlets.
+    //! Stands in for the hub of gevent, which watches a descriptor for its greenlets.
 
-    use super::io::{self, OwnedFd};
+    use super::descriptor::Descriptor;
     use super::python::{PyResult, Python};
     use crate::op::OpState;
     use crate::sync::Arc;
 
-    pub struct Sleeper(Arc<OwnedFd>);
+    pub struct Sleeper(Arc<Descriptor>);
 
     impl Sleeper {
-        pub fn of(eventfd: &Arc<OwnedFd>) -> Sleeper {
-            Sleeper(Arc::clone(eventfd))
+        pub fn of(descriptor: &Arc<Descriptor>) -> Sleeper {
+            Sleeper(Arc::clone(descriptor))
         }
 
         pub fn wake(self) {
-            io::write(&self.0, &1u64.to_ne_bytes()).unwrap();
+            self.0.wake();
         }
     }
 
@@ -335,18 +334,18 @@ pub mod ready {
     }
 }
 
-pub mod io {
-    //! Stands in for `rustix::io`, for an eventfd that an event loop watches.
+pub mod descriptor {
+    //! Stands in for the descriptor that an event loop or a hub watches. It behaves as an eventfd.
 
     use crate::sync::{Condvar, Mutex};
 
     #[derive(Default)]
-    pub struct OwnedFd {
+    pub struct Descriptor {
         count: Mutex<u64>,
         readable: Condvar,
     }
 
-    impl OwnedFd {
+    impl Descriptor {
         /// Blocks until the descriptor is readable, as an event loop does between two rounds.
         pub fn select(&self) {
             let mut count = self.count.lock().unwrap();
@@ -354,16 +353,14 @@ pub mod io {
                 count = self.readable.wait(count).unwrap();
             }
         }
-    }
 
-    pub fn read(fd: &OwnedFd, _: &mut [u8; 8]) -> Result<(), ()> {
-        *fd.count.lock().unwrap() = 0;
-        Ok(())
-    }
+        pub fn clear(&self) {
+            *self.count.lock().unwrap() = 0;
+        }
 
-    pub fn write(fd: &OwnedFd, _: &[u8; 8]) -> Result<(), ()> {
-        *fd.count.lock().unwrap() += 1;
-        fd.readable.notify_one();
-        Ok(())
+        pub fn wake(&self) {
+            *self.count.lock().unwrap() += 1;
+            self.readable.notify_one();
+        }
     }
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -63,7 +64,7 @@ class Environment:
         hosts = (f"{self.prefix}URL", f"{self.prefix}CONTACT_POINTS")
         if not any(name in os.environ for name in hosts):
             raise ConfigError(
-                f"the environment of this process (on {os.uname().nodename}) has neither"
+                f"the environment of this process (on {platform.node()}) has neither"
                 f" {hosts[0]} nor {hosts[1]}: set one for the workers of the engine"
             )
         return Config.from_env(self.prefix)

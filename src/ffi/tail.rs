@@ -3,6 +3,7 @@
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
+use turbocql_values::system::System;
 
 /// Arrays of at least this size grow in multiples of it. It is the size of a huge page on x86-64,
 /// and on ARM with pages of 4 KiB.
@@ -45,7 +46,7 @@ impl Growing {
             // There is not enough memory or address space for spare room, so the array gets none.
             array.resize(bytes)?;
         }
-        if array.len() >= HUGE {
+        if array.len() >= HUGE && System::current() == System::Linux {
             wish_for_huge_pages(array);
         }
         Ok(())

@@ -5,7 +5,6 @@
 //! the GIL.
 
 use std::cell::RefCell;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -13,10 +12,10 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
-use rustix::event::EventfdFlags;
 use turbocql_engine::{Runtime, Wake};
 
 use crate::op::OpState;
+use crate::op::descriptor::Descriptor;
 use crate::op::ready::{Burst, ReadyQueue, call_release_soon};
 use crate::python;
 use turbocql_values::ending::Inside;
@@ -39,7 +38,7 @@ pub struct LoopQueue {
 /// How the I/O thread wakes the event loop.
 enum Waker {
     /// The event loop watches the file descriptor.
-    EventFd(OwnedFd),
+    Descriptor(Descriptor),
     /// A separate thread wakes the event loop. This is for event loops that cannot watch a file
     /// descriptor.
     Notifier(Arc<Notifier>),
@@ -61,7 +60,7 @@ pub fn event_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 static FORCE_NOTIFIER: AtomicBool = AtomicBool::new(false);
 
 /// If `force` is true, event loops whose queue is made after this call are woken by
-/// `call_soon_threadsafe`, not by an eventfd.
+/// `call_soon_threadsafe`, not by a file descriptor.
 #[pyfunction]
 pub fn force_notifier(force: bool) {
     FORCE_NOTIFIER.store(force, Ordering::Relaxed);
@@ -121,13 +120,12 @@ impl LoopQueue {
         event_loop: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, Drain>, bool)> {
         if !FORCE_NOTIFIER.load(Ordering::Relaxed)
-            && let Ok(fd) =
-                rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            && let Ok(descriptor) = Descriptor::new()
         {
-            let number = fd.as_raw_fd();
+            let number = descriptor.fileno();
             let queue = LoopQueue {
                 completed: Mutex::default(),
-                waker: Waker::EventFd(fd),
+                waker: Waker::Descriptor(descriptor),
                 ready_queue: ReadyQueue::of(event_loop),
             };
             let drain = Bound::new(py, Drain(Arc::new(queue)))?;
@@ -174,11 +172,11 @@ impl LoopQueue {
     /// nested event loop that the task runs can fail with such frames below it. At exit the
     /// interpreter would wait for the task, which may run for any length of time.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
-        if let Waker::EventFd(fd) = &self.waker {
+        if let Waker::Descriptor(descriptor) = &self.waker {
             // The descriptor is read before the queue is emptied, so a push to the emptied queue
             // makes the descriptor readable again. In the other order, the read could consume that
             // wake.
-            let _ = rustix::io::read(fd, &mut [0; 8]);
+            descriptor.clear();
         }
         let mut burst = self.take().into_iter();
         let mut failed = Ok(());
@@ -228,9 +226,8 @@ impl LoopQueue {
 impl Wake for LoopQueue {
     fn wake(&self) {
         match &self.waker {
-            // No error is possible: the counter cannot overflow, and the queue owns the descriptor,
-            // also after the event loop was closed.
-            Waker::EventFd(fd) => drop(rustix::io::write(fd, &1u64.to_ne_bytes())),
+            // The queue owns the descriptor, also after the event loop was closed.
+            Waker::Descriptor(descriptor) => descriptor.wake(),
             Waker::Notifier(notifier) => notifier.ask(),
         }
     }

@@ -1,17 +1,17 @@
 //! Waits of greenlets: while one waits for an operation, the others of its thread run.
 //!
 //! gevent replaces the blocking functions of the standard library, but not the waits of this core.
-//! gevent's hub of a thread watches an eventfd. The I/O thread writes to it when an operation has a
-//! completion for which a greenlet of the thread waits.
+//! gevent's hub of a thread watches a file descriptor. The I/O thread makes it readable when an
+//! operation has a completion for which a greenlet of the thread waits.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use rustix::event::EventfdFlags;
 
+use crate::op::descriptor::Descriptor;
 use crate::op::{Op, OpState};
 use crate::python;
 
@@ -38,7 +38,7 @@ pub(super) fn wait(py: Python<'_>, op: &Arc<OpState>) -> PyResult<bool> {
 
 /// The greenlets of a hub whose operations have a completion.
 struct Woken {
-    eventfd: OwnedFd,
+    descriptor: Descriptor,
     tokens: Mutex<Vec<u64>>,
 }
 
@@ -61,8 +61,7 @@ impl Sleeper {
         let is_first = tokens.len() == 1;
         drop(tokens);
         if is_first {
-            // A write fails only if the counter is at its maximum, and then the hub wakes anyway.
-            let _ = rustix::io::write(&self.hub.eventfd, &1u64.to_ne_bytes());
+            self.hub.descriptor.wake();
         }
     }
 }
@@ -75,15 +74,15 @@ pub struct HubWaits(Arc<Woken>);
 impl HubWaits {
     #[new]
     fn new() -> PyResult<HubWaits> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let eventfd = rustix::event::eventfd(0, flags)
-            .map_err(|error| PyOSError::new_err(format!("eventfd: {error}")))?;
-        Ok(HubWaits(Arc::new(Woken { eventfd, tokens: Mutex::default() })))
+        let descriptor = Descriptor::new().map_err(|error| {
+            PyOSError::new_err(format!("no file descriptor that wakes gevent's hub: {error}"))
+        })?;
+        Ok(HubWaits(Arc::new(Woken { descriptor, tokens: Mutex::default() })))
     }
 
     /// The file descriptor that becomes readable when `woken` has tokens.
-    fn fileno(&self) -> RawFd {
-        self.0.eventfd.as_raw_fd()
+    fn fileno(&self) -> c_int {
+        self.0.descriptor.fileno()
     }
 
     /// Makes the next completion of the operation add `token` to `woken`. Returns false if there
@@ -94,8 +93,8 @@ impl HubWaits {
 
     /// Returns the tokens of the operations that have completions, and empties the list.
     fn woken(&self) -> Vec<u64> {
-        // The counter is read before the list, so that no later write is lost.
-        let _ = rustix::io::read(&self.0.eventfd, &mut [0; 8]);
+        // The descriptor is cleared before the list is read, so that no later wake is lost.
+        self.0.descriptor.clear();
         std::mem::take(&mut *self.0.tokens())
     }
 }

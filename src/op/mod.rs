@@ -8,6 +8,7 @@
 pub mod awaiting;
 pub mod bridge;
 pub mod callbacks;
+pub mod descriptor;
 pub mod execution;
 pub mod greenlets;
 pub mod ready;

@@ -230,7 +230,7 @@ ROOMS = {
         ["bulk"],
     ],
     "crates/values/src": [
-        ["python"],
+        ["python", "system"],
         ["failure"],
         ["binary32", "calendar", "memory", "plan"],
         ["ending", "error", "traits"],

@@ -20,5 +20,6 @@ pub mod memory;
 pub mod plan;
 pub mod python;
 pub mod row;
+pub mod system;
 pub mod traits;
 pub mod value;

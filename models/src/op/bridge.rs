@@ -1,7 +1,7 @@
 //! Completion queues, without the code that connects them to Python event loops.
 
-use crate::io::OwnedFd;
 use crate::op::OpState;
+use crate::op::descriptor::Descriptor;
 use crate::op::ready::{Burst, ReadyQueue, call_release_soon};
 use crate::stand_ins::python::{PyException, PyResult, Python};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +11,9 @@ use turbocql_engine::{Runtime, Wake};
 source!("bridge");
 
 impl LoopQueue {
-    /// Makes the queue of an event loop that watches an eventfd.
+    /// Makes the queue of an event loop that watches a descriptor.
     pub fn watched() -> Arc<LoopQueue> {
-        let waker = Waker::EventFd(OwnedFd::default());
+        let waker = Waker::Descriptor(Descriptor::default());
         Arc::new(LoopQueue { completed: Mutex::default(), waker, ready_queue: None })
     }
 
@@ -23,8 +23,8 @@ impl LoopQueue {
 
     /// Runs a round of the event loop: blocks until it is woken, and handles the completions.
     pub fn round(&self) {
-        if let Waker::EventFd(fd) = &self.waker {
-            fd.select();
+        if let Waker::Descriptor(descriptor) = &self.waker {
+            descriptor.select();
         }
         self.handle();
     }

@@ -137,8 +137,8 @@ class Diagnosis:
     event_loop: str | None
     """The event loop that runs in this thread, if any."""
     woken_by: str | None
-    """How the native core wakes the event loop: `eventfd` or `thread`. `None` unless
-    `turbocql.aio.diagnosis` has queried a session on that loop."""
+    """How the native core wakes the event loop: `eventfd`, `sockets` (systems without eventfd) or
+    `thread`. `None` unless `turbocql.aio.diagnosis` has queried a session on that loop."""
     numpy: str | None
     """The installed version of NumPy."""
     uvloop: str | None
@@ -374,7 +374,7 @@ def _loop_name(loop: Any, uvloop: str | None) -> str:
 def _woken_by(loop: Any) -> str | None:
     from .._native import wake
 
-    return None if loop is None else "thread" if wake.has_thread(loop) else "eventfd"
+    return None if loop is None else "thread" if wake.has_thread(loop) else _core.waker()
 
 
 def _accelerate() -> str:

@@ -7,7 +7,6 @@ fetch.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -17,6 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .errors import CassandraError, MissingPrerequisite
+
+try:
+    import fcntl
+except ImportError:  # Windows, where Cassandra does not run
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["VERSION", "cache_dir", "ensure_jars"]
 
@@ -54,9 +58,11 @@ def ensure_jars() -> Path:
     """Returns the folder with the server's jars, and fetches them if it does not exist.
 
     Blocks: about 40 s for a fetch, or while another process fetches.
-    Raises: `MissingPrerequisite` if Maven is needed and missing; `CassandraError` with Maven's
-        output if the fetch fails.
+    Raises: `MissingPrerequisite` on Windows, or if Maven is needed and missing; `CassandraError` with
+        Maven's output if the fetch fails.
     """
+    if fcntl is None:
+        raise MissingPrerequisite("Cassandra needs Linux or macOS: it does not run on Windows.")
     lib = cache_dir() / f"cassandra-{VERSION}"
     if lib.is_dir():
         return lib

@@ -5,20 +5,31 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-unsafe extern "C" {
+// On Windows, CPython calls this function of Winsock, which takes the size as a `size_t`.
+#[cfg_attr(windows, link(name = "ws2_32"))]
+unsafe extern "system" {
     /// The C library's function, which the drivers call through `socket.inet_ntop`. C libraries
     /// differ in how they write IPv6 addresses that contain an IPv4 address.
     fn inet_ntop(
         family: c_int,
         address: *const c_void,
         text: *mut c_char,
-        size: u32,
+        size: Size,
     ) -> *const c_char;
 }
 
+/// The type of `inet_ntop`'s last argument.
+#[cfg(not(windows))]
+type Size = u32;
+#[cfg(windows)]
+type Size = usize;
+
 #[cfg(target_os = "linux")]
 const AF_INET6: c_int = 10;
-#[cfg(not(target_os = "linux"))]
+#[cfg(windows)]
+const AF_INET6: c_int = 23;
+// That of macOS.
+#[cfg(not(any(target_os = "linux", windows)))]
 const AF_INET6: c_int = 30;
 
 /// The text of an IPv6 address; `None` if the C library fails.
@@ -29,7 +40,7 @@ pub fn ipv6<'py>(py: Python<'py>, bytes: [u8; 16]) -> Option<Bound<'py, PyString
     // null, `text` ends with a NUL byte, as `CStr::from_ptr` needs. Tests:
     // accel/test_comparison.py.
     let text = unsafe {
-        let size = text.len() as u32;
+        let size = text.len() as Size;
         if inet_ntop(AF_INET6, bytes.as_ptr().cast(), text.as_mut_ptr(), size).is_null() {
             return None;
         }

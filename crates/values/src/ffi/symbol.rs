@@ -2,11 +2,14 @@
 //! loaded. If turbocql were linked against them, its import would fail on an interpreter that lacks
 //! one of them.
 
-use std::ffi::{CStr, c_char, c_void};
+#[cfg(unix)]
+use std::ffi::c_char;
+use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+#[cfg(unix)]
 unsafe extern "C" {
     /// A function of the C library. Returns the address of a loaded symbol, or null.
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
@@ -14,7 +17,7 @@ unsafe extern "C" {
 
 #[cfg(target_vendor = "apple")]
 const DEFAULT: *mut c_void = ptr::without_provenance_mut(-2_isize as usize);
-#[cfg(not(target_vendor = "apple"))]
+#[cfg(all(unix, not(target_vendor = "apple")))]
 const DEFAULT: *mut c_void = ptr::null_mut();
 
 /// A C function of type `F` that may not exist.
@@ -37,8 +40,12 @@ impl<F: Copy> Symbol<F> {
 
     /// Looks the function up. If it does not exist, returns a text that says so.
     pub fn look_up(&self) -> Option<String> {
+        // Windows has no table of all symbols of a process, and no quick path was tested there.
+        #[cfg(not(unix))]
+        let address: *mut c_void = ptr::null_mut();
         // SAFETY: `dlsym` needs a C string, which `CStr` is, and a valid handle: `DEFAULT` is the
         // handle for all that the process has loaded. Tests: unit/test_quick_paths.py (sets).
+        #[cfg(unix)]
         let address = unsafe { dlsym(DEFAULT, self.name.as_ptr()) };
         self.address.store(address, Ordering::Relaxed);
         address.is_null().then(|| format!("the interpreter has no {}", self.name.to_string_lossy()))

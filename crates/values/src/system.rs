@@ -1,0 +1,39 @@
+//! What the operating system has: eventfd and huge pages on Linux, POSIX elsewhere, or Windows.
+
+use std::sync::LazyLock;
+
+/// The environment variable with the system that turbocql assumes in place of its own: `posix` or
+/// `windows`. Tests on Linux set it to take the paths of the other systems.
+const OTHER_SYSTEM: &str = "_TURBOCQL_TEST_SYSTEM";
+
+/// The operating system, by what it offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// eventfd, and advice about huge pages.
+    Linux,
+    /// Pairs of connected sockets that an event loop can watch.
+    Posix,
+    /// Neither. asyncio's event loop there cannot watch a file descriptor.
+    Windows,
+}
+
+impl System {
+    /// The system of this process, or the one that a test assumes.
+    pub fn current() -> System {
+        static CURRENT: LazyLock<System> = LazyLock::new(|| {
+            match std::env::var(OTHER_SYSTEM).as_deref() {
+                Ok("posix") => return System::Posix,
+                Ok("windows") => return System::Windows,
+                _ => {}
+            }
+            if cfg!(target_os = "linux") {
+                System::Linux
+            } else if cfg!(unix) {
+                System::Posix
+            } else {
+                System::Windows
+            }
+        });
+        *CURRENT
+    }
+}
