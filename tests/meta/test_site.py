@@ -136,7 +136,7 @@ def test_pages_say_how_to_install_turbocql_today() -> None:
         is_readme = page.name == "README.md"
         assert front.written(text, is_readme=is_readme) == text, "python scripts/site/front.py"
         begun += [page.name] if "<!-- install -->\n\n```\npip install " in text else []
-    assert begun == ["README.md", "index.md", "quickstart.md"]
+    assert begun == ["README.md", "index.md", "install.md", "quickstart.md"]
 
 
 def test_a_release_changes_the_install_line_and_the_links_of_the_readme() -> None:

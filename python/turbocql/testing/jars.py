@@ -58,7 +58,7 @@ def ensure_jars() -> Path:
     """Returns the folder with the server's jars, and fetches them if it does not exist.
 
     Blocks: about 40 s for a fetch, or while another process fetches.
-    Raises: `MissingPrerequisite` on Windows, or if Maven is needed and missing; `CassandraError` with
+    Raises: `MissingPrerequisite` on Windows, or if Maven is missing; `CassandraError` with
         Maven's output if the fetch fails.
     """
     if fcntl is None:

@@ -1,0 +1,46 @@
+"""Checks the workflows: they call targets of the Makefile, for platforms and versions that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.meta.sources import ROOT
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS = set(re.findall(r"^([a-z][a-z-]*):(?!=)", MAKEFILE, re.MULTILINE))
+
+
+def missing_targets(text: str) -> set[str]:
+    """Returns the targets that a workflow calls and the Makefile lacks."""
+    return set(re.findall(r"\bmake ([a-z][a-z-]*)", text)) - TARGETS
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_call_targets_that_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert "make " in text
+    assert missing_targets(text) == set()
+    assert "\npermissions: {}\n" in text, "each job names its own permissions"
+
+
+def test_a_target_that_is_gone_is_noticed() -> None:
+    assert missing_targets("- run: make check\n- run: make no-such-target") == {"no-such-target"}
+
+
+def test_workflows_have_each_version_and_platform() -> None:
+    versions = re.search(r"^VERSIONS = \((.*)\)$", read("scripts/interpreters.py"), re.MULTILINE)
+    assert versions is not None
+    for name in ("test.yml", "wheels.yml"):
+        assert f"python: [{versions[1]}]" in read(f".github/workflows/{name}")
+    tags = re.findall(r'Platform\("(\w+)"', read("scripts/wheel_platforms.py"))
+    listed = re.findall(r"^ {10}- (m\w+linux\w+)$", read(".github/workflows/wheels.yml"), re.M)
+    assert len(tags) == 4
+    assert listed == tags
+
+
+def read(name: str) -> str:
+    """Returns the text of a file of the repository."""
+    return (ROOT / name).read_text(encoding="utf-8")
