@@ -17,13 +17,10 @@ use crate::system::System;
 /// The minor versions of CPython 3 with which `make check-pythons` has tested every quick path.
 const TESTED: std::ops::RangeInclusive<u8> = 10..=15;
 
-/// Whether every quick path was tested on this system. musl's interpreters, macOS and Windows have
-/// the safe paths only, until the tests of the `ffi` folders have run there.
-const TESTED_SYSTEM: bool = cfg!(all(
-    target_os = "linux",
-    target_env = "gnu",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-));
+/// Whether every quick path was tested on this system. aarch64, musl's interpreters, macOS and
+/// Windows have the safe paths only, until the tests of the `ffi` folders have run there.
+const TESTED_SYSTEM: bool =
+    cfg!(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"));
 
 /// The environment variable with the version that turbocql assumes in place of the interpreter's
 /// own. Tests of the safe path set it.
@@ -164,7 +161,7 @@ fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
         let (system, processor) = (std::env::consts::OS, std::env::consts::ARCH);
         let library = if cfg!(target_env = "musl") { "-musl" } else { "" };
         return Ok(Some(format!(
-            "tested on Linux with glibc, on x86_64 and aarch64, this is {:?} ({system}{library} {processor})",
+            "tested on Linux with glibc on x86_64, this is {:?} ({system}{library} {processor})",
             System::current(),
         )));
     }
