@@ -46,7 +46,7 @@ WITHOUT_C := -p turbocql-codec -p turbocql-columns -p turbocql-values -p turbocq
 CHECKED_TRIPLES := x86_64-pc-windows-gnu x86_64-pc-windows-msvc aarch64-apple-darwin x86_64-apple-darwin
 
 .DEFAULT_GOAL := help
-.PHONY: accel-faults help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-free-threaded check-pythons proof soak build wheels arm64-test check-crates check-workflows bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom simulate simulate-defects rust-test python-test columns-test differential-test cookbook-test safe-test python-test-all clean
+.PHONY: accel-faults help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-free-threaded check-pythons proof soak build wheels arm64-test check-crates check-workflows publish bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom simulate simulate-defects rust-test python-test columns-test differential-test cookbook-test safe-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -112,7 +112,11 @@ check-crates: build/edits | prerequisites ## compiles the crates without C for W
 	done
 
 check-workflows: .venv-workflows/.installed ## lints the workflows with zizmor
-	.venv-workflows/bin/zizmor --offline --min-severity high .github/workflows
+	.venv-workflows/bin/zizmor --offline .github/workflows
+
+publish: .venv-publish/.installed ## signs what is in dist/ and uploads it to PyPI; only the workflow `wheels` has the identity for it
+	.venv-publish/bin/python -m pypi_attestations sign dist/*.whl dist/*.tar.gz
+	.venv-publish/bin/twine upload --non-interactive --attestations dist/*
 
 check-pythons: prerequisites ## builds for each CPython 3.10 to 3.15 and runs the tests there; PYTHONS="python3.14", TEST_GROUPS="unit accel", WAYS="quick" for some; hours
 	$(PYTHON) scripts/check-pythons

@@ -1,4 +1,4 @@
-"""Checks the workflows: they call targets of the Makefile, for platforms and versions that exist."""
+"""Checks that the workflows call targets, platforms and versions that exist."""
 
 from __future__ import annotations
 
@@ -24,6 +24,40 @@ def test_workflows_call_targets_that_exist(path: Path) -> None:
     assert "make " in text
     assert missing_targets(text) == set()
     assert "\npermissions: {}\n" in text, "each job names its own permissions"
+
+
+def unpinned(text: str) -> list[str]:
+    """Returns the actions that are not pinned by a commit, with the version in a comment."""
+    return [
+        action
+        for action in re.findall(r"\buses: (.*)", text)
+        if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action)
+    ]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_pinned_by_commits(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert "uses: " in text
+    assert unpinned(text) == []
+
+
+def test_a_tag_is_no_pin() -> None:
+    commit = "0" * 40
+    pinned = f"- uses: actions/checkout@{commit} # v7.0.1"
+    assert unpinned(f"- uses: actions/checkout@v7\n{pinned}") == ["actions/checkout@v7"]
+    assert unpinned(f"- uses: actions/checkout@{commit}") == [f"actions/checkout@{commit}"]
+
+
+def test_only_the_job_that_uploads_has_an_identity() -> None:
+    before, _, publish = read(".github/workflows/wheels.yml").partition("\n  publish:\n")
+    for text in (before, read(".github/workflows/test.yml")):
+        assert "write" not in re.findall(r"^ +[\w-]+: (\w+)$", text, re.MULTILINE)
+    assert re.findall(r"^ {6}([\w-]+: (?:read|write))$", publish, re.MULTILINE) == [
+        "contents: read",
+        "id-token: write",
+        "attestations: write",
+    ]
 
 
 def test_a_target_that_is_gone_is_noticed() -> None:
