@@ -46,7 +46,7 @@ WITHOUT_C := -p turbocql-codec -p turbocql-columns -p turbocql-values -p turbocq
 CHECKED_TRIPLES := x86_64-pc-windows-gnu x86_64-pc-windows-msvc aarch64-apple-darwin x86_64-apple-darwin
 
 .DEFAULT_GOAL := help
-.PHONY: accel-faults help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-free-threaded check-pythons proof soak build wheels arm64-test check-crates check-workflows publish bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom simulate simulate-defects rust-test python-test columns-test differential-test cookbook-test safe-test python-test-all clean
+.PHONY: accel-faults help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-free-threaded check-pythons proof soak build wheels sdist arm64-test check-crates check-workflows publish bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom simulate simulate-defects rust-test python-test columns-test differential-test cookbook-test safe-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -102,6 +102,9 @@ build: $(BIN)/.built ## compile the native core, optimized, into .venv
 
 wheels: .venv-wheels/.installed build/edits ## the sdist and a wheel per CPython 3.10 to 3.15 into dist/, each installed and tried; WHEELS_PYTHONS="python3.12" for some; WHEELS_TARGETS="musllinux_1_2_x86_64" cross-compiles
 	.venv-wheels/$(VENV_BIN)/python scripts/wheels
+
+sdist: .venv-wheels/.installed build/edits ## the sdist alone into dist/; VENDOR=1 makes another with the sources of all crates, for builds without a network
+	.venv-wheels/$(VENV_BIN)/python scripts/sdist.py $(if $(VENDOR),--vendor)
 
 arm64-test: .venv-wheels/.installed ## tests of the ffi folders on an aarch64 wheel under qemu: WHEEL="dist/turbocql-...aarch64.whl"; needs debootstrap and qemu-user-static
 	.venv-wheels/bin/python scripts/arm64.py $(WHEEL) -p no:cacheprovider -q tests/golden tests/property tests/unit/test_quick_paths.py tests/unit/test_protocol.py tests/unit/test_rows_decoder.py tests/unit/test_row_iteration.py tests/unit/test_records.py

@@ -57,6 +57,8 @@ def prepare_metadata_for_build_wheel(
     metadata_directory: str, config_settings: dict[str, Any] | None = None
 ) -> str:
     """Writes the metadata of a wheel. Returns the name of its folder."""
+    # Maturin asks cargo for the metadata, which reads vendored crates only by the configuration.
+    edit()
     name: str = maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
     return unedited_wheel.renamed_metadata(metadata_directory, name) if is_off() else name
 

@@ -11,6 +11,8 @@ sources, and Cargo.lock stays as it is. An edit that does not fit the sources is
 
 Each copy also gets a constant with the names of the edits. crates/engine refers to the constant, so
 a build without the copies does not compile, unless `CRATE_EDITS=off` was set.
+If there is a folder `vendor` (scripts/sdist.py), the crates' sources come from there, and cargo
+needs no registry.
 For make, the script writes `build/edits`. The time of that file changes only if the edits change.
 The script needs cargo. It uses only the standard library, because a build of the sdist runs it.
 """
@@ -33,6 +35,8 @@ EDITS = ROOT / "edits"
 COPIES = ROOT / "build" / "crates"
 CONFIG = ROOT / ".cargo" / "config.toml"
 STAMP = ROOT / "build" / "edits"
+VENDOR = ROOT / "vendor"
+"""The sources of all crates, in an sdist that has them."""
 OWN = "# Written by scripts/edited_crates.py.\n"
 """The first line of the configuration. A file without it was not written by this script."""
 CONFIGURATION = f"""{OWN}paths = {{paths}}
@@ -45,6 +49,11 @@ WITHOUT = f"""{OWN}[env]
 CRATE_EDITS_MADE = "off"
 """
 """The configuration of builds with `CRATE_EDITS=off`."""
+VENDORED = {
+    "source.crates-io.replace-with": "vendored-sources",
+    "source.vendored-sources.directory": "vendor",
+}
+"""The settings with which cargo takes crates from `VENDOR`, in place of the registry."""
 MARK = """
 /// The names of turbocql's edits of this crate and of those that it is built with.
 #[doc(hidden)]
@@ -118,13 +127,20 @@ def sources() -> dict[str, tuple[str, Path]]:
 
     Raises: Unfit, if cargo fails.
     """
-    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--manifest-path"]
+    command = ["cargo", "metadata", "--locked", "--format-version", "1"]
+    if VENDOR.is_dir():
+        # On the command line, a relative path is relative to the current folder.
+        settings = {**VENDORED, "source.vendored-sources.directory": str(VENDOR)}
+        command += [
+            "--offline",
+            *(f"--config={key}={json.dumps(settings[key])}" for key in settings),
+        ]
     # Cargo reads its configuration from the current folder and its parents. In an empty temporary
     # folder it does not find this checkout's configuration, so it names the registry's sources.
     with tempfile.TemporaryDirectory() as elsewhere:
         try:
             done = subprocess.run(
-                [*command, str(ROOT / "Cargo.toml")],
+                [*command, "--manifest-path", str(ROOT / "Cargo.toml")],
                 cwd=elsewhere,
                 capture_output=True,
                 text=True,
@@ -213,7 +229,7 @@ def apply() -> str:
             if left.name not in by_crate:
                 shutil.rmtree(left)
     paths = [(COPIES / crate).relative_to(ROOT).as_posix() for crate in sorted(by_crate)]
-    write(CONFIG, CONFIGURATION.format(paths=json.dumps(paths), names=",".join(names)).encode())
+    configure(CONFIGURATION.format(paths=json.dumps(paths), names=",".join(names)))
     write(STAMP, hashlib.sha256(repr((MARK, MARKS, edits())).encode()).hexdigest().encode())
     return f"{len(names)} edits of {' and '.join(sorted(by_crate))}"
 
@@ -221,9 +237,18 @@ def apply() -> str:
 def remove() -> str:
     """Configures cargo to build without edits. Returns a text that says what was done."""
     expect_own()
-    write(CONFIG, WITHOUT.encode())
+    configure(WITHOUT)
     write(STAMP, b"none")
     return "crates without edits"
+
+
+def configure(text: str) -> None:
+    """Writes cargo's configuration, with the settings for vendored crates if there are any."""
+    if VENDOR.is_dir():
+        text += "\n[source]\n"
+        for key, value in VENDORED.items():
+            text += f"{key.removeprefix('source.')} = {json.dumps(value)}\n"
+    write(CONFIG, text.encode())
 
 
 def expect_own() -> None:

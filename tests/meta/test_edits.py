@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -163,3 +164,57 @@ def test_unchanged_files_are_not_written_again(crate: Path, tmp_path: Path) -> N
     assert (target / "src" / "lib.rs").read_text() == "new\n"
     assert (target / "src" / "lib.rs").stat().st_mtime_ns == before
     assert not (target / "src" / "left.rs").exists()
+
+
+def test_an_edit_applies_to_vendored_crates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cargo resolves without a registry, before and after the configuration is written."""
+    digest = "0" * 64
+    registry = "registry+https://github.com/rust-lang/crates.io-index"
+    package = '[package]\nname = "{}"\nversion = "1.0.0"\nedition = "2021"\n'
+    lock = f'name = "{{}}"\nversion = "1.0.0"\nsource = "{registry}"\nchecksum = "{digest}"\n'
+    files = {
+        "Cargo.toml": package.format("top") + '[dependencies]\nlower = "1.0.0"\nother = "1.0.0"\n',
+        "src/lib.rs": "",
+        "Cargo.lock": "version = 4\n"
+        + "".join(f"[[package]]\n{lock.format(name)}\n" for name in ("lower", "other"))
+        + '[[package]]\nname = "top"\nversion = "1.0.0"\ndependencies = ["lower", "other"]\n',
+    }
+    for name in ("lower", "other"):
+        files |= {
+            f"vendor/{name}/Cargo.toml": package.format(name),
+            f"vendor/{name}/src/lib.rs": "pub const NUMBER: u8 = 1;\n",
+            f"vendor/{name}/.cargo-checksum.json": json.dumps({"files": {}, "package": digest}),
+        }
+    for file, text in files.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text)
+    monkeypatch.setattr(edited_crates, "ROOT", tmp_path)
+    monkeypatch.setattr(edited_crates, "VENDOR", tmp_path / "vendor")
+    monkeypatch.setattr(edited_crates, "COPIES", tmp_path / "build" / "crates")
+    monkeypatch.setattr(edited_crates, "STAMP", tmp_path / "build" / "edits")
+    monkeypatch.setattr(edited_crates, "CONFIG", tmp_path / ".cargo" / "config.toml")
+    change = ("src/lib.rs", "NUMBER: u8 = 1", "NUMBER: u8 = 2")
+    monkeypatch.setattr(
+        edited_crates, "edits", lambda: [edited_crates.Edit("two", "lower", "1.0.0", (change,))]
+    )
+    monkeypatch.setattr(edited_crates, "MARKS", {"lower": '"{names}"'})
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path / "no-registry"))
+    monkeypatch.setenv("CARGO_NET_OFFLINE", "true")
+
+    assert edited_crates.apply() == "1 edits of lower"
+    copied = (tmp_path / "build" / "crates" / "lower" / "src" / "lib.rs").read_text()
+    assert "NUMBER: u8 = 2" in copied
+    assert 'EDITS: &str = "two"' in copied
+    command = ["cargo", "metadata", "--locked", "--format-version", "1"]
+    printed = subprocess.run(command, cwd=tmp_path, check=True, stdout=subprocess.PIPE).stdout
+    sources = {each["name"]: each["manifest_path"] for each in json.loads(printed)["packages"]}
+    assert sources == {
+        "top": str(tmp_path / "Cargo.toml"),
+        "lower": str(tmp_path / "build" / "crates" / "lower" / "Cargo.toml"),
+        "other": str(tmp_path / "vendor" / "other" / "Cargo.toml"),
+    }
+    assert edited_crates.remove() == "crates without edits"
+    printed = subprocess.run(command, cwd=tmp_path, check=True, stdout=subprocess.PIPE).stdout
+    assert str(tmp_path / "vendor" / "lower" / "Cargo.toml") in printed.decode()

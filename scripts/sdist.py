@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Builds the sdist into dist/; with --vendor, also one that contains all crates.
+
+The second, `turbocql-VERSION-vendored.tar.gz`, is for builds without a network: it has the crates'
+sources in `vendor`. scripts/edited_crates.py, which every build runs, takes them from there and
+configures cargo to do so too. pip still needs maturin:
+
+    pip install --no-build-isolation --no-index turbocql-VERSION-vendored.tar.gz
+
+PyPI gets only the first. It needs the environment of requirements/wheels.txt.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from interpreters import CLEAN, fail
+
+ROOT = Path(__file__).resolve().parents[1]
+DIST = ROOT / "dist"
+
+
+def main() -> int:
+    """Builds the sdist or both. Returns the exit status."""
+    if sys.argv[1:] not in ([], ["--vendor"]):
+        fail(f"usage: {sys.argv[0]} [--vendor]")
+    with tempfile.TemporaryDirectory(prefix="turbocql-sdist-") as folder:
+        maturin = Path(sys.executable).with_name("maturin")
+        run([str(maturin), "sdist", "--out", folder], cwd=ROOT)
+        (sdist,) = Path(folder).glob("*.tar.gz")
+        DIST.mkdir(exist_ok=True)
+        (DIST / sdist.name).write_bytes(sdist.read_bytes())
+        print(DIST / sdist.name)
+        if sys.argv[1:]:
+            print(vendored(sdist, Path(folder)))
+    return 0
+
+
+def vendored(sdist: Path, folder: Path) -> Path:
+    """Returns the path of an sdist with the crates, which is made and checked in the folder."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    name = sdist.name.removesuffix(".tar.gz")
+    source = folder / name
+    # Run outside of the checkout, whose configuration names edited copies of crates.
+    command = ["cargo", "vendor", "--quiet", "--locked", "--versioned-dirs"]
+    run([*command, "--manifest-path", str(source / "Cargo.toml"), str(source / "vendor")], folder)
+    check(source, folder)
+    made = DIST / f"{name}-vendored.tar.gz"
+    with tarfile.open(made, "w:gz") as archive:
+        archive.add(source, name, filter=without_owner)
+    return made
+
+
+def without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Returns a member without names of this machine; `None` for what the check has written."""
+    if {".cargo", "build"} & set(Path(member.name).parts[1:2]):
+        return None
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def check(source: Path, folder: Path) -> None:
+    """Checks that the crates can be edited and resolved without a registry.
+
+    Raises: SystemExit, if they cannot.
+    """
+    empty = {"CARGO_HOME": str(folder / "empty"), "CARGO_NET_OFFLINE": "true"}
+    run([sys.executable, "scripts/edited_crates.py"], source, empty)
+    run(["cargo", "tree", "--locked", "--quiet", "--prefix=none"], source, empty)
+
+
+def run(command: list[str], cwd: Path, environment: dict[str, str] | None = None) -> None:
+    """Runs a command. Raises SystemExit if it fails; its output is shown only then."""
+    env = {**CLEAN, **(environment or {})}
+    ran = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+    if ran.returncode:
+        fail(f"{' '.join(command)} failed:\n{ran.stdout}{ran.stderr}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
