@@ -27,8 +27,8 @@ pip install turbocql
 pip install 'turbocql[numpy,files,cli]' pandas   # NumPy, pandas, files, command line
 ```
 
-turbocql needs Linux and CPython 3.10 or newer, and no other Python package. To pass or read objects
-of polars or duckdb, add these to the second line.
+turbocql is tested on Linux. It needs CPython 3.10 or newer, and no other Python package. To pass or
+read objects of polars or duckdb, add these to the second line.
 """,
     False: """\
 ```
@@ -36,9 +36,9 @@ pip install .
 pip install '.[numpy,files,cli]' pandas   # NumPy, pandas, files, command line
 ```
 
-Run it in a checkout: there is no release yet. It needs Linux, CPython 3.10 or newer, Rust 1.89 or
-newer and a C compiler; compiling takes about ten minutes of CPU. No other Python package is needed.
-To pass or read objects of polars or duckdb, add these to the second line.
+Run it in a checkout: there is no release yet. turbocql is tested on Linux. It needs CPython 3.10 or
+newer, Rust 1.89 or newer and a C compiler; compiling takes about ten minutes of CPU. No other
+Python package is needed. To pass or read objects of polars or duckdb, add these to the second line.
 """,
 }
 """The text between the comments `install` and `end of install`, after and before a release."""
