@@ -1,0 +1,41 @@
+"""Tests the script that names what a build lacks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.meta.sources import ROOT
+
+
+def missing(folder: Path, system: str) -> tuple[int, str]:
+    """Returns the status and the message on a machine that has Python and Rust only."""
+    tools = {name: shutil.which(name) for name in ("bash", "sed", "cargo")}
+    for name, path in {**tools, "python": sys.executable}.items():
+        assert path is not None
+        # No link to Python: it would not find its environment.
+        program = folder / name
+        program.write_text(f'#!/bin/sh\nexec "{path}" "$@"\n')
+        program.chmod(0o755)
+    environment = {**os.environ, "PATH": str(folder), "OS": system}
+    ran = subprocess.run(
+        [str(folder / "bash"), str(ROOT / "scripts" / "prerequisites"), "python"],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    return ran.returncode, ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("system", "status", "message"),
+    [("", 1, "turbocql needs a C compiler and linker: install gcc\n"), ("Windows_NT", 0, "")],
+)
+def test_only_windows_needs_no_compiler_on_the_path(
+    system: str, status: int, message: str, tmp_path: Path
+) -> None:
+    assert missing(tmp_path, system) == (status, message)
