@@ -35,6 +35,11 @@ class Platform:
     """The machine in the ELF header."""
 
     @property
+    def policy(self) -> str:
+        """The tag without the processor, as maturin names it."""
+        return self.tag.removesuffix(f"_{self.triple.partition('-')[0]}")
+
+    @property
     def is_musl(self) -> bool:
         """Whether the C library is musl, not glibc."""
         return self.triple.endswith("-musl")
