@@ -40,7 +40,8 @@ def _switch(state: str) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    # Callgrind reads commands only while the process runs, so each sleep must be short.
+    # Callgrind notices the command only while this process executes instructions, not while the
+    # process sleeps, so each sleep is short.
     while control.poll() is None:
         time.sleep(0.005)
     if control.returncode:

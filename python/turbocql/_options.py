@@ -204,7 +204,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "concurrency": "requests in flight, at most",
         "adaptive": "whether the number of requests in flight follows the cluster",
         "rate_limit": 'rows per second, or bytes per second as in "20 MB"',
-        "retry_for_s": "seconds to send a row again after an error that may pass",
+        "retry_for_s": "seconds to send a row again after a temporary error",
         "batches": 'whether rows of one partition share a batch; "auto" measures both ways',
         "batch_bytes": "bytes of the values of a batch, at most",
         "max_failures": "rows that may fail before the load ends",
@@ -235,7 +235,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "seed": "determines which rows are in the sample",
         "progress": "a callable that gets the number of rows read so far",
         "concurrency": "requests in flight, at most",
-        "retry_for_s": "seconds to send a request again after an error that may pass",
+        "retry_for_s": "seconds to send a request again after a temporary error",
     },
 }
 """A line about each option, by the method that takes it and by the option's name."""

@@ -189,7 +189,7 @@ class Metrics:
     rows: int = 0
     """Rows received."""
     pages: int = 0
-    """Results and pages received."""
+    """Pages of rows received, first pages included."""
     prepared: int = 0
     """Statements that the session prepared."""
     prepared_again: int = 0

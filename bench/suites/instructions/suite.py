@@ -6,10 +6,11 @@ most 0.5 % keeps its recorded counts and reason, so that many small rises add up
 
 Only instructions in turbocql's own shared library are compared: they are the same on a busy and on
 a quiet machine. All instructions of a call are recorded too, and shown where they changed, but they
-cannot fail a case, for three reasons. The allocators of Python and C take some 200 instructions
-more or less for a large object, depending on the heap. Libraries choose their code by the processor
-features that callgrind emulates, which are the host's. Python's share depends on its version and
-build. So the file also says where it was recorded; on another architecture nothing is compared.
+cannot fail a case, for three reasons. For a large object, the instructions of the allocators of
+Python and C vary by some 200 with the state of the heap. Libraries choose their code by the
+processor features that callgrind emulates, which are the host's. Python's share depends on its
+version and build. So the file also says where it was recorded; on another architecture nothing is
+compared.
 """
 
 from __future__ import annotations
@@ -121,7 +122,9 @@ def recorded_anew(
 
 
 def count(patterns: Sequence[str]) -> tuple[dict[str, Counts], dict[str, str]]:
-    """Returns each case's fewest instructions per call, and the reasons why others have none."""
+    """Returns the fewest instructions per call of each case, and for each case left out, the
+    reason.
+    """
     # The caller's environment variables are not passed on: their size moves the stack, and some
     # change what Python, its libraries or callgrind do.
     environment = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
@@ -170,8 +173,8 @@ def extension() -> Path:
         raise SystemExit(f"{core} is not of this tree: run `make build`")
     if not built.exists() or core.stat().st_mtime > built.stat().st_mtime:
         raise SystemExit(
-            f"{core.name} is not what `make build` made, which optimizes: run it,"
-            " after `rm .venv/bin/.built`"
+            f"{core.name} was not built by `make build`, which builds with optimization:"
+            " run `rm .venv/bin/.built`, then `make build`"
         )
     return core
 
@@ -257,7 +260,7 @@ def check(patterns: Sequence[str], reason: str | None) -> list[str]:
     requests = [name for name in names(patterns) if name in REQUESTS]
     now |= count_requests(requests, core)
     if extension().stat().st_mtime_ns != modified:
-        raise SystemExit(f"{core.name} was built anew while it was measured: once more")
+        raise SystemExit(f"{core.name} was rebuilt during the measurement: run it again")
     for name, why in undone.items():
         print(f"{name}: left out, {why}")
     if reason is not None:
@@ -269,7 +272,8 @@ def check(patterns: Sequence[str], reason: str | None) -> list[str]:
     recorded = {name: recorded[name] for name in recorded if name in names(patterns)}
     if not changed:
         in_all = compare(recorded, now, "total").lines
-        print(*(["instructions in all, for knowledge:"] if in_all else []), *in_all, sep="\n")
+        heading = ["all instructions of a call (shown only, not checked):"] if in_all else []
+        print(*heading, *in_all, sep="\n")
     verdict = compare(recorded, now, "core")
     print(*verdict.lines, sep="\n", end="\n" if verdict.lines else "")
     if verdict.failures:

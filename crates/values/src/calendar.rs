@@ -40,9 +40,9 @@ pub fn days_of(date: &impl PyDateAccess) -> i32 {
     days_from_civil(date.get_year(), date.get_month(), date.get_day())
 }
 
-/// Returns the milliseconds since 1970-01-01T00:00:00Z of an exact `datetime` that has no time zone
-/// or is in `datetime.timezone.utc`. Returns `None` for other time zones. Microseconds below a
-/// millisecond are dropped.
+/// Returns the milliseconds since 1970-01-01T00:00:00Z of a `datetime` that has no time zone or is
+/// in `datetime.timezone.utc`. Returns `None` for other time zones. Microseconds below a
+/// millisecond are dropped. The caller checks that the class is `datetime` itself, not a subclass.
 #[inline]
 pub fn exact_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
     let zone = datetime.get_tzinfo();

@@ -15,7 +15,9 @@ Labels = Mapping[str, str]
 
 
 class Family(NamedTuple):
-    """A metric with all its samples. A sample has a suffix of the name, labels, and a value."""
+    """A metric with all its samples. A sample has a suffix to append to the name, its
+    labels, and its value.
+    """
 
     name: str
     type: str
@@ -31,7 +33,7 @@ _COUNTS = (
     ("retries", "Requests sent again after a failed attempt"),
     ("speculative", "Attempts begun because an earlier one was slow"),
     ("rows", "Rows received"),
-    ("pages", "Results and pages received"),
+    ("pages", "Pages of rows received, first pages included"),
     ("prepared", "Statements prepared"),
     ("prepared_again", "Statements prepared again at a node that had forgotten them"),
     ("cache_hits", "Statements found in the cache of prepared statements"),
@@ -89,8 +91,8 @@ class _Families:
 
 
 def families(sessions: Iterable[tuple[Labels, Metrics]]) -> list[Family]:
-    """Returns the metrics of `sessions` as families. The labels of a session are those of all its
-    samples.
+    """Returns the metrics of `sessions` as families. Every sample of a session has the
+    session's labels.
     """
     every = _Families()
     for labels, metrics in sessions:

@@ -37,13 +37,13 @@ class Seam:
 
     @property
     def is_counted(self) -> bool:
-        """Whether calls of the function are counted or have been: it is or was patched."""
+        """Whether calls of the function are or were counted: the function is or was replaced."""
         calls = self.native or self.fallback or self.learned
         return self.patched or self.why == "over" or bool(calls)
 
     @property
     def is_idle(self) -> bool:
-        """Whether calls of the function are counted or have been, but none was made."""
+        """Whether the function is or was replaced, and has not been called."""
         return self.is_counted and not (self.native or self.fallback or self.learned)
 
     def ended(self, why: str) -> Seam:
@@ -60,7 +60,8 @@ class Status:
     """The result of `turbocql.accel.status()`. `str()` of it is a table."""
 
     on: bool
-    """Whether acceleration is on. If not, the counts are those at the end of the last one."""
+    """Whether acceleration is on. If not, the counts are those of the time when it was last
+    switched off."""
     driver: str
     """The driver that was found, or the reason why there is none."""
     seams: tuple[Seam, ...]
@@ -70,8 +71,8 @@ class Status:
     """The values that were left to the driver's own `serialize`: CQL type, Python class and count,
     the most frequent first. At most 64 pairs of type and class are counted."""
     notes: tuple[str, ...] = ()
-    """Sentences about other work that is left to the driver, or about changes that would go
-    unnoticed."""
+    """Sentences about other work that is left to the driver, or about changes of the driver's types
+    that the accelerator can no longer notice."""
 
     @property
     def native(self) -> int:

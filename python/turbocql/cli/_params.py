@@ -68,7 +68,7 @@ def pairs_of(options: Sequence[str], option: str = "--param") -> dict[str, str |
 
 
 def name_of(text: str) -> str:
-    """A name that may be in quotes, as in CSV."""
+    """Returns the name that a text has, without its quotes if it is in quotes, as in CSV."""
     match = re.fullmatch(_QUOTED_NAME, text)
     return text if match is None else match[1].replace('""', '"')
 
@@ -83,11 +83,13 @@ def number_or_name(text: str | None) -> int | str | None:
 
 
 def names_of(text: str | None) -> list[str]:
-    """Names that are separated by commas. A name may be in quotes, as in CSV.
+    """Returns the names in a text that separates them with commas. A name may be in quotes, as in
+    CSV.
 
-    Spaces around names are left out, except around the only name and within quotes.
+    Spaces around names are dropped, but not spaces within quotes. A text that is a single name
+    without quotes keeps its spaces.
 
-    Raises: `click.UsageError` for text that is no such list.
+    Raises: `click.UsageError` if the text is not such a list.
     """
     if not text:
         return []

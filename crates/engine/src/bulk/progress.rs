@@ -118,8 +118,8 @@ impl Progress {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Called when a request was acknowledged. `rows` has the number of each of its rows, and the
-    /// number of bytes of the row's values.
+    /// Called when a request was acknowledged. Each item of `rows` is a row of the request: its row
+    /// number, and the size of its values in bytes.
     pub(super) fn succeeded(&self, rows: impl Iterator<Item = (u64, usize)>) {
         let mut ranges = self.acknowledged.as_ref().map(lock);
         let (mut count, mut total) = (0, 0);
@@ -150,8 +150,9 @@ fn lock(ranges: &Mutex<Ranges>) -> MutexGuard<'_, Ranges> {
     ranges.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A set of numbers as ranges: maps the first number of each range to the number after its last.
-/// Between two ranges is at least one row that was not acknowledged, so there are few ranges.
+/// A set of row numbers as ranges: maps the first number of each range to the number after its
+/// last. Each gap between ranges has a row that is not acknowledged (in flight, or failed). Such
+/// rows are few, so the ranges are few too.
 #[derive(Debug, Default)]
 struct Ranges(BTreeMap<u64, u64>);
 
