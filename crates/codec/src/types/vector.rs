@@ -14,7 +14,7 @@ pub fn refused_by_index(bytes: &[u8], is_cosine: bool) -> Option<&'static str> {
     let squares: f32 = numbers.map(|four| f32::from_be_bytes(four).powi(2)).sum();
     match squares {
         _ if squares.is_nan() => Some("one with NaN"),
-        _ if squares.is_infinite() => Some("one with an infinite length"),
+        _ if squares.is_infinite() => Some("one whose norm is infinite as a 32-bit float"),
         _ if squares == 0.0 && is_cosine => Some("one of zeros, which has no direction"),
         _ => None,
     }
