@@ -47,8 +47,10 @@ REQUESTS = {
             "_cancel_timer",
             "_set_result",
             "_set_final_result",
+            "result",
         )
     ),
+    "concurrent.ConcurrentExecutorListResults._put_result",
 }
 SEGMENTS = {f"segment.SegmentCodec.{name}" for name in ("encode", "decode_header", "decode")}
 
