@@ -137,7 +137,8 @@ __all__ = [
 ]
 
 __version__: str = _core.VERSION
-"""The version. Its local part is `unedited` in a build without the edits of the engine's crates."""
+"""The version. Its local part (after the `+`) is `unedited` in builds whose network engine, the
+ScyllaDB driver for Rust, lacks turbocql's edits."""
 
 if not _core.ENGINE_EDITS:
     _warnings.warn(
@@ -192,9 +193,9 @@ _ORIGINS = {
     }.items()
     for name in names.split()
 }
-"""The module of each public name. The module is imported when the name is first looked up. An
-accelerated program uses none of these names, and a program that only decodes values needs no
-session."""
+"""The module of each public name. A module is imported when one of its names is first looked up,
+because an accelerated program uses none of these names, and a program that only decodes values
+needs no session."""
 
 if not TYPE_CHECKING:
 

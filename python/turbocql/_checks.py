@@ -120,7 +120,7 @@ def did_you_mean(name: object, names: Iterable[str], show: Callable[[str], str] 
     The native core calls this function.
     """
     candidates = [*names]
-    # `execute` takes values as a parameter, and the core lists only its options.
+    # The core passes only the options of `execute`, which do not include its parameter `values`.
     candidates += ["values"] if "paging_state" in candidates else []
     near = nearest(name, candidates) if isinstance(name, str) else None
     return "" if near is None else f"; did you mean {show(near)}?"
@@ -147,8 +147,9 @@ def with_nearest(
 
 
 class _Absent:
-    """A descriptor for an attribute that other libraries have and turbocql lacks. Its error says
-    what to use instead. A `__getattr__` would slow down the lookup of all attributes.
+    """A descriptor for an attribute that other libraries have and turbocql lacks. Looking up the
+    attribute raises an error that says what to use instead. A `__getattr__` would slow down the
+    lookup of all attributes.
     """
 
     def __init__(self, name: str, advice: str, error_class: type[AttributeError]) -> None:
@@ -167,7 +168,7 @@ def advise(
     advice_by_name: Mapping[str, str],
     error_class: type[AttributeError] = AttributeError,
 ) -> None:
-    """Makes the errors for attributes that objects of a class lack say what to use instead.
+    """For attributes that objects of a class lack, adds advice to the error: what to use instead.
 
     `advice_by_name` maps the name of such an attribute to the advice. For these names, `hasattr` is
     still false, and `dir` of an object does not list them.
@@ -189,7 +190,7 @@ def _settings(cls: type[Any]) -> list[str]:
 
 
 def unknown_setting(cls: type[Any], name: str, problem: str, lead: str = "it has") -> str:
-    """Returns the message for a setting that a dataclass lacks: the problem, and what to use."""
+    """Returns the message for a setting that a dataclass lacks: the problem, then what to use."""
     from ._elsewhere import setting_advice
 
     advice = setting_advice(cls.__name__, name)

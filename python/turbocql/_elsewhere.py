@@ -1,4 +1,4 @@
-"""Maps names that other drivers and tools have to what turbocql has in their place.
+"""Maps names of other drivers and tools to advice: what turbocql has in place of each.
 
 Only errors need these tables, so this module is imported when such an error is made.
 """
@@ -32,7 +32,7 @@ def setting_advice(owner: str, name: str) -> str | None:
 
 
 def _by_name(advice_by_names: Mapping[str, str]) -> dict[str, str]:
-    """Maps single names to advice. A key of `advice_by_names` is several names with spaces."""
+    """Maps single names to advice. A key of `advice_by_names` is names separated by spaces."""
     return {name: advice for names, advice in advice_by_names.items() for name in names.split()}
 
 
@@ -98,7 +98,7 @@ _FOR_PACKAGE = _by_name(
         "unix_time_from_uuid1": "use turbocql.datetime_from_uuid(id).timestamp()",
     }
 )
-"""Maps names that the module `turbocql` does not have to advice."""
+"""Advice by name, for names that the module `turbocql` lacks."""
 _FOR_ERRORS = _by_name(
     {
         "AlreadyExistsException": "use AlreadyExists",
@@ -130,7 +130,7 @@ _FOR_ERRORS = _by_name(
         "WriteTimeoutErrorMessage": "use WriteTimeout",
     }
 )
-"""Maps names that the module `turbocql.errors` does not have to advice."""
+"""Advice by name, for names that the module `turbocql.errors` lacks."""
 _FOR_PROFILES = {"row_factory": "a profile has no rows: pass rows= to connect or execute"}
 _FOR_SETTINGS = _by_name(
     {
@@ -143,7 +143,7 @@ _FOR_SETTINGS = _by_name(
         "timestamp_generator use_client_timestamp": "pass client_timestamps=True",
     }
 )
-"""Advice for settings of other drivers for which turbocql has no setting of its own."""
+"""Advice by name, for other drivers' settings for which turbocql has no setting."""
 SYNONYMS = {
     "addresstranslator": "addresses",
     "arguments": "values",

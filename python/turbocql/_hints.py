@@ -35,7 +35,7 @@ _CONSTANTS = frozenset(["null", "true", "false", "nan", "infinity", *TYPES])
 """Words that may be in the place of a value. Types are among them, because of casts."""
 _VALUE_END = r"\s*\b([A-Za-z_]\w*(?:@[\w.-]+)?)(?=\s*(?:[,)\]};]|$)|\s+\w)"
 _WORD_IN_VALUES = re.compile(r"(?:[(,\[{]|[\w…]\s*:)" + _VALUE_END)
-"""A word in the place of a value in `VALUES`, which may be in a collection."""
+"""A word in the place of a value in `VALUES`. The word may be in a collection."""
 _WORD_IN_CONDITION = re.compile(r"(?:[=<>]|\bIN\s*\(|\bCONTAINS(?:\s+KEY)?\b)" + _VALUE_END, re.I)
 """A word in the place of a value in `WHERE`, `SET` and `IF`."""
 _UNKNOWN_COLUMN = re.compile(
@@ -45,7 +45,7 @@ _UNKNOWN_TABLE = (
     re.compile(r"[Tt]able '?(?:(\w+)\.)?(\w+)'? does(?: not|n't) exist"),
     re.compile(r"unconfigured table (?:(\w+)\.)?(\w+)"),
 )
-"""Messages about a table that does not exist. Some name its keyspace too."""
+"""Messages about a table that does not exist. Some of them also name the keyspace."""
 _MARKER = re.compile(r"\?|(?<=[\s=(,]):[A-Za-z_]")
 """A bind marker in a statement whose literals are masked. A colon within a map literal does not
 match, because it follows a key."""

@@ -270,8 +270,8 @@ def spelled_out(
 def checks_names(takes: str) -> Callable[[F], F]:
     """Returns a decorator that makes a method check the arguments of its calls.
 
-    For an unknown option, or too many arguments by position, it raises a `TypeError` that says what
-    to pass. `takes` is the message for too many arguments.
+    For an unknown option, or too many arguments by position, the call raises a `TypeError` that
+    says what to pass. `takes` is the message for too many arguments.
     """
 
     def decorate(function: F) -> F:

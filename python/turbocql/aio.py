@@ -133,8 +133,8 @@ class AsyncSession(AsyncTables[R]):
         The options are `consistency`, `serial_consistency`, `timeout_s`, `page_size`,
         `timestamp`, `idempotent`, `tracing`, `profile`, `custom_payload`, `paging_state`, `target`,
         and `rows` or `row` for the form of the rows. An option that is not passed comes from the
-        statement, else from the profile, else from the session. Unless `serial_consistency` is
-        passed here, it is sent with conditional statements and batches only.
+        statement, else from the profile, else from the session. A `serial_consistency` that is not
+        passed here is sent with conditional statements and batches only.
 
         `row` is a callable that makes an object of each row. A dataclass, a named tuple, or a class
         of attrs, msgspec or pydantic gets the values by the names of its fields. Any other callable
@@ -144,7 +144,7 @@ class AsyncSession(AsyncTables[R]):
         how it executes the request. `custom_payload` is a mapping of names to bytes, for a query
         handler of the server. `target` is the only node that gets the request, in all attempts and
         for all pages: one of `session.nodes`, or one of `session.replicas(bound)`. On ScyllaDB, the
-        request to a replica goes to its shard.
+        request to a `Replica` goes to the replica's shard.
 
         Units: `timeout_s` in seconds (`math.inf` for no limit); `timestamp` in microseconds
         since 1970.
@@ -207,7 +207,7 @@ class AsyncSession(AsyncTables[R]):
 
         A row that fails with a temporary error, such as `RateLimited` or a timeout, is sent again
         for up to `retry_for_s` seconds. Meanwhile, fewer requests are in flight. If the statement
-        is not declared idempotent, a row is sent again only if it was certainly not written.
+        is not declared idempotent, a row is sent again only if the row was certainly not written.
 
         Raises: `BulkError` when a row failed (unless `raise_failures` is false) or the iterable
             raised an error; the `report` of the `BulkError` has the outcome of the rows.

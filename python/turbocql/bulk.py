@@ -41,8 +41,8 @@ class BulkReport:
     """Whether the call ended early: too many rows failed, or the iterable raised an error. A
     row that was read, but is counted neither as succeeded nor as failed, was not sent."""
     results: list[Any] | None = None
-    """With `results=True`, the `Rows` (or `AsyncRows`) of each row, indexed by its number; `None`
-    for a row that failed or was not sent."""
+    """With `results=True`, the result (`Rows` or `AsyncRows`) for each row of values, indexed by
+    that row's number; `None` if the row failed or was not sent."""
     earlier_rows: int = 0
     """The number of rows that earlier runs of a load with a checkpoint had loaded. The other counts
     are of this run."""
@@ -56,8 +56,8 @@ class BulkReport:
         The results come in the order of the rows of values. Rows of values that failed are left
         out. An asynchronous program does not await this method, because the results are in memory.
 
-        Raises: `Error` without results: `results=True` was not passed, no row of values was sent,
-            or all failed; also if the results have different columns.
+        Raises: `Error` if there are no results: `results=True` was not passed, no row of values was
+            sent, or all failed; also if the results have different columns.
         """
         return pyarrow_table(self._batches(types))
 
@@ -98,7 +98,7 @@ class BulkReport:
     def _received(self) -> list[Any]:
         """Returns the results that are not `None`. Each has one page.
 
-        Raises: `Error` without results, or if they have different columns.
+        Raises: `Error` if there are no results, or if they have different columns.
         """
         if self.results is None:
             raise Error("there are no results: pass results=True to execute_many")
@@ -143,7 +143,7 @@ class Progress:
     """The mean number of rows per second that the server has acknowledged in this run."""
     elapsed_s: float
     left_s: float | None
-    """The remaining seconds at this rate; `None` while they cannot be estimated."""
+    """The estimate of the remaining seconds; `None` while there is no estimate."""
     share: float | None
     """The share of the input that is done, from 0 to 1: the rows that have failed, and the rows
     that the server has acknowledged in this run or an earlier one. `None` if the size of the input
@@ -162,7 +162,7 @@ class Progress:
     retrying: int = 0
     """The number of rows that have failed and are being tried again."""
     reason: str | None = None
-    """Why one of the `retrying` rows failed, the latest to fail; `None` if `retrying` is 0."""
+    """Why rows are tried again: the error of the last row to fail; `None` if `retrying` is 0."""
 
     def __str__(self) -> str:
         parts = [f"{self.rows:,} rows, {self.rows_per_s:,.0f}/s, {self.bytes / 1e6:,.1f} MB"]
@@ -203,12 +203,12 @@ class VerifyReport:
     unfit: int
     """The number of rows that a load would refuse."""
     duplicates: int
-    """The number of rows whose key an earlier row of the data has. The table has at most one row
-    with this key, so some of these rows may differ from it."""
+    """The number of rows of the data that have the key of an earlier row of the data. The table has
+    at most one row for each key, so some rows of the data may differ from the row of the table."""
     differences: list[Difference] = field(default_factory=list)
     """At most 1000 of the missing rows and cells that differ."""
     duplicate_rows: list[tuple[int, int]] = field(default_factory=list)
-    """At most 1000 pairs: the first row with a key, and a later one."""
+    """At most 1000 pairs of row numbers: the first row with a key, and a later row with it."""
     failures: list[BulkFailure] = field(default_factory=list)
     """At most 1000 of the rows that a load would refuse, with their errors."""
 

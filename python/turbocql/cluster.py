@@ -34,8 +34,8 @@ class Node:
     """The number of shards on ScyllaDB; `None` without shards, or before the first connection."""
     extensions: tuple[str, ...]
     """The names of ScyllaDB's protocol extensions that an open connection to the node has
-    negotiated, such as `TABLETS_ROUTING_V1`. It is empty for Cassandra, and in builds without the
-    edits of the ScyllaDB driver."""
+    negotiated, such as `TABLETS_ROUTING_V1`. It is empty for Cassandra, and in builds whose
+    network engine, the ScyllaDB driver for Rust, lacks turbocql's edits."""
     tokens: tuple[int, ...]
     """The tokens that the node owns, in ascending order."""
 
@@ -132,7 +132,7 @@ class ClusterEvent:
 
 
 def _node(entry: tuple[Any, ...], addresses: Mapping[str, tuple[str, int | None]]) -> Node:
-    """Makes a `Node` of the native core's `entry`.
+    """Makes a `Node` from the native core's `entry`.
 
     `addresses` maps the address that a node announces to the address and port at which the node is
     reached.

@@ -147,7 +147,7 @@ class AsyncBatches:
 def _append_page(batches: Any, page: list[_core.RawPage] | None) -> None:
     """Gathers the rows of a page, or the remaining rows if `page` is `None` after the last page."""
     if page is None:
-        # `finish` raises the error of a page that could not be read again.
+        # If a page could not be gathered, `finish` raises the error of that page once more.
         last_batch = batches._gatherer.finish()
         batches._ended = True
         batches._ready += [] if last_batch is None else [last_batch]

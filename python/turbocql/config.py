@@ -103,7 +103,7 @@ class Config:
     tls: Tls | bool | None = None
     """The encryption of connections: `True` for `Tls()`; `None` or `False` for no encryption."""
     consistency: Consistency | ConsistencyName = Consistency.LOCAL_QUORUM
-    """The consistency of requests that set none."""
+    """The consistency of requests that set no consistency."""
     serial_consistency: Consistency | SerialConsistencyName | None = Consistency.LOCAL_SERIAL
     """The consistency of the Paxos phase of lightweight transactions: `SERIAL` or `LOCAL_SERIAL`.
     It is sent with conditional statements, and with batches.
@@ -149,8 +149,8 @@ class Config:
     connections_per_shard: int | None = None
     """The number of connections to each shard of ScyllaDB, or to a node that has no shards."""
     shard_aware_port: bool = True
-    """Whether to use ScyllaDB's port on which clients choose the shard. It does not work through a
-    proxy that changes source ports."""
+    """Whether to use the port of ScyllaDB on which the client chooses the shard of a connection.
+    This choice does not work through a proxy that changes source ports."""
     keepalive_interval_s: float = 10.0
     """Seconds without a received byte after which a keepalive request is sent on a connection."""
     keepalive_timeout_s: float = 10.0
@@ -174,8 +174,8 @@ class Config:
     """Whether messages of errors may contain values: the value that a column cannot take, and
     literals in the server's message. The statement itself is always shown without its literals."""
     slow_request_s: float | None = None
-    """Seconds after which a request is slow: it is reported by the logger `turbocql.request`, at
-    level WARNING; `None` for no such reports. At most 20 are reported in a second."""
+    """Seconds after which a request is slow, and is reported by the logger `turbocql.request` at
+    level WARNING; `None` for no such reports. At most 20 requests are reported in a second."""
     local_address: str | None = None
     """The local IP address of the connections."""
     addresses: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -183,11 +183,11 @@ class Config:
     a port. Its value is the address to connect to, as `10.0.0.1` or `10.0.0.1:9042`. A node that is
     not listed is reached at the address that it announces. Contact points are not translated."""
     client_timestamps: bool = False
-    """Whether this client, instead of the server, sets the timestamps of writes that have none.
-    Each timestamp is later than the one before. The timestamps of conditional statements (`IF`) are
-    always set by the server. So if the clocks differ, and a row has plain and conditional writes,
-    an earlier write may hide a later one. The session warns when it sends its first conditional
-    statement."""
+    """Whether the client, and not the server, sets the timestamp of a write that has none. Each
+    timestamp is later than the one before. The server always sets the timestamps of conditional
+    statements (`IF`). So if the clocks of client and server differ, and a row has plain and
+    conditional writes, an earlier write may hide a later one. The session warns when it sends its
+    first conditional statement."""
     schema_agreement_timeout_s: float = 60.0
     """Seconds that a schema statement waits for the nodes to agree on the schema."""
     io_threads: int = 1
@@ -558,7 +558,7 @@ class Settings(_SettingsBesideRows, total=False):
 
 
 class _Overrides(Settings, total=False):
-    """All fields, as keyword arguments."""
+    """All fields of `Config`, as keyword arguments."""
 
     contact_points: str | Sequence[str]
 

@@ -85,7 +85,7 @@ apilevel: Final = "2.0"
 
 threadsafety: Final = 2
 """Threads may share the module and connections, because sessions are thread-safe. A cursor is a
-position in one result, so each thread makes its own."""
+position in one result, so each thread makes its own cursor."""
 
 paramstyle: Final = "qmark"
 """Bind markers are `?`. With a mapping as parameters, markers such as `:name` work too."""
@@ -163,7 +163,7 @@ _CLASS_BY_ERROR: dict[type[errors.Error], type[Error]] = {
     errors.WriteTimeout: OperationalError,
     errors.ReadTimeout: OperationalError,
     errors.ReadFailure: OperationalError,
-    # Cassandra reports failures of CQL operators with this error too, such as a division by zero.
+    # Cassandra also sends this error for a failed CQL operator, such as a division by zero.
     errors.FunctionFailure: DataError,
     errors.WriteFailure: OperationalError,
     errors.CdcWriteFailure: OperationalError,
@@ -205,7 +205,7 @@ _COMBINED_CLASSES: dict[tuple[type[Error], type[errors.Error]], type[Error]] = {
 
 
 def _combined_class(dbapi_class: type[Error], error_class: type[errors.Error]) -> type[Error]:
-    """The class derived from both classes, which `except` of either class catches. It is cached."""
+    """Returns the cached class that is derived from both, so that `except` of either catches it."""
     if issubclass(dbapi_class, error_class):
         return dbapi_class
     if (combined := _COMBINED_CLASSES.get((dbapi_class, error_class))) is None:
@@ -242,7 +242,7 @@ def _reraise(error: errors.Error) -> NoReturn:
     try:
         raise converted.with_traceback(error.__traceback__)
     finally:
-        # The raised error has all that the original error has, so the original is not its cause.
+        # `converted` has all attributes of `error`, so `error` is not set as its cause.
         converted.__cause__, converted.__context__ = error.__cause__, error.__context__
         converted.__suppress_context__ = error.__suppress_context__
 
@@ -430,7 +430,7 @@ advise(
 
 
 class _UnsupportedMethodError(NotSupportedError, AttributeError):
-    """PEP 249 prefers an `AttributeError`, so that `hasattr` shows what a cursor can do."""
+    """The error for a method that cursors lack: an `AttributeError`, so that `hasattr` is false."""
 
 
 class Cursor:
@@ -597,7 +597,7 @@ class Cursor:
     def _fetch(self, size: int | None, call: str) -> list[Any]:
         """The next `size` rows, or all remaining rows if `size` is `None`.
 
-        `call` is the name of the method for the messages of errors.
+        `call` is the name of the calling method, for error messages.
         """
         self._check_open()
         pages = self._pages
@@ -679,7 +679,7 @@ _MAX_SHOWN_STATEMENT = 160
 
 
 def _shown(prepared: Prepared) -> str:
-    """The statement for the end of a message, without literals, as in the errors of sessions."""
+    """Returns the last part of a message: the statement without literals, as in session errors."""
     text, *secret = re.split(r"(?i)\bpassword\b", prepared.text, maxsplit=1)
     masked = _LITERALS_OR_NAMES.sub(lambda match: match[1] or "…", text)
     line = " ".join(masked.split()) + (" …" if secret else "")

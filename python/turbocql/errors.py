@@ -100,7 +100,7 @@ class CodecError(Error, ValueError):
     """A value and its CQL type do not match."""
 
     path: str = ""
-    """The path to the faulty part: the column, if it is known, then the position in the value."""
+    """The path to the faulty part: the column if there is one, then the position in the value."""
     cql_type: str = ""
     """The CQL type of the faulty part."""
 
@@ -113,7 +113,7 @@ class RangeError(EncodeError, OverflowError):
     """A number, date, time or duration beyond the range of its CQL type. Nothing was sent.
 
     Examples are `2**31` for an `int`, `1e39` for a `float`, and a `decimal` whose exponent takes
-    more than 32 bits. The number may be at any position in a value. This error is also raised for a
+    more than 32 bits. The number may be nested in a larger value. This error is also raised for a
     number that does not fit its field in a message of the protocol.
     """
 
@@ -123,7 +123,7 @@ class DecodeError(CodecError):
 
 
 class ConnectError(Error, ConnectionError):
-    """No session could be opened; the message says why, such as the answer of each contact point.
+    """No session could be opened. The message says why, such as the answers of the contact points.
 
     When a server answered with an error, or with bytes that cannot be decoded, the exception for
     this answer is the `__cause__`. For example, the `__cause__` is an `InvalidQuery` when the
@@ -157,9 +157,9 @@ class RequestError(Error):
     """
 
     coordinator: str | None = None
-    """The node that the request was last sent to, as `address:port`, where known."""
+    """The node that the request was last sent to, as `address:port`; `None` if unknown."""
     attempts: int | None = None
-    """How many times the request was sent, where known."""
+    """How many times the request was sent; `None` if unknown."""
     may_have_applied: bool = False
     """Whether a write may have taken effect although the request failed."""
     details: Mapping[str, Any] = MappingProxyType({})
@@ -199,7 +199,7 @@ class ServerError(RequestError):
     """The server answered with an error."""
 
     code: int = -1
-    """The error code of the CQL protocol; -1 where the engine does not report it."""
+    """The error code of the CQL protocol; -1 if the engine does not report the code."""
 
 
 class ServerInternalError(ServerError):
@@ -319,7 +319,7 @@ class MultipleRows(RowCountError):
 
 
 class PagingTokenError(Error, ValueError):
-    """A signed paging token was changed, or it is not for this statement, its values or this key.
+    """A signed paging token was changed, or is for another statement, values, context or key.
 
     Nothing was sent.
     """
@@ -366,7 +366,7 @@ _CONNECTING = "connecting"
 """The first word of the engine's messages about a session that is being opened."""
 
 _SESSIONS: WeakSet[Any] = WeakSet()
-"""The sessions of the process. Advice in messages suggests names of columns that they know."""
+"""The sessions of the process. Their caches have the column names that advice suggests."""
 
 _CODEC_KIND = {"encode": EncodeError, "range": RangeError, "decode": DecodeError}
 
@@ -391,7 +391,7 @@ def in_batch(error: BaseException, number: int) -> None:
 
 
 def _no_session(error: RequestError | DecodeError) -> ConnectError:
-    """Makes the exception that `connect` raises from an error of one of its requests."""
+    """Makes the exception that `connect` raises in place of an error of one of its requests."""
     message = str(error)
     connect_message = message if message.startswith(_CONNECTING) else f"{_CONNECTING}: {message}"
     return ConnectError(connect_message)

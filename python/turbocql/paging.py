@@ -40,7 +40,8 @@ class PagingTokens:
 
     `key` is at least 16 random bytes that only your servers know, such as
     `secrets.token_bytes(32)`, or a [`Secret`][turbocql.security.Secret] of bytes. To replace a key,
-    pass a list: the first key signs, and tokens of all of them are valid. A `repr` shows no key.
+    pass a list: the first key signs, and tokens signed with any of the keys are valid. A `repr`
+    shows no key.
 
     A token is valid for the statement, the values and the `context` that it was signed for.
     `context` is any text, such as the id of the user. Pass the statement in the same form to both
@@ -90,7 +91,7 @@ class PagingTokens:
         *,
         context: str = "",
     ) -> str | None:
-        """Makes a token of `rows.paging_state`: letters, digits, `-` and `_`, fit for a URL.
+        """Makes a token from `rows.paging_state`: letters, digits, `-` and `_`, fit for a URL.
 
         Returns `None` for `None`, which is the paging state of the last page.
 
@@ -256,13 +257,14 @@ def _written_value(value: Any) -> str:
 def _without_order(cell: bytes, cql_type: str) -> bytes:
     """Returns bytes that are equal for equal values, for a type that contains sets or maps.
 
-    The encoded bytes of equal sets may differ, because their order differs between processes.
+    The encoded bytes of equal sets may differ, because the order of elements differs between
+    processes.
     """
     if not re.search(r"\b(?:set|map)<", cql_type):
         return cell
     try:
         value = find_deserializer(cql_type).deserialize(cell)
     except Error:
-        # The text of a type does not tell the fields of a user-defined type.
+        # The type is a user-defined type, or contains one, and the text does not define its fields.
         return cell
     return _written_value(value).encode("utf-8", "surrogatepass")

@@ -139,15 +139,15 @@ class LatencyAwareness:
     """The limits beyond which a node is slow. All other nodes are tried before a slow node."""
 
     exclusion_threshold: float = 2.0
-    """A node is slow when its average latency is more than this many times the fastest node's."""
+    """A node is slow when its average latency is more than this many times that of the fastest."""
     retry_period_s: float = 10.0
     """Seconds until a slow node is tried again."""
     update_rate_s: float = 0.1
-    """Seconds between two updates of the fastest node's latency."""
+    """Seconds between two computations of the fastest node's latency."""
     minimum_measurements: int = 50
     """The latency of a node is ignored until it has been measured this many times."""
     scale_s: float = 0.1
-    """Seconds after which a measurement counts for much less."""
+    """The age in seconds at which a measurement counts for much less than a new one."""
 
     def __post_init__(self) -> None:
         value = self.exclusion_threshold
@@ -180,8 +180,8 @@ class Balancing:
     """The preferred datacenter: only its nodes are tried, unless `datacenter_failover` is true.
     With `None`, the nodes of all datacenters are tried."""
     rack: str | None = None
-    """The preferred rack of `datacenter`. Its replicas are tried first among the replicas, and its
-    other nodes first among the other nodes."""
+    """The preferred rack of `datacenter`. Replicas in this rack are tried before other replicas.
+    Nodes of this rack that are no replicas are tried before other nodes that are no replicas."""
     datacenter_failover: bool = False
     """Whether nodes of other datacenters are tried when no node of `datacenter` answers."""
     token_aware: bool = True

@@ -62,7 +62,7 @@ def quote_literal(value: Any, cql_type: str | CqlType | None = None) -> str:
     attrs, msgspec and pydantic.
 
     With `cql_type`, a type as for [`encode`][turbocql.codec.encode], the value is first converted
-    as a bind value of that type is. So a tuple can be written as a list, and a mapping as a
+    to this type, as a bind value would be. So a tuple can be written as a list, and a mapping as a
     user-defined type. A value that the type cannot take is an error.
 
     Raises: `EncodeError` for a value that has no literal, or that the type cannot take;

@@ -44,7 +44,7 @@ class Column:
 
 
 def _type_or_none(cql_type: str) -> _core.CqlType | None:
-    """Parses a type; `None` for a text that does not define it, as the name of a user type."""
+    """Parses a type. Returns `None` for the name of a user type, which does not define the type."""
     try:
         return _core.CqlType(cql_type)
     except (ValueError, Error):
@@ -79,8 +79,8 @@ class _Result(_core.Cursor, Generic[T]):
     def custom_payload(self) -> dict[str, bytes] | None:
         """The custom payload of the current page's response.
 
-        It is `None` unless the statement was executed with the option `custom_payload`, which may
-        be empty, and a query handler of the server has answered with a payload.
+        It is `None` unless the statement was executed with the option `custom_payload` (an empty
+        mapping is enough), and a query handler of the server has answered with a payload.
         """
         return self._custom_payload
 
@@ -133,11 +133,11 @@ class _Result(_core.Cursor, Generic[T]):
 
         A server may answer with pages without rows before the first row, as ScyllaDB does where
         it reads many deleted rows. `execute` fetches pages until one has rows, within its time
-        limit. If the limit was too short, the method of `Rows` fetches further pages. The method of
-        `AsyncRows` cannot wait, so it raises `Error`: iterate, or use `all()`.
+        limit. If the limit was too short, `Rows.one` fetches further pages. `AsyncRows.one` cannot
+        wait, so it raises `Error`: iterate, or use `all()`.
 
-        The result is also `None` for a lightweight transaction that was applied, if `row` was
-        passed to `execute`: no object is made of its row.
+        If `row` was passed to `execute`, the result is also `None` for a lightweight transaction
+        that was applied, because no object is made of the transaction's row.
 
         Raises: `Error` when an iteration has moved past the first page; for `AsyncRows`, also when
             no page with rows has arrived yet. `RequestError` when a page cannot be fetched.
@@ -149,7 +149,7 @@ class _Result(_core.Cursor, Generic[T]):
         """The first column of the first row, or `None` when there is no row.
 
         A null is `None` too. The form of the rows does not matter. For a conditional statement, the
-        value is `applied`.
+        value is that of `applied`.
 
         Raises: the same errors as `one`; also `Error` when the statement is of a kind that returns
             no rows.
@@ -246,13 +246,13 @@ class _SyncResult(_Result[T]):
         The stream reads page after page, and fetches the next page ahead. `requested_schema` is
         ignored, as the protocol allows.
 
-        Raises: `Error` when an iteration of a longer result has begun.
+        Raises: `Error` when an iteration of a result of several pages has begun.
         """
         return Batches(SyncColumnPages(self), self._gatherer(None)).__arrow_c_stream__()
 
     def _read(self, types: ColumnTypes | None, consumer: Callable[[Any], Any]) -> Any:
-        """Passes all rows to a consumer and returns its result. If reading fails, raises turbocql's
-        error in place of the consumer's.
+        """Passes all rows to a consumer and returns the consumer's result. If reading fails, raises
+        turbocql's error in place of the consumer's.
         """
         pages = SyncColumnPages(self)
         return consume(Batches(pages, self._gatherer(types), is_foreign=False), consumer)
@@ -274,7 +274,7 @@ class _AsyncResult(_Result[T]):
         )
 
     async def _read(self, types: ColumnTypes | None, consumer: Callable[[Any], Any]) -> Any:
-        """Passes all rows to a consumer and returns its result."""
+        """Passes all rows to a consumer and returns the consumer's result."""
         batches = AsyncBatches(AsyncColumnPages(self), self._gatherer(types))
         return consumer(([batch async for batch in batches], batches._gatherer))
 
@@ -341,7 +341,7 @@ class Rows(_SyncResult[T]):
         Pages are gathered into a batch until it has at least 16,384 rows or 8 MiB. With
         `rows_per_batch`, each batch has exactly this many rows, except the last.
 
-        Raises: `Error` when an iteration of a longer result has begun.
+        Raises: `Error` when an iteration of a result of several pages has begun.
         """
         return Batches(SyncColumnPages(self), self._gatherer(types, rows_per_batch))
 
@@ -439,7 +439,7 @@ class AsyncRows(_AsyncResult[T]):
         Pages are gathered into a batch until it has at least 16,384 rows or 8 MiB. With
         `rows_per_batch`, each batch has exactly this many rows, except the last.
 
-        Raises: `Error` when an iteration of a longer result has begun.
+        Raises: `Error` when an iteration of a result of several pages has begun.
         """
         return AsyncBatches(AsyncColumnPages(self), self._gatherer(types, rows_per_batch))
 

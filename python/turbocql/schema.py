@@ -37,7 +37,9 @@ T = TypeVar("T")
 
 
 class _Plain:
-    """Makes the mappings of a dataclass read-only. Pickling and copying use plain `dict`s."""
+    """Makes the mappings of a dataclass read-only. Pickles and copies are made from plain `dict`s,
+    because a `MappingProxyType` cannot be pickled.
+    """
 
     def __post_init__(self) -> None:
         for dataclass_field in dataclasses.fields(self):  # type: ignore[arg-type]
@@ -69,7 +71,7 @@ def _plain(value: Any) -> Any:
 
 
 def _look_up(noun: str, name: str, items_by_name: Mapping[str, T], location: str = "") -> T:
-    """The item with that name, or a `KeyError` that lists similar names."""
+    """Returns the item with that name, or raises a `KeyError` that lists similar names."""
     try:
         return items_by_name[name]
     except KeyError:
@@ -262,8 +264,8 @@ class View(_Columns):
     include_all_columns: bool
     """Whether the view was created with `SELECT *`."""
     index: str | None = None
-    """On ScyllaDB: the name of the base table's index that this view stores. Creating the index
-    creates the view."""
+    """On ScyllaDB, a view may store an index of its base table. `index` is the name of this index.
+    Creating the index creates the view."""
 
     def as_cql(self) -> str:
         """The `CREATE` statement."""

@@ -48,7 +48,7 @@ def _init_without_frames(cls: type[T]) -> type[T]:
 
 
 def _wrap_secret(settings: object, name: str) -> None:
-    """Replaces a field that is text or bytes by a `Secret`."""
+    """Wraps the value of a field in a `Secret` if the value is text or bytes."""
     if isinstance(getattr(settings, name), (str, bytes)):
         object.__setattr__(settings, name, Secret(getattr(settings, name)))
 
@@ -85,7 +85,8 @@ def _copied_deep(settings: T, memo: dict[int, Any]) -> T:
 @check_settings
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Tls:
-    """Encryption of connections. `Tls()` trusts the system's certificates and verifies everything.
+    """Encryption of connections. With `Tls()`, a node's certificate must be issued by an authority
+    that the system trusts, and must be valid for the node: see `verify`.
 
     Files are read when the session connects. TLS 1.2 and 1.3 are supported. A certificate needs a
     subject alternative name; the common name is not checked.
@@ -119,7 +120,7 @@ class Tls:
     for."""
     server_name: str | Literal[False] | None = None
     """The host name that a connection sends as the TLS server name (SNI), for example to a proxy
-    that routes by it. The nodes' certificates may be valid for this name too. `None`: the host name
+    that routes by this name. The nodes' certificates may be valid for it too. `None`: the host name
     of the contact point that has the node's address. If no contact point has this address, the
     first host name among the contact points is sent; if all contact points are addresses, the first
     host name of `names`. `False`: no name is sent."""
@@ -309,7 +310,8 @@ class _CredentialsConversation:
         self._credentials = credentials
 
     def first(self) -> bytes:
-        # Only the texts of these errors leave this thread: no frame with the password is kept.
+        # Only the messages of errors that are raised here leave this thread. So no frame that
+        # holds the password is kept.
         try:
             pair: Any = self._credentials()
         except Exception as error:
@@ -364,7 +366,7 @@ def _check_credentials(credentials: object) -> None:
 
 
 def _native_authenticator(authenticator: Any, credentials: Any) -> Any:
-    """The authenticator for the native core, from the settings of these names."""
+    """Makes the native core's authenticator from the settings `authenticator` and `credentials`."""
     if credentials is None:
         return _unwrap_authenticator(authenticator)
     call = _unwrap_authenticator(credentials)

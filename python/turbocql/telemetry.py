@@ -69,13 +69,13 @@ class Histogram:
 
     @property
     def mean_us(self) -> float | None:
-        """The mean in microseconds; `None` without a duration."""
+        """The mean in microseconds; `None` if there are no durations."""
         return self.sum_us / self.count if self.count else None
 
     def quantile_us(self, quantile: float) -> int | None:
         """Returns a duration in microseconds that the share `quantile` of the durations does not
         exceed: the upper bound of a bucket. `quantile` is between 0 and 1, for example 0.99.
-        Returns `None` without a duration. For durations of 134 s and longer, returns 134 s.
+        Returns `None` if there are no durations, and 134 s for durations of 134 s and longer.
         """
         if not 0 <= quantile <= 1:
             raise ValueError(f"a quantile must be between 0 and 1, got {quantile!r}")
@@ -122,7 +122,7 @@ class KindMetrics:
 
 @dataclass(frozen=True)
 class NodeMetrics:
-    """What the session has done at one node."""
+    """What the session has counted for one node."""
 
     datacenter: str | None = None
     state: str = field(default="unknown", metadata={"now": True})
@@ -144,7 +144,7 @@ class NodeMetrics:
     refused: int = 0
     """Connections that could not be opened."""
     lost: int = 0
-    """Connections that have ended by an error."""
+    """Connections that an error has ended."""
     sent_bytes: int = 0
     """Bytes of frames sent, before TLS."""
     received_bytes: int = 0
@@ -165,8 +165,8 @@ class Metrics:
     `in_flight_bytes`, `waiting`, and a node's `state`, `in_flight` and `connections` are those of
     `later`.
 
-    Figures of connections, bytes, and statements prepared again are 0 in builds without the edits
-    of the ScyllaDB driver.
+    Figures of connections, bytes, and statements prepared again are 0 in builds whose network
+    engine, the ScyllaDB driver for Rust, lacks turbocql's edits.
     """
 
     uptime_s: float = 0.0
@@ -256,8 +256,8 @@ def _difference(later: Any, earlier: Any) -> Any:
 
 
 def _change(now: Any, before: Any) -> Any:
-    """Returns `now` minus `before`; `now` itself if it is less than `before`. Such a figure is of a
-    node that was forgotten, so it has been counted from 0 again.
+    """Returns `now` minus `before`, or `now` if it is less than `before`. A figure decreases only
+    if its node was forgotten and has come back: the figure is then counted from 0 again.
     """
     if isinstance(now, Histogram):
         return now - before if now.count >= before.count else now
@@ -265,7 +265,7 @@ def _change(now: Any, before: Any) -> Any:
 
 
 def _metrics(figures: dict[str, Any], nodes: Iterable[Node]) -> Metrics:
-    """Makes `Metrics` of the native core's figures."""
+    """Makes `Metrics` from the native core's figures."""
     errors: dict[str, int] = {}
     for kind, code, count in figures.pop("errors"):
         name = class_name(kind, code)

@@ -1,4 +1,4 @@
-"""Makes time UUIDs (version 1) of an instant or the bounds of a range, and reads their instants.
+"""Makes time UUIDs (version 1) from instants, and reads the instant of a time UUID.
 
 For the present instant, `uuid.uuid1()` and CQL's `now()` also make a time UUID.
 """
@@ -23,8 +23,8 @@ _END_TICKS = 1 << 60
 # these bytes are always 1 and 0.
 _LOWEST_END, _HIGHEST_END = 0x8080808080808080, 0xBF7F7F7F7F7F7F7F
 _MULTICAST = 1 << 40
-"""The multicast bit of a node. Addresses of network cards do not have it, so random nodes have it.
-"""
+"""The multicast bit of the field `node` of a UUID. Addresses of network cards do not have this bit,
+so random values of the field have it."""
 
 
 def uuid_from_time(
@@ -60,8 +60,8 @@ def min_uuid_from_time(instant: datetime.datetime | Timestamp) -> UUID:
     """The lowest time UUID of an instant, as servers order them.
 
     `id >= min_uuid_from_time(t)` selects the UUIDs of `t` and later ones; `id <
-    min_uuid_from_time(t)` selects earlier ones. Unlike CQL's `minTimeuuid`, it is exact to the
-    microsecond.
+    min_uuid_from_time(t)` selects earlier ones. Unlike CQL's `minTimeuuid`, this function
+    is exact to the microsecond.
 
     Raises: `RangeError` for an instant that a UUID cannot hold.
     """
@@ -102,7 +102,7 @@ def datetime_from_uuid(time_uuid: UUID) -> datetime.datetime:
 
 
 def _ticks(instant: datetime.datetime | Timestamp) -> int:
-    """The units of 100 ns from 1582-10-15 to an instant."""
+    """The number of units of 100 ns from 1582-10-15 to an instant."""
     if isinstance(instant, Timestamp):
         since_epoch_us = instant.milliseconds * 1000
     elif isinstance(instant, datetime.datetime):

@@ -1,7 +1,7 @@
 """Sessions in the workers of Ray, Spark, Dask and others: their settings, and one session for each
 process.
 
-A task that an engine sends to a worker names its settings. A `Config` travels in the task itself,
+A task that an engine sends to a worker says which settings to use. A `Config` travels in the task,
 so a `Config` with a secret is refused unless its `pickle_secrets` is true. A
 [`Profile`][turbocql.workers.Profile] and an [`Environment`][turbocql.workers.Environment] travel as
 names, and each worker reads the settings on its own machine.
@@ -36,7 +36,8 @@ class Profile:
 
     name: str = "default"
     path: str | None = None
-    """The file; `None` for `turbocql/config.toml` among the configuration of the worker's user."""
+    """The file. With `None`, it is `turbocql/config.toml` in the configuration directory of the
+    user that runs the worker."""
 
     def read(self) -> Config:
         """The settings on this machine.
@@ -107,7 +108,7 @@ def session(
 ) -> Iterator[Session]:
     """The session of this process for these settings, opened if it is not open.
 
-    All callers with equal settings share the session, also at the same time. It is closed when it
+    All callers with equal settings share the session, even at the same time. It is closed when it
     was not used for `idle_s` seconds; with `math.inf`, never. A forked process opens its own
     session. `config` may also be a URL; `None` takes `Environment()` if that names a host, else
     `Profile()` if the file exists, else the default settings.
@@ -192,7 +193,7 @@ def _settings_of(
 def _sendable(
     config: Config | Environment | Profile | str | None,
 ) -> Config | Environment | Profile:
-    """The settings that `config` stands for, for a task that is sent to a worker.
+    """Returns the settings that `config` stands for, in a form that a task can contain.
 
     Raises: `ConfigError` for a secret, unless `pickle_secrets` is true.
     """
