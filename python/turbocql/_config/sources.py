@@ -97,7 +97,7 @@ def from_toml(
 
 def _unknown_variable(variable: str, prefix: str, known_variables: Sequence[str]) -> str:
     """The message for an environment variable that begins with the prefix and is no setting."""
-    # With the prefix, which all names share, they would seem similar to any variable.
+    # The prefix is removed, because names that share it would seem similar to any variable.
     names = [name.removeprefix(prefix) for name in known_variables]
     return with_nearest(
         f"unknown environment variable {variable}",
@@ -114,8 +114,8 @@ def _unknown_variable(variable: str, prefix: str, known_variables: Sequence[str]
 def _url_settings(owner: type[Config], url: object, location: str) -> dict[str, Any]:
     """The settings in a URL. `location` is the name of the URL in errors.
 
-    Any part of a malformed URL may be the password. So errors show no text from the URL, but
-    positions and the names of settings.
+    Any part of a malformed URL may be the password. So errors show no text of the URL. They
+    show only positions in the URL and names of settings.
 
     Raises: `ConfigError` for a malformed URL, an unknown setting or a value that does not fit.
     """

@@ -30,8 +30,8 @@ TIMEOUT_S = 10.0
 """The limit for one query to a server, in seconds."""
 
 _ROUNDS = 8
-"""The maximum number of rounds of queries for the nodes. The rounds end earlier once all nodes are
-known."""
+"""The maximum number of rounds of queries for the nodes. The rounds end earlier if the answers
+cover all nodes."""
 
 Answer: TypeAlias = "tuple[list[dict[str, Any]], str | None] | Error"
 """The rows and the address of the node that sent them, or the error."""
@@ -42,7 +42,7 @@ class NodeDiagnosis:
     """A node, as the system tables and the session's connections to it describe it."""
 
     address: str
-    """The address for clients, as `address:port`, or without the port if the server has none."""
+    """The address for clients, as `address:port`; without a port if the server reports none."""
     datacenter: str | None
     rack: str | None
     version: str | None
@@ -89,7 +89,7 @@ class QuickPath:
     name: str
     on: bool
     reason: str | None
-    """The reason why the quick path is off; `None` if it is on or was switched off."""
+    """Why the quick path is off; `None` if it is on, or if a test has switched it off."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Diagnosis:
     python: str
     """The implementation and version of Python."""
     python_build: str
-    """The compiler and the known build options of the interpreter."""
+    """The compiler that built the interpreter, and build options such as PGO."""
     python_pgo: bool | None
     """Whether the interpreter was built with profile-guided optimization."""
     platform: str
@@ -264,8 +264,8 @@ def _nodes(notes: list[str]) -> Generator[str, Answer, tuple[NodeDiagnosis, ...]
             notes.append(f"{peers}: {answer}")
             break
         peer_describing.add(_add_nodes(nodes, answer))
-        # A node's table of peers lacks only the node itself. Its own description, or the table of
-        # peers of a second node, completes the list.
+        # A node's table of peers lacks only the node itself. The node's own `system.local`, or the
+        # table of peers of a second node, completes the list.
         if len(peer_describing) > 1 or self_describing & peer_describing:
             break
     else:

@@ -1,1 +1,1 @@
-"""The Python that the Rust core calls: wake-ups, threads, row classes, and the names it imports."""
+"""Python code that the Rust core calls: wakes, threads, row classes, and names that it imports."""

@@ -52,7 +52,7 @@ OPAQUE = {"ColumnToCollectionType", "DynamicCompositeType", "_UnrecognizedType"}
 
 
 def scalar(kind: str) -> str | None:
-    """The CQL name of a scalar type by the name of its class in `cassandra.cqltypes`."""
+    """Returns the CQL name of a scalar type. `kind` names its class in `cassandra.cqltypes`."""
     return _SCALARS.get(kind)
 
 
@@ -60,7 +60,7 @@ _SERIALIZING_METHODS = ("serialize", "serialize_safe", "to_binary")
 
 
 class ColumnDescription(NamedTuple):
-    """The column that an encryption policy is asked about. It equals scylla-driver's `ColDesc`."""
+    """A column, as an encryption policy gets it. It equals scylla-driver's `ColDesc`."""
 
     ks: str
     table: str
@@ -75,7 +75,9 @@ def stock_class(cls: type[Any]) -> type[Any] | None:
 
 
 def is_stock(cls: type[Any]) -> bool:
-    """Whether `cls` and each of its parts serialize values as their stock classes do."""
+    """Whether `cls` and each of its parts serialize values as their stock classes do. The stock
+    class of a class is the one that `stock_class` returns.
+    """
     stock = stock_class(cls)
     if stock is None or stock.__name__ not in {*_SCALARS, *_GENERIC, *OPAQUE}:
         return False

@@ -11,7 +11,7 @@ __all__ = ["CallOrigin"]
 
 
 class CallOrigin:
-    """The thread and the context of a call. The native core makes it when a call begins."""
+    """The thread and the context of a call. The native core makes it when the call begins."""
 
     __slots__ = ("__weakref__", "call", "context", "resend_count", "thread_id", "thread_name")
 
@@ -22,7 +22,7 @@ class CallOrigin:
         self.thread_id = threading.get_ident()
         self.thread_name = threading.current_thread().name
         self.resend_count = 0
-        """How many times the function of `Session.retry_when` has had the request sent again."""
+        """How many times the request was sent again by decision of the `retry_when` function."""
 
     def again(self, resend_count: int) -> CallOrigin:
         """Returns the origin of a request that is sent again as a part of the same call."""

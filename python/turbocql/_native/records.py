@@ -11,7 +11,7 @@ from unicodedata import normalize
 
 
 def field_names(names: tuple[str, ...]) -> list[str]:
-    """Names that a named tuple accepts, one for each column or field.
+    """Returns names that a named tuple accepts, one for each column or field.
 
     A name that a named tuple accepts is unchanged, unless an earlier name is equal to it. In other
     names, each run of characters that are not letters, digits or underscores becomes an underscore,

@@ -116,7 +116,7 @@ class _Field:
 def _fields(row_class: Any) -> list[_Field] | None:
     """The fields of a dataclass, a named tuple or a class of attrs, msgspec or pydantic.
 
-    It is `None` for any other callable.
+    Returns `None` for any other callable.
     """
     if not isinstance(row_class, type):
         return None
@@ -176,7 +176,7 @@ def _msgspec_fields(struct_class: Any) -> list[_Field]:
 def field_names(cls: type) -> frozenset[str] | None:
     """The names of the fields of a dataclass or a class of attrs, msgspec or pydantic.
 
-    It is `None` for any other class. The native core calls this function.
+    Returns `None` for any other class. The native core calls this function.
     """
     cached = _cached_field_names.get(id(cls))
     if cached is not None and cached[0] is cls:
@@ -194,7 +194,7 @@ _cached_field_names: dict[int, tuple[type, frozenset[str] | None]] = {}
 
 def _field_names(cls: Any) -> frozenset[str] | None:
     if dataclasses.is_dataclass(cls):
-        # These include the fields that the constructor does not take.
+        # `fields` also lists the fields that the constructor does not take.
         return frozenset(field.name for field in dataclasses.fields(cls))
     if hasattr(cls, "__attrs_attrs__"):
         return frozenset(field.name for field in cls.__attrs_attrs__)
@@ -223,7 +223,7 @@ def _takes_fields_in_order(row_class: Any, fields: Sequence[_Field]) -> bool:
 def _order(fields: Sequence[_Field], names: tuple[str, ...]) -> list[int] | None:
     """The position in `names` of each of the first `len(names)` fields.
 
-    It is `None` if `names` are not the names of these fields.
+    Returns `None` if `names` are not the names of these fields.
     """
     first_names = [field.name for field in fields[: len(names)]]
     return [names.index(name) for name in first_names] if set(first_names) == set(names) else None

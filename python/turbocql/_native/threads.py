@@ -25,7 +25,7 @@ END = object()
 
 
 class _PieceQueue:
-    """The pieces that were read ahead. The thread and its consumer share this object."""
+    """Pieces of columns that were read ahead. The thread and its consumer share this object."""
 
     def __init__(self) -> None:
         self.pieces: deque[Any] = deque()
@@ -103,7 +103,7 @@ def _iterate_on_loop(loop: asyncio.AbstractEventLoop, batches: AsyncIterable[T])
 def for_threads(data: Any) -> Any:
     """Returns data that another thread can iterate over.
 
-    For an asynchronous iterable, this is an iterator that runs it on the running event loop.
+    For an asynchronous iterable, this is an iterator that takes items on the running event loop.
     """
     if isinstance(data, AsyncIterable):
         batches: AsyncIterable[Any] = data.batches() if hasattr(data, "batches") else data

@@ -64,7 +64,7 @@ DONE.set_result(None)
 def wake_tasks(burst: list[Any]) -> None:
     """Wakes tasks whose operations have completed, each in its context, from the end of the list.
 
-    The event loop calls this function and `wake_remaining`.
+    The event loop calls this function, and it also calls `wake_remaining`.
     """
     pop_wakeup = burst.pop
     while burst:
@@ -104,7 +104,8 @@ def has_thread(event_loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def start(event_loop: asyncio.AbstractEventLoop, requests: _core.Requests) -> None:
-    """Starts a thread that wakes `event_loop` once per request, until the loop is gone.
+    """Starts a thread that wakes `event_loop` once for each item of `requests`, until the loop is
+    gone.
 
     The native core calls this function.
     """

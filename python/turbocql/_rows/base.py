@@ -28,7 +28,7 @@ class PagesBase:
         self._advancing = False
         """Whether the iteration has left the current page and not yet fetched the next page."""
         self._interrupted = False
-        # The program's row class is called while the lock is held, and may use this iterator.
+        # The callable passed as `row=` is called while the lock is held, and may use this iterator.
         self._lock = RLock()
 
     def _begin(self) -> None:
@@ -85,7 +85,7 @@ class PagesBase:
 
 
 def check_columns(rows: Any, method: str) -> None:
-    """Raises `Error` if the statement of a result returns no rows."""
+    """Raises `Error` if the statement of a result is of a kind that returns no rows."""
     if not rows._columns:
         raise errors.Error(
             f"{method}() is for statements that return rows, such as SELECT: this one does not"

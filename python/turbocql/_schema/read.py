@@ -83,8 +83,8 @@ class Deadline:
 
 
 class SchemaReading:
-    """A reading of the schema. While `queries` is not empty, execute them and pass the answers to
-    `take`.
+    """A reading of the schema. While `queries` is not empty, the caller executes the queries and
+    passes the answers to `take`.
 
     The tables are read until two consecutive readings are equal. A single reading may contain only
     a part of a change, because a server writes its schema tables one after another, and the new
@@ -158,7 +158,7 @@ def _version(answer: Answer) -> UUID:
 
 
 def make_schema(answers: dict[str, Answer]) -> Schema:
-    """Makes a schema from the answers to the queries in `_SOURCES`, by the same names.
+    """Makes a schema from the answers to the queries in `_SOURCES`. `answers` has the same keys.
 
     Raises: `InvalidQuery` when the server refused to read a table that all servers have;
         `RequestError` when the schema has no version.
@@ -262,7 +262,9 @@ def _virtual_keyspaces(tables: dict[str, list[Row]]) -> Iterable[Keyspace]:
 
 
 def _columns(rows: list[Row], masks: list[Row]) -> list[TableColumn]:
-    """The columns: partition key, clustering key, static, regular; the last two sorted by name."""
+    """Returns the columns in this order: partition key, clustering key, static and regular columns.
+    Static and regular columns are sorted by name.
+    """
     kind_order = {"partition_key": 0, "clustering": 1, "static": 2}
     masks_by_column = {row["column_name"]: _mask(row) for row in masks}
     rows = sorted(
@@ -371,7 +373,9 @@ _IndexesByView: TypeAlias = "dict[tuple[str, str], str]"
 
 
 def _indexes_by_view(tables: Iterable[Table]) -> _IndexesByView:
-    """Maps a table and a view to the index of the table that ScyllaDB stores in the view."""
+    """Maps the names of a table and a view to the name of the table's index that ScyllaDB stores in
+    the view.
+    """
     return {(table.name, f"{index}_index"): index for table in tables for index in table.indexes}
 
 

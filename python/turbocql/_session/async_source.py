@@ -38,7 +38,7 @@ async def from_async(
                 break
     finally:
         # An exception with which the reader has already ended comes from the source, and is
-        # reported. The `CancelledError` that `reading.cancel()` causes is not.
+        # reported. The `CancelledError` that `reading.cancel()` causes is not reported.
         ended = reading.done()
         reading.cancel()
         (outcome,) = await asyncio.gather(reading, return_exceptions=True)

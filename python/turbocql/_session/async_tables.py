@@ -66,11 +66,11 @@ class AsyncTables(SessionBase[R]):
 
     @spelled_out(LoadOptions.__annotations__, MEANINGS["load"], LOAD_DEFAULTS)
     async def load(self, table: str, data: Any, /, **options: Unpack[LoadOptions]) -> BulkReport:
-        """Writes columns to the rows of a table: Arrow data, a DataFrame, arrays, or files.
+        """Writes data to a table: Arrow data, a DataFrame, arrays, or files.
 
         The options are `rename`, `columns`, `nulls`, `ttl`, `timestamp`, `truncate_time`, and those
         of `execute_many`: `concurrency`, `max_failures`, `raise_failures`, `consistency`,
-        `timeout_s`, `idempotent`, `profile`. Further ones are `adaptive`, `rate_limit`,
+        `timeout_s`, `idempotent`, `profile`. Further options are `adaptive`, `rate_limit`,
         `retry_for_s`, `batches`, `batch_bytes`, `max_errors`, `dry_run`, `progress`, and for files
         `format`, `csv`, `limit`, `checkpoint`, `resume` and `rejects`: see the guide to whole
         tables.
@@ -91,17 +91,17 @@ class AsyncTables(SessionBase[R]):
         can be read twice, as tables and DataFrames can, the error comes before anything is sent.
 
         `ttl` (seconds) and `timestamp` (the write time, microseconds since 1970) are a number or
-        the name of a column of the data. A list that is not frozen and is written twice with one
-        write time would have its elements twice. So if such lists are written, `timestamp` makes
-        the load read the stored lists. This needs Cassandra 5.0 or later.
+        the name of a column of the data. A non-frozen list that is written twice with the same
+        write time would have each element twice. So a load of such lists with `timestamp` also
+        reads the stored lists. This needs Cassandra 5.0 or later.
 
         At most `concurrency` requests are in flight. Unless `adaptive` is false, their number
         adapts to the cluster. Rows are numbered from 0 in the order of the data. An INSERT may be
         repeated, so it is idempotent, unless `idempotent` is false. A row that fails with a
         temporary error is sent again for `retry_for_s` seconds. A row that can never be written
         fails soon, and delays no other row. `rate_limit` is in rows per second, or in bytes per
-        second as in `"20 MB"`. `max_errors` replaces `max_failures` by a number of rows, or by a
-        share of the rows, below 1.
+        second as in `"20 MB"`. `max_errors` takes the place of `max_failures`. It is a number of
+        rows or, if below 1, a share of the rows.
 
         Rows of one partition that are close to each other in the data are sent in one unlogged
         batch. A batch has at most `batch_bytes` bytes of values. By default (`batches="auto"`), the
@@ -109,13 +109,13 @@ class AsyncTables(SessionBase[R]):
         batches such rows, and `False` never does. If the server refuses a batch, its rows are sent
         one by one.
 
-        `limit` is the number of rows of files to load; later rows are left out. With `dry_run`, all
-        rows are read and converted, and none is sent.
+        `limit` is the maximum number of rows to load from files; later rows are left out. With
+        `dry_run`, all rows are read and converted, and none is sent.
 
         Raises: `EncodeError` when a column or its type does not fit the table; `ConfigError` for a
             table that does not exist and for invalid options; `BulkError` when a row failed (unless
-            `raise_failures` is false) or reading the data failed; its `report` has the outcome of
-            the rows; `OSError` when a checkpoint or rejects cannot be written.
+            `raise_failures` is false) or reading the data failed. The `report` of the `BulkError`
+            has the outcome of the rows. `OSError` when a checkpoint or rejects cannot be written.
 
         Example:
             >>> import numpy as np
@@ -154,10 +154,10 @@ class AsyncTables(SessionBase[R]):
         return await in_thread(load.finished_report, report)
 
     async def _care(self, load: Load) -> _core.Care | None:
-        """Makes the native `Care` of a load; `None` if the load has none.
+        """Makes the native `Care` of a load from `load.care`; `None` if this is `None`.
 
-        For this, reads the cluster's time and the table's indexes, and prepares the statements that
-        read stored lists, as far as the load needs them.
+        This takes up to three steps, each only if the load needs it: read the cluster's time, read
+        the table's indexes, and prepare the statements that read stored lists.
         """
         care = load.care
         if care is None:
@@ -185,7 +185,7 @@ class AsyncTables(SessionBase[R]):
     async def _table(
         self, text: str, keyspace_and_table: tuple[str, str], options: ExecuteOptions
     ) -> list[tuple[Any, ...]]:
-        """Reads the columns of a table by `QUERY` or `TABLE`.
+        """Reads the columns of a table. `text` is one of the queries `QUERY` and `TABLE`.
 
         Raises: `ConfigError` if there is no such table.
         """
@@ -272,8 +272,9 @@ class AsyncTables(SessionBase[R]):
         The options are `columns`, `where`, `values`, `split`, `concurrency`, `retry_for_s`, and
         those of `execute`: `consistency`, `timeout_s`, `page_size`, `profile`, `rows`, `row`.
         `columns` names columns, all by default. `where` is a condition in CQL, by which the server
-        filters (`ALLOW FILTERING`). `values` are for its bind markers. `split` is a part of a table
-        from [`splits`][turbocql.aio.AsyncSession.splits]; with it, `table` may be left out.
+        filters (`ALLOW FILTERING`). `values` are for the bind markers of `where`. `split` is a part
+        of a table from [`splits`][turbocql.aio.AsyncSession.splits]; with it, `table` may be left
+        out.
         `concurrency` is the number of ranges at a time, by default two for each node, from 4 to 32.
 
         A page that cannot be read is requested again for `retry_for_s` seconds, in addition to the
@@ -336,16 +337,16 @@ class AsyncTables(SessionBase[R]):
     async def verify(
         self, table: str, data: Any, /, **options: Unpack[VerifyOptions]
     ) -> VerifyReport:
-        """Compares a table with data: each row of the data with the row of its key.
+        """Compares each row of the data with the row of the table that has the same key.
 
         `data` and the options `rename`, `columns`, `nulls`, `truncate_time`, `format`, `csv` and
         `limit` are those of [`load`][turbocql.aio.AsyncSession.load]. Only the cells that a load
         would write are compared. So nulls of the data are compared only with `nulls="null"`.
         `sample` is the share of the rows to look up, by default all; `seed` determines which rows
-        these are.
-        `progress` is called now and then with the number of rows of the data read so far. The
-        report counts the rows of the data with the key of an earlier row. Memory is bounded. The
-        other options are `concurrency`, `retry_for_s`, `consistency`, `timeout_s` and `profile`.
+        these are. `progress` is called now and then with the number of rows of the data read so
+        far. The report counts the rows of the data that have the key of an earlier row. The memory
+        that a comparison takes is bounded. The other options are `concurrency`, `retry_for_s`,
+        `consistency`, `timeout_s` and `profile`.
 
         Rows of the table that the data lacks are not looked for.
 

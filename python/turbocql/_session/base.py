@@ -76,8 +76,8 @@ class SessionBase(Hooks, Generic[R]):
         }
         """Maps the address that a node announces to the address at which it is reached."""
         self._schema: Schema | None = None
-        """The schema that `schema()` read last. Its object is never changed, only replaced, so it
-        needs no lock."""
+        """The schema that `schema()` read last. The object is never changed, only replaced by
+        another object, so it needs no lock."""
         self._logs = Logs(core.events(), self)
         self._streams = None
         self._ranking = None
@@ -185,7 +185,7 @@ class SessionBase(Hooks, Generic[R]):
     def register_type(
         self, name: str, made: Callable[..., Any] | None, *, keyspace: str | None = None
     ) -> None:
-        """Makes results have objects of a class in place of values of a user-defined type.
+        """Makes results contain objects of a class in place of values of a user-defined type.
 
         `name` is the name of the type, as in the schema. Dataclasses, named tuples and classes of
         attrs, msgspec and pydantic get the fields by name; any other callable gets them as keyword
@@ -377,7 +377,7 @@ advise(
 
 @_without_traceback_frames
 def configure(contact_points: Any, config: Config | None, settings: dict[str, Any]) -> Config:
-    """Returns the `Config` for the arguments of `connect`: a `Config`, or single settings."""
+    """Makes a `Config` from the arguments of `connect`, which are a `Config` or single settings."""
     if config is not None and not isinstance(config, Config):
         # The value is not shown: it may be a URL, which most likely contains a password.
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The methods of a session that take functions of the program, and that deliver events to it."""
+"""The methods of a session that take callbacks, and those that deliver events to streams."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ OPENING = threading.Lock()
 
 
 class Hooks:
-    """The methods of both kinds of session that take functions of the program."""
+    """The methods of both kinds of session that take callbacks or open streams of events."""
 
     __slots__ = ("_core", "_ranking", "_streams")
 
     _core: _core.Session
     _streams: Streams | None
     _ranking: Ranking | None
-    """The ranking set by `rank_nodes`. The session refers to it, and its thread does not: a thread
-    would keep the session alive if the ranking's function refers to the session."""
+    """The ranking set by `rank_nodes`. The session refers to the ranking, but the thread that calls
+    it does not. Otherwise a ranking function that refers to the session would keep it alive."""
 
     def rank_nodes(self, rank: Callable[[Node], int | None] | None) -> None:
         """Makes a function decide in which order the nodes are tried for a request.
@@ -41,8 +41,8 @@ class Hooks:
         that name it as their `target`. A new node comes last until it is ranked. `rank_nodes(None)`
         ends the ranking.
 
-        The later calls are made by the thread `turbocql-events`. If the function raises there,
-        the logger `turbocql.cluster` reports it, and the ranks stay as they were.
+        The calls after a change are made by the thread `turbocql-events`. If the function raises
+        there, the logger `turbocql.cluster` reports it, and the ranks stay as they were.
 
         Raises: what the function raises; `TypeError` and `ValueError` for a result other than
             `None` and an `int` from 0 to 2**31 - 1; `ClosedError` after `close`.
@@ -87,7 +87,7 @@ class Hooks:
         until the time limit.
 
         The function is called by the thread that waits for the result, or in the event loop, where
-        it must not block. The call raises what the function raises.
+        it must not block. `execute` raises what the function raises.
 
         Raises: `ClosedError` after `close`.
 

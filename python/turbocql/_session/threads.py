@@ -1,4 +1,4 @@
-"""Runs the blocking work of asynchronous sessions on threads, and makes their pauses.
+"""Runs the blocking work of asynchronous sessions on threads, and sleeps on the event loop.
 
 The functions import `_native.threads` and asyncio when they are called, because asyncio is slow to
 import. They are called in an event loop, so the program has imported asyncio already.

@@ -36,8 +36,8 @@ class _Unawaited(Coroutine[Any, Any, T]):
     """Wraps the coroutine of a call. Attributes that coroutines have are those of the coroutine;
     any other attribute raises an error that says to await the call.
 
-    For these errors, a subclass sets the name of the object that has the method, of the method, and
-    of a variable for the result.
+    A subclass sets the names that these errors show: `_owner` for the object that has the method,
+    `_call` for the method, and `_variable` for a variable that holds the result.
     """
 
     __slots__ = ("__weakref__", "_coroutine")
@@ -169,8 +169,8 @@ def explain_unawaited(cls: type[Any], owner: str) -> None:
 
 
 class _Member:
-    """A descriptor in the class of unawaited calls of `execute`, for a name that is a member of the
-    result. It raises the error that says to await the call.
+    """A descriptor in `OpAwait`, the class of unawaited calls of `execute`. It has the name of a
+    member of the result. Looking up this name raises the error that says to await the call.
     """
 
     def __init__(self, name: str) -> None:

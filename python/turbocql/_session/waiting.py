@@ -49,8 +49,8 @@ _PERMANENT_REASONS = (
     "it answers, but not in",
     "unsupported protocol version",
 )
-"""Parts of messages of permanent errors: the settings are wrong, or another kind of server has the
-port."""
+"""Parts of messages of permanent errors: the settings are wrong, or another kind of server listens
+on the port."""
 
 
 class Waiting:

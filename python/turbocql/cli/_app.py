@@ -30,7 +30,7 @@ _COMMANDS = {
     "accel": "_programs",
     "completion": "_programs",
 }
-"""Each command's module, which has an attribute of the command's name."""
+"""The module of each command. The module has an attribute with the command's name."""
 
 
 class _Commands(click.Group):

@@ -49,8 +49,8 @@ _PHRASES = {
         "or pass --keyspace",
     ),
 }
-"""Maps a text with several arguments to one of these arguments, and to the same text with options.
-"""
+"""Maps a text that names several arguments to one of these arguments, and to the text that replaces
+it, which names options."""
 _URL_PARAMETER = re.compile("parameter [0-9]+ of the query is unknown")
 _STATEMENT = "; statement: "
 """What precedes the statement in a message. The statement is shown unchanged."""
@@ -62,7 +62,7 @@ class Options(NamedTuple):
     by_argument: dict[str, str]
     uncertain: set[str]
     """Arguments that come from a profile or the environment. At the beginning of a message, such an
-    argument is not replaced, because the message is about its invalid value there."""
+    argument is not replaced, because the message is about its value in that source."""
 
 
 def options_of(ctx: click.Context) -> Options:

@@ -57,16 +57,16 @@ _AFTER_COMMAND = {
     **dict.fromkeys(("DESC", "DESCRIBE"), ("KEYSPACES", "SCHEMA", "CLUSTER", *KIND_WORDS, *GROUPS)),
 }
 _FOLLOWING_WORD = {"ORDER": ("BY",), "GROUP": ("BY",), "PRIMARY": ("KEY",), "ALLOW": ("FILTERING",)}
-"""Maps a word to the only word that can follow it."""
+"""Maps a word to the only word that can follow this word."""
 _NAME = r'(?:"(?:[^"]|"")*"|[A-Za-z_]\w*)'
 _BEFORE_TABLE = {"FROM", "INTO", "UPDATE", "TABLE", "TRUNCATE", "DESCRIBE", "DESC", "ON", "\\D"}
 
 
 def completions(text: str, schema: Any, keyspace: str | None) -> Iterator[tuple[str, int, str]]:
-    """Yields words that may follow a text, which may end within a word.
+    """Yields words that may come next in a text, or that complete the word at its end.
 
-    Each word comes with the number of characters at the end of the text that it replaces, and with
-    its kind. `schema` is `None` until it has been read.
+    Each word comes with its kind, and with the number of characters that it replaces at the end of
+    the text. `schema` is `None` until it has been read.
     """
     quote = re.search(r"'(?:[^']|'')*$", re.sub(r"'(?:[^']|'')*'", "", text))
     if quote is not None:

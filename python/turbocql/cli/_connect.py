@@ -40,7 +40,7 @@ _CONSISTENCIES = [str(level.name) for level in Consistency]
 
 
 def _profiles(file: Path | None, begun: str) -> list[str]:
-    """The profiles of the TOML file, for the completion of a shell."""
+    """The profiles of the TOML file that begin with `begun`, for completion in a shell."""
     try:
         text = (file or settings_file()).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -98,7 +98,7 @@ def connection_options(command: Command) -> Command:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
         ctx = click.get_current_context()
-        # `run` of `_app` prints the errors of the command after its context has ended.
+        # `_app.run` prints the errors of the command after the command's context has ended.
         ctx.obj["options"] = options_of(ctx)
         return command(*args, **kwargs)
 
@@ -118,7 +118,7 @@ def config_of(
     timeout: float | None = None,
     wait: float | None = None,
 ) -> Config:
-    """The settings of the first source that is present. The passed options replace its settings.
+    """The settings of the first source that is present. Options that are passed replace them.
 
     The sources are, in this order: `url`; `profile` or `config`; the environment; the default
     profile.
@@ -172,7 +172,7 @@ def _raw_user(url: str) -> str:
 
 
 def _user_of(url: str) -> tuple[str | None, bool]:
-    """The user of a URL, and whether it has a password."""
+    """Returns the user of a URL, and whether the URL has a password."""
     from urllib.parse import unquote
 
     raw = _raw_user(url)
@@ -207,7 +207,7 @@ def prompt_for_password(user: str) -> str:
 
 
 def connected(config: Config) -> Session:
-    """Opens a session. If it waits for the database, the reasons are printed to standard error."""
+    """Opens a session. The reasons for waiting for the database are printed to standard error."""
     if config.wait_s == 0:
         return connect(config=config)
     # Imported here, because most commands do not wait.
@@ -255,7 +255,7 @@ def opened(**options: Any) -> Iterator[Session]:
     try:
         yield session
     except (KeyboardInterrupt, SystemExit):
-        # The program no longer waits for the requests in flight.
+        # An interrupted command does not wait for its requests in flight.
         session.close(timeout_s=0)
         raise
     finally:

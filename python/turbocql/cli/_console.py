@@ -226,7 +226,7 @@ class Console:
 
     @contextlib.contextmanager
     def _output(self) -> Iterator[bool]:
-        """Redirects standard output to the file of CAPTURE, if any. Yields whether there is one."""
+        """Redirects standard output to the file of CAPTURE, if set. Yields whether it is set."""
         if self.capture is None:
             yield False
             return

@@ -95,7 +95,7 @@ def create_table(
 
 
 def _type_as_cql(cql_type: CqlType, keyspace: str, *, inner: bool) -> str:
-    """A type as CQL. In another type and in a key, collections and user-defined types are frozen.
+    """Writes a type as CQL. Within another type or a key, collections and user types are frozen.
 
     The type may come from a file. So its text is written from the parsed type, and the class name
     of a custom type as a quoted literal.
@@ -159,16 +159,16 @@ def types_of_data(
 
 
 def existing_table(session: Any, table: str) -> Table | None:
-    """A table, or `None` if it does not exist."""
+    """Returns the schema of a table, or `None` if there is no such table."""
     keyspace, name = parse_table_name(table, session.keyspace)
     keyspace_schema = session.schema().keyspaces.get(keyspace)
     return None if keyspace_schema is None else keyspace_schema.tables.get(name)
 
 
 def describe_existing(table: str, existing: Table, keys: Sequence[Sequence[str]]) -> str:
-    """Returns the note that a table exists already, so is not created. `keys` are the partition key
-    and the clustering columns that the user has named. If the table has another key, the note says
-    which.
+    """Returns the note that a table is not created, because it exists already. `keys` are the
+    partition key and the clustering columns that the user has named. If the table has another key,
+    the note says which key.
     """
     existing_keys = [
         [column.name for column in columns]
@@ -183,7 +183,7 @@ def describe_existing(table: str, existing: Table, keys: Sequence[Sequence[str]]
 
 
 def drop_if_empty(session: Any, table: str) -> bool:
-    """Drops a table if it has no rows. Returns whether it had none."""
+    """Drops a table if it has no rows. Returns whether it was dropped."""
     table_name = qualified(*parse_table_name(table, session.keyspace))
     if session.execute(f"SELECT * FROM {table_name} LIMIT 1").one() is not None:
         return False
@@ -275,9 +275,10 @@ def _parsed(
 
 
 class _KeyspaceTypes(Mapping[str, str]):
-    """The user-defined types of a keyspace. Columns of its tables can have no other such types.
+    """The user-defined types of a keyspace. Columns of its tables can have no user-defined types of
+    other keyspaces.
 
-    `is_from_file` says whether the type's name comes from a file, which may be of another cluster.
+    `is_from_file` says whether names of types come from a file, which may be of another cluster.
     If so, `other.address` is looked up as `address` in this keyspace.
     """
 

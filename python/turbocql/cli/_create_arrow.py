@@ -102,7 +102,9 @@ def check_field(path: Path, field: Any, name: str) -> None:
 
 
 def _plain(kind: Any) -> Any:
-    """A type without dictionary and run-end encoding; extension types, except UUIDs, as storage."""
+    """Returns a type without dictionary and run-end encoding. An extension type becomes its storage
+    type, except that of UUIDs.
+    """
     pa = library()
     while True:
         if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):

@@ -1,6 +1,6 @@
 """Infers the CQL types of columns of CSV and JSON lines from their first rows.
 
-A type is chosen only if it stores each of these rows without a change.
+A type is chosen only if it stores each value of these rows without a change.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def type_of_texts(cells: Iterable[str | None], *, truncates: bool) -> str:
 def _type_of_numbers(texts: Sequence[str], *, is_finite: bool) -> str | None:
     """The type of numbers; `None` if only text stores them without a change.
 
-    `is_finite` says whether the column has neither NaN nor infinities, which only doubles have.
+    `is_finite` says whether the column has neither NaN nor infinities. Among the
+    types of numbers that are chosen here, only `double` has these.
     """
     if any(_PADDED.match(text) or _PHONE.fullmatch(text) for text in texts):
         return None
@@ -113,7 +114,7 @@ def _is_loadable(kind: str, texts: Sequence[str]) -> bool:
 
 
 def type_of_values(cells: Iterable[Any], name: str, *, truncates: bool) -> str:
-    """The type of values of JSON. Their numbers are `int` and `Number`.
+    """The type of values of JSON. Numbers among them are objects of `int` and `Number`.
 
     Raises: `ConfigError` if the values have no type in common.
     """

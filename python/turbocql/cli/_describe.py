@@ -38,9 +38,9 @@ def described(
     """Returns the statements that create the elements with a name, separated by empty lines.
 
     `name` may be qualified by a keyspace; double quotes are for names with dots. `keyspace` is the
-    keyspace in use. `kind` is a value of `KIND_WORDS`. Without it, the name is that of a keyspace,
-    or that of elements of the keyspace in use, of every kind. With `folds`, letters outside quotes
-    are made lower-case, as in CQL.
+    keyspace in use. `kind` is a value of `KIND_WORDS`. Without `kind`, `name` is that of a keyspace
+    or, if there is no such keyspace, that of elements of any kind. With `folds`, letters outside
+    quotes are made lower-case, as in CQL.
 
     Raises: `CommandExit` if there is no such element.
     """
@@ -210,7 +210,7 @@ def group_names(keyspace: Any, group: str) -> set[str]:
 
 
 def group_list(schema: Any, group: str, keyspace: str | None) -> str:
-    """The names of one group, a line for each keyspace: the keyspace in use, or all if none is."""
+    """Lists a group: a line for the keyspace in use, or one for each keyspace if none is in use."""
     keyspaces = schema.keyspaces.values() if keyspace is None else [_keyspace(schema, keyspace)]
     lines = []
     for each in keyspaces:

@@ -41,7 +41,7 @@ FAILED = 1
 USAGE = 2
 """The arguments or settings are invalid."""
 NO_CONNECTION = 3
-"""There is no connection: no node answers, or it refuses the user."""
+"""There is no connection: no node answers, or the server refuses the user."""
 REJECTED = 4
 """Everything was done, but some rows failed."""
 DIFFERENT = 5

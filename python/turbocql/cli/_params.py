@@ -68,7 +68,7 @@ def pairs_of(options: Sequence[str], option: str = "--param") -> dict[str, str |
 
 
 def name_of(text: str) -> str:
-    """Returns the name that a text has, without its quotes if it is in quotes, as in CSV."""
+    """Returns the name in a text. If the text is in quotes, as in CSV, the quotes are removed."""
     match = re.fullmatch(_QUOTED_NAME, text)
     return text if match is None else match[1].replace('""', '"')
 
@@ -124,7 +124,7 @@ class Types(Mapping[str, str]):
                 for udt in keyspace.types.values():
                     parts = (f"{quoted(key)} {kind}" for key, kind in udt.fields.items())
                     text = f"{quoted(name)}.{quoted(udt.name)}{{{', '.join(parts)}}}"
-                    # The type of a marker names its keyspace; the type of a field does not.
+                    # The type of a marker is qualified by its keyspace; the type of a field is not.
                     self._definitions[f"{name}.{udt.name}"] = text
                     if name in self._keyspaces:
                         self._definitions[udt.name] = text

@@ -176,7 +176,7 @@ def _run(
 
 def add_count_hint(error: RequestError, statement: str, keyspace: str | None) -> None:
     """Adds the advice to use `turbocql count` to an error, if the statement counts rows, and the
-    error is one that a large table causes. `keyspace` is the keyspace in use.
+    error is one that a large table can cause. `keyspace` is the keyspace in use.
     """
     match = _COUNT.search(statement)
     if match is None or not isinstance(error, (ReadFailure, ReadTimeout, RequestTimeout)):

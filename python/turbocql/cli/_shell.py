@@ -48,7 +48,7 @@ class _Shell:
         self._refresh()
 
     def _refresh(self) -> None:
-        """Reads the schema for completion on another thread."""
+        """Starts a thread that reads the schema, which completion uses."""
 
         def read() -> None:
             # After an error, completion works without the new schema.
@@ -139,7 +139,7 @@ def _completer(interactive_shell: _Shell) -> Any:
 
 
 def _keys() -> Any:
-    """Makes Enter run complete statements and commands, and begin a new line in incomplete ones."""
+    """Returns the key bindings: Enter runs complete input, and begins a new line in other input."""
     from prompt_toolkit.enums import DEFAULT_BUFFER
     from prompt_toolkit.filters import has_focus
     from prompt_toolkit.key_binding import KeyBindings

@@ -49,7 +49,7 @@ def literal(value: Any, cql_type: CqlType | None = None) -> str:
 
 
 def _scalar(value: Any, cql_type: CqlType | None) -> str:
-    """A value that is no collection. Unlike in statements, each timestamp and date is text."""
+    """Writes a value that is no collection. Unlike in statements, timestamps and dates are text."""
     if isinstance(value, datetime.datetime):
         text = value.isoformat(sep=" ", timespec="milliseconds")
         return f"'{text.removesuffix('+00:00')}{'' if value.utcoffset() is None else 'Z'}'"
@@ -96,7 +96,7 @@ def blocks(
                 widths = block_widths
                 expanded = block_widths is None
             elif block_widths is not None:
-                # Columns grow for wider rows as long as the table fits the width.
+                # Wider cells make columns wider, unless the table would exceed `width`.
                 wider = list(map(max, widths, block_widths))
                 widths = wider if sum(wider) <= width - 3 * len(wider) - 1 else widths
         if expanded or widths is None:
@@ -126,7 +126,7 @@ class _Cell(NamedTuple):
     text: str
     is_number: bool = False
     is_unbreakable: bool = False
-    """Whether the cell must stay on one line, such as a number, a time or a UUID."""
+    """Whether the cell must stay on one line, as a number, a time or a UUID must."""
 
 
 def _cell(value: Any, cql_type: CqlType | None) -> _Cell:
@@ -166,7 +166,7 @@ def _widths(
     spare = room - sum(least_widths)
     if spare < 0:
         return None
-    # The widest columns lose most.
+    # The columns that can be cut most are cut most.
     order = sorted(range(len(widths)), key=lambda at: widths[at] - least_widths[at])
     fitted = list(least_widths)
     for nth, at in enumerate(order):
@@ -194,7 +194,7 @@ def _table(
 
 
 def _line(row: Sequence[_Cell], widths: Sequence[int]) -> list[str]:
-    """A row, of several lines where cells are longer than their columns."""
+    """Returns the lines of a row: several if a cell is wider than its column."""
     length = _width_function()
     parts = [_folded(cell.text, width) for cell, width in zip(row, widths, strict=True)]
     lines = []
