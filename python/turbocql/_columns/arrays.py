@@ -47,7 +47,7 @@ class Arrow:
 
 
 class Objects:
-    """A column of Python objects, which are encoded as the values of rows are."""
+    """A column of Python objects, which are encoded as `execute` encodes its values."""
 
     row_bytes = MAX_PIECE_BYTES // 512
     """This size limits a piece to 512 rows: objects are encoded while the GIL is held, on event
@@ -61,7 +61,7 @@ class Objects:
 
     def run(self, begin: int, max_rows: int) -> int:
         count = max(0, min(max_rows, len(self) - begin))
-        # Texts, bytes and lists are limited to `MAX_PIECE_BYTES` by their lengths.
+        # The lengths of texts, bytes and lists in a piece add up to at most `MAX_PIECE_BYTES`.
         while count > 1:
             try:
                 size = sum(map(len, self._values[begin : begin + count]))
@@ -115,7 +115,7 @@ class Numbers:
         return f"{dtype.kind}{dtype.itemsize}", array
 
     def _rescaled(self, array: Any, unit: str, count: int) -> Any:
-        """Converts hours and minutes to seconds, and multiples of any other unit to this unit.
+        """Converts hours and minutes to seconds, and a unit such as 10 ms to ms.
 
         Raises: `EncodeError` if a converted time has more than 64 bits.
         """

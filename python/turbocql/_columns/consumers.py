@@ -28,8 +28,8 @@ LOSSLESS = ColumnTypes()
 def gatherer(
     first_page: _core.RawPage, types: ColumnTypes | None, rows_per_batch: int | None
 ) -> _core.Gatherer:
-    """Makes a `Gatherer` for a result: it makes record batches from pages. All pages have the
-    columns of `first_page`.
+    """Makes a `Gatherer` for a result. A `Gatherer` makes record batches from pages, all of which
+    have the columns of `first_page`.
 
     Raises: `TypeError` unless `types` is a `ColumnTypes`; `ConfigError` for a `rows_per_batch` out
         of range.
@@ -76,7 +76,8 @@ def check_same_columns(results: Sequence[Any]) -> None:
 def consume(batches: Batches, read: Callable[[Any], Any]) -> Any:
     """Returns `read(batches)`.
 
-    Raises: the turbocql error that ended the stream, if there is one, in place of the consumer's.
+    Raises: the turbocql error that ended the stream, if there is one, instead of the error that
+        `read` raised.
     """
     try:
         return read(batches)

@@ -1,4 +1,4 @@
-"""The errors for data that is no columns, such as rows and single values."""
+"""The errors for arguments that are not columns, such as rows and single values."""
 
 from __future__ import annotations
 

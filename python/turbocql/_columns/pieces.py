@@ -118,7 +118,7 @@ def _of_capsules(data: Any) -> Columns:
 
 
 def _with_names(stream: Iterator[_core.Piece], names: Sequence[str]) -> Iterator[_core.Piece]:
-    """The pieces of a stream. An error for invalid data names its column."""
+    """The pieces of a stream. An error for invalid data names the invalid column."""
     while True:
         try:
             piece = next(stream, None)

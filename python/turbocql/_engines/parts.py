@@ -154,7 +154,7 @@ class Reading:
 
 
 def _gathered_tables(batches: Iterable[Any]) -> Iterator[Any]:
-    """Joins batches to tables of 65,536 rows or 8 MiB, or more. The last table may be smaller."""
+    """Joins batches to tables of at least 65,536 rows or 8 MiB. The last table may be smaller."""
     table_class, pending_batches, pending_rows, pending_bytes = _pyarrow().Table, [], 0, 0
     for batch in batches:
         pending_batches.append(batch)

@@ -35,7 +35,9 @@ def current_trace() -> dict[str, str]:
 
 @contextmanager
 def within_trace(session: Session[Any], carrier: Mapping[str, str]) -> Iterator[None]:
-    """Makes calls of the `with` block children of the span that `current_trace` found.
+    """Gives spans to the calls in the `with` block, as children of the span that `carrier` names.
+
+    `carrier` is what `current_trace` returned in the program that began the job.
 
     The session makes spans from now on, with the process's global providers. A worker without
     OpenTelemetry makes no spans.

@@ -18,8 +18,8 @@ def temporary_path(final_path: Path) -> Path:
     """Returns a path beside `final_path`, for the content of the file until it is complete.
 
     When the process ends, the file at this path is removed, unless `forget_temporary` or
-    `drop_temporary` was called: a signal may raise an exception before the caller's `try` block
-    begins.
+    `drop_temporary` was called. The caller alone cannot be sure to remove the file, because a
+    signal may raise an exception before the caller's `try` block begins.
     """
     path = final_path.with_name(f".{final_path.name}.{secrets.token_hex(6)}.part")
     _writers_by_path[path] = os.getpid()
@@ -71,7 +71,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Writes new names in a directory to the disk, if the system supports it."""
+    """Waits until the names of new files in a directory are on the disk, if the system can."""
     # Directories cannot be opened on Windows.
     with suppress(PermissionError):
         descriptor = os.open(directory, os.O_RDONLY)

@@ -36,7 +36,7 @@ def _first_invalid_row(column: Any) -> int:
 
 
 class _BinaryFile(Reader):
-    """A reader of a format that has types, and whose columns can be read separately."""
+    """A reader of a format that has types, and of which single columns can be read."""
 
     _schema: Any = None
 

@@ -46,23 +46,23 @@ __all__ = [
 ]
 
 UNREADABLE = (ValueError, TypeError, OverflowError, NotImplementedError)
-"""The exceptions of this module's functions for a value that is not of the type. pyarrow raises
-`NotImplementedError` for a conversion that it lacks."""
+"""The exceptions that this module's functions raise for a value that is not of the type. pyarrow
+raises `NotImplementedError` for a conversion that it lacks."""
 
 INTEGERS = {
     **{"tinyint": "int8", "smallint": "int16", "int": "int32"},
     **{"bigint": "int64", "counter": "int64"},
 }
 _TEXTS = {"ascii", "text", "varint", "decimal", "inet"}
-"""Types whose texts are parsed by the native core during the load."""
+"""Types whose values stay texts here. The native core parses these texts during the load."""
 _PATTERNS = {
     "varint": ("^[-+]?[0-9]+$", "an integer"),
     "decimal": (r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$", "a decimal number"),
     "inet": ("^[0-9a-fA-F:.]+$", "an IP address"),
     "ascii": ("^[\\x00-\\x7f]*$", "ASCII characters"),
 }
-"""Patterns of texts of these types. They are checked here, so that an error names the line of the
-file."""
+"""Maps some of `_TEXTS` to the pattern of their texts and its description. Texts are checked here,
+so that an error names the line of the file."""
 _BLOBS = {"blob", "custom", "composite"}
 _UUID = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 
@@ -179,7 +179,7 @@ def read_all(
 
     def record(position: int, error: Exception) -> None:
         unreadable.add(position)
-        # An exception of `report` ends the search, which takes long if many cells are unreadable.
+        # If many cells are unreadable, the search takes long. `report` ends it by an exception.
         report(position, error)
 
     _find_unreadable(read, cells, 0, record)

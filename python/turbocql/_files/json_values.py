@@ -31,7 +31,7 @@ __all__ = [
 
 
 def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The dict of a JSON object, for `object_pairs_hook`.
+    """Makes the dict of a JSON object. This function is the `object_pairs_hook` of a decoder.
 
     Raises: `ValueError` if a name occurs twice.
     """
@@ -180,7 +180,7 @@ def _check_class(cells: Iterable[Any], cls: type, expected: str) -> None:
 
 
 def _offsets(cells: Sequence[Any]) -> Any:
-    """The position of each list's first element, null for a null list; then the end."""
+    """The position of each list's first element, null for a null list; then the element count."""
     offsets, end = [], 0
     for cell in cells:
         offsets.append(None if cell is None else end)

@@ -246,8 +246,8 @@ class CsvFile(Reader):
         return self._location(row, len(self.names()) == 1) if finds_line else f"row {row + 1}"
 
     def _location(self, row: int, is_single: bool) -> str:
-        """Returns the line of a row in words, for which it reads the file again; the row's number
-        if that fails.
+        """Reads the file again, and returns the line of a row in words; the row's number if the
+        line is not found.
 
         `is_single` says whether the file has one column, in which an empty line is a row.
         """
@@ -290,9 +290,9 @@ class JsonLines(Reader):
         return list(filter(self._is_usable_name, names))
 
     def _is_usable_name(self, name: str) -> bool:
-        """Whether Arrow can have a column of this name.
+        """Whether Arrow can have a column of this name. A column of another name is left out.
 
-        Raises: `EncodeError` if not, and the column is wanted. Others are left out.
+        Raises: `EncodeError` if Arrow cannot have the column, and the column is wanted.
         """
         try:
             name.encode()
@@ -406,7 +406,7 @@ class JsonLines(Reader):
                     )
 
     def _exact_cell(self, cell: Any, line: tuple[int, bytes], name: str) -> Any:
-        """A cell of a line, with the digits of a number that a double does not hold."""
+        """A cell of a line. A number too large for a double is parsed again, with all digits."""
         if not isinstance(cell, float) or math.isfinite(cell):
             return cell
         return json_decoder(exact=True).decode(line[1].decode())[name]

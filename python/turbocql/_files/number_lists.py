@@ -20,7 +20,7 @@ _NUMBERS = {
 
 
 _MAX_PART_BYTES = 2 << 20
-"""How many bytes of text are read at a time. The texts of the single numbers in them take several
+"""How many bytes of cells are read at a time. Splitting the cells into single numbers takes several
 times as much memory."""
 
 

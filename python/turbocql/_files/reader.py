@@ -42,7 +42,7 @@ MAX_BATCH_BYTES = 4 << 20
 
 Skip = Callable[[int, int], bool]
 Unit = tuple[int, Any]
-"""A number of rows, and the record batch with these rows; `None` in its place for skipped rows."""
+"""A number of rows, and the record batch with these rows; `None` as the batch for skipped rows."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class CsvOptions:
     names: tuple[str, ...] | None = None
     """The columns of files without a header."""
     escape: str | None = None
-    """The character before a quote within a cell, a backslash in files of cqlsh and dsbulk. It is
-    `None` if a quote within a cell is written twice."""
+    """The character that escapes a quote within a cell. Files of cqlsh and dsbulk have a backslash.
+    It is `None` if a quote within a cell is written twice."""
 
     def __post_init__(self) -> None:
         is_character = isinstance(self.delimiter, str) and len(self.delimiter) == 1
@@ -98,9 +98,9 @@ class Selection(NamedTuple):
     is_wanted: Callable[[str], bool] = _all_wanted
     """Returns whether a column is read. The content of any other column does not matter."""
     ttl: str | None = None
-    """The column that has the TTL of each row, unless it is also a column of the table."""
+    """The data's column that has the TTL of each row; `None` if the table has this column too."""
     write_time: str | None = None
-    """The column that has the write time of each row, unless it is also a column of the table."""
+    """Like `ttl`, for the write time of each row."""
 
 
 OnUnreadable = Callable[[int, EncodeError, Any], None]
@@ -120,7 +120,8 @@ class ReadContext:
     shows_values: bool = True
     """Whether errors may quote values."""
     reads_all: bool = False
-    """Whether columns that are not wanted are read too, where the file can be read without them."""
+    """Whether columns that are not wanted are read too. Formats without types are always read
+    whole."""
     names: list[str] | None = None
     """The names of the columns, which all files have; `None` until the first file is opened."""
     on_unreadable: OnUnreadable | None = None

@@ -40,7 +40,7 @@ _ALL = Selection()
 
 @dataclass(frozen=True)
 class FileInfo:
-    """A file as checkpoints identify it."""
+    """The properties of a file by which a checkpoint identifies it."""
 
     path: Path
     size: int

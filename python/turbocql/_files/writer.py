@@ -33,8 +33,8 @@ _COMPRESSIONS: dict[str, tuple[str | None, ...]] = {
 _GROUP_BYTES = 24 << 20
 """The pending rows are written as a row group when they have at least this many bytes in memory."""
 _TEXT_BYTES = 1 << 20
-"""How many bytes of Arrow data are converted to text at a time. The objects and texts that are made
-of them take many times as much memory."""
+"""How many bytes of Arrow data are converted to text at a time. The Python objects and texts that
+this makes take many times as much memory."""
 
 
 class _FileSettings(NamedTuple):
@@ -146,7 +146,7 @@ class _OutputFile:
         self._out.write(("\n".join(lines) + "\n").encode() if lines else b"")
 
     def finish(self) -> None:
-        """Writes the pending rows, and the file to the disk."""
+        """Writes the pending rows, and waits until the file is on the disk."""
         self._flush()
         if self._writer is not None:
             self._writer.close()
@@ -251,7 +251,7 @@ class Sink:
         if isinstance(error, OSError):
             if error.filename is None and error.errno is None:
                 raise OSError(f"{self._path}: {error}") from error
-            # The name of a temporary file would not help.
+            # The error has the name of a temporary file, which the program does not know.
             error.filename = str(self._path)
         elif isinstance(error, arrow_error):
             raise refused(f"{self._path}: {error}") from error

@@ -24,8 +24,8 @@ def notice_gevent() -> None:
 def wait_in_hub(op: _core.Op) -> bool:
     """Waits until the operation has a completion, while other greenlets of the thread run.
 
-    Returns false, without waiting, if the thread has no hub, or if the caller is the hub, which
-    cannot wait.
+    Returns false, without waiting, if the thread has no hub of gevent, or if the caller is the hub
+    itself, which cannot wait.
     """
     from gevent import getcurrent
     from gevent._hub_local import get_hub_if_exists

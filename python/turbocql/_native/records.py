@@ -54,7 +54,7 @@ def record_class(name: str, names: tuple[str, ...]) -> type[Any]:
 
 
 def _with_origin(named_tuple: Any, name: str, names: tuple[str, ...]) -> type[Any]:
-    """Stores on the class the names that it was made of, so that its records can be pickled."""
+    """Stores `name` and `names` on the class, so that objects of the class can be pickled."""
     named_tuple.__module__ = "turbocql.records"
     named_tuple.__reduce__ = _reduce
     named_tuple._turbocql_made_of = (name, names)

@@ -1,8 +1,8 @@
 """Threads on which asynchronous sessions read columns.
 
-They are daemon threads of Python, which the interpreter may end at any point. A native thread that
-runs Python code must not be ended that way: the interpreter would unwind its native frames, and the
-process would abort.
+They are daemon threads that Python has started, because the interpreter may end such a thread at
+any point. It would also end a native thread that runs Python code, but would unwind the thread's
+native frames, and the process would abort.
 """
 
 from __future__ import annotations

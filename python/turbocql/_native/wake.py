@@ -49,7 +49,7 @@ class Ready:
 
 
 class _NoLoop:
-    """The event loop that `DONE` is made with. `DONE` is complete, so it needs no real loop."""
+    """Serves as the event loop of `DONE`, a completed future, which needs no real event loop."""
 
     def get_debug(self) -> bool:
         """Returns `False`. `asyncio.Future` calls this method."""

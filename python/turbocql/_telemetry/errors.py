@@ -8,8 +8,9 @@ __all__ = ["class_name"]
 
 
 def class_name(kind: str, code: int | None) -> str:
-    """Returns the name of the exception class for the native core's `kind` and `code` of an error
-    of an open session; `canceled` for a canceled request.
+    """Returns the name of the exception class of an error; `canceled` for a canceled request.
+
+    `kind` and `code` are those of the native core, for an error of an open session.
     """
     if kind == "canceled":
         return "canceled"

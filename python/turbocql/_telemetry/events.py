@@ -137,7 +137,7 @@ KINDS = {
 
 
 def describe(fields: dict[str, Any]) -> None:
-    """Replaces the native core's name and code of an error by the name of its exception's class."""
+    """Replaces the native core's `error_kind` by `error`, the name of the exception class."""
     kind = fields.pop("error_kind", None)
     if kind is not None:
         fields["error"] = class_name(kind, fields.get("error_code"))

@@ -21,7 +21,7 @@ logging.getLogger("turbocql").addHandler(logging.NullHandler())
 
 
 class Logs(EventThread):
-    """Logs the events of a session, to which it refers only weakly."""
+    """Logs the events of a session. Its reference to the session is weak."""
 
     def __init__(self, events: _core.Events, session: Any) -> None:
         self._spans: Spans | None = None

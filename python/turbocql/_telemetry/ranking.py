@@ -1,4 +1,4 @@
-"""Ranks the nodes of a session by a function of the program."""
+"""Ranks the nodes of a session by a function that the program has set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ __all__ = ["SETTING", "Ranking"]
 _HIGHEST = 2**31 - 1
 
 SETTING = threading.Lock()
-"""Held while ranks are set, so that an earlier function cannot replace the ranks of a later one."""
+"""Held while ranks are set. Without it, a function that the program has replaced could overwrite
+the ranks of the new function."""
 
 
 class Ranking:

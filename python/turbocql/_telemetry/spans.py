@@ -22,7 +22,8 @@ __all__ = ["Spans", "trace_context"]
 
 _NAME = "turbocql"
 _BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
-"""The bounds that the semantic conventions give for `db.client.operation.duration`."""
+"""The bounds of the buckets that OpenTelemetry's semantic conventions name for the histogram
+`db.client.operation.duration`."""
 _MOST_PAGES = 100
 """The maximum number of child spans for the pages and ranges of one call."""
 _MOST_FAILURES = 20
@@ -78,7 +79,7 @@ class Spans:
         fields: dict[str, Any],
         origin: Any,
     ) -> None:
-        """Makes the spans of a request that has ended at this time."""
+        """Makes the spans of a request that has ended at `time_s`."""
         attributes, summary = _attributes(node, datacenter, fields, self._texts)
         ended_ns = int(time_s * 1e9)
         sent_ns = ended_ns - int(fields["duration_s"] * 1e9)
@@ -131,7 +132,7 @@ class Spans:
             origin.call.failures.append((int(time_s * 1e9), fields["error"]))
 
     def record_bulk(self, time_s: float, fields: dict[str, Any], origin: Any) -> None:
-        """Makes the span of a bulk call that has ended at this time."""
+        """Makes the span of a bulk call that has ended at `time_s`."""
         attributes, summary = _attributes(None, None, fields, self._texts)
         attributes["db.operation.batch.size"] = fields["statements"]
         attributes["turbocql.failed_rows"] = fields["failed"]

@@ -169,7 +169,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Streams(EventThread):
-    """Delivers events to the streams of a session, to which it refers only weakly."""
+    """Delivers events to the streams of a session. Its reference to the session is weak."""
 
     def __init__(self, events: _core.Events, session: Any) -> None:
         self._datacenters = Datacenters(ref(session))

@@ -21,12 +21,13 @@ Event = tuple[str, float, str, "str | None", dict[str, Any], Any]
 """
 
 _FLUSH_S = 1.0
-"""How long `close`, a fork and the end of the process wait for handlers of the program."""
+"""The longest time that `close`, a fork and the end of the process wait for events to be handled.
+A handler that the program has set may be slow."""
 _LOOK_S = 0.5
 """The interval between two calls of `look`."""
 
 _POLL_S = 0.05
-"""The interval at which a greenlet polls for events."""
+"""The interval at which the thread polls for events, if gevent or eventlet made it a greenlet."""
 
 _RUNNING: set[EventThread] = set()
 
@@ -95,7 +96,9 @@ class EventThread:
         self._events.close()
 
     def wait(self, until: float | None = None) -> None:
-        """Waits until the thread has ended, up to a time of `time.monotonic`, or for a second."""
+        """Waits until the thread has ended, at most until the time `until` of `time.monotonic`, by
+        default at most a second.
+        """
         if self._thread is not threading.current_thread() and self._process == os.getpid():
             limit_s = _FLUSH_S if until is None else until - time.monotonic()
             self._thread.join(max(limit_s, 0.0))

@@ -43,8 +43,8 @@ UDTS = "SELECT type_name, field_names, field_types FROM system_schema.types WHER
 
 
 def rows_or_columns(rows: Any, columns: Any, on_thread: bool) -> Any:
-    """Returns the rows of an `execute_many`, or its columns as the native core takes them. The
-    names of columns are those of bind markers.
+    """Returns the argument `rows` of `execute_many`, or its argument `columns` in the form that the
+    native core takes. The columns have the names of the bind markers.
 
     If `on_thread` is true, the columns are read on another thread.
 
@@ -131,7 +131,7 @@ class Load:
         self.pace = Pace(
             settings["adaptive"], *rates_of(settings["rate_limit"]), float(retry_for_s)
         )
-        """The pace that the native `execute_many` takes."""
+        """The pace to pass to the native `execute_many`."""
         check_flag("dry_run", settings["dry_run"])
         self.is_dry_run: bool = settings["dry_run"]
         """Whether the load is a dry run, which sends no row."""
@@ -157,7 +157,7 @@ class Load:
         udts: Sequence[tuple[str, Sequence[str], Sequence[str]]],
     ) -> Columns | None:
         """Opens the data, which may be files, and returns its columns; `None` for an iterable
-        without items. `table` is the answer to `QUERY`, and `udts` is the answer to `UDTS`.
+        without items. `table` and `udts` are the rows that `QUERY` and `UDTS` return.
         """
         if not is_files(data):
             self._data = data
@@ -187,11 +187,11 @@ class Load:
         return name in (self._ttl, self._timestamp) or self._is_written(name)
 
     def monitor(self) -> Monitor:
-        """The monitor that runs beside the load."""
+        """The monitor, whose thread runs while the rows are loaded."""
         return self._files.monitor
 
     def finished_report(self, report: BulkReport) -> BulkReport:
-        """Writes the rows that failed to the rejects, and returns the report of this run.
+        """Writes the failed rows to the file `rejects`, and returns the report of this run.
 
         Raises: `BulkError` when a row failed, unless `raise_failures` is false.
         """
@@ -300,7 +300,7 @@ class Load:
 
     def match(self, names: Sequence[str], table: Sequence[tuple[str, str, str]]) -> None:
         """Finds the table's column for each column of the data, and writes the INSERT statement.
-        `table` is the answer to `QUERY`.
+        `table` are the rows that `QUERY` returns.
 
         Raises: `ConfigError` if the table has counters; `EncodeError` if columns of data and table
             do not match.
@@ -406,7 +406,10 @@ class Load:
         return self.care.native(self._timestamp, now_ms, reads, indexes)
 
     def check(self, data: Any) -> None:
-        """Raises `EncodeError` if data that can be read twice has a null in the primary key."""
+        """Raises `EncodeError` for a row with a null in the primary key.
+
+        Checks only data that can be read twice.
+        """
         targets = {field: key for key, field in self._pairs_of_key.items()}
         row_and_field = first_missing(data, list(targets))
         if row_and_field is not None:

@@ -1,4 +1,4 @@
-"""The part of a load that is for files only: their formats, the checkpoint and the rejects."""
+"""The part of a load that is for files only: formats, the checkpoint, and the file `rejects`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_files(data: Any) -> bool:
 
 
 class Files:
-    """The files of a load, its checkpoint and its rejects."""
+    """The input files of a load, its checkpoint, and its file `rejects`, which gets failed rows."""
 
     def __init__(
         self, options: Mapping[str, Any], truncates: bool, max_failure_share: float | None
@@ -101,7 +101,7 @@ class Files:
         return self._source is not None and next(self._source.schemas(), None) is not None
 
     def empty_pieces(self) -> Iterator[tuple[Path, _core.Piece]]:
-        """Yields a file of each distinct schema, with a piece of this schema that has no rows."""
+        """Yields, for each distinct schema, a file that has it and a piece of it without rows."""
         schemas: list[Any] = []
         for path, schema in () if self._source is None else self._source.schemas():
             if not any(schema.equals(earlier, check_metadata=True) for earlier in schemas):
@@ -111,9 +111,9 @@ class Files:
 
     @property
     def checks_first_block(self) -> bool:
-        """Whether the load encodes the first block before it sends a row.
+        """Whether the load encodes the first block, of 1,000 rows, before it sends a row.
 
-        This is not needed if fewer failures than a block has rows stop the load.
+        This is not needed if the load stops anyway after fewer failures than a block has rows.
         """
         is_limit_high = self._max_failures >= FIRST_BLOCK_ROWS
         return self._source is not None and is_limit_high and self._has_failure_limit
@@ -172,7 +172,7 @@ class Files:
         return Columns(self._source.names, self._pieces(self._source))
 
     def begin(self, statement: str, types: Mapping[str, str], pairs: Mapping[str, str]) -> None:
-        """Reads the checkpoint, and creates the rejects. `statement` is the INSERT of the rows,
+        """Reads the checkpoint, and creates `rejects`. `statement` is the INSERT of the rows,
         `types` are the types of the written columns, and `pairs` names the data's column for each.
 
         Raises: `ConfigError` if the checkpoint is of another load, or if a file would be
@@ -261,7 +261,7 @@ class Files:
             self._total_rows = float(limited_rows)
 
     def _pieces(self, source: Source) -> Iterator[_core.Piece]:
-        """Yields the readable rows below the limit that no earlier run has loaded."""
+        """Yields the rows to load: the readable rows that no earlier run has loaded, up to `limit`."""
 
         def is_acknowledged(first: int, count: int) -> bool:
             return next(ranges_without(first, first + count, self._acknowledged), None) is None
@@ -414,7 +414,7 @@ def _with_first_block(ranges: Ranges) -> Ranges:
 
 
 def _resume_path(options: Mapping[str, Any]) -> Any:
-    """The path of the checkpoint to resume from; for `"auto"`, of `checkpoint` if the file exists.
+    """The checkpoint to resume from. For `"auto"`, it is `checkpoint`, if that file exists.
 
     Raises: `ConfigError` for `"auto"` without a checkpoint.
     """

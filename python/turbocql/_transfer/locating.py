@@ -77,8 +77,8 @@ def locate_failures(
 
 
 def show_values(data: Any, failures: Sequence[BulkFailure], pairs: Mapping[str, str]) -> None:
-    """Adds values to the errors of the first 10 rows that do not fit, where the data is a table, a
-    frame or a dict of arrays. Errors of Python objects have the value already.
+    """Adds values to the errors of the first 10 rows that do not fit, if the data is a table, a
+    frame or a dict of arrays. Errors about Python objects have the value already.
     """
     unfit = [failure for failure in failures if isinstance(failure.error, EncodeError)]
     for failure in unfit[:_MAX_SHOWN]:

@@ -114,8 +114,8 @@ class Monitor:
         return self.leave(exc)
 
     async def __aenter__(self) -> Monitor:
-        # Imported here, because this module imports asyncio, which is slow to import. An event loop
-        # runs here, so asyncio is already imported.
+        # The module `threads` imports asyncio, which is slow to import, so `threads` is imported
+        # here and not above: an event loop runs, so asyncio is already imported.
         from .._native.threads import in_thread
 
         await in_thread(self.begin)
@@ -217,7 +217,7 @@ def progress_callback(progress: Any) -> Callable[[Progress], object] | None:
     if progress is None or progress is False:
         return None
     if progress is True:
-        # The bar is created at the first report, because the call may be refused before that.
+        # The bar is created at the first report, because the load may raise an error before that.
         callbacks: list[Callable[[Progress], object]] = []
 
         def show(report: Progress) -> None:

@@ -57,7 +57,7 @@ DEFAULTS: dict[str, Any] = {
 Owners = Callable[[int], tuple[str, ...]]
 """A function that returns the addresses of the replicas of a token."""
 TableColumns = Sequence[tuple[str, str, str, int]]
-"""The answer to `TABLE`: the name, the kind, the type and the position of each column."""
+"""The rows that `TABLE` returns: the name, the kind, the type and the position of each column."""
 
 
 def missing_table(
@@ -179,8 +179,8 @@ class Scan:
         return query_options(self.options)
 
     def match(self, table_columns: TableColumns, partitioner: tuple[str] | None) -> None:
-        """Writes the statement. `table_columns` is the answer to `TABLE`, and `partitioner` is the
-        answer to `PARTITIONER`.
+        """Writes the statement. `table_columns` are the rows that `TABLE` returns, and
+        `partitioner` is the row that `PARTITIONER` returns.
 
         Raises: `ConfigError` if there is no such column, or if the partitioner is not
             `Murmur3Partitioner`.
@@ -287,14 +287,14 @@ def split_table(
 
 
 class Weights:
-    """The distribution of a table's bytes over the ring, by the nodes' estimates.
+    """The distribution of a table's bytes over the ring, computed from the nodes' estimates.
 
     Estimates may be missing, stale, or overlap. Tokens without an estimate get a small weight, so
     that every token lies in a split.
     """
 
     def __init__(self, estimates: Iterable[tuple[str, str, int, int]]) -> None:
-        """`estimates` are answers to `ESTIMATES`."""
+        """`estimates` are the rows that `ESTIMATES` returns."""
         steps: dict[int, float] = {FIRST: 0.0, LAST: 0.0}
         total_bytes = 0
         for before, last, partitions, mean_bytes in estimates:

@@ -65,8 +65,9 @@ def have_one_error(errors: Iterable[Exception]) -> bool:
 
 
 def first_block(pieces: Iterator[Piece]) -> tuple[Piece | None, Iterator[Piece]]:
-    """Returns the first piece, or `None` unless it is a whole block and further rows follow; and an
-    iterator over all pieces.
+    """Returns the first piece, and an iterator over all pieces.
+
+    Returns `None` in place of the first piece if it has less than a block, or if no rows follow it.
     """
     first_pieces = list(islice(pieces, 2))
     is_block = len(first_pieces) == 2 and len(first_pieces[0]) >= FIRST_BLOCK_ROWS

@@ -100,8 +100,8 @@ class Care:
         reads: Sequence[Prepared],
         indexes: Sequence[tuple[str, Mapping[str, str]]],
     ) -> _core.Care:
-        """The native `Care`. `reads` are the prepared `list_read_statements`, `indexes` is the
-        answer to `INDEXES`, and `now_ms` is the answer to `NOW`.
+        """The native `Care`. `reads` are the prepared `list_read_statements`, `indexes` are the
+        rows that `INDEXES` returns, and `now_ms` is the time that `NOW` returns.
         """
         first_write_time, list_reads = None, None
         if isinstance(timestamp, JobTime):

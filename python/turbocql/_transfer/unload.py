@@ -21,7 +21,7 @@ DEFAULTS: dict[str, Any] = {
     **{"format": None, "compression": None, "files": 1, "overwrite": False, "progress": None},
     "limit": None,
 }
-"""The default values of the options of an unload that a scan does not have."""
+"""The default values of the options that `unload` has and `scan` has not."""
 _REPORT_INTERVAL_S = 0.5
 
 
@@ -57,7 +57,9 @@ class Unload:
         self._began_at = self._reported_at = time.monotonic()
 
     def match(self, table_columns: TableColumns) -> None:
-        """Stores the types of the table's columns. `table_columns` is the answer to `TABLE`."""
+        """Stores the types of the table's columns. `table_columns` are the rows that the query
+        `TABLE` of the module `scan` returns.
+        """
         self._types = {name: cql_type for name, _, cql_type, _ in table_columns}
 
     def begin(self, rows: Any) -> None:

@@ -35,8 +35,8 @@ Rows = list[tuple[int, Cells]]
 
 
 class Verification:
-    """A comparison. `__init__` checks its options, `match` writes its statement, and `compare`
-    compares rows in parts.
+    """A comparison. `__init__` checks its options, `match` writes its statement, and each call of
+    `compare` compares some rows.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class Verification:
         self.statement = ""
 
     def match(self, table_columns: Sequence[tuple[str, str, str]]) -> None:
-        """Writes the statement that reads a row by its key. `table_columns` is the answer to
-        `QUERY`.
+        """Writes the statement that reads a row by its key. `table_columns` are the rows that the
+        query `QUERY` of the module `load` returns.
         """
         kinds = {name: kind for name, kind, _ in table_columns}
         types = {name: cql_type for name, _, cql_type in table_columns}
@@ -161,7 +161,9 @@ class Verification:
             self._progress(self.rows)
 
     def _are_equal(self, position: int, expected: bytes | None, cell: bytes | None) -> bool:
-        """Whether cells of different bytes have equal values: the server sorts sets and maps."""
+        """Whether cells of different bytes have equal values. The server sorts sets and maps, so
+        the bytes of equal ones may differ.
+        """
         if expected is None:
             return False
         value = self._value(position, expected)
@@ -195,7 +197,7 @@ class Verification:
 def _comparable(value: Any) -> Any:
     """Converts a value for a comparison in which NaN equals NaN, and 0.0 does not equal -0.0.
 
-    All NaNs are equal, because processors set the sign of a NaN, and text has no sign of a NaN.
+    All NaNs are equal, because the sign of a NaN may differ between processors, and texts lack it.
     """
     if isinstance(value, float):
         return (float, "NaN") if value != value else (float, value, math.copysign(1, value))

@@ -65,7 +65,7 @@ def main() -> None:
         return
     sys.argv = arguments
     path = os.path.abspath(arguments[0])
-    # Python itself puts the program's directory first in `sys.path` too.
+    # The command `python program.py` puts the program's directory first in `sys.path` too.
     sys.path[0] = os.path.dirname(path)
     if os.path.isdir(path) or not path.endswith((".py", ".pyw")):
         runpy.run_path(arguments[0], run_name="__main__")
@@ -94,8 +94,8 @@ def _is_module(name: str) -> bool:
         if spec is not None and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(f"{name}.__main__")
     except ModuleNotFoundError as error:
-        # The missing module may be one that the program's package imports. The program then gets
-        # the error.
+        # The error may be about another module, which a package of the program imports but which
+        # is missing. That error is the program's, so it is raised again.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         return False

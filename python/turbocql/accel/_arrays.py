@@ -21,9 +21,9 @@ _PAGE = bytes.fromhex(
 class Arrays:
     """Makes arrays from columns, with the installed NumPy.
 
-    When the first plan is made, a sample array is compared with the driver's own. It is not
-    compared earlier, because the comparison imports `numpy.ma`, and a program that reads no arrays
-    does not need that module.
+    Before the first page is read, a sample array is compared with the array that the driver makes.
+    It is not compared earlier, because the comparison imports `numpy.ma`, and a program that reads
+    no arrays does not need that module.
 
     Raises: NotReplaced, if NumPy or the driver's parser for NumPy is missing.
     """
@@ -38,10 +38,10 @@ class Arrays:
         self._original, self._owner = original, owner
         self._is_compared = False
         self.problem = ""
-        """The reason why the driver's own parser reads all pages; empty if native code does."""
+        """Why the driver's own parser reads all pages; empty if native code reads pages."""
 
     def are_the_drivers(self) -> bool:
-        """Whether arrays are equal to the driver's own. Only the first call compares them."""
+        """Whether native arrays are equal to those of the driver. The first call compares them."""
         if not self._is_compared:
             try:
                 self.problem = self._difference()

@@ -34,7 +34,8 @@ _KNOWN_FEATURES = {
 }
 """Attributes of `ProtocolFeatures`, the features that a connection has negotiated. turbocql knows
 how each of these changes the bodies of requests: `use_metadata_id` and `tablets_routing_v2` change
-EXECUTE, the others change no body. A feature that a later release adds may change any body."""
+EXECUTE, the others change no body. An attribute that a later release of the driver adds may change
+any body."""
 
 
 class Bodies(Group):

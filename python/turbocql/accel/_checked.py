@@ -1,4 +1,4 @@
-"""What native functions imitate of the driver, and checks whether it was replaced."""
+"""Checks whether other code has replaced something of the driver that native code imitates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Checked", "is_same", "loaded"]
 
 
 def is_same(current: Any, value: Any) -> bool:
-    """Whether an attribute is one of the driver's, or a stand-in for it."""
+    """Whether `current` is the driver's attribute `value`, or a native stand-in for `value`."""
     if current is value:
         return True
     stand_in = function(current)
@@ -27,9 +27,10 @@ def is_same(current: Any, value: Any) -> bool:
 
 
 class Checked:
-    """Classes and names of the driver that a native function imitates.
+    """The attributes of the driver's classes and modules that must not be replaced.
 
-    `usual` is for native code: it finds out at each call whether something was replaced.
+    A native function imitates them. The object that `usual()` returns finds out, at each call of
+    the native function, whether one of them was replaced.
     """
 
     def __init__(self, sources: Sources) -> None:
@@ -38,9 +39,9 @@ class Checked:
         self._entries: list[tuple[dict[str, Any], str, Any]] = []
 
     def expect(self, module: ModuleType, name: str, digests: tuple[str, ...]) -> Any:
-        """A function or method of a module, which must be one that is known.
+        """Watches the function or method `name` of a module, and returns it.
 
-        Raises: NotReplaced, if it is missing, was replaced, or has another source.
+        Raises: NotReplaced, if it is missing or was replaced, or its source has none of `digests`.
         """
         owner_name, _, method = name.rpartition(".")
         if not owner_name:
@@ -53,11 +54,11 @@ class Checked:
         return attribute
 
     def add_attribute(self, owner: Any, name: str) -> None:
-        """Watches an attribute of a class, also against an override in the class itself."""
+        """Watches an attribute of a class. If it is inherited, `owner` must not override it."""
         self._attributes.setdefault(owner, {})[name] = vars(owner).get(name)
 
     def add_entry(self, module: ModuleType, name: str, value: Any) -> None:
-        """Watches a name of a module, which must have this value.
+        """Watches a name of a module. The value of the name must be `value`.
 
         Raises: NotReplaced, if the name has another value.
         """
@@ -77,7 +78,7 @@ class Checked:
                 raise NotReplaced(f"the driver has no {where}")
 
     def problem(self) -> str:
-        """What was replaced since; an empty text if nothing was."""
+        """Returns which watched attribute has been replaced; an empty text if none has."""
         for owner, attributes in self._attributes.items():
             for name, value in attributes.items():
                 if not is_same(vars(owner).get(name), value):
@@ -88,7 +89,11 @@ class Checked:
         return ""
 
     def usual(self, *, with_entries: bool = True) -> _core.Usual:
-        """What native code checks at each call. Entries of modules cost more than classes."""
+        """Returns an object with which native code checks at each call that nothing was replaced.
+
+        Names of modules take longer to check than attributes of classes. They are left out if
+        `with_entries` is False.
+        """
         return _core.Usual(
             [(owner, self._is_unchanged(owner)) for owner in self._attributes],
             list(self._entries) if with_entries else [],
@@ -102,9 +107,9 @@ class Checked:
 
 
 def loaded(name: str) -> ModuleType:
-    """A module of the driver.
+    """Returns the driver's module `cassandra.<name>`.
 
-    Raises: NotReplaced, if it is not imported.
+    Raises: NotReplaced, if the module is not imported.
     """
     module = sys.modules.get(f"cassandra.{name}")
     if module is None:

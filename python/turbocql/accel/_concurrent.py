@@ -33,7 +33,7 @@ _OWN = (
     "__setattr__",
     "__getattribute__",
 )
-"""Methods that the two classes of executors must not replace."""
+"""Methods of executors. A class that inherits one of them must not override it."""
 
 
 def _unpack(pair: Any) -> tuple[Any, Any]:
@@ -42,7 +42,7 @@ def _unpack(pair: Any) -> tuple[Any, Any]:
 
 
 class Concurrent(Group):
-    """The methods that send the next request of an executor, and put the result of each."""
+    """The methods with which an executor sends its next request and stores a request's result."""
 
     part = "concurrent"
     needs = CONCURRENT

@@ -99,8 +99,8 @@ class Segments(Group):
 def _round_trip(codec: Any, message: bytes, functions: Any) -> list[Any]:
     """Encodes and decodes a message with `functions`, and returns all results.
 
-    They are the encoded segments, and for each segment the attributes of its header, the
-    attributes of the decoded segment, and the position of the stream after it.
+    The results are the encoded segments, and for each segment the attributes of its header, the
+    attributes of the decoded segment, and the position of the stream after the segment.
     """
     stream = io.BytesIO()
     functions["encode"](codec, stream, message)

@@ -1,4 +1,4 @@
-"""Native functions that make frames of requests, and read and dispatch those of responses."""
+"""Patches the functions that make the frames of requests, and read the frames of responses."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _DECODING: dict[str, tuple[str, ...]] = {
     "ResultMessage.recv": ("b32874c2ec78", "9cd92d894589"),
     "ResultMessage.__init__": ("635de72d48cd",),
 }
-"""Functions of `cassandra.protocol`."""
+"""Functions of `cassandra.protocol` that decode responses, and the digests of their sources."""
 
 
 def _decorated(sources: Sources, module: ModuleType, name: str) -> Any:
-    """A decorated method of `Connection`.
+    """Returns a method of `Connection` that has the decorator `defunct_on_error`.
 
-    Raises: NotReplaced, if it was replaced, or if its source is not known.
+    Raises: NotReplaced, if the method was replaced, or if turbocql does not know its source.
     """
     attribute = vars(module.Connection).get(name)
     inner = getattr(attribute, "__wrapped__", None)
@@ -60,7 +60,7 @@ def _decorated(sources: Sources, module: ModuleType, name: str) -> Any:
 
 
 def has_methods(own: dict[str, Any]) -> Callable[[type[Any]], bool]:
-    """A function that finds out whether a class has these attributes, or stand-ins for them."""
+    """Returns a function that says whether a class has the attributes `own`, or their stand-ins."""
 
     def is_usual(cls: type[Any]) -> bool:
         for name, value in own.items():
@@ -73,7 +73,7 @@ def has_methods(own: dict[str, Any]) -> Callable[[type[Any]], bool]:
 
 
 class Frames(Group):
-    """The methods of connections that read frames, and decode and dispatch each."""
+    """The methods of connections that read frames, and decode and dispatch each frame's message."""
 
     part = "frames"
     needs = CONNECTION
@@ -142,13 +142,13 @@ class Frames(Group):
 
 
 def _has_features(sources: Sources, driver: Driver) -> bool:
-    """Whether decoders take the features of the connection, as those of scylla-driver do."""
+    """Whether `decode_message` has the parameter `protocol_features`, as in scylla-driver."""
     source = sources.source(driver.protocol, "_ProtocolHandler.decode_message")
     return "protocol_features" in source
 
 
 class Decoding(Group):
-    """The class method that decodes responses: results without rows."""
+    """The class method that decodes responses. Native code decodes only results without rows."""
 
     part = "frames"
     names = ("protocol._ProtocolHandler.decode_message",)
@@ -206,7 +206,7 @@ _ENCODING: dict[str, tuple[str, ...]] = {
 
 
 class _Body:
-    """Serves as a message of the driver."""
+    """A sample message, for comparing native frames with the driver's. It imitates a message."""
 
     opcode, custom_payload, tracing = 0x0A, None, False
 
@@ -215,7 +215,7 @@ class _Body:
 
 
 class Encoding(Group):
-    """The class method that makes frames of requests: frames that are not compressed."""
+    """The class method that makes request frames. Native code makes only uncompressed frames."""
 
     part = "frames"
     names = ("protocol._ProtocolHandler.encode_message",)

@@ -51,13 +51,13 @@ class _State:
         self.waiting: list[Group] = []
         """Groups whose modules are not imported yet."""
         self.modules: dict[str, ModuleType] = {}
-        """The driver's modules when it was patched. A second import makes a different object."""
+        """The driver's modules when they were patched. A second import makes other objects."""
         self.last_seams: list[Seam] = []
-        """The functions and their counts at the end of the last acceleration."""
+        """The functions that can be replaced, with their counts when acceleration last ended."""
         self.reasons_by_name: dict[str, str] = {}
         """The reasons why functions are not replaced, by the functions' names."""
         self.without: frozenset[str] = frozenset()
-        """The parts that are left out."""
+        """The parts of the accelerator that are left out."""
 
     @property
     def is_enabled(self) -> bool:
@@ -113,7 +113,7 @@ def _all_groups() -> list[Group]:
 
 
 _PART_OF = {name: group.part for group in _all_groups() for name in group.names}
-"""The part of each function, by the function's name."""
+"""Maps the name of each function to the part of the accelerator that replaces it."""
 
 
 def uninstall() -> None:
@@ -157,9 +157,9 @@ def status() -> Status:
 
     After `uninstall()`, or the end of the last block, the counts are those at that moment.
 
-    Counts are those of the process that calls `status()`. A forked process stays accelerated and
-    counts from zero. The calls of a child are not in the counts of the parent, so call `status()`
-    in each process. `Status.pid` is the id of the process.
+    Only the calls of the process that calls `status()` are counted. A forked process stays
+    accelerated and counts from zero. The calls of a child are not in the counts of the parent, so
+    call `status()` in each process. `Status.pid` is the id of the process.
     """
     from ._status import Seam, Status
 
@@ -397,7 +397,7 @@ class _Finder(MetaPathFinder):
         return self._find_serializers() if fullname == SERIALIZERS else None
 
     def _find_serializers(self) -> importlib.machinery.ModuleSpec | None:
-        """The spec of `cassandra.serializers`; None if importing `_MODULES` adds no such module."""
+        """The spec of `cassandra.serializers`; None if the import of `_MODULES` does not add it."""
         for name in _MODULES:
             importlib.import_module(name)
         return getattr(sys.modules.get(SERIALIZERS), "__spec__", None)
@@ -423,7 +423,7 @@ class _Loader(Loader):
         self._loader = loader
 
     def __getattr__(self, name: str) -> Any:
-        # Tools ask loaders for files and code.
+        # Other tools ask a module's loader for the module's file or code.
         if name == "_loader":
             raise AttributeError(name)
         return getattr(self._loader, name)

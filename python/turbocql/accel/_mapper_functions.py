@@ -51,7 +51,7 @@ def _digest(data: bytes) -> str:
 
 
 def known_files(modules: dict[str, ModuleType]) -> set[str]:
-    """Returns the paths of those of the modules' files that are equal to a known release's."""
+    """Returns the paths of the modules' files that are equal to a file of a known release."""
     paths: set[str] = set()
     for name, digests in FILE_DIGESTS.items():
         path = getattr(modules[name], "__file__", None)

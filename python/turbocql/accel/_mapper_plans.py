@@ -154,7 +154,7 @@ class Planner:
         return columns, column_plans, *keys, True
 
     def problem(self) -> str:
-        """Returns the reason why every model is left to the driver; empty if none has to be.
+        """Returns the reason why every model is left to the driver; empty if there is none.
 
         Such a reason is an attribute of `BaseModel` or `Column` that the program has changed.
         """

@@ -138,10 +138,10 @@ _VERSION_NUMBERS = {"V5": 5, "DSE_V1": 0x41, "DSE_V2": 0x42}
 
 
 def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], str]]:
-    """Returns the driver's class `ProtocolVersion`, and a function that checks it again later.
+    """Returns the driver's class `ProtocolVersion`, and a function that checks the class later.
 
-    The function returns why the class is not the driver's own any more: the name of an attribute
-    that has been replaced. It returns an empty text if none has.
+    If an attribute of the class has been replaced, that function returns a text with the
+    attribute's name. Otherwise it returns an empty text.
 
     Raises: NotReplaced, if the class or one of its attributes has been replaced already.
     """

@@ -37,6 +37,7 @@ class Patch:
     reasons: Callable[[], list[tuple[str, int]]] = list
     """Returns the reasons why calls were passed to the original, each with the number of calls."""
     original: Any = _ABSENT
+    """The attribute's value before it was replaced: usually the driver's function."""
     is_listed: bool = True
     """Whether `status()` lists the patch."""
     problem: Callable[[], str] = str
@@ -70,8 +71,8 @@ class Patch:
         self.start_reasons = tuple(self.reasons())
 
     def counted(self) -> tuple[int, int, int]:
-        """Returns the numbers of native calls, of fallbacks, and of calls of the driver's own
-        function from which new columns were learned.
+        """Returns how many calls were native, how many fell back, and how many went to the
+        driver's own function because the columns of the result were new.
         """
         (native, fallback), learned = self.counts(), self.learned()
         return native - self.start[0], fallback - self.start[1], learned - self.start[2]

@@ -73,7 +73,7 @@ _DEEPEST_NESTING = 32
 
 
 def _is_deep(cls: Any, levels_left: int = _DEEPEST_NESTING) -> bool:
-    """Whether types are nested in `cls` more than 32 deep. The driver converts such types."""
+    """Whether types are nested in `cls` more than 32 deep. Such types are left to the driver."""
     if levels_left == 0:
         return True
     return any(_is_deep(part, levels_left - 1) for part in cassandra_types.parts_of(cls))
@@ -102,8 +102,8 @@ class Plans:
         self.readers = Readers(cqltypes, self.native_functions)
         self._secret_plans: dict[Any, _core.ResultPlan] = {}
         self._plans_by_shape: dict[Any, _core.TypePlan] = {}
-        """Maps the key that `_shape` returns to a plan. Drivers make new classes for each page, but
-        their keys are equal."""
+        """Maps the key that `_shape` returns to a plan. The driver makes new classes for each page,
+        but the classes of equal types have equal keys."""
         self._keepers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._lock = threading.Lock()
 
@@ -146,8 +146,9 @@ class Plans:
         entries: list[Entry] = []
         reader = self.readers.reader(cls, None, entries)
         if reader is not None and not reader.is_native:
-            # This reader calls the `deserialize` of the class. If that function is replaced, it
-            # calls the plan's reader, so the calls would never end.
+            # This reader calls the `deserialize` of the class. If a native function replaces that
+            # `deserialize`, the native function calls the plan's reader. They would call each other
+            # without end.
             reader = None
         return self._type_plan(cls, reader, entries)
 
@@ -241,8 +242,8 @@ class Plans:
 
     def forget(self) -> None:
         """Removes the plans from classes and statements, and clears the caches."""
-        # Native functions refer to these plans, so the list would keep the functions and the plans
-        # alive for ever.
+        # The native functions in this list refer to these plans, and the plans refer to the list.
+        # So none of them would ever be freed.
         self.native_functions.clear()
         with self._lock:
             self._secret_plans.clear()

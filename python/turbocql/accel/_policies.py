@@ -41,7 +41,7 @@ _SCYLLA_SOURCES: dict[str, tuple[str, ...]] = {
     "policies.RackAwareRoundRobinPolicy._rack": ("2dd77aa37bf7",),
     "tablets.Tablets.get_tablet_for_key": ("c1ed1a8085eb", "602ba21657ca"),
 }
-"""The same, for functions that only scylla-driver has."""
+"""Maps each imitated function that only scylla-driver has to the digests of its known sources."""
 
 
 @dataclass(frozen=True)

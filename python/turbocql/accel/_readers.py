@@ -106,7 +106,8 @@ class Readers:
     def _chosen(cls: Any, stock: Any, deserializers: ModuleType, entries: list[Entry]) -> str:
         """Returns the name of the class of the compiled reader that the driver uses for `cls`.
 
-        The driver looks up that class by name each time, so its entries are added to `entries`.
+        The driver looks up that class by name each time. So the names that it looks up are added to
+        `entries`, with their values.
         """
         compiled_readers = vars(deserializers)
         for name in dict.fromkeys((f"Des{cls.__name__}", f"Des{stock.__name__}")):
@@ -224,7 +225,7 @@ class Readers:
 
 
 def _is_plain(cls: Any, width: int) -> bool:
-    """Whether a class has `width` fields and is as `collections.namedtuple` has made it."""
+    """Whether `collections.namedtuple` has made the class, with `width` fields."""
     if type(cls) is not type or cls.__bases__ != (tuple,):
         return False
     new = vars(cls).get("__new__")

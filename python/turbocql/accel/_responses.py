@@ -39,7 +39,7 @@ _OF_CASSANDRA: dict[str, tuple[str, ...]] = {
 }
 """The methods that differ between the drivers."""
 _USE_MODULE = {"__init__", "_start_timer", "_set_result"}
-"""The methods that use names of the module, beside the class's own methods."""
+"""The methods that call other functions of `cassandra.cluster`, not only methods of the class."""
 _IMITATED: dict[str, tuple[str, ...]] = {
     "cluster.ResponseFuture._time_remaining": ("fbe4115ebed8",),
     "policies.NoSpeculativeExecutionPlan.next_execution": ("cf59b5678019",),
@@ -50,10 +50,13 @@ _IMITATED: dict[str, tuple[str, ...]] = {
 def thread_events(
     module: ModuleType, checked: Checked, names: tuple[str, ...] = ("Event", "Lock")
 ) -> _core.ThreadEvents:
-    """The classes of `threading` that a module of the driver uses, by these names.
+    """Returns an object with which native code makes and sets events of `threading`.
 
-    Raises: NotReplaced, if they are not CPython's, or if their objects are made differently. So it
-        is under gevent and eventlet.
+    `module` is a module of the driver. Each of `names` must be the same object in `module` as in
+    `threading`.
+
+    Raises: NotReplaced, if a class of `threading` is not CPython's own, as under gevent and
+        eventlet, or if native code would make or set events differently.
     """
     lock = threading.Lock()
     event, condition = threading.Event, threading.Condition
@@ -90,7 +93,7 @@ def thread_events(
 
 
 def _description(event: Any) -> list[Any]:
-    """The attributes of an event and of its condition, in a form that can be compared."""
+    """Returns the attributes of an event and of its condition, in a form that can be compared."""
     condition = event._cond
     functions = [getattr(condition, name) for name in ("acquire", "release")]
     return [
@@ -109,9 +112,9 @@ _RESULT_SET: dict[str, tuple[str, ...]] = {
 
 
 def result_sets(cluster: ModuleType, checked: Checked) -> _core.ResultSets:
-    """Makes the driver's result sets natively.
+    """Returns an object with which native code makes instances of the driver's `ResultSet`.
 
-    Raises: NotReplaced, if the class is not the one that turbocql knows.
+    Raises: NotReplaced, if turbocql does not know this version of `ResultSet`.
     """
     for name, digests in _RESULT_SET.items():
         checked.expect(cluster, name, digests)
@@ -126,7 +129,7 @@ def result_sets(cluster: ModuleType, checked: Checked) -> _core.ResultSets:
 
 
 class _Columns:
-    """Serves as a future of the driver."""
+    """Imitates a future of the driver, to make sample result sets."""
 
     _col_names, _col_types = ("a",), (int,)
 

@@ -25,7 +25,7 @@ from ._sending import LIBEV, sending_groups
 __all__ = ["SEAM_MODULES", "TypeWatcher", "groups"]
 
 SEAM_MODULES = (CONCURRENT, LIBEV)
-"""Modules that only the executors and the event loop need."""
+"""Modules that only the groups for executors and for the event loop wait for."""
 
 
 def _no_counts() -> tuple[int, int]:
@@ -33,7 +33,10 @@ def _no_counts() -> tuple[int, int]:
 
 
 class TypeWatcher(Group):
-    """Invalidates all plans when a type class's attribute in `WATCHED` is set or deleted."""
+    """Invalidates all plans when a program sets or deletes certain attributes of a type class.
+
+    `WATCHED` has the names of these attributes.
+    """
 
     names = ("cqltypes.CassandraTypeType",)
 
@@ -312,11 +315,11 @@ class RoutingKey(Group):
 
 
 _PARTS: list[Any] = [[], [b"only"], [b"a", b""], (b"x" * 300, b"\0\xff"), [bytes(65_535), b"b"]]
-"""Samples: the parts of routing keys."""
+"""Sample routing keys, each as a sequence of its parts."""
 
 
 class KeyParts(Group):
-    """The generator of the packed parts of a routing key."""
+    """The generator function that yields the packed parts of a routing key."""
 
     part = "routing_key"
     names = ("query.Statement._key_parts_packed",)
@@ -339,8 +342,8 @@ def groups() -> list[Group]:
     """All groups for the codec, for connections and for policies.
 
     `TypeWatcher` is first: without it, types are not accelerated. The functions of
-    `cassandra.marshal` are last. Originals of other groups call these functions while they are
-    compared with their stand-ins, and the calls would be counted.
+    `cassandra.marshal` are last. The driver's functions of the other groups call them while they
+    are compared with their stand-ins. If they were replaced by then, those calls would be counted.
     """
     return [
         TypeWatcher(),

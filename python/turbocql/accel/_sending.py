@@ -18,7 +18,7 @@ from ._sources import Sources
 __all__ = ["LIBEV", "sending_groups"]
 
 LIBEV = "cassandra.io.libevreactor"
-"""The module of the driver's event loop on CPython, if its C extension is there."""
+"""The module of the event loop that the driver uses if the module's C extension is installed."""
 
 _SOURCES: dict[str, tuple[str, ...]] = {
     "push": ("82722ef3b8d4",),

@@ -1,7 +1,7 @@
 """Adds the module `cassandra.serializers` to drivers that have none.
 
-`_serializers` defines its classes and functions. It is imported when a program first uses one of
-them.
+The classes and functions of the added module are defined in `_serializers`, which is imported when
+a program first uses one of them.
 """
 
 from __future__ import annotations

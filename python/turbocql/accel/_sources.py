@@ -100,7 +100,7 @@ def _definition(text: str, *names: str) -> str:
 
 
 def _end(text: str, start: int, end: int, indent: str) -> int:
-    """Returns where a definition ends: before the next line with the indentation of its first."""
+    """Returns where a definition ends: before the next line that is indented like the first."""
     at = start
     while (at := text.find("\n", at, end)) >= 0:
         at += 1

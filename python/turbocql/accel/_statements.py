@@ -125,7 +125,7 @@ class SimpleStatements(Group):
 def _expect_same_texts(
     replacement: Any, original: Any, encoder: Any, samples: Sequence[Any] = _SAMPLES
 ) -> None:
-    """Compares the texts that the replacement and the original write for samples.
+    """Compares the texts that `replacement` and the driver's `original` write for samples.
 
     Raises: NotReplaced, with the first sample that they write differently.
     """

@@ -36,12 +36,14 @@ def scan(
 
     A query reads only the columns that it needs. `columns` limits the columns of the relation.
     `where` is a condition in CQL that the server evaluates, with `values` for its bind markers.
-    Arrow evaluates the conditions of the SQL on this machine, on all rows of the scan. The other
-    options are those of [`Session.scan`][turbocql.session.Session.scan]. The session must stay open
-    while the relation is used.
+    A `WHERE` in duckdb's own SQL does not change what is read: Arrow evaluates it on this machine,
+    for all rows of the scan. The other options are those of
+    [`Session.scan`][turbocql.session.Session.scan]. The session must stay open while the relation
+    is used.
 
     Raises: `ConfigError` when there is no such table or column; `RequestError` when the schema
-        cannot be read. duckdb raises an error during a query as its own, with the same message.
+        cannot be read. If reading fails during a query, duckdb raises an error of its own class,
+        with the message of turbocql's error.
     """
     needed("duckdb", "duckdb", "pyarrow.dataset")
     from ._dataset import TableDataset

@@ -6,7 +6,7 @@
         session = turbocql.connect(cluster.contact_points)
 
 It needs Java 17 (or 11). The first start also needs Maven, which fetches the server's jars into
-the user's cache. Nothing else of turbocql is imported here, so the package works with any driver.
+the user's cache. Starting a cluster imports nothing else of turbocql, so any driver can be tested.
 On the command line, run `python -m turbocql.testing`. In pytest, use the fixtures of
 `pytest_plugin`.
 """

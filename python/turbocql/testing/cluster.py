@@ -31,11 +31,12 @@ __all__ = ["Cassandra"]
 
 _MAX_NODES = 3
 _FRONT_ADDRESS_OFFSET = 100
-"""The last number of the simulator's address for a node is that of the node's address plus this
-number."""
+"""The address of the simulator for a node ends in the last number of the node's own address plus
+this number."""
 _POLL_S = 0.1
 _MAX_ROUNDS = 20
-"""The limit on rounds of checks of all nodes. Two consecutive rounds must find nothing missing."""
+"""How many times `wait_until_settled` checks all nodes at most. Two consecutive rounds of checks
+must find nothing missing."""
 _HEAP_ALONE_MB, _HEAP_AMONG_OTHERS_MB = 1024, 640
 # The first node waits for no other node, so its delay is short. Every other node must hear from the
 # first node within the longer delay.
@@ -300,8 +301,8 @@ class Cassandra:
         if self._count == 1 or self.user is None:
             return
         first = self.nodes[0]
-        # One connection is used before and after the change. A login in between may read the roles
-        # from nodes that are new replicas and do not have them yet.
+        # This connection stays open until the new replicas have the roles. A new login before then
+        # may read the roles from a replica that does not have them yet.
         with first.probe(timeout_s=self._timeout_s) as connection:
             connection.query(
                 "ALTER KEYSPACE system_auth WITH replication = "
@@ -339,7 +340,7 @@ class Cassandra:
             return str(error)
 
     def _missing(self, connection: Connection) -> str | None:
-        """The condition that a node does not meet yet, or `None`.
+        """Returns a condition that the node of `connection` does not meet yet, or `None`.
 
         A node that meets all conditions can coordinate requests to all other nodes.
         """

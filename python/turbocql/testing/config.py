@@ -13,8 +13,8 @@ from .tls import Certificates
 
 __all__ = ["Location", "cassandra_yaml", "locations", "write_config"]
 
-# The server logs to standard output, which the guard redirects to the node's log. So the log also
-# contains the JVM's messages when it cannot start, or crashes.
+# The server logs to standard output, which `guard.py` redirects to the node's log file. So the file
+# also contains the messages of a JVM that cannot start, or that crashes.
 _LOGBACK = """\
 <configuration>
   <appender name="STDOUT" class="ch.qos.logback.core.ConsoleAppender">

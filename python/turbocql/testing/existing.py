@@ -113,7 +113,7 @@ class RunKeyspace:
                 self._control.execute(f"TRUNCATE {quoted}")
 
     def session(self) -> Session:
-        """The session of the run. A new one is opened if a test closed it or left the keyspace."""
+        """The session of the run. If a test closed it or changed its keyspace, opens a new one."""
         session = self._session
         if session is not None and (session.closed or session.keyspace != self.name):
             session.close()
@@ -151,7 +151,7 @@ class RunKeyspace:
 
 
 def _config(cluster: Any) -> Config:
-    """The settings of sessions with an `ExistingServer` or a `Cassandra`."""
+    """Returns the settings with which sessions connect to an `ExistingServer` or a `Cassandra`."""
     driver = _driver()
     if isinstance(cluster, ExistingServer):
         return cluster.config

@@ -1,4 +1,7 @@
-"""Reads and writes frames of the native protocol, versions 3 and 4, and their notations."""
+"""Reads and writes frames of the native protocol, versions 3 and 4, and the fields of their bodies.
+
+Words in brackets, such as [string map], are the protocol's names for the formats of fields.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +127,7 @@ class FrameReader:
 
 
 class Reader:
-    """Reads the notations of a body, one after another. `at` is the offset of the next byte.
+    """Reads the fields of a body, one after another. `at` is the offset of the next byte.
 
     Raises: `FrameError` where the body ends too early.
     """
@@ -294,7 +297,7 @@ def with_payload(flags: int, body: bytes, key: str, data: bytes) -> tuple[int, b
 
 
 def with_event_address(body: bytes, addresses: Mapping[bytes, bytes]) -> bytes:
-    """The body of an EVENT with the address replaced, if `addresses` has a replacement."""
+    """The body of an EVENT, with its address replaced if `addresses` has a replacement for it."""
     reader = Reader(body)
     if reader.string() not in ("STATUS_CHANGE", "TOPOLOGY_CHANGE"):
         return body

@@ -189,7 +189,7 @@ class Node:
         try:
             with self.probe(timeout_s=5.0) as connection:
                 connection.query("SELECT key FROM system.local")
-        except (OSError, ProbeError) as error:  # the node may not listen yet, or lack the role
+        except (OSError, ProbeError) as error:  # the node may not listen, or not have the role yet
             self._last_error = error
             return False
         return True

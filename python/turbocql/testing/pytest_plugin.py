@@ -1,7 +1,7 @@
 """Fixtures that provide tests with a real Cassandra, one cluster of each kind for the whole run.
 
-`cassandra_session` and `cassandra_async_session` are sessions with a keyspace of the run, whose
-tables are empty at the beginning of each test.
+`cassandra_session` and `cassandra_async_session` are sessions that use a keyspace made for the run.
+Its tables are empty at the beginning of each test.
 
 A test that needs the database fails when the database cannot start. It is never skipped. Only the
 option `--no-cassandra` leaves out the tests that use one of these fixtures or are marked

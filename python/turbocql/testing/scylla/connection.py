@@ -113,7 +113,9 @@ class Connection(Link):
         return _is_system(keyspace) or analysis.verb not in _ON_TABLES
 
     def _is_limited(self, frame: Frame, text: str | None, is_write: bool) -> int | None:
-        """Answers a limited request with an error and returns the error's code, else `None`."""
+        """Answers a request that the rate limit refuses, with an error, and returns the error's
+        code. Returns `None` for any other request.
+        """
         if not self.state.is_limited(self.node, text):
             return None
         message = f"Per-partition rate limit reached for {'writes' if is_write else 'reads'}"
@@ -178,9 +180,10 @@ class Connection(Link):
             self.state.maps.pop((keyspace or self._keyspace or "", table), None)
 
     def _paged(self, parameters: bytes) -> tuple[bytes, bytes | None]:
-        """Returns the parameters for the node, and the paging state of the empty page, if any.
+        """Returns the parameters to send to the node, and a paging state or `None`.
 
-        If there is such a paging state, the client gets the node's result without its rows.
+        If there is a paging state, the client gets an empty page: the node's result without its
+        rows, and with this paging state.
         """
         if not self.state.faults.empty_pages:
             return parameters, None

@@ -69,7 +69,7 @@ class Paging(NamedTuple):
     end: int
 
     def with_state(self, parameters: bytes, state: bytes | None) -> bytes:
-        """The parameters with another state, or without one."""
+        """The parameters with `state` as the paging state; without one if `state` is `None`."""
         flags = parameters[2] & ~PAGING_STATE | (0 if state is None else PAGING_STATE)
         inserted = b"" if state is None else value_bytes(state)
         before, after = parameters[3 : self.start], parameters[self.end :]

@@ -169,9 +169,10 @@ class State:
         return [(node.host_id, node.count) for node in self.nodes]
 
     def is_limited(self, node: NodeState, text: str | None) -> bool:
-        """Whether a request on a user table is refused: it is marked, or above the node's rate.
+        """Whether the rate limit refuses a request on a user table.
 
-        A request that is not refused counts toward the rate.
+        It refuses a statement that contains the marked text, and requests above the node's rate. A
+        request that is not refused counts toward the rate.
         """
         faults = self.faults
         if node.shards is None:

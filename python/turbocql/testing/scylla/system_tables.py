@@ -60,7 +60,7 @@ class Virtual:
     columns: tuple[Column, ...]
     """The columns of the result, named as the statement names them."""
     sources: tuple[str, ...]
-    """The columns of the table whose cells the result's columns show."""
+    """The columns of the table from which the result's columns are taken, in the same order."""
     key: str | None
     """The literal that the partition key must equal; `None` if the statement has no such
     literal."""
@@ -126,7 +126,7 @@ class Rewrite:
         else:
             absent = _ABSENT_COLUMNS[self.table]
             for index, column in enumerate(columns):
-                if column.name == "tokens":  # ScyllaDB lists columns by name, as Cassandra does
+                if column.name == "tokens":  # both servers list columns in the order of names
                     order.append((-1, features, None))
                 if column.name not in absent:
                     order.append((index, column, column.name))
