@@ -261,7 +261,7 @@ class Files:
             self._total_rows = float(limited_rows)
 
     def _pieces(self, source: Source) -> Iterator[_core.Piece]:
-        """Yields the rows to load: the readable rows that no earlier run has loaded, up to `limit`."""
+        """Yields the rows to load: up to `limit`, readable, and not loaded by an earlier run."""
 
         def is_acknowledged(first: int, count: int) -> bool:
             return next(ranges_without(first, first + count, self._acknowledged), None) is None
