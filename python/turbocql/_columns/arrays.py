@@ -50,8 +50,8 @@ class Objects:
     """A column of Python objects, which are encoded as `execute` encodes its values."""
 
     row_bytes = MAX_PIECE_BYTES // 512
-    """This size limits a piece to 512 rows: objects are encoded while the GIL is held, on event
-    loops too."""
+    """This size limits a piece to 512 rows. A piece of objects is encoded while the GIL is held, so
+    a longer piece would block an event loop for long."""
 
     def __init__(self, values: Any, is_missing: Callable[[Any], bool] | None = None) -> None:
         self._values, self._is_missing = values, is_missing

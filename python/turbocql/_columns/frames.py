@@ -133,7 +133,7 @@ def _has_union(arrow_type: Any) -> bool:
 
 
 def foreign_stream(data: Any, is_wanted: IsWanted, error: EncodeError) -> tuple[list[str], Any]:
-    """Reads data that the native core has refused with `error` by pyarrow instead.
+    """Reads data with pyarrow, because the native core has refused it with `error`.
 
     Returns the names of all columns, and a reader of pyarrow without the unwanted columns that are
     unions.

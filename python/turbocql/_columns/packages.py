@@ -9,7 +9,7 @@ __all__ = ["needed"]
 
 
 def needed(package: str, use: str) -> Any:
-    """The package with this name, which `use` needs.
+    """Imports `package`, and returns it. `use` names what needs the package, for the error.
 
     Raises: `ModuleNotFoundError`, which says what to install.
     """

@@ -164,10 +164,9 @@ def create_type(user_type: UserType) -> str:
 
 
 def _not_frozen(cql_type: str) -> str:
-    """A type as functions declare it, without `frozen`.
+    """A type without `frozen`, as `CREATE FUNCTION` and `CREATE AGGREGATE` accept it.
 
-    Arguments and results are frozen anyway, and servers refuse the word `frozen` in the types of
-    arguments and results.
+    Arguments and results are frozen anyway, and servers refuse the word `frozen` in their types.
     """
     type_text = written_type(cql_type)
     return type_text[7:-1] if type_text.startswith("frozen<") else type_text
@@ -209,7 +208,8 @@ def create_aggregate(aggregate: Aggregate) -> str:
 
 
 def mask_call(keyspace: str, function: str, arguments: Iterable[tuple[str, str | None]]) -> str:
-    """The function call that masks a column. An argument is a type and a value, `None` for null.
+    """The function call that masks a column. Each argument is a pair: its type, and its value or
+    `None` for null.
 
     The server reports values of collections and similar types as the hexadecimal digits of their
     bytes. `mask_call` writes each such value as a blob literal of its digits.

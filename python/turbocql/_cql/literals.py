@@ -36,8 +36,8 @@ _SCALARS = (
     *(type(None), str, bytes, bytearray, bool, numbers.Number, Decimal, UUID),
     *(datetime.date, datetime.time, datetime.timedelta, Date, Time, Timestamp, Duration),
 )
-"""Classes whose values `scalar` writes. Some are dataclasses, but not to be written field by field.
-"""
+"""Classes whose values `scalar` writes. Some of them are dataclasses, and are checked before other
+dataclasses, which are written field by field."""
 
 WriteScalar = Callable[[Any, "CqlType | None"], str]
 
@@ -45,8 +45,8 @@ WriteScalar = Callable[[Any, "CqlType | None"], str]
 def literal(
     value: Any, cql_type: CqlType | None = None, write_scalar: WriteScalar | None = None
 ) -> str:
-    """Returns a value as CQL. `write_scalar`, by default `scalar`, writes the values that are no
-    collection, tuple or object with fields.
+    """Returns a value as a CQL literal. `write_scalar`, by default `scalar`, writes values that are
+    neither collections, tuples nor objects with fields.
 
     Raises: `EncodeError` for a value that has no literal.
     """
@@ -119,7 +119,8 @@ def _elements(value: Any) -> Iterable[Any] | None:
 
 
 def scalar(value: Any, cql_type: CqlType | None = None) -> str:
-    """Returns a value that is no collection, tuple or object with fields as CQL.
+    """Returns the CQL literal of a value that is neither a collection, a tuple nor an object with
+    fields.
 
     Raises: `EncodeError` for a value that has no literal.
     """
@@ -172,7 +173,7 @@ def _integer(value: Any) -> str:
 
 
 def _instant_or_time(value: Any) -> str | None:
-    """A date, time, timestamp or duration as CQL; `None` for any other value."""
+    """The CQL literal of a date, time, timestamp or duration; `None` for any other value."""
     if isinstance(value, datetime.datetime):
         if value != value:
             raise EncodeError("a time that is missing (NaT) has no CQL literal: pass None")

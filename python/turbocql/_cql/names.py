@@ -38,8 +38,8 @@ set ttl tuple vector writetime
 """
 _SCALARS = frozenset(_SCALAR_WORDS.split())
 _NO_TYPE_NAMES = _SCALARS | frozenset(_OTHER_WORDS.split())
-"""Words that need quotes as the name of a type. As the name of anything else, only `set` needs
-quotes, because it is also in `_RESERVED`.
+"""Words that need quotes if they are the name of a type or function. Of these words, only `set`
+needs quotes as any other name too, because it is also in `_RESERVED`.
 """
 _WORD = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'|\w+')
 _PART = r'(?:"((?:[^"]|"")+)"|(\w+))'

@@ -101,7 +101,9 @@ class Reading:
             return _table_columns(open_session, self.keyspace_and_table)
 
     def row_bytes(self) -> int | None:
-        """The average size in Arrow of at most 100 rows, in bytes; `None` for an empty table."""
+        """The average size of a row in Arrow, in bytes, from at most 100 rows. It is `None` for an
+        empty table.
+        """
         with session(self.settings) as open_session:
             selected = self.options.get("columns")
             names = "*" if selected is None else ", ".join(map(quoted, selected))
@@ -250,8 +252,8 @@ class Writing:
     keyspace_and_table: tuple[str, str]
     options: Mapping[str, Any] = field(hash=False)
     """Options of `Session.load`. `begun` adds a write time, so that a task that runs again writes
-    the same cells, and changes nothing. For a list that is not frozen, a task that runs again
-    replaces the list that its earlier run has written."""
+    the same cells, and changes nothing. A list that is not frozen is different: a task that runs
+    again replaces the list that its earlier run has written."""
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The CQL type of each column of the table; empty before `begun`."""
     trace: Mapping[str, str] = field(default_factory=current_trace, compare=False)

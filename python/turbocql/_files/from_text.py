@@ -87,7 +87,7 @@ def library() -> Any:
 
 
 def parsed(column: str, cql_type: Any, udts: Mapping[str, Any] | None) -> CqlType:
-    """The type of a column.
+    """Returns the type of a column as a `CqlType`.
 
     Raises: `ConfigError` for text that is not a CQL type, such as a user-defined type without
         its fields.

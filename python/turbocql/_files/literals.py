@@ -36,7 +36,7 @@ _UNQUOTED_PATTERNS = {
         "inet": r"[0-9a-f:.]+",
     }.items()
 }
-"""The forms of values that are written without quotes. Values of other types are in quotes."""
+"""The patterns of values that are written without quotes. Values of other types are in quotes."""
 _EXAMPLES = {
     **dict.fromkeys(_NUMBERS, 1),
     **{"float": 0.5, "double": 0.5, "boolean": True, "blob": "0x00", "inet": "127.0.0.1"},
@@ -67,7 +67,7 @@ def parse_nested_cell(cql_type: CqlType, text: str, decoder: json.JSONDecoder) -
 
 
 def _reason(error: ValueError) -> str:
-    """Why a cell is not JSON, in words. The message of `json` has the line and column twice."""
+    """Why a cell is not JSON, in words. The message of `json` has the position in two forms."""
     if not isinstance(error, json.JSONDecodeError):
         return str(error)
     return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}"

@@ -19,7 +19,9 @@ _STEP = 1 << 20
 
 
 class CheckedQuotes(io.RawIOBase):
-    """A CSV file, whose quotes this class checks: pyarrow accepts text after a closing quote."""
+    """A CSV file as a stream that checks quotes. pyarrow itself accepts text after a closing quote.
+    The bytes that this stream returns are those of the file, with escapes marked.
+    """
 
     def __init__(self, reader: Reader, file: BinaryIO) -> None:
         self._reader, self._file = reader, file
@@ -178,7 +180,7 @@ def _numpy() -> Any:
 
 
 def _lines_before(reader: Reader, offset: int) -> int:
-    """The number of lines that end before an offset, which is in the decompressed file.
+    """The number of lines that end before `offset`, which counts decompressed bytes.
 
     This function reads the file again.
     """

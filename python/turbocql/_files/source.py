@@ -162,7 +162,7 @@ class Source:
                 yield file.path, schema
 
     def objects(self) -> Iterator[Iterator[list[dict[str, Any]]]]:
-        """The objects of each file of JSON lines, in lists, with all digits of their numbers."""
+        """The objects of each file of JSON lines, in lists. Their numbers have all digits."""
         return (reader.objects() for reader in self._readers if isinstance(reader, JsonLines))
 
     @property

@@ -96,7 +96,7 @@ class _OutputFile:
         """Writes a batch, or keeps it in memory until there are enough rows for a group."""
         self.rows += batch.num_rows
         if self._settings.format in ("csv", "jsonl"):
-            # The batch is written in parts, because the text of a part is in memory at once.
+            # The batch is written in parts, because the whole text of a part is in memory.
             row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
             rows_per_part = max(1, min(16_384, _TEXT_BYTES // row_bytes))
             for begin in range(0, batch.num_rows, rows_per_part):
@@ -344,8 +344,8 @@ def open_sink(
     Arguments: without `format`, the suffix of the path names the format. The sink writes files
         `part-00000.parquet` and so on in a directory, if the path ends with a slash or is a
         directory. It also does so if `files` is above 1 or `max_file_rows` is set. Batches go to
-        the `files` in turn. `types` are the CQL types of columns whose fields lack them as
-        metadata. By default, Parquet is compressed by zstd, and other formats are not compressed.
+        the `files` in turn. `types` are the CQL types of the columns whose Arrow fields have none
+        in their metadata. By default, Parquet is compressed by zstd, and other formats are not.
 
     Raises: `ConfigError` for invalid options, and for a file that exists already; `OSError` for a
         directory that cannot be written.

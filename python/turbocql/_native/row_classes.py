@@ -84,7 +84,8 @@ def _make_maker(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeR
 
 
 def _conditional(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeRow:
-    """A maker for rows of a lightweight transaction, without the column `[applied]`.
+    """A function that makes objects from the rows of a lightweight transaction, without the column
+    `[applied]`.
 
     The row of a transaction that was not applied becomes an object. The row of a transaction that
     was applied becomes `None`: Cassandra sends only `[applied]`, ScyllaDB also the other columns.

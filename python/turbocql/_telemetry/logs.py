@@ -104,7 +104,7 @@ def _log(event: Event, datacenters: Datacenters) -> None:
     kind = KINDS[name]
     describe(fields)
     if name == "request" and len(fields["attempts"]) == 1 and "error" not in fields:
-        # The native core has reported this request for its span only.
+        # The native core has reported this request only so that a span is made of it.
         return
     level = kind.level if isinstance(kind.level, int) else kind.level(fields)
     logger = logging.getLogger(kind.logger)

@@ -50,7 +50,7 @@ class _Call:
         """
         self.pages = 0
         self.failures: list[tuple[int, str]] = []
-        """The first failures of a bulk call's requests: the time and the class of the error."""
+        """The first failures of a bulk call's requests: pairs of a time and an error's class."""
 
 
 class Spans:
@@ -162,7 +162,7 @@ class Spans:
         sent_ns: int,
         ended_ns: int,
     ) -> None:
-        """Makes a child for each attempt, so that retries and speculation are siblings."""
+        """Makes a child span for each attempt, so retries and speculative attempts are siblings."""
         inside = trace.set_span_in_context(span, parent)
         attempts = fields["attempts"]
         shards = fields.get("shards", [None] * len(attempts))
@@ -200,7 +200,9 @@ def _peer(node: str) -> dict[str, Any]:
 def _attributes(
     node: str | None, datacenter: str | None, fields: dict[str, Any], texts: bool
 ) -> tuple[dict[str, Any], str]:
-    """Returns the attributes of a request's span by the semantic conventions, and its name."""
+    """Returns the attributes of a request's span, and the span's name. Both follow OpenTelemetry's
+    semantic conventions.
+    """
     statement = fields.get("statement", "")
     is_batch = fields["kind"] == "batch" and not fields.get("bulk")
     word = re.match(r"\s*(\w+)", statement)

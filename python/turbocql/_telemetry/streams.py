@@ -42,7 +42,7 @@ class Stream(Generic[T]):
 
     @property
     def dropped(self) -> int:
-        """The number of events dropped because the stream was full: each time the oldest event."""
+        """The number of events that were dropped. A full stream drops its oldest event."""
         return self._dropped
 
     @property

@@ -125,7 +125,7 @@ def _try(work: Any, *arguments: Any) -> None:
 @atexit.register
 def _flush() -> None:
     """Delivers the queued events before the interpreter ends. Ends the threads, because no thread
-    may be in a native wait after that.
+    may be in a native wait when the interpreter ends.
     """
     threads, until = list(_RUNNING), time.monotonic() + _FLUSH_S
     for thread in threads:

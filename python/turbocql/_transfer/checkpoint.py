@@ -36,7 +36,7 @@ def merged_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
 def ranges_without(
     first: int, end: int, excluded: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """The parts of a range of rows that are not in `excluded`, whose ranges are in order."""
+    """Yields the parts of a range of rows that are not in `excluded`, a list of ranges in order."""
     for excluded_begin, excluded_end in excluded:
         if excluded_end <= first:
             continue

@@ -143,7 +143,7 @@ class Load:
         self._fields: list[str] = []
         self._shows_values = shows_values
         self._data: Any = None
-        """The data, unless it is files."""
+        """The data that was passed to `open`; `None` if it is files."""
         self._pairs_of_key: dict[str, str] = {}
         self.care: Care | None = None
         """The written columns that need special care; `None` before `match`."""
@@ -240,7 +240,7 @@ class Load:
         return self._files.unreadable_rows
 
     def listed_failures(self, failures: list[BulkFailure]) -> list[BulkFailure]:
-        """Returns the failures, with file and line, and those of rows that could not be read."""
+        """Adds files and lines to `failures`, and returns them with those of unreadable rows."""
         self._complete_errors(failures)
         return self._files.listed_failures(failures)
 
@@ -384,7 +384,7 @@ class Load:
             )
 
     def list_read_statements(self) -> list[str]:
-        """The statements to prepare before the load, which read stored lists."""
+        """The statements that read stored lists. They are prepared before the load."""
         return [] if self.care is None else self.care.list_read_statements(self._timestamp)
 
     @property

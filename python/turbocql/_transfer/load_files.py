@@ -297,8 +297,8 @@ class Files:
     def _check_unreadable(self, row: int) -> None:
         """Called with the number of an unreadable row, before the row is recorded.
 
-        It is called for each row, because a batch of rows of text may be so long that finding all
-        its unreadable rows takes long.
+        It is called for each unreadable row, not for each batch, because it takes long to find all
+        unreadable rows of a long batch.
 
         Raises: `Stopped` if too many rows are unreadable, or if all rows of the first block are,
             with the same error.
@@ -316,7 +316,7 @@ class Files:
         self._block_reason = first_block_reason(rows)
 
     def _record_unreadable(self, row: int, error: EncodeError, raw: Any) -> None:
-        """Records an unreadable row below the limit, unless an earlier run has loaded it."""
+        """Records an unreadable row up to `limit`, unless an earlier run has loaded the row."""
         if self._limit is not None and row >= self._limit:
             return
         if next(ranges_without(row, row + 1, self._acknowledged), None) is not None:
@@ -340,8 +340,8 @@ class Files:
         return len(self._unreadable)
 
     def listed_failures(self, failures: list[BulkFailure]) -> list[BulkFailure]:
-        """Returns the failures, with the file and line of each, and the rows that could not be
-        read, sorted by row.
+        """Adds the file and the line to each of `failures`. Returns them together with the failures
+        of the unreadable rows, sorted by row.
         """
         if self._source is not None:
             locate_failures(self._source, failures, self._pairs, shows_values=self._shows_values)
@@ -371,12 +371,12 @@ class Files:
         return self._with_stop_reason(report)
 
     def dry_run_report(self, report: BulkReport) -> BulkReport:
-        """Writes the rejects of a dry run, and returns its report."""
+        """Writes the file `rejects` of a dry run, and returns the report of the dry run."""
         rows = report.rows + len(self._unreadable)
         return self._with_stop_reason(dataclasses.replace(self._reject(report), rows=rows))
 
     def _with_stop_reason(self, report: BulkReport) -> BulkReport:
-        """The report, with the reason if the load was stopped because of rows that failed."""
+        """Adds the reason to the report of a load that was stopped because rows failed."""
         is_exceeded = self.monitor.is_limit_exceeded or len(report.failures) > self._max_failures
         if not is_exceeded and self._block_reason is None:
             return report
@@ -392,7 +392,7 @@ class Files:
     def _reject(self, report: BulkReport) -> BulkReport:
         """Writes the rows that failed, with their numbers and errors, as JSON lines.
 
-        Returns: the report with the rows that could not be read.
+        Returns: the report, with the unreadable rows among its failures.
         """
         self._is_reading = False
         report = self._with_unreadable(report)

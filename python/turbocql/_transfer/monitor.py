@@ -29,7 +29,7 @@ class Stopped(Exception):
 
 
 class Monitor:
-    """A thread beside a load. The load raises the thread's exceptions."""
+    """A thread that runs during a load. If the thread fails, the load raises its exception."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Monitor:
             raised.report = self._complete_report(raised.report)
         if isinstance(raised, KeyboardInterrupt) and self._checkpoint is not None:
             _add_note(raised, f"the load can go on: pass resume={str(self._checkpoint.path)!r}")
-        # KeyboardInterrupt and CancelledError are not replaced by the failure.
+        # `_failure` does not replace a KeyboardInterrupt or a CancelledError.
         if self._failure is not None and (raised is None or isinstance(raised, Exception)):
             raise self._failure from raised
         return False

@@ -222,7 +222,7 @@ class Scan:
 
 
 def query_options(options: Any) -> ExecuteOptions:
-    """The options of queries about a table, for a call with these options."""
+    """The options of the queries that read a table's schema. `options` are those of the call."""
     execute_options = ExecuteOptions(rows="tuple", idempotent=True)
     if "timeout_s" in options:
         execute_options["timeout_s"] = options["timeout_s"]

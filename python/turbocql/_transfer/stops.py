@@ -39,14 +39,15 @@ _VALUES = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-"""Matches the parts of a message that differ from row to row. Long values are shortened."""
+"""Matches the parts of a message that differ from row to row. In messages, a long value is cut off,
+and ends with `...`."""
 
 
 def _kind(error: Exception) -> tuple[object, ...]:
     """The parts of an error that are equal for rows with the same fault."""
     path = error.path if isinstance(error, CodecError) else ""
-    # `locate_failures` adds the line and the value to the first errors of a load only, and nothing
-    # to errors after the first 1000.
+    # `locate_failures` adds lines to the first 1,000 errors of a load, and values to the first 10.
+    # So equal faults may have messages with and without them. They are removed here.
     text = _PLACE.sub("", str(error))
     column = re.match(r'column "(?:[^"]|"")*"', text)
     message = _VALUES.sub("", text)

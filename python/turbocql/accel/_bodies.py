@@ -1,4 +1,4 @@
-"""The functions of the driver that write the bodies of requests."""
+"""Patches the driver's functions that write the bodies of requests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ any body."""
 
 
 class Bodies(Group):
-    """The functions that write the bodies of requests."""
+    """Patches the functions that write the bodies of requests."""
 
     part = "bodies"
     names = (

@@ -1,4 +1,4 @@
-"""Native methods of the executors behind `execute_concurrent`."""
+"""Patches methods of the executors with which `execute_concurrent` sends requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _unpack(pair: Any) -> tuple[Any, Any]:
 
 
 class Concurrent(Group):
-    """The methods with which an executor sends its next request and stores a request's result."""
+    """Patches the methods with which an executor sends requests and stores their results."""
 
     part = "concurrent"
     needs = CONCURRENT

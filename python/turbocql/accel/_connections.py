@@ -40,7 +40,7 @@ _CODEC_PARAMETERS = {
 
 
 class Segments(Group):
-    """The codec of segments. In protocol version 5, frames are sent in segments with checksums."""
+    """Patches the codec of segments, in which protocol version 5 sends frames with checksums."""
 
     part = "segments"
     needs = CONNECTION
@@ -121,10 +121,10 @@ def _no_callback() -> None:
 
 
 class Timers(Group):
-    """`Timer.cancel`, which ends the timeout of a request. The native one also drops the callback.
+    """Patches `Timer.cancel`, which the driver calls when a request ends before its timeout.
 
-    The callback refers to the request. If a canceled timer kept it, an answered request would be in
-    a reference cycle, which only the GC can free.
+    The native `cancel` also drops the timer's callback, which refers to the request. If a canceled
+    timer kept its callback, the request would be in a reference cycle, which only the GC can free.
     """
 
     part = "timers"

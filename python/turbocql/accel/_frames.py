@@ -73,7 +73,7 @@ def has_methods(own: dict[str, Any]) -> Callable[[type[Any]], bool]:
 
 
 class Frames(Group):
-    """The methods of connections that read frames, and decode and dispatch each frame's message."""
+    """Patches the methods of connections that read frames, and decode and dispatch messages."""
 
     part = "frames"
     needs = CONNECTION
@@ -148,7 +148,7 @@ def _has_features(sources: Sources, driver: Driver) -> bool:
 
 
 class Decoding(Group):
-    """The class method that decodes responses. Native code decodes only results without rows."""
+    """Patches the class method that decodes responses. Only results without rows are native."""
 
     part = "frames"
     names = ("protocol._ProtocolHandler.decode_message",)
@@ -215,7 +215,9 @@ class _Body:
 
 
 class Encoding(Group):
-    """The class method that makes request frames. Native code makes only uncompressed frames."""
+    """Patches the class method that makes the frames of requests. Only uncompressed frames are
+    native.
+    """
 
     part = "frames"
     names = ("protocol._ProtocolHandler.encode_message",)

@@ -23,7 +23,7 @@ REPLACED = (
 
 
 class ObjectMapper(Group):
-    """The mapper's functions that create, validate and save model instances (`REPLACED`).
+    """Patches the mapper's functions that create, validate and save model instances (`REPLACED`).
 
     The group waits until `cassandra.cqlengine.models` is imported. The group is applied only if
     turbocql knows the source of each function that native code replaces or imitates.

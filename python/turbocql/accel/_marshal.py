@@ -1,4 +1,4 @@
-"""The functions of `cassandra.marshal`, which pack and unpack numbers."""
+"""Patches the functions of `cassandra.marshal`, which pack and unpack numbers."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _modules_with(name: str, value: Any) -> Iterator[ModuleType]:
 
 
 class MarshalFunction(Group):
-    """A function that packs or unpacks numbers, in its module and in modules that imported it."""
+    """Patches a function of `cassandra.marshal`, there and in modules that have imported it."""
 
     part = "marshal"
 

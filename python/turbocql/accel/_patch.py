@@ -44,7 +44,7 @@ class Patch:
     """Returns why the replacement now passes all calls to the original; empty if it does not."""
     notes: Callable[[], list[str]] = list
     """Returns sentences for `status()` about other work that is left to the driver, or about
-    changes that would go unnoticed."""
+    changes of the driver that the accelerator would not notice."""
     start: tuple[int, int, int] = (0, 0, 0)
     """The counts when counting began. `counted` subtracts them."""
     start_reasons: tuple[tuple[str, int], ...] = ()

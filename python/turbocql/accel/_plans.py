@@ -116,7 +116,7 @@ class Plans:
         """Makes the plan of a class, and stores it in the class."""
         try:
             return self._of_type(cls)
-        except Exception:  # the driver's own function raises the error
+        except Exception:  # this plan leaves values to the driver, which raises the error
             return _core.TypePlan(cls, None, None, [])
 
     def _of_type(self, cls: type[Any]) -> _core.TypePlan:
@@ -156,7 +156,7 @@ class Plans:
         """Makes the plan of a prepared statement, and stores it in the statement."""
         try:
             return self._of_statement(prepared)
-        except Exception:  # the driver's own function raises the error
+        except Exception:  # this plan leaves `bind` to the driver, which raises the error
             return _core.BindPlan([], 4, None)
 
     def _of_statement(self, prepared: Any) -> _core.BindPlan:
@@ -242,8 +242,8 @@ class Plans:
 
     def forget(self) -> None:
         """Removes the plans from classes and statements, and clears the caches."""
-        # The native functions in this list refer to these plans, and the plans refer to the list.
-        # So none of them would ever be freed.
+        # The functions in this list refer to this object. If the list kept them, neither they nor
+        # this object would ever be freed.
         self.native_functions.clear()
         with self._lock:
             self._secret_plans.clear()

@@ -55,17 +55,17 @@ _TOKEN_AWARE = {
     "8a51a8711cb3": _Flavor(by_distance=True, has_leaders=False),
     "fad491cb9358": _Flavor(by_distance=True, has_leaders=True),
 }
-"""Maps each known source of `TokenAwarePolicy.make_query_plan`, by its digest, to the order of its
-plans."""
+"""Maps the digest of each known source of `TokenAwarePolicy.make_query_plan` to the order of hosts
+in the plans that the source makes."""
 _DEFAULT = ("15bcb9326e8e",)
 _IS_SERIAL = ("3858340642ad",)
 
 
 class QueryPlans(Group):
-    """`make_query_plan` of `TokenAwarePolicy` and `DefaultLoadBalancingPolicy`.
+    """Patches `make_query_plan` of `TokenAwarePolicy` and `DefaultLoadBalancingPolicy`.
 
-    `TokenAwarePolicy` wraps another policy. Its native plans also replace those of the driver's
-    policies that it may wrap.
+    `TokenAwarePolicy` wraps another policy. If that is one of the driver's policies, native code
+    also does the work of its `make_query_plan`.
     """
 
     part = "query_plans"

@@ -20,7 +20,8 @@ If the dict has a different value for the key, the plan is out of date.
 """
 
 _GENERIC = "GenericDeserializer"
-"""The compiled reader for types without a compiled reader of their own. Calls `cls.deserialize`."""
+"""The class of the compiled reader that serves all types without a compiled reader of their own. It
+calls `cls.deserialize`."""
 
 _UTIL = {
     "SimpleDateType": ("Date",),
@@ -184,7 +185,9 @@ class Readers:
         return None if element is None else _core.ValueReader.vector_of(element, cql_type, empty)
 
     def collections(self) -> tuple[Any, Any]:
-        """Returns the driver's classes of sets and maps; None for an unknown class."""
+        """Returns the driver's classes for sets and maps; None for a class that turbocql does not
+        know.
+        """
         util = vars(self._cqltypes.util)
         map_class = util.get("OrderedMapSerializedKey")
         is_known_map = isinstance(map_class, type) and self._is_map(map_class)

@@ -1,4 +1,4 @@
-"""Native methods of the driver's futures and of its connection pools."""
+"""Patches methods of the driver's futures and of its connection pools."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OF_CASSANDRA: dict[str, tuple[str, ...]] = {
     "_set_result": ("358651dab216",),
     "_set_final_result": ("84c38589ac1e",),
 }
-"""The methods that differ between the drivers."""
+"""The methods of `ResponseFuture` whose sources differ between the two drivers."""
 _USE_MODULE = {"__init__", "_start_timer", "_set_result"}
 """The methods that call other functions of `cassandra.cluster`, not only methods of the class."""
 _IMITATED: dict[str, tuple[str, ...]] = {
@@ -135,7 +135,7 @@ class _Columns:
 
 
 class Responses(Group):
-    """Methods that make futures, add callbacks to them, and set their results."""
+    """Patches the methods that make futures, add callbacks to them, and set their results."""
 
     part = "responses"
     needs = CLUSTER
@@ -199,7 +199,7 @@ _RETURN_CONNECTION = ("174f793685be", "1301db82f41b")
 
 
 class Pools(Group):
-    """The method that returns a connection to its pool after each response."""
+    """Patches the method that returns a connection to its pool after each response."""
 
     part = "responses"
     needs = CLUSTER

@@ -18,7 +18,7 @@ __all__ = ["NamedRows", "Results"]
 
 
 class Results(Group):
-    """The function with which one of the driver's protocol handlers reads pages of rows."""
+    """Patches the function with which one of the driver's protocol handlers reads pages of rows."""
 
     part = "rows"
 
@@ -110,9 +110,10 @@ def _generated(rows: Any) -> Any:
 
 
 class NamedRows(Group):
-    """`namedtuple` in `cassandra.query`, with which the driver makes a class for each result.
+    """Patches `namedtuple` in `cassandra.query`, with which the driver makes the classes of rows.
 
-    The stand-in makes one class for all results with the same column names.
+    The driver makes a class for each result. The stand-in makes one class for all results with the
+    same column names.
     """
 
     part = "named_rows"

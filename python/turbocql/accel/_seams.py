@@ -1,4 +1,4 @@
-"""The functions of the driver for types, `bind` and routing keys, in groups."""
+"""Patches the driver's functions for types, `bind` and routing keys, in groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from ._sending import LIBEV, sending_groups
 __all__ = ["SEAM_MODULES", "TypeWatcher", "groups"]
 
 SEAM_MODULES = (CONCURRENT, LIBEV)
-"""Modules that only the groups for executors and for the event loop wait for."""
+"""The modules of the executors and of the event loop. Only the groups that patch them wait for
+them."""
 
 
 def _no_counts() -> tuple[int, int]:
@@ -88,7 +89,7 @@ class TypeWatcher(Group):
 
 
 class ClassSerialize(Group):
-    """The class method `serialize` of types with parameters."""
+    """Patches the class method `serialize` of types with parameters."""
 
     part = "types"
 
@@ -127,7 +128,7 @@ _SAMPLES: dict[str, tuple[str, list[Any]]] = {
 
 
 class StaticSerialize(Group):
-    """The static method `serialize` of a scalar type."""
+    """Patches the static method `serialize` of a scalar type."""
 
     part = "types"
 
@@ -164,7 +165,7 @@ class StaticSerialize(Group):
 
 
 class ClassDeserialize(Group):
-    """The class method `deserialize` of types with parameters."""
+    """Patches the class method `deserialize` of types with parameters."""
 
     part = "types"
 
@@ -200,7 +201,7 @@ _ENCODED_SAMPLES = {
 
 
 class StaticDeserialize(Group):
-    """The static method `deserialize` of a scalar type."""
+    """Patches the static method `deserialize` of a scalar type."""
 
     part = "types"
 
@@ -245,7 +246,7 @@ class StaticDeserialize(Group):
 
 
 class Bind(Group):
-    """The method `BoundStatement.bind`."""
+    """Patches the method `BoundStatement.bind`."""
 
     part = "bind"
     names = ("query.BoundStatement.bind",)
@@ -298,7 +299,7 @@ def _has_refusal(original: Any) -> bool:
 
 
 class RoutingKey(Group):
-    """The property `BoundStatement.routing_key`."""
+    """Patches the property `BoundStatement.routing_key`."""
 
     part = "routing_key"
     names = ("query.BoundStatement.routing_key",)
@@ -319,7 +320,7 @@ _PARTS: list[Any] = [[], [b"only"], [b"a", b""], (b"x" * 300, b"\0\xff"), [bytes
 
 
 class KeyParts(Group):
-    """The generator function that yields the packed parts of a routing key."""
+    """Patches the generator function that yields the packed parts of a routing key."""
 
     part = "routing_key"
     names = ("query.Statement._key_parts_packed",)
@@ -342,8 +343,8 @@ def groups() -> list[Group]:
     """All groups for the codec, for connections and for policies.
 
     `TypeWatcher` is first: without it, types are not accelerated. The functions of
-    `cassandra.marshal` are last. The driver's functions of the other groups call them while they
-    are compared with their stand-ins. If they were replaced by then, those calls would be counted.
+    `cassandra.marshal` are last: the other groups call the driver's functions with samples, and
+    these functions call `cassandra.marshal`. If it was patched by then, these calls would count.
     """
     return [
         TypeWatcher(),

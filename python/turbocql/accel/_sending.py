@@ -1,4 +1,4 @@
-"""Native methods that send data on the sockets of connections."""
+"""Patches the methods that send data on the sockets of connections."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _IMITATED: dict[str, tuple[str, ...]] = {
 
 
 class Sending(Group):
-    """The methods of libev's connections that queue messages and write them to the socket."""
+    """Patches the methods of `LibevConnection` that queue messages and write them to the socket."""
 
     part = "sending"
     needs = LIBEV

@@ -71,7 +71,7 @@ class _ModulePatch(Patch):
 
 
 class Serializers(Group):
-    """The module `cassandra.serializers`."""
+    """Adds the module `cassandra.serializers`."""
 
     part = "serializers"
     names = (SERIALIZERS,)

@@ -46,7 +46,9 @@ _SAMPLES: list[Any] = [
 
 
 class SimpleStatements(Group):
-    """`bind_params`, which formats parameters into the text of simple statements, also in batches.
+    """Patches `bind_params`, which formats parameters into the text of simple statements.
+
+    The function is also called for simple statements in batches.
 
     The group waits until `cassandra.cluster` is imported. It patches the function in
     `cassandra.query`, and also the reference to it in `cassandra.cluster`. Other modules that

@@ -28,10 +28,10 @@ _BATCH_ROWS = 2048
 
 
 class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
-    """A table as a data set of pyarrow. It implements `schema` and `scanner`, which consumers such
-    as duckdb call with columns and a filter.
+    """A table as a data set of pyarrow. It implements only `schema` and `scanner`, because duckdb
+    reads a data set by these: it calls `scanner` with columns and a filter.
 
-    The options are those of `scan`.
+    The options are those of `turbocql.duckdb.scan`.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         filter: Any = None,
         **options: Any,
     ) -> pyarrow.dataset.Scanner:
-        """A scan of these columns, with the rows that pass a filter of pyarrow."""
+        """A scan of `columns`, of the rows that pass `filter`, an expression of pyarrow."""
         names = self._own_schema.names
         result_columns = names if columns is None else list(columns)
         for name in result_columns:

@@ -1,4 +1,4 @@
-"""Tables as data sets of Ray Data: `read` makes a `Dataset`, `sink` a target to write data to.
+"""Tables as data sets of Ray Data: `read` makes a `Dataset`, `sink` makes a target for writing.
 
 This module needs Ray and pyarrow: `pip install 'turbocql[ray]'`.
 """
@@ -38,20 +38,20 @@ def read(
     scan: Mapping[str, Any] | None = None,
     **resources: Any,
 ) -> ray.data.Dataset:
-    """A table as a data set, read in parts by token ranges when the data set is used.
+    """A table as a data set. When the data set is used, tasks read parts of the table.
 
     `config` says where the workers connect: see [`workers`][turbocql.workers.session]. `columns`,
     `where` and `values` are those of [`Session.scan`][turbocql.session.Session.scan]. `scan` has
     other options of `Session.scan`: `page_size`, `consistency`, `timeout_s`, `retry_for_s` and
-    `profile`. After `select_columns` of the data set, only these columns are read; a `limit` ends
-    the reading early. `parallelism` is the number of parts; by default, Ray decides, and small
-    tables have fewer. `types` selects Arrow types. `resources` are options of `read_datasource`
-    for the read tasks, such as `num_cpus`, `memory`, `resources` and `concurrency` (the tasks that
-    run at a time).
+    `profile`. If you call `select_columns` on the data set, only these columns are read. If you
+    call `limit`, the reading ends early. `parallelism` is the number of parts. By default, Ray
+    decides, and small tables have fewer parts. `types` selects Arrow types. `resources` are options
+    of `read_datasource` for the read tasks, such as `num_cpus`, `memory`, `resources` and
+    `concurrency` (how many tasks run at a time).
 
-    Vectors of numbers are columns of Ray's tensors: 2-D arrays in batches of NumPy. A row without a
-    vector is an error; `types=turbocql.columns.ColumnTypes()` makes lists of vectors, which may be
-    null.
+    Vectors of numbers become Ray's tensors, which are 2-D arrays in batches of NumPy. A row whose
+    vector is null is then an error. With `types=turbocql.columns.ColumnTypes()`, vectors become
+    lists, which may be null.
 
     A task reads its rows in the order of their tokens. So if Ray runs a lost task again, Ray can
     skip the blocks that it already has.
@@ -109,8 +109,8 @@ def sink(
     All rows have one write time, the beginning of the job, unless `timestamp` sets another. So a
     task that Ray runs again, on another worker, changes nothing. The time is the later of this
     machine's clock and the server's. Rows of the data set with equal primary keys have the same
-    time too, so the greater value of each cell stays. If a row has a list that is not frozen, each
-    run of a task has later times, and replaces the rows of its earlier runs.
+    time too, so the greater value of each cell stays. If the job writes lists that are not frozen,
+    each run of a task has later write times, and replaces the rows of its earlier runs.
 
     A sink is for one job at a time. Its attribute `rows` is the number of rows that the last job
     wrote.

@@ -1,7 +1,7 @@
 """Converts numbers of Ray's rows to the widths of the table's columns, without loss.
 
-A row of Ray is a dict of Python objects, so each integer comes back with 64 bits, and each float
-as a double. `Session.load` refuses a column that is wider than the table's.
+A row of Ray is a dict of Python objects. Arrow columns made of such rows have integers of 64 bits,
+and doubles. `Session.load` refuses a column that is wider than the table's.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def fitted(table: pa.Table, types: Mapping[str, str | None]) -> pa.Table:
 
 
 def _narrow(kind: pa.DataType, cql_type: CqlType) -> pa.DataType:
-    """The Arrow type with the widths of the CQL type; `kind` itself if more than widths differ."""
+    """`kind` with the widths of the CQL type; `kind` itself if more than the widths differ."""
     while cql_type.kind == "frozen":
         (cql_type,) = cql_type.subtypes
     if cql_type.kind in _INTEGERS and (pa.types.is_integer(kind) or pa.types.is_float64(kind)):

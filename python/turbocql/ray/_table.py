@@ -67,7 +67,7 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         self._unit = max(_MIN_UNIT, min(_MAX_UNIT, _UNIT_BYTES // row_bytes))
         self._parallelism = parallelism
         self._splits: list[Split] | None = None
-        # Ray stores the columns that a plan needs in this attribute.
+        # In this attribute, Ray stores which columns a plan needs.
         self._projection_map: dict[str, str] | None = None
 
     def get_name(self) -> str:
@@ -139,7 +139,7 @@ def _blocks(
 
 
 class TableDatasink(Datasink):  # type: ignore[misc]
-    """The target that a data set is written to; made by `sink`."""
+    """The target to which a data set is written. `sink` makes it."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ _COMPARISONS = {
 
 
 class Keys(NamedTuple):
-    """The conditions in CQL that replace filters of a query."""
+    """The conditions in CQL by which the server evaluates some filters of a query of Spark."""
 
     where: str
     """The condition. It is on clustering columns, and also on the whole partition key if

@@ -211,7 +211,7 @@ def _flag(name: str, text: str) -> bool:
 
 @dataclass
 class _Part(InputPartition):  # type: ignore[misc]
-    """A part of the table, or a query of one partition of it."""
+    """A part of the table, or, if `split` is `None`, a query of one of the table's partitions."""
 
     split: Split | None
     values: tuple[Any, ...] = ()
@@ -263,7 +263,9 @@ class _FilteringReader(_Reader):
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """A type of Arrow in a form that Spark has: no extensions, lists of any length."""
+    """Converts an Arrow type to one that Spark has. An extension type becomes its storage type, and
+    a list of fixed length becomes a list of any length.
+    """
     if isinstance(kind, pa.BaseExtensionType):
         return _plain(kind.storage_type)
     if pa.types.is_timestamp(kind):
@@ -298,8 +300,8 @@ def _cast_to_field(array: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _check_types(source: pa.DataType, target: pa.DataType) -> None:
-    """Raises `ArrowInvalid` if a cast might lose a part of a value silently. A cast of structs
-    matches fields by name, and makes missing fields null.
+    """Raises `ArrowInvalid` if a cast might silently lose a part of a value. In a cast of structs,
+    Arrow matches fields by name, and makes missing fields null.
     """
     types = pa.types
     if isinstance(source, pa.BaseExtensionType):

@@ -315,7 +315,7 @@ class Cassandra:
             node.wait_until_answering()
 
     def _wait_for(self, node: Node, missing: Callable[[], str | None]) -> bool:
-        """Waits until nothing is missing, and returns whether it had to wait.
+        """Waits until `missing` returns `None`, and returns whether it had to wait.
 
         Raises: `CassandraError` that names the missing condition, after `timeout_s` seconds or when
             the node has ended.

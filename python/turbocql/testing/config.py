@@ -98,10 +98,10 @@ class Location(NamedTuple):
 
 
 def locations(racks: Sequence[str | tuple[str, str]], nodes: int) -> list[Location]:
-    """Reads the racks of a cluster's nodes.
+    """Returns the location of each of a cluster's `nodes` nodes, from the option `racks`.
 
-    Raises: `TypeError` for an entry of another type; `ValueError` for another number of racks than
-        `nodes`, and for names that the server cannot read.
+    Raises: `TypeError` for an entry of another type; `ValueError` unless there is one entry for
+        each node, and for names that the server cannot read.
     """
     if isinstance(racks, str) or not isinstance(racks, Sequence):
         raise TypeError(f"racks: expected the racks of {nodes} nodes, got {racks!r}")

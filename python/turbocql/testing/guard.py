@@ -3,8 +3,8 @@ r"""Runs one node and kills it when the node's starter ends. It is run as a scri
 The starter is the process that started the cluster. To send a signal to the node, it writes the
 signal's number as a line to the standard input of this script, the guard. Only the parent of a
 process knows whether its process id is still valid. The guard is the node's parent, so a signal
-never reaches another process that has reused the id. When the starter closes that pipe or ends for
-any reason, the guard kills the node and removes its files.
+never reaches another process that has reused the id. When the starter closes the guard's standard
+input, or ends for any reason, the guard kills the node and removes its files.
 
     starter --- stdin: "15\n" ---> guard ---> java
             <-- stdout: "4711\n"
@@ -31,7 +31,7 @@ _LOOK_FOR_STARTER_S = 0.5
 
 
 def main(order: dict[str, Any]) -> int:
-    """Runs the node's command, and returns its exit status. A negative status is a signal."""
+    """Runs the node's command, and returns its exit status: -N if the signal N has ended it."""
     wake_reader, wake_writer = os.pipe()
     os.set_blocking(wake_writer, False)
     os.set_blocking(wake_reader, False)

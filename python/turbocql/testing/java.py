@@ -68,7 +68,7 @@ def find_java() -> Java:
     java_path = _on_java_home() or shutil.which("java")
     if not java_path:
         raise MissingPrerequisite(f"Cassandra needs Java and none was found: {_INSTALL}.")
-    # `java` on PATH may be a shim that starts another process, so Java is asked for its home.
+    # `java` on PATH may be a shim that starts another process, so Java prints where its home is.
     version_output = subprocess.run(
         [java_path, "-XshowSettings:properties", "-version"],
         stdin=subprocess.DEVNULL,

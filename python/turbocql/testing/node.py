@@ -107,7 +107,7 @@ class Node:
             self._spawn()
 
     def stop(self) -> None:
-        """Shuts the node down (SIGTERM), which drains it first, and waits until it has ended."""
+        """Shuts the node down by SIGTERM, and waits until it has ended. The server drains first."""
         self.resume()
         self._end(signal.SIGTERM, self._timeout_s)
 

@@ -93,17 +93,18 @@ def cassandra(pytestconfig: pytest.Config) -> Iterator[Cassandra | ExistingServe
 
 @pytest.fixture(scope="session")
 def cassandra_schema() -> str | list[str]:
-    """The statements that make the tables of `cassandra_keyspace`: none, unless you override this.
+    """The statements that make the tables of `cassandra_keyspace`.
 
-    Names of tables need no keyspace.
+    There are none, unless you override this fixture. Names of tables need no keyspace.
     """
     return []
 
 
 @pytest.fixture(scope="session")
 def cassandra_settings() -> dict[str, Any]:
-    """Further settings of `cassandra_session` and `cassandra_async_session`: none, unless you
-    override this.
+    """Further settings of `cassandra_session` and `cassandra_async_session`.
+
+    There are none, unless you override this fixture.
     """
     return {}
 

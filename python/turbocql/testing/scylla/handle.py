@@ -1,4 +1,4 @@
-"""The parent's side of the simulator's process."""
+"""Starts the simulator's process, and sends commands to it from the process of the tests."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Execute(NamedTuple):
 
     @classmethod
     def parse(cls, body: bytes, *, has_metadata_id: bool, has_block: bool) -> Execute:
-        """Reads a body. Its layout may have a metadata id, and the byte of a tablet's version.
+        """Reads a body. It may have a metadata id, and `block`, a byte about a tablet's version.
 
         Raises: `FrameError` if the parameters or that byte are missing.
         """
@@ -55,7 +55,7 @@ class Execute(NamedTuple):
         return tuple(values)
 
     def body(self, parameters: bytes, *, skips_metadata: bool) -> bytes:
-        """The body as Cassandra reads it."""
+        """The body for Cassandra, which knows neither metadata ids in it nor `block`."""
         flags = parameters[2] & ~SKIP_METADATA | (SKIP_METADATA if skips_metadata else 0)
         return b"%b%b%c%b" % (short_bytes(self.id), parameters[:2], flags, parameters[3:])
 

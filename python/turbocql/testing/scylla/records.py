@@ -1,4 +1,4 @@
-"""What the simulator tells tests about a cluster: requests, connections and tablets."""
+"""The records of requests, connections and tablets that tests get from the simulator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ClientConnection", "Replica", "Request", "Tablet"]
 
 @dataclass(frozen=True)
 class Request:
-    """One request of a client, as it arrived.
+    """One request of a client, as it arrived at the simulator.
 
     `number` counts the requests of the cluster from 0. `node` is an index in `Cassandra.nodes`.
     `opcode` is a name of the protocol, such as `EXECUTE`. `text` is the statement's CQL. For an

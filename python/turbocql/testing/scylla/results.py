@@ -40,7 +40,7 @@ def is_rows(message: bytes) -> bool:
 def metadata_id(count: int, columns: bytes, salt: bytes) -> bytes:
     """The 16 bytes that identify the metadata of a result.
 
-    `columns` is the encoded description of `count` columns. Another `salt` makes other ids.
+    `columns` is the encoded description of `count` columns. A different `salt` makes different ids.
     """
     return hashlib.sha256(salt + int32(count) + columns).digest()[:16]
 
@@ -185,7 +185,7 @@ class Prepared:
 
     @classmethod
     def parse(cls, message: bytes, version: int) -> Prepared:
-        """Reads the RESULT of a PREPARE, if it has no metadata id."""
+        """Reads the RESULT of a PREPARE, which must have no metadata id."""
         reader = Reader(message, 4)
         statement_id = reader.short_bytes()
         bind_flags, bind_count = reader.int32(), reader.int32()

@@ -1,4 +1,7 @@
-"""The simulator's process: listens in front of the nodes, and executes the parent's commands."""
+"""The simulator's process: listens in front of the nodes, and executes commands.
+
+The commands come from the parent, the process of the tests.
+"""
 
 from __future__ import annotations
 
@@ -202,7 +205,7 @@ async def _serve() -> None:
 
 
 async def _print(answer: dict[str, Any]) -> None:
-    """Prints an answer on a thread, because printing blocks while the parent does not read."""
+    """Prints an answer. Another thread does this, because it blocks until the parent reads."""
     text = json.dumps(answer, default=_as_json)
     await asyncio.get_running_loop().run_in_executor(None, partial(print, text, flush=True))
 

@@ -197,7 +197,7 @@ class State:
             node.allowance, node.refilled_at = max(per_second or 0.0, 1.0), time.monotonic()
 
     def stored_rows(self, node: NodeState, table: str) -> list[dict[str, bytes | None]]:
-        """The rows of a system table that the simulator answers itself."""
+        """The rows of a system table whose queries the simulator answers itself."""
         if table == "versions":
             version = node.shards.version if node.shards else "5.1.0"
             return [

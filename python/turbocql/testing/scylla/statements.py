@@ -145,7 +145,7 @@ _analyse_once = lru_cache(maxsize=4096)(_analyse)
 def _without_timeouts(text: str, tokens: Sequence[Token]) -> str:
     """The text in which each TIMEOUT of a USING clause is a comment.
 
-    It becomes a comment because Cassandra derives a prepared statement's id from the text:
+    A TIMEOUT is not removed, because Cassandra derives a prepared statement's id from the text, and
     statements that differ for the client must get different ids. A timeout that is a bind marker
     stays, because without it the statement would need one value less.
     """
