@@ -208,7 +208,7 @@ def _pieces(
 
 
 def _column(name: str, values: Any) -> Numbers | Arrow | Objects:
-    """A column: an array of NumPy or with `__dlpack__`, an Arrow array, or a list of objects."""
+    """Makes a column from an Arrow array, an array of NumPy or with `__dlpack__`, or a list."""
     if isinstance(values, (list, tuple, range)):
         return Objects(values)
     check_collected(values)
@@ -250,7 +250,7 @@ def _array(name: str, values: Any) -> Any:
 
 
 def _not_a_name(name: object) -> TypeError:
-    """The error for the name of a column of a frame that is not a str."""
+    """The error for a column of a frame whose name is not a str."""
     advice = "frame.columns = frame.columns.map(str)"
     if isinstance(name, tuple):
         advice = 'frame.columns = ["_".join(filter(None, name)) for name in frame.columns]'
@@ -258,7 +258,7 @@ def _not_a_name(name: object) -> TypeError:
 
 
 def _of_pandas(frame: Any, is_wanted: IsWanted) -> Columns:
-    """The columns of a frame. Columns of objects are encoded value by value, others by Arrow."""
+    """The columns of a frame. Objects are encoded value by value, other columns as Arrow data."""
     pd: Any = importlib.import_module("pandas")
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"data must be a pandas DataFrame, not {class_name(frame)}: use to_frame()")

@@ -24,9 +24,9 @@ from .untyped import guessed_of, untyped, write_times, write_times_of
 __all__ = ["CsvFile", "JsonLines"]
 
 _BLOCK = 512 << 10
-"""The first size of a block in bytes. It is small, because pyarrow reads up to 32 blocks ahead."""
+"""The initial size of a block in bytes. It is small because pyarrow reads up to 32 blocks ahead."""
 _MAX_LINE_SEARCHES = 10
-"""For the first 10 unreadable cells of a CSV file, the line is found by reading the file again."""
+"""How many unreadable cells of a CSV file get a line. The file is read again to find each line."""
 _MAX_BLOCK = 1 << 30
 """The largest size of a block in bytes, and so of a row of CSV."""
 
@@ -64,7 +64,7 @@ class CsvFile(Reader):
     def _next_block_size(self, block: int, error: EncodeError) -> int:
         """The block size to try next, after an error for a row that is longer than a block.
 
-        Raises: the error, if it has another reason or if the block has the maximal size.
+        Raises: `EncodeError` if `error` has another reason, or if the block has the maximal size.
         """
         message = str(error.__cause__)
         if "straddl" in message and block < _MAX_BLOCK:
@@ -131,7 +131,7 @@ class CsvFile(Reader):
     def _texts(self, names: list[str]) -> Iterator[Any]:
         """Yields the cells as bytes, in batches.
 
-        A batch is yielded after the next batch was read, which shows that the batch is complete.
+        A batch is yielded after the next one was read. Only then is it certain to be complete.
         """
         block, yielded_count = _BLOCK, 0
         while True:
@@ -144,7 +144,7 @@ class CsvFile(Reader):
                     while True:
                         with FileErrors(self):
                             batch = next(csv_reader, None)
-                        # pyarrow reads several blocks ahead, and yields one batch for each.
+                        # pyarrow reads several blocks ahead, and yields one batch per block.
                         blocks_ahead = checked_file.bytes_returned / (block * max(1, batches_read))
                         self.bytes_read = int(raw_file.tell() / max(1.0, blocks_ahead))
                         if batch is None:

@@ -98,7 +98,8 @@ class Selection(NamedTuple):
     is_wanted: Callable[[str], bool] = _all_wanted
     """Returns whether a column is read. The content of any other column does not matter."""
     ttl: str | None = None
-    """The data's column that has the TTL of each row; `None` if the table has this column too."""
+    """The data's column that has the TTL of each row; `None` if there is none, or if this column
+    is also written to the table."""
     write_time: str | None = None
     """Like `ttl`, for the write time of each row."""
 

@@ -93,7 +93,7 @@ class _OutputFile:
         return None
 
     def write(self, batch: Any) -> None:
-        """Writes a batch, or keeps it in memory until there are enough rows for a group."""
+        """Writes a batch, or keeps it in memory until there are enough rows for a row group."""
         self.rows += batch.num_rows
         if self._settings.format in ("csv", "jsonl"):
             # The batch is written in parts, because the whole text of a part is in memory.

@@ -63,7 +63,7 @@ class Stream(Generic[T]):
         self._waiting.clear()
 
     def put(self, event: T, time_s: float) -> None:
-        """Adds an event, unless its time is before the stream was opened. The thread
+        """Adds an event, unless it happened before the stream was opened. The thread
         `turbocql-events` calls this method.
         """
         with self._changed:

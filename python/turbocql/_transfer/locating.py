@@ -16,13 +16,14 @@ __all__ = ["locate_failures", "name_setting", "naming_settings", "show_values"]
 
 _MAX_LOCATED = 1000
 _MAX_SHOWN = 10
-"""For the first 10 failures of a load, its files are read again to find lines and values."""
+"""How many failures of a load get a line and a value. The load's files are read again to find
+these."""
 _STATEMENT = "; statement: "
 
 
 def name_setting(error: BaseException, settings: Mapping[str, Any]) -> None:
-    """Makes the error for a TTL or a write time name the data's column, in place of `[ttl]` or
-    `[timestamp]`, the server's name of the bind marker.
+    """Changes an error about a TTL or a write time, so that it has the name of the data's column.
+    Before, it has `[ttl]` or `[timestamp]`, as the server calls the bind marker.
 
     `settings` maps `[ttl]` and `[timestamp]` to the name of the column, or to a value that is not a
     str if there is no such column.
@@ -112,7 +113,7 @@ def _column(error: Any, pairs: Mapping[str, str]) -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, str):
-        # A text of NumPy has a `repr` of its own.
+        # The `repr` of NumPy's class for texts is `np.str_('text')`.
         return shown(str(value))
     if isinstance(value, (bytes, list, dict, tuple)):
         return shown(value)

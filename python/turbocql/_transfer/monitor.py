@@ -1,4 +1,4 @@
-"""The thread beside a load, which writes its checkpoint, reports progress and counts failures."""
+"""The thread that writes the checkpoint, reports progress and counts failures during a load."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ class Monitor:
         return self.leave(exc)
 
     async def __aenter__(self) -> Monitor:
-        # The module `threads` imports asyncio, which is slow to import, so `threads` is imported
-        # here and not above: an event loop runs, so asyncio is already imported.
+        # `threads` imports asyncio, which is slow to import. If this method runs, an event loop
+        # does too, so asyncio is imported already. Other loads do not need it.
         from .._native.threads import in_thread
 
         await in_thread(self.begin)
@@ -204,7 +204,7 @@ class Monitor:
 
 
 def _add_note(error: BaseException, note: str) -> None:
-    """Adds a line to the traceback of an exception, from Python 3.11."""
+    """Adds a line to the traceback of an exception, on Python 3.11 and later."""
     if hasattr(error, "add_note"):
         error.add_note(note)
 
@@ -245,7 +245,7 @@ def shown_progress() -> Callable[[Progress], None]:
 
 
 def _tqdm(tqdm: Any) -> Callable[[Progress], None]:
-    # tqdm would begin a postfix with a comma, so the text is the description.
+    # The text is set as tqdm's description, because tqdm would put a comma before a postfix.
     bar = tqdm(total=100, bar_format="rows: {desc}")
 
     def show(progress: Progress) -> None:
@@ -253,7 +253,8 @@ def _tqdm(tqdm: Any) -> Callable[[Progress], None]:
             bar.bar_format = "rows {percentage:3.0f}%|{bar}| {desc}"
             bar.n = round(100 * progress.share, 1)
         elif progress.ended:
-            # In a notebook, a bar that is closed before its total is red, as after an error.
+            # In a notebook, a bar that is closed before it reaches its total becomes red, as after
+            # an error.
             bar.n = bar.total
         bar.set_description_str(str(progress), refresh=False)
         bar.refresh()

@@ -46,8 +46,8 @@ and ends with `...`."""
 def _kind(error: Exception) -> tuple[object, ...]:
     """The parts of an error that are equal for rows with the same fault."""
     path = error.path if isinstance(error, CodecError) else ""
-    # `locate_failures` adds lines to the first 1,000 errors of a load, and values to the first 10.
-    # So equal faults may have messages with and without them. They are removed here.
+    # `locate_failures` adds a place to the first 1,000 errors of a load, and a value to the first
+    # 10. So the messages of equal faults may differ in them, and they are removed here.
     text = _PLACE.sub("", str(error))
     column = re.match(r'column "(?:[^"]|"")*"', text)
     message = _VALUES.sub("", text)
@@ -68,7 +68,8 @@ def have_one_error(errors: Iterable[Exception]) -> bool:
 def first_block(pieces: Iterator[Piece]) -> tuple[Piece | None, Iterator[Piece]]:
     """Returns the first piece, and an iterator over all pieces.
 
-    Returns `None` in place of the first piece if it has less than a block, or if no rows follow it.
+    Returns `None` in place of the first piece if the piece is shorter than a block, or if no rows
+    follow it.
     """
     first_pieces = list(islice(pieces, 2))
     is_block = len(first_pieces) == 2 and len(first_pieces[0]) >= FIRST_BLOCK_ROWS

@@ -72,7 +72,7 @@ class Care:
         return bool(self._vectors)
 
     def list_read_statements(self, timestamp: int | str | None) -> list[str]:
-        """The statements that read stored lists and write times; empty if the load needs none."""
+        """The statements that read stored lists and their write times; empty if none is needed."""
         if timestamp is None or isinstance(timestamp, JobTime):
             return []
         return [

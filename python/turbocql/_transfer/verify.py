@@ -101,7 +101,10 @@ class Verification:
         self.statement = f"SELECT {selected} FROM {table_name} WHERE {condition} LIMIT 1"
 
     def chosen_rows(self, rows: Rows, unfit: Sequence[Any]) -> Rows:
-        """Counts rows, records keys, and returns the rows to look up: all, or a sample."""
+        """Counts rows, records keys, and returns the rows to look up: all, or a sample.
+
+        `unfit` are the numbers and errors of rows that cannot be encoded.
+        """
         self.rows += len(rows) + len(unfit)
         self._unfit += len(unfit)
         room = _MAX_LISTED_DIFFERENCES - len(self._failures)

@@ -179,7 +179,8 @@ def _messages(
 ) -> list[tuple[Any, int]]:
     """Returns sample messages, each with a protocol version.
 
-    For any two varied fields, each pair of their sample values is in one of the messages.
+    Some fields have several sample values. For any two of these fields, each pair of sample values
+    is in one of the messages.
     """
     protocol, unset = driver.protocol, driver.protocol._UNSET_VALUE
     messages: list[tuple[Any, int]] = []

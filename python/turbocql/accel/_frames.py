@@ -206,7 +206,7 @@ _ENCODING: dict[str, tuple[str, ...]] = {
 
 
 class _Body:
-    """A sample message, for comparing native frames with the driver's. It imitates a message."""
+    """Imitates a message of the driver, for comparing native frames with those of the driver."""
 
     opcode, custom_payload, tracing = 0x0A, None, False
 

@@ -405,7 +405,7 @@ class _Finder(MetaPathFinder):
     def _retry_patching(self) -> None:
         """Patches modules whose import was under way when the finder was added.
 
-        Their loaders were chosen before, so no `_Loader` patches them. Also retries after errors.
+        Such a module has no `_Loader` that patches it. Also tries again after an error.
         """
         if all(_is_loaded(name) for name in _MODULES) and _state.lock.acquire(blocking=False):
             try:
