@@ -24,7 +24,7 @@ def rows_instead(row: Any) -> TypeError:
 
 
 def no_columns(data: Any) -> TypeError:
-    """The error for an object that is passed as columns and has none."""
+    """The error for an object that was passed as columns, but contains no columns."""
     hint = f": {_FOR_ROWS}" if any(hasattr(type(data), name) for name in _FIELDS) else ""
     if type(data).__module__ == "numpy":
         hint = ': name the columns, as in {"id": array[:, 0]}'
@@ -35,7 +35,7 @@ def no_columns(data: Any) -> TypeError:
 
 
 def no_column(name: str, values: Any) -> TypeError:
-    """The error for an object that is passed as a column and is none."""
+    """The error for an object that was passed as a column, but is not one."""
     problem = (
         f'column "{name}" must be an array of NumPy, an Arrow array, an object with __dlpack__ or a'
         f" list, got {class_name(values)}"

@@ -114,8 +114,8 @@ class Monitor:
         return self.leave(exc)
 
     async def __aenter__(self) -> Monitor:
-        # `threads` imports asyncio, which is slow to import. If this method runs, an event loop
-        # does too, so asyncio is imported already. Other loads do not need it.
+        # `threads` imports asyncio, which is slow to import. When this method is called, an event
+        # loop runs, so asyncio is imported already. Loads without an event loop do not need it.
         from .._native.threads import in_thread
 
         await in_thread(self.begin)

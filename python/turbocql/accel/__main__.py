@@ -94,8 +94,8 @@ def _is_module(name: str) -> bool:
         if spec is not None and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(f"{name}.__main__")
     except ModuleNotFoundError as error:
-        # The error may be about another module, which a package of the program imports but which
-        # is missing. That error is the program's, so it is raised again.
+        # The error may be about a missing module that a package of the program imports. That error
+        # is the program's, so it is raised again.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         return False

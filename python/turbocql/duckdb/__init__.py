@@ -36,8 +36,8 @@ def scan(
 
     A query reads only the columns that it needs. `columns` limits the columns of the relation.
     `where` is a condition in CQL that the server evaluates, with `values` for its bind markers.
-    A `WHERE` in duckdb's own SQL does not change what is read: Arrow evaluates it on this machine,
-    for all rows of the scan. The other options are those of
+    A `WHERE` in duckdb's SQL does not change which rows are read: Arrow evaluates it on this
+    machine, for all rows of the scan. The other options are those of
     [`Session.scan`][turbocql.session.Session.scan]. The session must stay open while the relation
     is used.
 

@@ -113,8 +113,8 @@ class Connection(Link):
         return _is_system(keyspace) or analysis.verb not in _ON_TABLES
 
     def _is_limited(self, frame: Frame, text: str | None, is_write: bool) -> int | None:
-        """Answers a request that the rate limit refuses, with an error, and returns the error's
-        code. Returns `None` for any other request.
+        """If the rate limit refuses a request, answers it with an error, and returns the error's
+        code. Otherwise returns `None`.
         """
         if not self.state.is_limited(self.node, text):
             return None

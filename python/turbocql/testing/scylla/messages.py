@@ -55,7 +55,7 @@ class Execute(NamedTuple):
         return tuple(values)
 
     def body(self, parameters: bytes, *, skips_metadata: bool) -> bytes:
-        """The body for Cassandra, which knows neither metadata ids in it nor `block`."""
+        """The body for Cassandra, whose EXECUTE has neither a metadata id nor `block`."""
         flags = parameters[2] & ~SKIP_METADATA | (SKIP_METADATA if skips_metadata else 0)
         return b"%b%b%c%b" % (short_bytes(self.id), parameters[:2], flags, parameters[3:])
 

@@ -109,8 +109,8 @@ class Rows:
         paging_state = reader.value() if flags & MORE_PAGES else None
         start = reader.at
         if not flags & NO_METADATA:
-            # If the table has got another column, its description follows the earlier bytes. So
-            # the columns are the same only if their number and the flags are equal too.
+            # If the table has got a new column, the description of this column follows the earlier
+            # bytes. So the columns are the same only if their number and the flags are equal too.
             is_alike = earlier is not None and (
                 (earlier.flags & _SHAPE, earlier.count) == (flags & _SHAPE, count)
             )

@@ -205,7 +205,7 @@ async def _serve() -> None:
 
 
 async def _print(answer: dict[str, Any]) -> None:
-    """Prints an answer. Another thread does this, because it blocks until the parent reads."""
+    """Prints an answer on another thread, because printing may block until the parent reads."""
     text = json.dumps(answer, default=_as_json)
     await asyncio.get_running_loop().run_in_executor(None, partial(print, text, flush=True))
 
