@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _NEVER_SET = {"extensions"}
-"""Options that a server reports and does not accept, or accepts and ignores."""
+"""Options that servers report, but refuse or ignore in a statement."""
 _OBSOLETE = {"read_repair_chance", "dclocal_read_repair_chance"}
 """Options that servers still report, although `read_repair` has replaced these options."""
 _QUOTED = {"ascii", "text", "varchar", "inet", "date", "time", "timestamp"}
@@ -111,7 +111,7 @@ def create_table(table: Table) -> str:
 def create_view(view: View) -> str:
     """The statement for the materialized view."""
     columns = "*" if view.include_all_columns else ", ".join(map(quoted, view.columns))
-    # The rows of a view have the time to live of the base table's rows.
+    # The rows of a view have the TTL of the base table's rows, so the option is left out.
     settings = _clustering_order(view) + _settings(view.options, {"default_time_to_live"})
     return (
         f"CREATE MATERIALIZED VIEW {qualified(view.keyspace, view.name)} AS\n"

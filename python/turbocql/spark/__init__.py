@@ -19,10 +19,11 @@ def register(spark: SparkSession) -> None:
     """Makes the format `turbocql` known to a session of Spark, for `spark.read` and `df.write`.
 
     All options are texts. `table` names the table, unless the path of `load` or `save` does. The
-    workers connect by `url`, or by `profile` and `profile_file`, or by `environment` (a prefix),
-    with `pickle_secrets`. The options to read are `columns`, `where`, `partitions`, `ranges` (token
-    ranges that a task reads at a time, by default 2), `page_size`, `decimal` (`38,10`), `varint`
-    (`int64`) and `push_filters`. The options to write are those of
+    workers connect by `url`, or by `profile` and `profile_file`, or by `environment` (the prefix of
+    variables). With `pickle_secrets`, the `url` may have a password. The options to read are
+    `columns`, `where`, `partitions`, `ranges` (how many token ranges a task reads at a time, by
+    default 2), `page_size`, `decimal` (such as `38,10`), `varint` (such as `int64`) and
+    `push_filters`. The options to write are those of
     [`Session.load`][turbocql.session.Session.load]. Reading and writing take `consistency`,
     `timeout_s` and `retry_for_s`. The guide has a table of all options.
 
@@ -31,9 +32,9 @@ def register(spark: SparkSession) -> None:
 
     With `push_filters`, and Spark's setting `spark.sql.python.filterPushdown.enabled`, a query that
     compares the whole partition key by `=` or `IN` reads only these partitions. The server also
-    evaluates comparisons with clustering columns. `push_filters` is off by default: Spark 4.1 to
-    4.3 applies the filters of one use of a loaded DataFrame to the next use too, and rows would be
-    missing. Set `push_filters` on a DataFrame that is loaded for one use in one query.
+    evaluates comparisons with clustering columns. `push_filters` is off by default: if a loaded
+    DataFrame is used twice, Spark 4.1 to 4.3 applies the filters of the first use to the second
+    too, so rows would be missing. Set `push_filters` on a DataFrame that you use in one query only.
 
     Modes: `append` only. Rows with equal keys are replaced, and no other rows are deleted. All rows
     of a job have one write time, its beginning, unless `timestamp` sets another. So a task that
