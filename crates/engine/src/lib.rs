@@ -1,9 +1,9 @@
 //! Wraps the ScyllaDB Rust driver (the crate `scylla`): its sessions, requests, results and errors.
 //!
 //! Rows go in as a [`RowBuffer`](turbocql_codec::RowBuffer), pages come out as a
-//! [`Page`](turbocql_codec::Page). The engine decodes a program's values only to explain an error,
-//! and to compare lists that a bulk may write twice. This crate is the only one that names `scylla`
-//! and `tokio`, and it does not depend on Python.
+//! [`Page`](turbocql_codec::Page). This crate decodes values only to explain an error, and to
+//! compare lists that a bulk may write twice. It is the only crate that names `scylla` and `tokio`,
+//! and it does not depend on Python.
 #![forbid(unsafe_code)]
 
 pub mod bulk;

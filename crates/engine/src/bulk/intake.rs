@@ -1,5 +1,5 @@
-//! Keeps the arenas (buffers of encoded rows) that were handed in and are not yet sent, and decides
-//! when to ask the caller for more.
+//! Keeps the arenas (buffers of encoded rows) of a bulk that were handed in and are not yet sent,
+//! and decides when to ask the caller for more.
 
 use std::collections::VecDeque;
 use std::ops::Range;

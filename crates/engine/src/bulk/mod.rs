@@ -1,4 +1,5 @@
-//! Bulks: executes one statement with many rows, through a window of requests that is kept full.
+//! A bulk (`execute_many`) executes one statement with many rows, and keeps several requests in
+//! flight.
 
 mod intake;
 mod outage;
@@ -40,13 +41,14 @@ pub struct BulkPlan {
     pub concurrency: usize,
     /// When more rows than this have failed, no further row is sent.
     pub max_failures: usize,
-    /// The number of failed rows. Rows that failed before they were handed in count too.
+    /// The number of failed rows, with those that failed before they reached the bulk.
     pub failures: Arc<AtomicUsize>,
-    /// Whether responses are kept. If so, a response that another page follows is an error.
+    /// Whether responses are kept. If so, a response that is not the last page of its result is an
+    /// error.
     pub keep_results: bool,
     pub pace: Pace,
     /// How rows of one partition are put into unlogged batches. The field is ignored if responses
-    /// are kept, or if `WrittenTable::batches` is false.
+    /// are kept, or if `WrittenTable::batches` returns false.
     pub batches: Option<Batches>,
     /// For how long a row is sent again after transient errors ([`EngineError::may_pass`]), if its
     /// request is declared idempotent or was not carried out. A row that is sent again counts as
@@ -56,8 +58,8 @@ pub struct BulkPlan {
     pub table: WrittenTable,
 }
 
-/// The caller's numbers of the rows in an arena. A row that could not be encoded is left out, so
-/// the numbers may have gaps.
+/// The caller's numbers of the rows in an arena (a buffer of encoded rows). A row that could not be
+/// encoded is not in the arena, so the numbers may have gaps.
 #[derive(Clone, Debug)]
 pub enum RowNumbers {
     /// Consecutive numbers, beginning with this one.
@@ -66,8 +68,8 @@ pub enum RowNumbers {
     Each(Vec<u64>),
 }
 
-/// The caller's callbacks, called on the I/O thread. If a bulk is aborted, they are dropped without
-/// a call of [`completed`](BulkEvents::completed).
+/// The caller's callbacks, called on the I/O thread. If a bulk is aborted, the object is dropped
+/// without a call of [`completed`](BulkEvents::completed).
 pub trait BulkEvents: Send + Sync {
     /// Called when there is room for one more arena. Up to two arenas are kept: one whose rows are
     /// being sent, and one to follow it.
@@ -86,15 +88,15 @@ pub struct BulkOutcome {
     pub failed: Vec<(u64, EngineError)>,
     /// Whether too many rows failed, or the bulk was stopped. Then no further row was sent.
     pub stopped: bool,
-    /// The greatest number of a row that was taken to be sent. Without batches, rows are taken in
-    /// the order in which they were handed in.
+    /// The greatest row number among the rows that were taken to be sent. Without batches, rows are
+    /// taken in the order in which they were handed in.
     pub last_sent: Option<u64>,
     /// Row numbers and responses, in the order of the responses' arrival. The field is `None`
     /// unless responses are kept.
     pub results: Option<Vec<(u64, Response)>>,
 }
 
-/// Sends the rows of arenas that are handed in one after another, through a window of requests.
+/// Sends the rows of arenas, which the caller hands in one after another.
 pub struct Bulk {
     intake: Arc<Intake>,
     task: TaskHandle,
@@ -119,11 +121,12 @@ impl Bulk {
             let is_repeatable = options.idempotent == Some(true);
             let patience = plan.patience;
             if table.lists.is_some() {
-                // Only the window may send a row with lists again, with another write time.
+                // The ScyllaDB driver must not retry a row with lists. Only the window retries it,
+                // with another write time.
                 options.idempotent = Some(false);
             }
-            // Two nodes may choose the same write time for two rows with one key. The stored row
-            // would then be a mixture of these two rows.
+            // Two nodes may choose the same write time for two rows with the same key. The stored
+            // row would then be a mixture of these two rows.
             let mixes = table.lists.is_some() || session.nodes().len() > 1;
             let claims = (mixes && !table.key.is_empty()).then(Arc::<Claims>::default);
             let request =

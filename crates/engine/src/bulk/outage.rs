@@ -11,7 +11,8 @@ use crate::error::EngineError;
 pub(super) struct Outages {
     /// The outage in which requests of all rows fail.
     all: Outage,
-    /// The outage of rows that a rate limit has refused. Meanwhile, other rows may succeed.
+    /// The outage of rows that a rate limit has refused. During this outage, other rows may
+    /// succeed.
     limited: Outage,
 }
 

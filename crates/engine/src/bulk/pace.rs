@@ -25,7 +25,8 @@ const BEGINNING: usize = 32;
 const BUSY: f64 = 3.0;
 /// If the mean latency is above this many times the calm latency, the limit shrinks.
 const TOO_BUSY: f64 = 6.0;
-/// After this many epochs the calm latency is measured again, if the limit is above 16.
+/// After this many epochs (see [`Control`]) the calm latency is measured again, if the limit is
+/// above 16.
 const EPOCHS: usize = 100;
 /// The minimum time between two reductions after errors.
 const RECOVERY: Duration = Duration::from_millis(200);
@@ -33,11 +34,11 @@ const RECOVERY: Duration = Duration::from_millis(200);
 /// Decides how many requests may be in flight.
 ///
 /// An epoch consists of as many successes as requests may be in flight, and at least 16 successes.
-/// The mean latency of an epoch is compared with the calm latency. The calm latency is the least
-/// mean so far. After [`EPOCHS`] epochs, the calm latency is measured anew, with a quarter of the
-/// requests. While the cluster is calm, the limit grows if it was reached. While the cluster is
-/// busy, the limit stays. When the cluster is too busy, the limit shrinks. After errors of an
-/// overload, the limit shrinks more.
+/// The mean latency of an epoch is compared with the calm latency, which is the least mean so far.
+/// After [`EPOCHS`] epochs, the calm latency is measured anew, with a quarter of the limit. While
+/// the cluster is calm, the limit grows if it was reached. While the cluster is busy, the limit
+/// stays. When the cluster is too busy, the limit shrinks. After an error that shows an overload,
+/// the limit shrinks more.
 #[derive(Debug)]
 pub(super) struct Control {
     maximum: usize,
@@ -98,8 +99,8 @@ impl Control {
         if let Some(limit) = self.measuring.take() {
             self.calm = Some(mean);
             self.limit = limit;
-            // Now many requests are sent at once. The first of them find no queue on the servers,
-            // so their latencies are ignored.
+            // The limit grows back, so many requests are sent at once. The first of them find no
+            // queue on the servers, so their latencies are ignored.
             self.old = 2 * self.limit();
             return;
         }
@@ -200,8 +201,8 @@ mod tests {
 
     use super::*;
 
-    /// A simulated cluster and client. Each worker handles one request at a time, for `service_s`.
-    /// The client keeps as many requests in flight as it may. Time is simulated.
+    /// A simulated cluster and client, with simulated time. Each worker handles one request at a
+    /// time, for `service_s`. The client keeps as many requests in flight as [`Control`] allows.
     struct Cluster {
         now: f64,
         /// The time at which each worker is free.

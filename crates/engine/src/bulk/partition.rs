@@ -1,4 +1,5 @@
-//! Groups rows of one partition into batches, and measures whether batches are faster.
+//! Groups rows of one partition into batches, and measures whether batches are faster than single
+//! rows.
 //!
 //! An unlogged batch of one partition is one write for the server: it is applied as a whole, and
 //! each replica is asked once. A batch of several partitions has neither property.
@@ -54,7 +55,8 @@ pub(super) struct Batcher {
 struct Trial {
     /// Whether batches are the established mode.
     batches_pay: bool,
-    /// Whether the next arena is sent in batches, because they are established or on trial.
+    /// Whether the next arena (buffer of encoded rows) is sent in batches, because they are
+    /// established or on trial.
     batches_next: bool,
     /// The number of further answers that are not counted.
     uncounted: usize,
@@ -79,8 +81,8 @@ pub(super) enum SendMode {
     Adopted,
 }
 
-/// The rows of an arena in the order in which they are sent, and where each request ends in this
-/// order.
+/// The rows of an arena in the order of sending, and the positions in this order at which the
+/// requests end.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     pub(super) order: Vec<u32>,
@@ -128,7 +130,7 @@ impl Batcher {
     }
 
     fn by_partition(&self, rows: &RowBuffer) -> Groups {
-        /// A batch that takes further rows.
+        /// A batch to which further rows can be added.
         struct Open {
             number: usize,
             bytes: usize,

@@ -96,7 +96,7 @@ impl Request {
         Some(rows.time_from(first.saturating_add(number as i64)))
     }
 
-    /// If the program has chosen the write time, reads the stored lists, and returns the row to
+    /// If the caller has chosen the write time, reads the stored lists, and returns the row to
     /// send. In that row, lists that are stored already are unset. The row's time is increased
     /// until no different list is stored with that time.
     async fn adjusted_to_stored_lists(

@@ -1,4 +1,5 @@
-//! Tracks rows that may cause their errors themselves, and whether other rows succeed meanwhile.
+//! Tracks rows that may cause their errors themselves, and whether other rows succeed on the same
+//! replicas.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -1,4 +1,4 @@
-//! The window: keeps a limited number of a bulk's requests in flight.
+//! The window: limits how many requests of a bulk (`execute_many`) are in flight.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ pub(super) struct Limits {
     /// The maximum number of requests in flight.
     pub(super) concurrency: usize,
     pub(super) max_failures: usize,
-    /// The number of failed rows. Rows that failed before they were handed in count too.
+    /// The number of failed rows, with those that failed before they reached the bulk.
     pub(super) failures: Arc<AtomicUsize>,
     pub(super) pace: Pace,
     /// For how long a row is sent again after transient errors ([`EngineError::may_pass`]).
@@ -39,7 +39,7 @@ pub(super) struct Limits {
     pub(super) draining: Option<watch::Receiver<bool>>,
 }
 
-/// Answers the window's questions about rows and errors. The answers need the session.
+/// Answers questions about rows and errors for which the window would need the session.
 pub(super) trait Judge: Send + Sync {
     /// Returns a future that waits until no other request writes the rows, and claims them. Returns
     /// `None` if claims are not needed.
@@ -61,7 +61,7 @@ pub(super) trait Judge: Send + Sync {
     fn probe(&self, rows: &RequestRows) -> BoxFuture<'static, bool>;
 }
 
-/// The state that the slots of a window share.
+/// The state that the slots of a window share (see [`send_all`]).
 struct Window<S> {
     intake: Arc<Intake>,
     send: S,
@@ -87,14 +87,14 @@ struct Window<S> {
 
 /// The pauses before a row is sent again: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// A suspect fails after this many more tries than [`Judge::tries`] if its replicas answer a read,
-/// even if no other row has succeeded on them.
+/// A row that may itself cause its errors fails after this many more tries than [`Judge::tries`],
+/// if its replicas answer a read, even if no other row has succeeded on them.
 const SUSPECT_EXTRA_TRIES: usize = 2;
 /// How many rows of a failed batch are sent at a time, each in a request of its own.
 const ONE_BY_ONE_IN_FLIGHT: usize = 16;
 /// The maximum number of rows that wait without a slot.
 const MAX_ASIDE: usize = 256;
-/// During a pause, this is the interval between checks whether the bulk was stopped.
+/// The interval at which a pause checks whether the bulk was stopped.
 const NAP: Duration = Duration::from_millis(200);
 
 /// Keeps slots busy with the requests that `send` makes from rows, until there are no more rows,
@@ -215,9 +215,9 @@ where
         rows_one_by_one.for_each_concurrent(ONE_BY_ONE_IN_FLIGHT, send).await;
     }
 
-    /// Sends a request, and sends it again after transient errors, until `patience` is over.
-    /// `applied` says whether the rows may have been applied before. The error's `may_have_applied`
-    /// is set if that is so, or if any attempt may have been applied.
+    /// Sends a request, and sends it again after transient errors, until `patience` is over. The
+    /// error's `may_have_applied` is set if any attempt may have been applied, or if `applied` is
+    /// true: the rows may have been applied before.
     async fn send_patiently(
         &self,
         rows: RequestRows,

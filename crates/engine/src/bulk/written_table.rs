@@ -1,8 +1,9 @@
-//! Keeps a bulk from writing list elements twice, and finds the values that cause an error.
+//! Keeps a bulk (`execute_many`) from writing list elements twice, and finds the values that cause
+//! an error.
 //!
 //! At each INSERT, a server gives each element of a non-frozen list a new id. The INSERT deletes
-//! older elements, but not those that have its own write time. So a list that is written twice with
-//! one write time contains its elements twice.
+//! older elements, but not elements with the same write time as the INSERT. So a list that is
+//! written twice with one write time contains its elements twice.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,7 +20,7 @@ use crate::error::EngineError;
 use crate::statement::Prepared;
 use crate::statement::nulls::null_of;
 
-/// The facts that a bulk needs about the table that it writes. The default contains none.
+/// What a bulk needs to know about the table that it writes. The default contains nothing.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenTable {
     /// The bind markers of the primary key, or of the partition key if static columns are written.
@@ -31,8 +32,9 @@ pub struct WrittenTable {
     pub lists: Option<Lists>,
     /// Whether the bulk writes vectors that have an index.
     pub has_indexes: bool,
-    /// A statement that reads one row, to check whether the row's replicas answer. The list has the
-    /// bind markers of the bulk's statement whose cells are the values of this one.
+    /// A statement that reads one row, to check whether the row's replicas answer, and a list of
+    /// bind markers of the bulk's statement. The cells of these markers are the values of the
+    /// reading statement.
     pub probe: Option<(Arc<str>, Vec<usize>)>,
 }
 
@@ -47,11 +49,11 @@ pub struct Lists {
 pub enum Times {
     /// Each request gets a time of its own, from the server or from the session's clock.
     Automatic,
-    /// A row's time is at least this time, in microseconds, plus the number of the row. Rows with
-    /// the same key get different times, and so do the attempts of one row.
+    /// The write time of a row is at least this number of microseconds plus the number of the row.
+    /// Rows with the same key get different times, and so do the attempts of one row.
     Counted(i64),
-    /// The program has chosen the times, so a row may have been written with its time before. The
-    /// stored lists are read before each write.
+    /// The caller has chosen the times, so a row may have been written before with the same time.
+    /// The stored lists are read before each write.
     Chosen { time: Time, reads: Vec<ListRead> },
 }
 
@@ -63,13 +65,13 @@ pub enum Time {
     Marker(usize),
 }
 
-/// A statement that reads lists and their write times: two columns for each list.
+/// A statement that reads lists and their write times: its result has two columns for each list.
 #[derive(Clone, Debug)]
 pub struct ListRead {
     pub prepared: Arc<Prepared>,
-    /// The bind markers of the bulk's statement whose cells are the values of this statement.
+    /// Bind markers of the bulk's statement. Their cells are the values of `prepared`.
     pub key: Vec<usize>,
-    /// The bind markers of the bulk's statement for the lists.
+    /// The bind markers of the lists in the bulk's statement.
     pub lists: Vec<usize>,
 }
 
@@ -87,11 +89,12 @@ pub(super) struct WrittenList<'a> {
 /// How a stored list relates to the list that is about to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListState {
-    /// The new list can be written with its time.
+    /// The new list can be written with the row's write time.
     Free,
-    /// The new list is stored already, with its time or a later one, perhaps with later changes.
+    /// The new list is stored already, with the row's write time or a later one. Other writes may
+    /// have changed it since.
     Same,
-    /// A different list is stored with the time of the new list.
+    /// A different list is stored with the row's write time.
     Conflict,
 }
 
@@ -143,8 +146,8 @@ pub(super) fn part_of(row: RowRef<'_>, markers: &[usize]) -> RowBuffer {
     part
 }
 
-/// Copies a row with the cells at `unset` unset. `time` is the bind marker of the write time, and
-/// the new time.
+/// Copies a row, but leaves the cells at `unset` unset. `time` has the bind marker of the write
+/// time, and the write time to put into its cell.
 pub(super) fn changed(row: RowRef<'_>, unset: &[usize], time: Option<(usize, i64)>) -> RowBuffer {
     let mut changed_row = RowBuffer::with_capacity(row.bytes().len() + 16, 1);
     for (marker_index, cell) in row.cells().enumerate() {
@@ -217,7 +220,7 @@ const CLAIM_MARGIN: Duration = Duration::from_millis(2);
 const KNOWN: Duration = Duration::from_secs(1);
 const SWEEP_AT: usize = 8192;
 
-/// Claimed keys. They become free when [`CLAIM_MARGIN`] has passed after the claim was dropped.
+/// Claimed keys. They become free when [`CLAIM_MARGIN`] has passed after this value was dropped.
 pub(super) struct Claim {
     claims: Arc<Claims>,
     keys: Vec<u64>,
@@ -246,8 +249,8 @@ impl Claims {
         }
     }
 
-    /// Claims all keys, and returns their latest write time. If a key is held, claims none, and
-    /// returns the time at which that key is free, if that time is known.
+    /// Claims all keys, and returns their latest write time. If another claim has one of the keys,
+    /// claims none, and returns the time at which that key becomes free, if that time is known.
     fn try_claim(&self, keys: &[u64]) -> Result<i64, Option<Instant>> {
         let now = Instant::now();
         let mut all = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -318,8 +321,8 @@ mod tests {
         assert_eq!(state_of(5, &[b"x"], &[4]), ListState::Free);
         assert_eq!(state_of(5, &[b"a", b"b"], &[5, 5]), ListState::Same);
         assert_eq!(state_of(5, &[b"a", b"b"], &[7, 7]), ListState::Same);
-        // An equal but older list must get the new time. A write between the two times must not
-        // win.
+        // An equal list with an older time is written again. Otherwise a write with a time between
+        // the two would win.
         assert_eq!(state_of(5, &[b"a", b"b"], &[4, 4]), ListState::Free);
         assert_eq!(state_of(5, &[b"x"], &[5]), ListState::Conflict);
         assert_eq!(state_of(5, &[b"a", b"b", b"c"], &[5, 5, 9]), ListState::Same);

@@ -55,8 +55,9 @@ pub struct Config {
     pub keepalive_timeout: Option<Duration>,
     /// The time between the operating system's TCP keepalive probes. `None` means no probes.
     pub tcp_keepalive: Option<Duration>,
-    /// The maximum length of a frame's body, before and after decompression. A longer body ends its
-    /// connection. The setting has no effect in a build without the edits of the driver's crates.
+    /// The maximum length of a frame's body, before and after decompression. A longer body makes
+    /// the client close the connection. The setting has no effect in a build without the edits of
+    /// the driver's crates.
     pub max_frame_bytes: usize,
     /// The local address of connections.
     pub local_address: Option<IpAddr>,
@@ -71,12 +72,13 @@ pub struct Config {
     pub agreement_timeout: Option<Duration>,
     /// The maximum number of requests in flight.
     pub max_in_flight: usize,
-    /// Further requests wait while the values of requests in flight have at least this many bytes.
+    /// Further requests wait while the values of all requests in flight have at least this many
+    /// bytes.
     pub max_in_flight_bytes: usize,
     /// Requests that take at least this long are reported as events.
     pub slow_request: Option<Duration>,
-    /// Whether error messages may contain what the server's text quotes: values, and literals of
-    /// statements.
+    /// Whether error messages may contain values and literals of statements, which servers quote in
+    /// their texts.
     pub values_in_errors: bool,
     /// The number of threads that drive connections, for
     /// [`Runtime::start`](crate::Runtime::start).

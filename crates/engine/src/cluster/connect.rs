@@ -29,7 +29,7 @@ const TRACE_ATTEMPTS: NonZeroU32 = NonZeroU32::new(40).unwrap();
 /// The time between two reads of an incomplete trace.
 const TRACE_INTERVAL: Duration = Duration::from_millis(25);
 
-/// How long to wait for the other contact points after one has answered.
+/// After one contact point has answered, how long to wait for the others.
 const OTHER_CONTACT_POINTS_WAIT: Duration = Duration::from_millis(50);
 
 /// Opens a session. `profile` is the ScyllaDB driver's form of the default profile.

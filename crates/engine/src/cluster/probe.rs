@@ -103,7 +103,7 @@ async fn probe(
     let stream = TlsConnector::from(config).connect(name, stream).await;
     let stream = stream.map_err(|error| {
         let why = error.to_string();
-        // The answer of a server that does not speak TLS is not a TLS record.
+        // `InvalidContentType` means that the answer is not a TLS record.
         if why.contains("InvalidContentType") {
             std::io::Error::other("it answers, but not in TLS")
         } else if why.contains("UnknownIssuer") {
@@ -176,7 +176,7 @@ pub(crate) struct Endpoints {
     /// The addresses that nodes announce, each with the address at which the node is reached.
     rules: Vec<(Allowed, Allowed)>,
     tls: Option<Arc<TlsClient>>,
-    /// The time limit of an answer.
+    /// The time limit of a node's answer.
     limit: Duration,
     /// How long the slowest contact point took to answer.
     took: Duration,
@@ -206,7 +206,7 @@ struct Answer {
 /// of two hangs, one soon after the other.
 const SLOW: u32 = 3;
 
-/// The time limit of an answer. A third of the connect timeout applies if that is shorter.
+/// The time limit of a node's answer. A third of the connect timeout applies if that is shorter.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// A node that has answered is not probed again for this long, because several connections to it
@@ -262,14 +262,15 @@ impl Endpoints {
     pub(crate) fn patience(&self, at: SocketAddr) -> Duration {
         let took = match self.states().get(&at) {
             Some(ProbeResult::Answers(answer)) => answer.took,
-            // The last probe failed, or there was none. The driver opens the session at a contact
-            // point whose address it does not translate, so that point is not probed.
+            // The last probe failed, or there was none. The driver does not translate the address
+            // of the contact point at which it opens the session, so the translator does not
+            // probe it.
             _ => self.took,
         };
         (took * SLOWER).min(self.limit).max(LEAST_PATIENCE)
     }
 
-    /// Whether another probe has to show how long the node's answers take.
+    /// Whether the node must be probed again, to learn how long its answers take.
     pub(crate) fn is_doubtful(&self, at: SocketAddr) -> bool {
         let states = self.states();
         matches!(states.get(&at), Some(ProbeResult::Answers(of)) if (1..SLOW).contains(&of.late))
@@ -345,7 +346,8 @@ mod tests {
 
     use super::*;
 
-    /// Starts a server that answers its first connection after the first pause, and so on.
+    /// Starts a server that waits for the first of `pauses` before it answers its first connection,
+    /// for the second before it answers the second, and so on.
     fn serve(pauses: Vec<Duration>) -> SocketAddr {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
@@ -360,8 +362,8 @@ mod tests {
         at
     }
 
-    /// Probes a node that answers after these pauses, in milliseconds. After each answer, records
-    /// the node's patience and whether the node is doubtful.
+    /// Probes a node that answers its probes after `pauses`, in milliseconds. For each answer,
+    /// returns the node's patience afterwards, and whether the node is doubtful.
     fn patience(pauses: &[u64]) -> Vec<(Duration, bool)> {
         let at = serve(pauses.iter().copied().map(Duration::from_millis).collect());
         let endpoints = Endpoints::new(&Config::default(), None, Duration::ZERO);

@@ -1,6 +1,8 @@
-//! The server names (SNI, RFC 6066) that connections send, and the TLS configuration by address.
+//! The server names (SNI, RFC 6066) that connections send, and the TLS configuration for each
+//! address.
 //!
-//! A node announces only its address, but a proxy that routes TLS connections needs a host name.
+//! A node announces only its address, but a proxy that routes TLS connections by host name needs a
+//! host name.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

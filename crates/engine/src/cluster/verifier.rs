@@ -20,9 +20,9 @@ pub enum Verify {
     Nothing,
 }
 
-/// With [`Verify::Full`], accepts a certificate that is valid for the node's address, or for one of
-/// the names that the user has set. These names are needed because nodes announce each other only
-/// by address.
+/// With [`Verify::Full`], accepts a certificate that is valid for the node's address or for one of
+/// `names`. These names come from the configuration, because nodes announce each other only by
+/// address.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeVerifier {
     chain: Option<Arc<WebPkiServerVerifier>>,

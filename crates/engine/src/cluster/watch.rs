@@ -23,11 +23,11 @@ use crate::policies::silence::{NodeSilence, Silence, TICK};
 use crate::telemetry::counters::Telemetry;
 use crate::telemetry::events::Event;
 
-/// The number of ticks that requests to a node may be unanswered before the watch probes the node.
+/// If requests to a node are unanswered for this many ticks ([`TICK`]), the watch probes the node.
 const PATIENCE: u64 = 2;
 
 /// After a node has answered a probe, the watch waits at least this many ticks before it probes the
-/// node again, unless the answer was doubtful.
+/// node again, unless the answer was doubtful ([`Endpoints::is_doubtful`]).
 const ASKED: u64 = 10;
 
 /// If no requests are sent for this time, the watch sends one request to each connected node.
@@ -63,12 +63,12 @@ impl Drop for Asking {
     }
 }
 
-/// A session, from which the watch gets the ScyllaDB driver's session.
+/// A session of this crate, which has a session of the ScyllaDB driver.
 pub(crate) trait Watched: Send + Sync {
     fn engine(&self) -> &Session;
 }
 
-/// The watch of a session.
+/// The watch of a session: notices nodes that do not answer.
 pub(crate) struct Watch {
     pub(crate) silence: Arc<Silence>,
     pub(crate) endpoints: Arc<Endpoints>,
@@ -134,19 +134,20 @@ impl Watch {
                 state.answered();
                 state.reconnects.store(true, Ordering::Relaxed);
             } else if state.reconnects.swap(false, Ordering::Relaxed) {
-                // The node has answered its pool, so it is probed at once, not after the pause of a
-                // node that does not answer.
+                // The node's pool has connected again, so the node is probed at once, without the
+                // pause that follows an unanswered probe.
                 state.ask_at.store(now, Ordering::Relaxed);
             }
             let since = state.waiting.load(Ordering::Relaxed);
             waits |= since != 0;
             let unanswered = since != 0 && now.saturating_sub(since) >= PATIENCE;
             let due = now >= state.ask_at.load(Ordering::Relaxed);
-            // A late answer may be the end of a hang. If it were taken as the node's normal speed,
-            // the next hang would be noticed late.
+            // A late answer may be the end of a hang. If this delay were taken as the node's normal
+            // one, the next hang would be noticed late.
             let is_doubtful =
                 node.is_connected() && self.endpoints.is_doubtful(self.reached_at(node));
-            // The only node cannot be left out, so it is probed only if it is silent already.
+            // If a cluster has one node, requests cannot avoid it, so it is probed only while it is
+            // silent.
             if due
                 && (is_silent || (several && (unanswered || is_doubtful)))
                 && let Some(asking) = Asking::begin(state)
@@ -161,9 +162,9 @@ impl Watch {
         silent > 0 || waits
     }
 
-    /// Tells the ScyllaDB driver which nodes are silent. A node whose pool has no connections is
-    /// silent if it did not answer when it was last probed: the control connection may still be to
-    /// that node.
+    /// Tells the ScyllaDB driver which nodes are silent. A node without connections in its pool
+    /// counts as silent if it did not answer its last probe, because the driver's control
+    /// connection may still be to that node.
     #[cfg_attr(not(edited_crates), expect(clippy::unused_self, reason = "the edit is missing"))]
     fn name_silent(&self, nodes: &[Arc<Node>]) {
         #[cfg(not(edited_crates))]
@@ -245,7 +246,7 @@ impl Watch {
     async fn ask_all(self: &Arc<Self>, session: &Arc<dyn Watched>) {
         let cluster = session.engine().get_cluster_state();
         let nodes = cluster.get_nodes_info();
-        // The only node cannot be left out.
+        // If there is no other node, requests cannot avoid a silent one.
         if nodes.len() < 2 {
             return;
         }

@@ -11,7 +11,8 @@ use super::request::{keyspace_error, pool_error, why_broken};
 use super::server::server_error;
 use super::{EngineError, ErrorKind};
 
-/// The error if no contact point answered. `reasons` has each contact point and its reason.
+/// The error if no contact point answered. `reasons` has each contact point and why it did not
+/// answer.
 pub(crate) fn unreachable(reasons: &[(String, String)], elapsed: Duration) -> EngineError {
     let reasons: Vec<String> = reasons.iter().map(|(at, why)| format!("{at}: {why}")).collect();
     let message = format!(
@@ -22,8 +23,8 @@ pub(crate) fn unreachable(reasons: &[(String, String)], elapsed: Duration) -> En
 }
 
 /// The error if the ScyllaDB driver could not open a session. `contact_points` are the contact
-/// points that were passed to it. `silent` has the contact points that did not answer turbocql's
-/// own probes, with the reasons.
+/// points that were passed to the driver. `silent` has the contact points that did not answer
+/// turbocql's own probes, with the reasons.
 pub(crate) fn connecting(
     error: &NewSessionError,
     contact_points: &[String],

@@ -23,7 +23,7 @@ impl Effect {
     /// Returns the effect of a statement, judged by its words. The first word shows whether the
     /// statement reads, or is a batch. Any other statement that contains `IF` counts as a
     /// conditional update, and one that contains `IN` as a write to several partitions. A word
-    /// inside a string counts too. This mistake is safe: the write is retried less often.
+    /// inside a string counts too. Such a mistake is safe: the write is retried less often.
     pub(crate) fn of(text: &str) -> Effect {
         const READS: [&str; 5] = ["SELECT", "LIST", "DESCRIBE", "DESC", "USE"];
         const STAGED: [&str; 3] = ["BEGIN", "IF", "IN"];
@@ -49,14 +49,14 @@ pub fn has_condition(text: &str) -> bool {
             .any(|word| word.eq_ignore_ascii_case("IF") || ends_in_if(word))
 }
 
-/// Whether a statement has a word, in any case. A word inside a string counts too.
+/// Whether a statement has a word, in upper or lower case. A word inside a string counts too.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.into_iter().any(|candidate| candidate.eq_ignore_ascii_case(word))
 }
 
-/// Whether a word is a number or the end of a UUID, followed by `IF` without a space. The server
-/// accepts this.
+/// Whether a word is a number or the end of a UUID, directly followed by `IF`, such as `1IF`. The
+/// server accepts this.
 fn ends_in_if(word: &str) -> bool {
     let Some((before, end)) = word.split_at_checked(word.len().saturating_sub(2)) else {
         return false;
@@ -73,7 +73,7 @@ pub fn first_word(text: &str) -> &str {
     &text[..end]
 }
 
-/// Whether the first word of a statement is one of `words`, in any case.
+/// Whether the first word of a statement, in upper or lower case, is one of `words`.
 pub fn is_one_of(text: &str, words: &[&str]) -> bool {
     let first = first_word(text);
     words.iter().any(|word| word.eq_ignore_ascii_case(first))

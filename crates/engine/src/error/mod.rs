@@ -26,14 +26,15 @@ pub(crate) use shown::{has_secrets, without_literals, without_values};
 
 use self::attempts::Tried;
 
-/// An error: a message for people, and fields for decisions of programs.
+/// An error: a message for people, and fields by which programs decide.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineError {
     pub kind: ErrorKind,
     /// The message. It names the action and, if they are known, the node, the elapsed time and the
     /// server's text.
     pub message: String,
-    /// The CQL error code, if the server answered with an error whose code is known.
+    /// The CQL error code, if the server answered with an error and the ScyllaDB driver exposes its
+    /// code.
     pub code: Option<i32>,
     /// `ip:port` of the node whose failure is reported. Usually this is the node of the last
     /// attempt.
@@ -50,7 +51,7 @@ pub struct EngineError {
     pub(crate) reason: Option<Arc<str>>,
 }
 
-/// The kinds of errors, divided by who can remedy the error.
+/// The kinds of errors. Errors of different kinds have different remedies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The options contradict each other or are not valid.
@@ -146,9 +147,9 @@ impl EngineError {
             && self.details.iter().any(|(name, _)| *name == "rejected_by_coordinator")
     }
 
-    /// The name of the kind and the code by which errors are counted. The code of an error after a
-    /// rate limit differs from connection to connection, so such errors have a name of their own
-    /// and no code.
+    /// Returns the name and the code under which the error is counted: usually those of its kind
+    /// and its `code`. The code of an error after a rate limit differs from connection to
+    /// connection, so such errors have a name of their own and no code.
     pub(crate) fn counted_as(&self) -> (&'static str, Option<i32>) {
         if self.is_rate_limited() { ("rate_limited", None) } else { (self.kind.name(), self.code) }
     }
@@ -185,14 +186,14 @@ impl EngineError {
         }
     }
 
-    /// Adds the statement to the message, without its literals. The literals are also removed from
-    /// the server's text if `hide` is true, or if the statement has a password.
+    /// Adds the statement to the message, without its literals. If `hide` is true, or if the
+    /// statement has a password, the literals are also removed from the server's text.
     pub(crate) fn about(self, text: &str, hide: bool) -> EngineError {
         self.without(text, hide).naming(text)
     }
 
-    /// Removes the literals of a statement, and quoted texts that may be values, from the server's
-    /// text, if `hide` is true, or if the statement has a password.
+    /// If `hide` is true, or if the statement has a password, removes from the server's text the
+    /// statement's literals, and quoted texts that may be values.
     pub(crate) fn without(mut self, text: &str, hide: bool) -> EngineError {
         if let Some(reason) = self.reason.take_if(|_| hide || has_secrets(text)) {
             let masked = without_values(&reason, self.code, text);

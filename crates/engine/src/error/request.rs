@@ -23,8 +23,8 @@ pub(crate) const MEANS_OTHERWISE: &str = "the statement had to be prepared again
 pub(crate) fn attempt_may_have_applied(error: &RequestAttemptError, effect: Effect) -> bool {
     match error {
         _ if effect == Effect::Reads => false,
-        // The request was never sent, or the server refused it because it did not have the prepared
-        // statement.
+        // The request was never sent, or the server refused it because it no longer had the
+        // prepared statement.
         RequestAttemptError::SerializationError(_)
         | RequestAttemptError::CqlRequestSerialization(_)
         | RequestAttemptError::UnableToAllocStreamId
@@ -151,8 +151,8 @@ pub(crate) fn deadline(doing: &str, limit: Duration, attempts: Option<&Attempts>
     EngineError::new(ErrorKind::Timeout, message)
 }
 
-/// Rounds a limit to milliseconds for a message. The limit may be the time left of a longer limit,
-/// with meaningless fractions.
+/// Rounds a limit to milliseconds for a message. The limit may be what is left of a longer one,
+/// with meaningless fractions of a millisecond.
 pub(crate) fn rounded(limit: Duration) -> Duration {
     const MILLI: u128 = 1_000_000;
     match u64::try_from((limit.as_nanos() + MILLI / 2) / MILLI) {

@@ -1,4 +1,4 @@
-//! Prepares statements for error messages: shortens them, and removes literals that may be secrets.
+//! Shortens statements for error messages, and removes literals that may be secrets.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ const SHOWN: usize = 160;
 /// The text that replaces a literal in a message.
 const HIDDEN: &str = "…";
 
-/// Returns a statement in one line, with its literals replaced, and cut after 160 characters.
+/// Returns a statement in one line, cut after 160 characters. Its literals are replaced.
 pub fn shown(text: &str) -> String {
     // A statement may have megabytes, and a message shows only the beginning of the statement.
     let text = match text.char_indices().nth(50 * SHOWN) {
@@ -55,9 +55,10 @@ const QUOTING: [i32; 2] = [0x1400, 0x2200];
 const SYNTAX: i32 = 0x2000;
 
 /// Removes possible values from the server's message about a statement. Of a syntax error, only the
-/// position is left. In an error with a code of [`QUOTING`], a quoted text is left only if the
-/// statement has it outside its literals. If the statement mentions JSON, an error with such a code
-/// loses its whole text, because the form of a quoted document varies. Other errors stay unchanged.
+/// position is kept. Of an error with a code of [`QUOTING`], a quoted text is kept only if the
+/// statement has the same text outside its literals. If the statement mentions JSON, an error with
+/// such a code loses its whole text, because the form of a quoted document varies. Other errors
+/// stay unchanged.
 pub(crate) fn without_values(reason: &str, code: Option<i32>, text: &str) -> String {
     if code == Some(SYNTAX) {
         let position =
@@ -103,9 +104,9 @@ fn secret(text: &str) -> Option<usize> {
     })
 }
 
-/// Returns the ranges of the literals. If a quote inside a string may not have been doubled, as in
-/// 'O'Brien', it is unclear where later strings begin and end. Then the last range extends to the
-/// end of the statement.
+/// Returns the ranges of the literals. A quote inside a string must be doubled. If the quotes of a
+/// string look wrong, as in 'O'Brien', it is unclear where later strings begin and end. In this
+/// case the last range extends to the end of the statement.
 fn literals(text: &str) -> Vec<Range<usize>> {
     let mut literals: Vec<_> = tokens(text).collect();
     if let Some(start) = ambiguous(text, &literals) {
@@ -115,8 +116,9 @@ fn literals(text: &str) -> Vec<Range<usize>> {
     literals
 }
 
-/// Returns the start of the first string in quotes whose bounds are doubtful: a string with a word
-/// right after its end or, if the last string has no end, the first string.
+/// Returns the start of the first doubtful string in single quotes. A string is doubtful if a word
+/// follows its closing quote directly. If the last string has no closing quote, all strings are
+/// doubtful.
 fn ambiguous(text: &str, literals: &[Range<usize>]) -> Option<usize> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut texts = literals.iter().filter(|literal| text[literal.start..].starts_with('\''));

@@ -1,8 +1,8 @@
 //! The queue of work for the I/O thread. This module decides when the I/O thread is woken, and when
 //! the I/O thread wakes event loops.
 //!
-//! Waking a thread takes a system call. So the submissions of a burst may wait, to share one wake.
-//! The completions that one read of a socket yields share one wake too.
+//! Waking a thread takes a system call. So submissions that follow each other closely (a burst) may
+//! wait, to share one wake. The completions that one read of a socket yields share one wake too.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -29,10 +29,10 @@ pub(crate) struct Shared {
     lanes: Lanes,
     /// Whether the queue has entries. It is read without locking the queue.
     waiting: AtomicBool,
-    /// Notified when the queue must be checked: one wake of the thread per burst.
+    /// Notified when [`Shared::serve`] must check the queue, or when the runtime is closed.
     changed: Notify,
-    /// Whether the thread must be woken to check the queue. While the thread works, it checks the
-    /// queue by itself. With several threads, the field is always true.
+    /// Whether the I/O thread must be woken to check the queue. While the thread works, it checks
+    /// the queue by itself. In a runtime with several threads, the field is always true.
     asleep: AtomicBool,
     several: bool,
     closed: AtomicBool,
@@ -43,19 +43,19 @@ pub(crate) struct Shared {
     began: Instant,
 }
 
-/// Wakes a consumer of completions outside this crate, such as an event loop. One wake stands for
-/// any number of completions.
+/// Wakes code outside this crate that takes completions, such as an event loop. One wake may
+/// announce any number of completions.
 pub trait Wake: Send + Sync {
     fn wake(&self);
 }
 
 thread_local! {
-    /// The wakes that the I/O thread makes at the end of the current burst. The value is `None`
-    /// except on the I/O thread of a runtime that has one thread.
+    /// The consumers that the I/O thread wakes when it has run all tasks that are ready now. The
+    /// value is `None` except on the I/O thread of a runtime that has one thread.
     static BURST_WAKES: RefCell<Option<Arc<BurstWakes>>> = const { RefCell::new(None) };
 }
 
-/// The wakes that are collected during a burst, while tokio runs the tasks that are ready.
+/// The consumers of the completions that arise while tokio runs the tasks that are ready.
 #[derive(Default)]
 struct BurstWakes {
     of: Mutex<Vec<Arc<dyn Wake>>>,
@@ -67,8 +67,8 @@ impl BurstWakes {
         self.of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Makes the wakes of each burst. The task runs last in tokio's ready queue, so that one socket
-    /// read causes one wake.
+    /// Wakes the collected consumers whenever there are any. This task runs last in tokio's ready
+    /// queue, so that one socket read causes one wake.
     ///
     /// When [`LOOK`] has passed after the wakes, the task checks the queue once for submissions
     /// that another thread has held back and not released.
@@ -91,8 +91,8 @@ impl BurstWakes {
                     }
                 }
                 () = &mut look, if armed => {
-                    // If answers were handed over after the timer was set, threads may still
-                    // hold back submissions. Then the check is put off by another `LOOK`.
+                    // If answers were handed over after the timer was set, threads may still hold
+                    // back submissions. In that case the check is put off by another `LOOK`.
                     armed = shared.may_hold();
                     if armed {
                         look.as_mut().reset(tokio::time::Instant::now() + LOOK);
@@ -105,9 +105,9 @@ impl BurstWakes {
     }
 }
 
-/// Calls `consumer.wake()`. On the I/O thread of a runtime that has one thread, the call is made at
-/// the end of the burst, because more completions may follow. On any other thread the call is made
-/// at once.
+/// Calls `consumer.wake()`. On the I/O thread of a runtime that has one thread, the call is made
+/// after all tasks that are ready have run, because they may yield more completions. On any other
+/// thread the call is made at once.
 pub fn wake_soon(consumer: Arc<dyn Wake>) {
     let now = BURST_WAKES.with_borrow(|burst| {
         let Some(burst) = burst else { return Some(consumer) };
@@ -191,10 +191,10 @@ impl Runtime {
         }
     }
 
-    /// Called at the end of a round of the event loop that began with a [`Runtime::hold`]. Calls
-    /// [`Runtime::release`] and returns false, except in one case. If nothing was submitted, the
-    /// tasks that ran may have made other tasks ready, through a semaphore or a queue. Then the
-    /// first call returns true, and the caller must call again after the next round.
+    /// Called at the end of an event loop's round, if the round began with [`Runtime::hold`]. Calls
+    /// [`Runtime::release`] and returns false, with one exception: nothing was submitted in the
+    /// round. Then its tasks may have made other tasks ready, through a semaphore or a queue. So
+    /// the first call returns true, and the caller must call again after the next round.
     pub fn end_round() -> bool {
         let must_repeat = HELD.with_borrow_mut(|held| held.as_mut().is_some_and(Held::waits));
         if !must_repeat {
@@ -243,7 +243,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Wakes the thread to check the queue, unless the thread will check it by itself.
+    /// Wakes the I/O thread to check the queue, unless that thread will check it by itself.
     fn wake_if_asleep(&self) {
         if self.several || self.asleep.swap(false, Ordering::SeqCst) {
             self.changed.notify_one();
@@ -259,19 +259,19 @@ impl Shared {
         self.hold_until.store(until, Ordering::SeqCst);
     }
 
-    /// Whether the thread will soon check the queue by itself.
+    /// Whether the I/O thread will soon check the queue by itself.
     fn may_hold(&self) -> bool {
         self.nanoseconds() < self.hold_until.load(Ordering::SeqCst)
     }
 
-    /// Called before the thread parks: from here on, the thread must be woken to check the queue.
-    /// If the queue has entries, the thread does not park.
+    /// Called before the I/O thread parks: from here on, it must be woken to check the queue. If
+    /// the queue has entries, the thread does not park.
     pub(crate) fn before_park(&self) {
         self.asleep.store(true, Ordering::SeqCst);
         self.wake_serve_if_waiting();
     }
 
-    /// Called after the thread was parked: from here on, the thread checks the queue by itself.
+    /// Called after the I/O thread was parked: from here on, it checks the queue by itself.
     pub(crate) fn after_unpark(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }
@@ -338,7 +338,7 @@ impl Shared {
     /// Called when a task or a request is no longer in flight.
     fn ended(&self) {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
-        // A thread that is always busy never parks, so it checks the queue here too.
+        // An I/O thread that is always busy never parks, so it checks the queue here too.
         if !self.several {
             self.wake_serve_if_waiting();
         }
@@ -366,8 +366,8 @@ const MAX_HELD: usize = 32;
 
 /// The I/O thread need not be woken for this long after it has handed over answers.
 const HOLD: Duration = Duration::from_micros(500);
-/// The I/O thread checks the queue for submissions that did not wake it, this long after it has
-/// handed over answers.
+/// This long after it has handed over answers, the I/O thread checks the queue for submissions that
+/// did not wake it.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Held {

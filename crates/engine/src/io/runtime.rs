@@ -25,7 +25,7 @@ pub struct Runtime(Arc<Inner>);
 struct Inner {
     shared: Arc<Shared>,
     thread: Mutex<Option<Thread>>,
-    /// The id of the process that has the thread. The child process of a fork does not have the
+    /// The id of the process that started the thread. The child process of a fork does not have the
     /// thread.
     process: u32,
     /// Whether the runtime is draining.
@@ -75,9 +75,9 @@ impl Runtime {
         Ok(Runtime(Arc::new(Inner { shared, thread, process, draining })))
     }
 
-    /// Makes a runtime without a thread, and the runtime of tokio that drives it. The clock of
-    /// tokio's runtime stands still while there is work, and otherwise moves to the next timer.
-    /// Then, before any task runs, `advanced` is called.
+    /// Makes a runtime without a thread, and the tokio runtime that drives it. Tokio's clock stands
+    /// still while there is work. When there is none, the clock moves to the next timer, and
+    /// `advanced` is called before any task runs.
     #[cfg(feature = "simulation")]
     pub fn simulated(
         advanced: impl Fn() + Send + Sync + 'static,
@@ -99,7 +99,7 @@ impl Runtime {
         Ok((driver, Runtime(Arc::new(inner))))
     }
 
-    /// The state through which other threads submit work to the I/O thread.
+    /// The state through which submitting threads reach the I/O thread.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
     }
@@ -199,7 +199,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(5);
 
-    /// Sends a message when it is dropped, as a completion sink does.
+    /// Sends a message when it is dropped.
     struct Sink(mpsc::Sender<&'static str>);
 
     impl Drop for Sink {

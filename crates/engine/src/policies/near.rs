@@ -28,7 +28,8 @@ pub(crate) fn only(host_id: [u8; 16], shard: Option<u32>) -> Arc<dyn LoadBalanci
     SingleTargetLoadBalancingPolicy::new(NodeIdentifier::HostId(Uuid::from_bytes(host_id)), shard)
 }
 
-/// Makes the wrapped policy order the nodes as for a request of another kind.
+/// Presents each request to the wrapped policy as a request of another kind. So the policy orders
+/// the nodes as for that kind.
 #[derive(Debug)]
 pub(crate) struct Rerouted {
     kind: Kind,
@@ -37,7 +38,7 @@ pub(crate) struct Rerouted {
 
 #[derive(Debug)]
 enum Kind {
-    /// A request with this token of this table.
+    /// A request for a row with this token in this table.
     Token(TableSpec<'static>, Token),
     /// A conditional statement.
     Conditional,

@@ -118,7 +118,7 @@ impl Default for Balancing {
 /// Decides when a node is too slow to be tried first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latency {
-    /// A node is too slow if it is this many times slower than the fastest.
+    /// A node is too slow if its latency is more than this many times that of the fastest node.
     pub exclusion_threshold: f64,
     /// The time until a slow node is tried again.
     pub retry_period: Duration,
@@ -128,7 +128,7 @@ pub struct Latency {
     pub scale: Duration,
 }
 
-/// A node by its address, at any port or at one port.
+/// Matches a node by its IP address and, unless `port` is `None`, by its port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Allowed {
     pub ip: IpAddr,
@@ -183,7 +183,7 @@ impl Balancing {
     }
 }
 
-/// The order in which the nodes for a request are tried.
+/// The policies that decide in which order the nodes for a request are tried.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
     policy: Arc<dyn LoadBalancingPolicy>,
@@ -249,7 +249,7 @@ fn avoiding_silent(
     }
 }
 
-/// Sends requests only to the allowed nodes, in the order of the policy that it wraps.
+/// Sends requests only to the allowed nodes, in the order of the wrapped `policy`.
 #[derive(Debug)]
 struct AllowList {
     allowed: Vec<Allowed>,

@@ -1,4 +1,4 @@
-//! Tries nodes in an order that the program decides.
+//! Tries nodes in an order that the caller sets.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,8 @@ use scylla::policies::load_balancing::{FallbackPlan, LoadBalancingPolicy, Routin
 use scylla::routing::Shard;
 use uuid::Uuid;
 
-/// The rank of each node, by host id. Nodes of a lower rank are tried first. `None` excludes a node.
+/// The rank of each node, by host id. Nodes of a lower rank are tried first. `None` excludes a
+/// node.
 type ByHost = HashMap<Uuid, Option<u32>>;
 
 /// The ranks of a session's nodes. Without ranks, all policies keep their order.
@@ -42,7 +43,7 @@ impl Ranks {
     }
 }
 
-/// Orders the nodes of the policy that it wraps by their ranks. Nodes of one rank keep the order of
+/// Orders the nodes of the wrapped `policy` by their ranks. Nodes of one rank keep the order of
 /// that policy.
 #[derive(Debug)]
 pub(crate) struct Ranked {

@@ -12,18 +12,21 @@ use scylla::routing::Shard;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-/// The greatest number of ticks in which a node that answers again gets more and more requests. It may
-/// have a backlog: what the other nodes have kept for it, and requests of the time before. Meanwhile the
-/// other nodes do its work, so a node without a backlog must have its share soon.
+/// The maximum number of ticks ([`TICK`]) in which a node that answers again gets more and more
+/// requests. Such a node may have a backlog: hints that other nodes have kept for it, and requests
+/// from before its silence. Meanwhile the other nodes do its work, so a node without a backlog must
+/// soon have its full share of requests.
 const RETURNING: u64 = 20;
 
-/// A node has its share after so many times the time that its first answer took.
+/// A node has its full share after this many times the time that its first answer took.
 const DRAINS: u32 = 4;
 
-/// The watch measures time in ticks, which do not pass while this process itself is paused.
+/// The length of a tick. The watch over silent nodes counts ticks, because they do not pass while
+/// this process itself is paused.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// The state of a session's nodes: silent or not. The watch of the session updates it.
+/// The state of a session's nodes. A node is silent, or returning (it answers again, and gets more
+/// and more requests), or neither. The session's watch (`cluster/watch.rs`) updates the state.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     pub(crate) nodes: RwLock<HashMap<Uuid, Arc<NodeSilence>>>,
@@ -35,10 +38,10 @@ pub(crate) struct Silence {
     /// Whether ticks are counted.
     pub(crate) active: AtomicBool,
     pub(crate) wake: Notify,
-    /// The lock is held while the watch decides whether one more node may be marked silent.
+    /// Held while the watch decides whether one more node may be marked silent.
     pub(crate) deciding: Mutex<()>,
-    /// The silent nodes, for what the ScyllaDB driver does by itself: `USE` on all connections, the
-    /// agreement on the schema, and the control connection.
+    /// The silent nodes, for requests that the ScyllaDB driver makes by itself: a `USE` on all
+    /// connections, the check for schema agreement, and those of the control connection.
     #[cfg(edited_crates)]
     pub(crate) known: scylla::cluster::SilentNodes,
 }
@@ -58,9 +61,9 @@ pub(crate) struct NodeSilence {
     pub(crate) reconnects: AtomicBool,
     /// The number of probes in a row that the node has not answered.
     pub(crate) missed: AtomicU64,
-    /// The tick at which the node, which was silent, has its full share of requests again.
+    /// The tick at which a returning node has its full share of requests.
     returning_until: AtomicU64,
-    /// The number of ticks in which its share grows.
+    /// The number of ticks in which the node's share grows.
     returning_for: AtomicU64,
     /// The number of requests for which the node was considered while it was returning.
     considered: AtomicU64,
@@ -75,7 +78,8 @@ impl NodeSilence {
 }
 
 impl Silence {
-    /// Called when a silent node has answered a request again, which took this long.
+    /// Called when a silent node has answered a request again. `took` is the time until this
+    /// answer.
     pub(crate) fn returns(&self, node: &NodeSilence, took: Duration) {
         let ticks = (took * DRAINS).as_nanos().div_ceil(TICK.as_nanos());
         let ticks = u64::try_from(ticks).map_or(RETURNING, |ticks| ticks.min(RETURNING));
@@ -86,8 +90,8 @@ impl Silence {
         node.silent.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the next request goes to the other nodes first: always if the node is silent, less and
-    /// less often while it is returning.
+    /// Whether the next request goes to other nodes before `node`. This is always so while `node`
+    /// is silent, and less and less often while `node` is returning.
     fn avoids(&self, node: &NodeSilence) -> bool {
         if node.silent.load(Ordering::Relaxed) {
             return true;
@@ -141,8 +145,8 @@ impl Silence {
         self.with(node.host_id, NodeSilence::answered);
     }
 
-    /// Whether `node` may be marked silent too. At most half of the enabled nodes of a datacenter
-    /// may be silent.
+    /// Whether `node` may be marked silent. At most half of the enabled nodes of a datacenter may
+    /// be silent.
     pub(crate) fn may_be_silent(&self, node: &Node, nodes: &[Arc<Node>]) -> bool {
         let peers = || {
             let peers = nodes.iter().filter(|peer| peer.is_enabled());
@@ -161,13 +165,13 @@ impl Silence {
     }
 }
 
-/// Puts silent nodes last, and returning nodes for some of the requests. Otherwise keeps the order of the
-/// policy that it wraps. Notes which requests wait for which nodes.
+/// Keeps the order of the policy that it wraps, but puts silent nodes last, and for some of the
+/// requests also returning nodes. Notes when a node has unanswered requests.
 #[derive(Debug)]
 pub(crate) struct AvoidSilent {
     pub(crate) policy: Arc<dyn LoadBalancingPolicy>,
     pub(crate) silence: Arc<Silence>,
-    /// False for requests that only one node may take.
+    /// False for requests that only one node may receive.
     pub(crate) avoids: bool,
 }
 

@@ -33,9 +33,9 @@ impl TimeLeft {
     }
 }
 
-/// Returns the time limit of a schema change and of the steps after the answer: what is left of the
-/// caller's limit. Returns `None` if the caller has set no limit. Then the driver's own limit for
-/// schema agreement applies.
+/// Returns the time limit of a schema change, with the driver's steps after the server's answer:
+/// what is left of the caller's limit. Returns `None` if the caller has set no limit. Then the
+/// driver's own limit for schema agreement applies.
 pub(crate) fn limit_of_steps(
     options: &RequestOptions,
     time_left: Option<TimeLeft>,
@@ -44,7 +44,7 @@ pub(crate) fn limit_of_steps(
     Some(time_left.map_or(call_limit, |time_left| time_left.remaining))
 }
 
-/// The facts about a session that its errors need.
+/// What errors of requests say about their session.
 pub(crate) trait Knows {
     /// Whether values are left out of errors.
     fn hides(&self) -> bool;

@@ -1,4 +1,4 @@
-//! Describes a request for its errors: the action, the text and the time limit.
+//! What the errors of a request say about the request: its action, its text and its time limit.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use crate::error::EngineError;
 use crate::request::limit::TimeLeft;
 use crate::statement::{BatchEntry, RequestOptions};
 
-/// The facts about a request that its errors name.
+/// What the errors of a request say about it. `doing` is the action.
 pub(crate) struct Subject<'a> {
     pub(crate) doing: &'a str,
     pub(crate) text: Text<'a>,

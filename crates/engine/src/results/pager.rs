@@ -20,7 +20,7 @@ use crate::terms::Response;
 pub enum PageSource {
     /// A prepared statement with its one row of values.
     Prepared(Arc<Prepared>, Arc<RowBuffer>),
-    /// A CQL text, with the keyspace of its tables if the text does not name it.
+    /// A CQL text, and the keyspace of its tables if the text itself does not name this keyspace.
     Text(Arc<str>, Option<String>),
 }
 

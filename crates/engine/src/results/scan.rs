@@ -18,9 +18,9 @@ use crate::statement::{Prepared, RequestOptions};
 use crate::terms::PagingState;
 use crate::terms::Response;
 
-/// The number of rows that each worker requests first, unless `most_rows` is smaller.
+/// The number of rows in the first page that a worker requests, unless `most_rows` is smaller.
 const FEW_ROWS: i32 = 100;
-/// The size in bytes to which pages are adapted. So pages with wide rows have few rows.
+/// The intended size of a page in bytes. The wider the rows, the fewer are requested.
 const PAGE_BYTES: usize = 1 << 20;
 /// The pauses between attempts at a page: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -39,9 +39,9 @@ pub struct ScanPlan {
 
 /// A token range.
 pub struct ScanRange {
-    /// The values of the statement, which include the bounds of the range.
+    /// The statement's values, among them the bounds of the range.
     pub values: RowBuffer,
-    /// A token of the range and its table, by which a node is chosen.
+    /// Names a token of the range. A request for the range goes first to its replicas.
     pub near: Option<Near>,
 }
 
@@ -111,8 +111,8 @@ impl Scan {
             loop {
                 let ended = tokio::select! {
                     ended = reads.join_next() => ended,
-                    // A page that the reader never takes would keep the session from closing, so
-                    // the scan is cut.
+                    // The session is being closed. A page that the reader never takes would delay
+                    // this, so the scan is cut.
                     _ = draining.wait_for(|&is_draining| is_draining) => {
                         cut.store(true, Ordering::Release);
                         break;
@@ -126,7 +126,7 @@ impl Scan {
                     None => break,
                 }
             }
-            // A result needs at least one page, because a page shows the columns.
+            // Even a result without rows needs a page, because a page shows the columns.
             let empty = read.empty.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(empty) = empty
                 && !read.has_sent.load(Ordering::Relaxed)
@@ -177,7 +177,7 @@ struct Reading<A> {
     next: AtomicUsize,
     /// Whether a page with rows was handed out.
     has_sent: AtomicBool,
-    /// A page without rows, which is handed out if no page has rows.
+    /// A page without rows, which is handed out at the end if no page has rows.
     empty: std::sync::Mutex<Option<Response>>,
 }
 

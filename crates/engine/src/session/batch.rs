@@ -20,9 +20,9 @@ use crate::statement::{BatchEntry, BatchKind, RequestOptions};
 use crate::telemetry::counters::RequestKind;
 use crate::terms::Response;
 
-/// Executes a batch. Row `i` of `values` belongs to statement `i`. The row of a statement that is a
-/// text is empty. The batch is routed by the partition key of the first statement. `began` is the
-/// time at which the call began, if the call has prepared statements first.
+/// Executes a batch. Row `i` of `values` belongs to statement `i`; for a statement that is a text,
+/// this row is empty. The batch is routed by the partition key of the first statement. `began` is
+/// the time at which the call began, if the call has prepared statements first.
 pub(super) async fn batch(
     session: &Session,
     kind: BatchKind,

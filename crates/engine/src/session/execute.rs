@@ -62,7 +62,7 @@ pub(super) fn report_unsent(
     error: &EngineError,
 ) {
     let events = &session.telemetry().events;
-    // Only the time after a request is sent counts as its duration, which is zero here.
+    // A request's duration counts from the time at which it is sent, so here it is zero.
     let Some((name, left_out)) = events.wants(Duration::ZERO, true) else { return };
     let effect = Effect::of(text);
     let kind = if text.is_empty() { RequestKind::Batch } else { kind_of(text, effect) };

@@ -68,7 +68,7 @@ impl Watched for Inner {
     }
 }
 
-/// The session and the arguments of a call of [`Session::execute`] without a paging state.
+/// The session and the arguments of a call of [`Session::execute`], except the paging state.
 pub struct Request<'a> {
     pub session: &'a Session,
     pub prepared: &'a Arc<Prepared>,
@@ -80,9 +80,9 @@ pub struct Request<'a> {
 }
 
 impl Session {
-    /// Connects, within [`Config::connect_timeout`], and then uses the keyspace, within the timeout
-    /// of the default profile. The future must run on a [`Runtime`](crate::Runtime). The
-    /// connections then live on this runtime.
+    /// Connects, within [`Config::connect_timeout`]. Then uses `config.keyspace` if that is set,
+    /// within the timeout of the default profile. The future must run on a
+    /// [`Runtime`](crate::Runtime), on which the connections then live.
     pub async fn connect(config: Config) -> Result<Session, EngineError> {
         let silence = Arc::<Silence>::default();
         let telemetry = Telemetry::new(config.slow_request);
@@ -189,9 +189,9 @@ impl Session {
         error
     }
 
-    /// Executes a prepared statement with the only row of `rows`. Returns the page at `paging`, or
-    /// else at the paging state of `options`, or else the first page. If paging is off, returns the
-    /// whole result.
+    /// Executes a prepared statement with the only row of `rows`. Returns the page at `paging`,
+    /// else the page at the paging state of `options`, else the first page. If paging is off,
+    /// returns the whole result.
     pub async fn execute(
         &self,
         prepared: &Arc<Prepared>,
@@ -258,9 +258,9 @@ impl Session {
         execute::query(self, "executing", text, options, paging, began).await
     }
 
-    /// Executes a batch. Row `i` of `values` belongs to statement `i`. The row of a statement that
-    /// is a text is empty. The batch is routed by the partition key of the first statement. `began`
-    /// is the time at which the call began, if the call has prepared statements first.
+    /// Executes a batch. Row `i` of `values` belongs to statement `i`; for a statement that is a
+    /// text, this row is empty. The batch is routed by the partition key of the first statement.
+    /// `began` is the time at which the call began, if the call has prepared statements first.
     pub async fn batch(
         &self,
         kind: BatchKind,
@@ -342,8 +342,8 @@ impl Session {
         &self.0.gate
     }
 
-    /// Waits until the request with this place in the queue is admitted, within the time limit of
-    /// its call, which began at `began`.
+    /// Waits until the request at `position` in the queue is admitted. Fails at the time limit of
+    /// the call, which counts from `began`.
     pub async fn admitted(
         &self,
         position: QueuePosition,
@@ -371,8 +371,8 @@ impl Session {
         }
     }
 
-    /// Returns the error for a request that must not wait in a full session, and counts and reports
-    /// it.
+    /// Counts and reports a request that must not wait although the session is full. Returns its
+    /// error.
     pub fn session_full(
         &self,
         text: &str,
@@ -385,8 +385,8 @@ impl Session {
         error.about(text, self.hides())
     }
 
-    /// Reports, to the logs and for a span, a call that began at `began` and has ended before its
-    /// request was sent. `text` is empty for a batch.
+    /// Reports a call that began at `began` and has ended before its request was sent, if the
+    /// session's events include it. `text` is empty for a batch.
     pub fn report_unsent(
         &self,
         text: &str,
@@ -417,7 +417,7 @@ impl Session {
         self.0.profiles.names()
     }
 
-    /// The maximum number of rows in a scan's pages, if the scan sets no page size.
+    /// The maximum number of rows in each page of a scan, if the scan sets no page size.
     pub(crate) fn page_rows(&self) -> i32 {
         Some(self.0.page_size).filter(|&size| size > 0).unwrap_or(5000)
     }

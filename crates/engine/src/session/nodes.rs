@@ -18,18 +18,18 @@ use crate::telemetry::metrics::{NodeMetrics, Totals};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     pub host_id: [u8; 16],
-    /// The address of connections to the node.
+    /// The address at which the session connects to the node.
     pub address: SocketAddr,
     pub datacenter: Option<String>,
     pub rack: Option<String>,
     /// Whether a connection to the node is open.
     pub connected: bool,
-    /// Whether the watch has marked the node as silent.
+    /// Whether the session's watch over silent nodes has marked the node as silent.
     pub silent: bool,
     /// Whether connections to the node are allowed.
     pub enabled: bool,
-    /// The number of ScyllaDB's shards. The field is `None` for a node without shards, and for a
-    /// node that was not connected to yet.
+    /// The number of the node's shards. The field is `None` for a node without shards, which is not
+    /// of ScyllaDB, and for a node to which no connection has been opened yet.
     pub shards: Option<u16>,
     /// The names of ScyllaDB's protocol extensions that an open connection to the node has
     /// negotiated. The list is empty in a build without the edits of the crates.
@@ -65,7 +65,8 @@ pub struct TraceEvent {
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub totals: Totals,
-    /// The nodes of the cluster, and addresses at which connections were tried.
+    /// The figures by address. The addresses are those of the cluster's nodes, and others at which
+    /// connections were tried.
     pub nodes: Vec<(SocketAddr, NodeMetrics)>,
     /// The number of requests in flight, and the number of bytes of their values.
     pub in_flight: (usize, usize),
@@ -82,7 +83,7 @@ fn extensions(node: &scylla::cluster::Node) -> Vec<&'static str> {
         ("SCYLLA_LWT_ADD_METADATA_MARK", features.lwt_optimization_meta_bit_mask.is_some()),
         ("SCYLLA_RATE_LIMIT_ERROR", features.rate_limit_error.is_some()),
         ("SCYLLA_USE_METADATA_ID", features.scylla_metadata_id_supported),
-        // A connection enables only one of the two versions.
+        // A connection enables only one of the two versions of tablet routing.
         ("TABLETS_ROUTING_V1", features.tablets_v1_supported && !tablets_v2),
         ("TABLETS_ROUTING_V2_EXPERIMENTAL", tablets_v2),
     ];

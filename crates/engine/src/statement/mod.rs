@@ -181,9 +181,9 @@ impl Prepared {
         }
     }
 
-    /// Fails if the statement is stale. Without this check, values of the old types would be
-    /// accepted as soon as the text was prepared again elsewhere, because the server then knows the
-    /// same id.
+    /// Fails if the statement is stale. When the text is prepared again after only the types have
+    /// changed, the server gives it the same id. Without this check, the server would then accept
+    /// requests with values of the old types.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         if self.is_stale() {
             let message = format!("executing: {MEANS_OTHERWISE}");
@@ -198,7 +198,8 @@ impl Prepared {
     }
 }
 
-/// The options of one request that differ from the session's configuration.
+/// The options that one request sets. For others, its profile, the session's configuration or a
+/// default decides.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestOptions {
     pub consistency: Option<Consistency>,
@@ -288,8 +289,8 @@ impl RequestOptions {
             request.serial_consistency(consistency);
         }
         if let Some(timeout) = self.timeout {
-            // The setter takes `None` as the profile's timeout. `Duration::MAX` means no limit: it
-            // never passes.
+            // `None` makes the setter use the profile's timeout. `Duration::MAX`, which never
+            // passes, stands for no limit.
             request.timeout(timeout.unwrap_or(Duration::MAX));
         }
         if self.timestamp.is_some() {
@@ -302,8 +303,8 @@ impl RequestOptions {
     }
 }
 
-/// The setters that all three request types of the ScyllaDB driver have, each with one name in all
-/// three types (see `configure!`). The types have no trait in common.
+/// The setters that all three request types of the ScyllaDB driver have, under the same names (see
+/// `configure!`). The types have no trait in common.
 pub(crate) trait Configure {
     fn history_listener(&mut self, attempts: Arc<Attempts>);
     fn idempotent(&mut self, idempotent: bool);
@@ -365,7 +366,7 @@ configure!(BoundStatement, Statement, Batch);
 pub enum BatchKind {
     /// Eventually all statements are applied, or none.
     Logged,
-    /// There is no guarantee beyond a partition.
+    /// Statements for one partition are applied together. Across partitions there is no guarantee.
     Unlogged,
     /// The statements are counter updates, which cannot be replayed.
     Counter,

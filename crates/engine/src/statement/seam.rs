@@ -1,5 +1,4 @@
-//! Passes the codec's bytes to the ScyllaDB driver and back: rows on the way out, pages on the way
-//! in.
+//! Passes rows from the codec to the ScyllaDB driver, and pages from the driver to the codec.
 //!
 //! Only this module knows how the codec and the ScyllaDB driver represent a row.
 
@@ -68,9 +67,8 @@ impl fmt::Display for WrongCount {
 impl std::error::Error for WrongCount {}
 
 impl Prepared {
-    /// Makes a request from the statement, a row of values, and the options that differ from the
-    /// session's. `options` may name one of `profiles`. The attempts of the request are recorded in
-    /// `attempts`.
+    /// Makes a request from the statement, a row of values, and `options`, which may name one of
+    /// `profiles`. The attempts of the request are recorded in `attempts`.
     pub(crate) fn bind(
         &self,
         row: RowRef<'_>,

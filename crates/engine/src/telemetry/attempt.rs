@@ -1,4 +1,4 @@
-//! Counts attempts. An attempt is a request as it was sent to one node.
+//! Counts attempts. Each time that a request is sent to a node is one attempt.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

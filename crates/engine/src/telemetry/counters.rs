@@ -51,7 +51,7 @@ pub(crate) enum TimeoutPhase {
     Prepare,
     /// The request was sent, and its answer had not arrived.
     Answer,
-    /// The answer had arrived, but not all nodes had followed (see `to_the_end`).
+    /// The answer had arrived, but the driver's steps after it had not ended (see `to_the_end`).
     Agreement,
 }
 
@@ -77,8 +77,8 @@ pub(crate) struct NodeCounters {
     /// Whether a connection was lost or refused, and none was opened since.
     #[cfg(edited_crates)]
     pub(crate) is_failing: AtomicBool,
-    /// Whether the node has left the cluster or its address. The counters are then removed as soon
-    /// as no connection and no request refers to the node.
+    /// Whether the node has left the cluster, or has another address now. The counters are then
+    /// removed as soon as no connection and no request refers to the node.
     pub(crate) has_left: AtomicBool,
     /// Whether credentials were refused, and no connection was opened since.
     #[cfg(edited_crates)]
@@ -141,12 +141,12 @@ pub struct Telemetry {
     pub(crate) pages: AtomicU64,
     pub(crate) prepared: AtomicU64,
     pub(crate) prepared_again: AtomicU64,
-    /// Statements that were found in the cache of prepared statements.
+    /// The number of statements that were found in the cache of prepared statements.
     pub cache_hits: AtomicU64,
     /// The nodes, sorted by address: a search in a list of addresses costs less than a hash.
     nodes: RwLock<Vec<(SocketAddr, Arc<NodeCounters>)>>,
     pub events: Arc<Events>,
-    /// The events of nodes and of the schema, for streams.
+    /// The events of nodes and of the schema, for streams of cluster events.
     pub cluster_events: Arc<Events>,
     is_open: AtomicBool,
 }
@@ -196,7 +196,7 @@ impl Telemetry {
         Some(Arc::clone(&nodes[nth].1))
     }
 
-    /// Notes that a node has left the cluster, or its address.
+    /// Notes that the node at this address has left the cluster, or has another address now.
     #[cfg(edited_crates)]
     pub(crate) fn leaves(&self, at: SocketAddr) {
         if let Some(node) = self.known_node(at) {
@@ -215,8 +215,8 @@ impl Telemetry {
         self.events.push(event);
     }
 
-    /// Whether the session is open. Nodes that are found while it is being opened are not new
-    /// nodes.
+    /// Whether the session is open. Nodes that are found earlier, during the opening, are not
+    /// reported as new nodes.
     #[cfg(edited_crates)]
     pub(crate) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
@@ -226,8 +226,8 @@ impl Telemetry {
         self.is_open.store(true, Ordering::Relaxed);
     }
 
-    /// Counts a request that has ended after `took`. `error` is the name of its error's kind, and
-    /// the error's code.
+    /// Counts a request that has ended after `took`. `error` has the name and the code under which
+    /// the request's error is counted.
     pub(crate) fn ended(
         &self,
         kind: RequestKind,

@@ -1,4 +1,4 @@
-//! The events of a session, which wait in a bounded queue until the program takes them.
+//! The events of a session, which wait in a bounded queue until the caller takes them.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -52,7 +52,8 @@ pub struct AttemptTimes {
     pub error: Option<String>,
 }
 
-/// The call that a request belongs to, as the program describes it.
+/// The caller's own description of the call that a request belongs to. This crate only passes it
+/// on.
 #[derive(Clone)]
 pub struct Origin(pub Arc<dyn Any + Send + Sync>);
 
@@ -114,7 +115,7 @@ pub struct Events {
     wanted: AtomicU8,
     /// Requests that take at least this long are reported.
     slow: Option<Duration>,
-    /// The id of the process that has the session.
+    /// The id of the process that opened the session.
     process: u32,
 }
 
@@ -125,7 +126,7 @@ struct State {
     /// The beginning of the second in which slow requests were last counted, and their number in
     /// that second.
     slow_in: Option<(Instant, u32)>,
-    /// The number of slow requests that were left out since one was reported.
+    /// The number of slow requests that were left out since the last report of one.
     slow_left_out: u32,
 }
 
@@ -160,8 +161,8 @@ impl Events {
         self.wanted.load(Ordering::Relaxed) & EVERY != 0
     }
 
-    /// Decides whether a request that took this long is reported. If so, returns the name of its
-    /// event, and the number of slow requests that were left out since the last one was reported.
+    /// Decides whether a request that took `took` is reported. If so, returns the name of its
+    /// event, and the number of slow requests that were left out since the last report of one.
     pub(crate) fn wants(&self, took: Duration, is_unusual: bool) -> Option<(&'static str, u32)> {
         let wanted = self.wanted.load(Ordering::Relaxed);
         if self.slow.is_some_and(|slow| took >= slow)
@@ -214,8 +215,8 @@ impl Events {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Takes the events that wait. If there are none, waits for one for `limit` at most. Returns
-    /// `None` if there is none and the session is gone.
+    /// Takes the events that wait. If none wait, waits for the next one, but at most for `limit`.
+    /// Returns `None` if none wait and the session is gone.
     pub fn take(&self, limit: Duration) -> Option<Vec<Event>> {
         let mut state = self.state();
         if state.waiting.is_empty() && !state.is_closed && !limit.is_zero() {

@@ -6,8 +6,8 @@ use std::time::Duration;
 /// The number of buckets.
 pub const BUCKETS: usize = 105;
 
-/// From 2 to the power of this on, each interval between two powers of two is divided into buckets.
-/// Each smaller number of microseconds has a bucket of its own.
+/// Each number of microseconds below 2 to the power of this exponent has a bucket of its own.
+/// Above, each interval between two powers of two is divided into buckets.
 const FIRST_EXPONENT: u32 = 2;
 
 /// Counts durations in whole microseconds. Each interval between two powers of two, up to 2^27, is

@@ -1,4 +1,4 @@
-//! Counts the end of a request, and reports it.
+//! Counts a request when it ends, and reports it if the session's events include it.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -107,8 +107,8 @@ impl Attempts {
         telemetry.events.push(describe(event));
     }
 
-    /// Notes that the request has ended. Returns `None` if it had ended before. The attempts that
-    /// are open are abandoned.
+    /// Notes that the request has ended. Returns `None` if it had ended before. Attempts that are
+    /// still open count as abandoned.
     fn end(&self) -> Option<End> {
         if self.has_ended.swap(true, Ordering::Relaxed) {
             return None;
@@ -122,8 +122,8 @@ impl Attempts {
         Some(End { answered, is_unusual: seen.count > 1 })
     }
 
-    /// All attempts, in the order of their beginning. The text of an error has no part that may
-    /// contain values.
+    /// All attempts, in the order of their beginning. Only the part of an error's text before the
+    /// first colon is kept, because the rest may contain values.
     fn times(&self) -> Vec<AttemptTimes> {
         let general = |answer: &str| answer.split(": ").next().unwrap_or_default().to_owned();
         let history = self.history();

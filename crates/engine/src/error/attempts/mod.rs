@@ -33,7 +33,7 @@ use crate::terms::payload::{CustomPayload, Entries, Payloads};
 pub(crate) struct Attempts {
     effect: Effect,
     kind: RequestKind,
-    /// The counters of the session. The field is `None` if there is no request yet.
+    /// The telemetry that counts the request. The field is `None` if the request is not counted.
     telemetry: Option<Arc<Telemetry>>,
     started: Instant,
     /// Whether the request has ended and was counted.
@@ -45,7 +45,7 @@ pub(crate) struct Attempts {
     subject: OnceLock<Box<Canceled>>,
 }
 
-/// The facts about a canceled request that are reported.
+/// What is reported about a request that is canceled.
 #[derive(Debug)]
 struct Canceled {
     origin: Origin,
@@ -87,17 +87,17 @@ struct Succeeded {
 struct Begun {
     id: usize,
     node: SocketAddr,
-    /// The shard of ScyllaDB that the attempt was sent to.
+    /// The shard to which the attempt was sent, if the node is one of ScyllaDB.
     shard: Option<u32>,
     after: Duration,
     counted: Option<CountedAttempt>,
 }
 
-/// An attempt of a request that has failed, or has not ended.
+/// An attempt that has failed, or has not ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tried {
     pub node: SocketAddr,
-    /// The shard of ScyllaDB that the attempt was sent to.
+    /// The shard to which the attempt was sent, if the node is one of ScyllaDB.
     pub shard: Option<u32>,
     /// The failure. The field is `None` if the attempt has not ended.
     pub answer: Option<String>,
@@ -121,7 +121,7 @@ impl Attempts {
         })
     }
 
-    /// Makes the object for a request that is counted.
+    /// Makes the object for a request that `telemetry` counts.
     pub(crate) fn counted(
         telemetry: &Arc<Telemetry>,
         effect: Effect,
@@ -183,7 +183,8 @@ impl Attempts {
         self.effect
     }
 
-    /// Whether an attempt has succeeded. If so, an error comes from a later step of the driver.
+    /// Whether an attempt has succeeded. If so, an error of the request comes from a step of the
+    /// driver after the answer.
     pub(crate) fn succeeded(&self) -> bool {
         self.seen().succeeded.is_some()
     }
@@ -227,7 +228,7 @@ impl Attempts {
         self.payloads.get()?.take_received()
     }
 
-    /// The last error with which a server answered, and that server.
+    /// The last error with which a server answered, and the address of that server.
     pub(crate) fn answer(&self) -> Option<(SocketAddr, RequestAttemptError)> {
         self.seen().answer.as_deref().cloned()
     }
@@ -265,7 +266,7 @@ impl Seen {
         self.open.iter_mut().chain(&mut self.also_open).find(|begun| begun.id == id.0)
     }
 
-    /// Removes an attempt from the open ones.
+    /// Removes an attempt from the open attempts, and returns it.
     fn end(&mut self, id: AttemptId) -> Option<Begun> {
         if self.open.as_ref().is_some_and(|begun| begun.id == id.0) {
             return std::mem::replace(&mut self.open, self.also_open.pop());
