@@ -95,7 +95,7 @@ impl Progress {
         reason.clone_into(&mut trouble.reason);
     }
 
-    /// Called when rows that were tried again have failed for this reason.
+    /// Called when rows that were tried again have failed once more, for this reason.
     pub(super) fn still_trying(&self, reason: &str) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         reason.clone_into(&mut trouble.reason);

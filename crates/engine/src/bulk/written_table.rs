@@ -200,7 +200,7 @@ pub(super) struct Claims {
 #[derive(Debug, Default)]
 struct Keys {
     held: HashMap<u64, Held>,
-    /// When there are more entries than this and than [`SWEEP_AT`], old claims are removed.
+    /// When `held` has more entries than this number and than [`SWEEP_AT`], old claims are removed.
     sweep_at: usize,
 }
 

@@ -47,8 +47,8 @@ pub struct Config {
     /// Whether connections may use the port at which ScyllaDB lets the client choose the shard.
     pub shard_aware_port: bool,
     /// How long a connection may be silent before a keepalive request is sent. `None` means the
-    /// ScyllaDB driver's default. In a build without the edits of the driver's crates, this is the
-    /// time between keepalive requests.
+    /// ScyllaDB driver's default. In a build without the edits of the driver's crates (`edits/`),
+    /// this is the time between keepalive requests.
     pub keepalive_interval: Option<Duration>,
     /// How long a connection may stay silent after a keepalive request before it is closed. `None`
     /// means the ScyllaDB driver's default.

@@ -85,8 +85,8 @@ struct ContactPoints {
 
 /// Finds the contact points that answer. All contact points are asked at the same time.
 ///
-/// The ScyllaDB driver tries them one after another, in random order, and reports only the last
-/// failure. A single address that drops packets would cost the driver a whole connect timeout.
+/// The ScyllaDB driver tries contact points one after another, in random order, and reports only
+/// the last failure. A single address that drops packets would cost it a whole connect timeout.
 async fn ask_contact_points(
     contact_points: &[String],
     tls: Option<&Arc<TlsClient>>,

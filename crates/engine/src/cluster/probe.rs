@@ -202,8 +202,8 @@ struct Answer {
 }
 
 /// A node is slow if this many answers in a row are late. After fewer late answers, the node is
-/// probed again, to see how long it takes when it does not hang. Two late answers may be the ends
-/// of two hangs, one soon after the other.
+/// probed again, to see how long its answers take when it does not hang. Two late answers may be
+/// the ends of two hangs, one soon after the other.
 const SLOW: u32 = 3;
 
 /// The time limit of a node's answer. A third of the connect timeout applies if that is shorter.
@@ -262,9 +262,9 @@ impl Endpoints {
     pub(crate) fn patience(&self, at: SocketAddr) -> Duration {
         let took = match self.states().get(&at) {
             Some(ProbeResult::Answers(answer)) => answer.took,
-            // The last probe failed, or there was none. The driver does not translate the address
-            // of the contact point at which it opens the session, so the translator does not
-            // probe it.
+            // The last probe failed, or there was none. The driver opens the session at one of the
+            // contact points. It does not translate this address, so the translator has not probed
+            // it.
             _ => self.took,
         };
         (took * SLOWER).min(self.limit).max(LEAST_PATIENCE)

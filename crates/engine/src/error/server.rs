@@ -133,8 +133,8 @@ fn describe(error: &DbError) -> (Option<i32>, &'static str, Vec<(&'static str, D
     (Some(code), name, details)
 }
 
-/// How the error messages begin with which Cassandra and ScyllaDB refuse a request because too many
-/// requests are in flight. Such a request has not been handled at all.
+/// The beginnings of error messages. With such a message, Cassandra and ScyllaDB refuse a request
+/// before they handle it, because too many requests are in flight.
 const NOT_ADMITTED: [&str; 3] = [
     "Request breached ",
     "Server is in overloaded state. Cannot accept more requests",

@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     /// Work that is submitted and not yet begun.
     queue: Mutex<Vec<Work>>,
     lanes: Lanes,
-    /// Whether the queue has entries. It is read without locking the queue.
+    /// Whether `queue` has entries. This flag is read without locking `queue`.
     waiting: AtomicBool,
     /// Notified when [`Shared::serve`] must check the queue, or when the runtime is closed.
     changed: Notify,
@@ -37,8 +37,8 @@ pub(crate) struct Shared {
     several: bool,
     closed: AtomicBool,
     in_flight: AtomicUsize,
-    /// The time until which submissions may be held back, in nanoseconds since `began`. The field
-    /// is 0 until the I/O thread first wakes a consumer.
+    /// The time until which submissions may be held back (see [`Runtime::hold`]), in nanoseconds
+    /// since `began`. The field is 0 until the I/O thread first wakes a consumer.
     hold_until: AtomicU64,
     began: Instant,
 }
@@ -225,7 +225,7 @@ impl Shared {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// Refuses further submissions. The thread ends when it is next woken.
+    /// Refuses further submissions. The I/O thread ends when it is next woken.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }

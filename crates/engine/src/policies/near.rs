@@ -19,7 +19,7 @@ pub enum Near {
     /// The request goes first to the replicas of a token of a table. Requests for a token range use
     /// this variant.
     Token { keyspace: Arc<str>, table: Arc<str>, token: i64 },
-    /// The request goes only to the node with this host id, and to this shard of it.
+    /// The request goes only to the node with this host id and, if `shard` is set, to this shard.
     Node { host_id: [u8; 16], shard: Option<u32> },
 }
 

@@ -31,7 +31,7 @@ impl Retry {
         }
     }
 
-    /// The policy for statements with this effect. A profile's own policy is the one for
+    /// The policy for statements with this effect. Profiles contain the policy for
     /// [`Effect::Writes`].
     pub(crate) fn careful(self, effect: Effect) -> Arc<dyn RetryPolicy> {
         static DEFAULT: LazyLock<ByEffect> = LazyLock::new(|| ByEffect::new(Retry::Default));

@@ -18,7 +18,7 @@ use uuid::Uuid;
 /// soon have its full share of requests.
 const RETURNING: u64 = 20;
 
-/// A node has its full share after this many times the time that its first answer took.
+/// A returning node has its full share after the time that its first answer took, times this.
 const DRAINS: u32 = 4;
 
 /// The length of a tick. The watch over silent nodes counts ticks, because they do not pass while

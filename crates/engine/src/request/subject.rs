@@ -6,7 +6,7 @@ use crate::error::EngineError;
 use crate::request::limit::TimeLeft;
 use crate::statement::{BatchEntry, RequestOptions};
 
-/// What the errors of a request say about it. `doing` is the action.
+/// The facts about one request that are put into its errors. `doing` is the request's action.
 pub(crate) struct Subject<'a> {
     pub(crate) doing: &'a str,
     pub(crate) text: Text<'a>,

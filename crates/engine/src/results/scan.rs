@@ -41,7 +41,7 @@ pub struct ScanPlan {
 pub struct ScanRange {
     /// The statement's values, among them the bounds of the range.
     pub values: RowBuffer,
-    /// Names a token of the range. A request for the range goes first to its replicas.
+    /// Names a token of the range. Requests for the range go first to the token's replicas.
     pub near: Option<Near>,
 }
 

@@ -179,7 +179,7 @@ impl Session {
         }
     }
 
-    /// Adds to the message the nodes that were asked to prepare a statement: all connected nodes.
+    /// Names in the error's message the nodes that were asked to prepare: all connected nodes.
     fn with_asked_nodes(&self, mut error: EngineError) -> EngineError {
         let nodes = self.nodes().into_iter().filter(|node| node.connected);
         let nodes: Vec<String> = nodes.map(|node| node.address.to_string()).collect();
@@ -208,8 +208,8 @@ impl Session {
         execute::execute(request, None, &mut Attempts::idle()).await
     }
 
-    /// Ranks the nodes, by host id. Nodes of a lower rank are tried first, and `None` excludes a
-    /// node. Without ranks, the balancing alone decides.
+    /// Ranks the nodes by host id. A node of a lower rank is tried first, and a node of rank `None`
+    /// is excluded. If `ranks` is `None`, load balancing alone decides.
     pub fn rank(&self, ranks: Option<Vec<([u8; 16], Option<u32>)>>) {
         let by_host = ranks.map(|ranks| {
             ranks.into_iter().map(|(host, rank)| (uuid::Uuid::from_bytes(host), rank)).collect()

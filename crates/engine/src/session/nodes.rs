@@ -28,11 +28,11 @@ pub struct Node {
     pub silent: bool,
     /// Whether connections to the node are allowed.
     pub enabled: bool,
-    /// The number of the node's shards. The field is `None` for a node without shards, which is not
-    /// of ScyllaDB, and for a node to which no connection has been opened yet.
+    /// The number of shards of a ScyllaDB node. The field is `None` for other nodes, and for a node
+    /// to which no connection has been opened yet.
     pub shards: Option<u16>,
     /// The names of ScyllaDB's protocol extensions that an open connection to the node has
-    /// negotiated. The list is empty in a build without the edits of the crates.
+    /// negotiated. The list is empty in a build without the edits of the ScyllaDB driver's crates.
     pub extensions: Vec<&'static str>,
     /// The node's tokens in ascending order.
     pub tokens: Vec<i64>,

@@ -56,7 +56,7 @@ pub struct Prepared {
     stale: AtomicBool,
 }
 
-/// Whether the text changes the schema. Then the ScyllaDB driver, after the server's answer, waits
+/// Whether the text changes the schema. If so, after the server's answer, the ScyllaDB driver waits
 /// for the nodes to agree on the schema, and reads the cluster's metadata again.
 pub(crate) fn has_steps(text: &str) -> bool {
     is_one_of(text, &["CREATE", "ALTER", "DROP"])
@@ -198,8 +198,8 @@ impl Prepared {
     }
 }
 
-/// The options that one request sets. For others, its profile, the session's configuration or a
-/// default decides.
+/// The options that one request sets. The request's profile, the session's configuration or a
+/// default decides on the other options.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestOptions {
     pub consistency: Option<Consistency>,
