@@ -13,7 +13,7 @@ use super::RowNumbers;
 use super::partition::{Batcher, Groups};
 use crate::statement::seam::Rows;
 
-/// The number of arenas to keep here at a time: one whose rows are being sent, and the next one.
+/// The number of arenas to keep at a time: one whose rows are being sent, and the next one.
 const BACKLOG: usize = 2;
 
 /// While rows with this many bytes in all wait to be admitted by the session, no further rows are

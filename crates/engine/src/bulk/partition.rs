@@ -58,9 +58,9 @@ struct Trial {
     /// Whether the next arena (buffer of encoded rows) is sent in batches, because they are
     /// established or on trial.
     batches_next: bool,
-    /// The number of further answers that are not counted.
+    /// The number of answers that are still to be ignored before a measurement.
     uncounted: usize,
-    /// The number of answers to count after the uncounted ones.
+    /// The number of answers that are still to be counted in the measurement.
     counted: usize,
     since: Option<Instant>,
     rows: usize,

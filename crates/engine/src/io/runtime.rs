@@ -38,8 +38,8 @@ struct Thread {
 }
 
 impl Runtime {
-    /// Starts a runtime whose load is shared by `workers` threads. One thread is the fastest for
-    /// most programs.
+    /// Starts a runtime of `workers` threads, which share the connections, timers and requests. One
+    /// thread is the fastest for most programs.
     pub fn start(workers: usize) -> std::io::Result<Runtime> {
         let several = workers > 1;
         if several {

@@ -1,4 +1,4 @@
-//! Tries nodes in an order that the caller sets.
+//! Makes load balancing policies try nodes in the order of their ranks, which `Session::rank` sets.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

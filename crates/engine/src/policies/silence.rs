@@ -18,7 +18,8 @@ use uuid::Uuid;
 /// soon have its full share of requests.
 const RETURNING: u64 = 20;
 
-/// A returning node has its full share after the time that its first answer took, times this.
+/// A node that answers again has its full share of requests after this many times the duration of
+/// its first request.
 const DRAINS: u32 = 4;
 
 /// The length of a tick. The watch over silent nodes counts ticks, because they do not pass while

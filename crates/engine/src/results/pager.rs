@@ -41,7 +41,7 @@ type Request = Box<dyn Fn(PagingState) -> BoxFuture<'static, PageResult> + Send 
 
 type PageResult = Result<Response, EngineError>;
 
-/// The state of the next page.
+/// The state of the page after the one that was returned last.
 enum Ahead {
     Fetching {
         at: PagingState,

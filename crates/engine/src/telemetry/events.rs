@@ -1,4 +1,4 @@
-//! The events of a session, which wait in a bounded queue until the caller takes them.
+//! The events of a session. They wait in a bounded queue until [`Events::take`] is called.
 
 use std::any::Any;
 use std::collections::VecDeque;
