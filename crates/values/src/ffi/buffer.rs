@@ -30,8 +30,8 @@ pub unsafe fn put_array(
     // memory of an exact array, and `count` is checked before `put` reads it; no Python code runs
     // meanwhile. `tp_name` is a C string in every class. `view` is initialized if
     // `PyObject_GetBuffer` returns 0. It is released on every path after that, and not moved,
-    // because some exporters store pointers into it. The exporters of memoryviews and of the two
-    // named classes run no Python code (see below). Tests: property/test_both_ways_arrays.py,
+    // because some exporters store pointers into it. The exporters of memoryviews, `numpy.ndarray`
+    // and `array.array` run no Python code (see below). Tests: property/test_both_ways_arrays.py,
     // property/test_hostile.py (test_buffers_are_given_back). Benchmark:
     // "value: vector<float, 1536>, float32 ndarray".
     unsafe {
@@ -70,7 +70,7 @@ pub unsafe fn put_array(
             return false;
         }
         let format = view.assume_init_ref().format;
-        // The format of a memoryview may begin with a byte order. The safe path reads such a
+        // The format of a memoryview may begin with a byte order. Only the safe path reads such a
         // format.
         let is_written = (class != &raw mut ffi::PyMemoryView_Type
             || (!format.is_null() && CStr::from_ptr(format).count_bytes() == 1))
@@ -287,8 +287,8 @@ impl Number<2> for Half {
 }
 
 impl Strided {
-    /// Writes the numbers as elements of a vector with this element type. Returns false as
-    /// [`put_array`] does.
+    /// Writes the numbers as elements of a vector with this element type. Returns false for the
+    /// same reasons as [`put_array`].
     ///
     /// # Safety
     /// The caller must ensure that `count` numbers of `N` bytes can be read, `stride` bytes apart
@@ -299,7 +299,7 @@ impl Strided {
         element: &HostPlan,
         target: &mut [MaybeUninit<u8>],
     ) -> bool {
-        // SAFETY: `convert_all` demands what the `# Safety` section does. Tests:
+        // SAFETY: `convert_all` demands no more than the `# Safety` section. Tests:
         // property/test_both_ways_arrays.py.
         unsafe {
             match traits(element).numeric {

@@ -1,4 +1,5 @@
-//! Encodes lists, tuples, sets and dicts.
+//! Encodes lists, tuples, sets and dicts. A value or item that the functions here do not take is
+//! left to the safe path, which encodes it or raises the error.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -137,8 +138,8 @@ pub unsafe fn put_dict<D: Dialect>(
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; its class is
     // compared first. `PyDict_Next` demands a dict that does not change during the iteration, and
     // returns borrowed references. If encoding runs no Python code, the dict cannot change. If
-    // encoding may run Python code, `entries` has taken owned references before, in an iteration of
-    // its own. Tests: property/test_both_ways.py (map), property/test_hostile.py
+    // encoding may run Python code, `entries` has taken owned references before, in a separate
+    // iteration. Tests: property/test_both_ways.py (map), property/test_hostile.py
     // (test_sets_and_dicts_that_change_while_they_are_read), accel/test_comparison.py. Benchmark:
     // "value: map<text, int> of 100".
     unsafe {
@@ -202,7 +203,7 @@ type NextEntry = unsafe extern "C" fn(
 // versions quick paths are off. Tests: unit/test_quick_paths.py (sets).
 static NEXT_ENTRY: Symbol<NextEntry> = unsafe { Symbol::new(c"_PySet_NextEntry") };
 
-/// Probes whether iteration over sample sets is correct. Returns the reason if it is not.
+/// Probes whether iteration over sample sets is correct. If it is not, returns what is wrong.
 pub fn probe_sets(py: Python<'_>) -> PyResult<Option<String>> {
     if let Some(missing) = NEXT_ENTRY.look_up() {
         return Ok(Some(missing));
@@ -245,8 +246,8 @@ pub unsafe fn put_set<D: Dialect>(element: &HostPlan, object: Object, out: &mut 
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; its class is
     // compared first. `_PySet_NextEntry` demands a set that does not change during the iteration,
     // and returns borrowed references. If encoding runs no Python code, the set cannot change. If
-    // encoding may run Python code, `elements` has taken owned references before, in an iteration
-    // of its own. Tests: property/test_both_ways.py (set), property/test_hostile.py
+    // encoding may run Python code, `elements` has taken owned references before, in a separate
+    // iteration. Tests: property/test_both_ways.py (set), property/test_hostile.py
     // (test_sets_and_dicts_that_change_while_they_are_read), accel/test_comparison.py. Benchmark:
     // "value: set<text> of 100".
     unsafe {
@@ -298,8 +299,8 @@ unsafe fn elements(object: Object) -> Vec<Py<PyAny>> {
     }
 }
 
-/// Appends elements of fixed width, each after its length, and the length of null for `None`. Makes
-/// room once for all of them.
+/// Appends elements of fixed width, each after its length; for `None`, only the length that means
+/// null. Reserves room for all elements at once.
 #[inline(always)]
 fn put_run<D: Dialect, const N: usize>(
     parts: &[Object],

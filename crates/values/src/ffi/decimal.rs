@@ -59,8 +59,8 @@ pub fn probe(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(None)
 }
 
-/// The unscaled value and the exponent of a `Decimal` that is finite and has at most 38 digits;
-/// `None` for any other `Decimal`, or if the quick path is off.
+/// Returns the unscaled value and the exponent of a `Decimal` that is finite and has at most 38
+/// digits. Returns `None` for any other `Decimal`, and if the quick path is off.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive, that its class is exactly `decimal.Decimal`, and

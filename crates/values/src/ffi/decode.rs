@@ -1,5 +1,5 @@
-//! Decodes bytes to values of exact built-in classes, and of a few classes with slots, by the
-//! fastest means for each class.
+//! Decodes bytes to values of exact built-in classes, and of a few classes with slots, each class
+//! in its fastest way.
 //!
 //! If a function here does not make a value, it returns null or `None`, without an exception. The
 //! caller then takes the safe path, which raises the errors. Making a value runs no Python code,
@@ -276,7 +276,7 @@ impl Maker {
 /// A type, the bytes of a value, and the Python expression for the same value.
 type Sample<'a> = (&'a HostPlan, &'a [u8], &'a CStr);
 
-/// Probes whether [`Maker`] makes values correctly. Returns the reason if it does not.
+/// Probes whether [`Maker`] makes values correctly. If it does not, returns what is wrong.
 pub fn probe_decode(py: Python<'_>) -> PyResult<Option<String>> {
     let wrong = probe::classes(py)?;
     if wrong.is_some() {
@@ -400,8 +400,8 @@ fn is_ascii(bytes: &[u8]) -> bool {
 }
 
 /// Whether [`Maker::value`] makes values of this type, and the type is not a list. Only lists of
-/// such types are made here. In nested lists, an element that is not taken would be tried again at
-/// every level.
+/// such types are made here. If nested lists were made here, an element that this path cannot make
+/// would be tried again at every level.
 fn is_scalar(plan: &HostPlan) -> bool {
     match plan {
         Plan::Ascii

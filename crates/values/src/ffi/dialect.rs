@@ -1,5 +1,5 @@
-//! Differences between drivers in the bytes of CQL values. Here, a value that is not taken is left
-//! to the safe path or to the driver's own functions.
+//! How drivers differ in the bytes of CQL values. A value that a function here does not take is
+//! left to the safe path, or to the accelerated driver's own functions.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDateTime;
@@ -44,8 +44,8 @@ pub trait Dialect {
         true
     }
 
-    /// Appends a value whose class is none of the built-in classes for values of the type. Returns
-    /// false if the value is not taken; `out` may then end with an incomplete value.
+    /// Appends a value whose class is not one of the built-in Python classes for values of this CQL
+    /// type. Returns false if the value is not taken; `out` may then end with an incomplete value.
     ///
     /// # Safety
     /// The caller must ensure that `object` is alive and that the GIL is held. If

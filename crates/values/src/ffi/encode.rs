@@ -1,8 +1,9 @@
 //! Encodes values of common classes, such as `int`, `list` and `UUID`, but not of their subclasses.
 //!
-//! The protocol's own dialect takes no references and runs no Python code while objects are
-//! borrowed, so the items of a container stay alive. `numpy::learn`, which may run Python code, is
-//! called before objects are borrowed.
+//! A [`Dialect`] is the form in which one driver writes values. In turbocql's own dialect,
+//! `Protocol`, encoding takes no references and runs no Python code while objects are borrowed, so
+//! the items of a container stay alive. `numpy::learn`, which may run Python code, is called before
+//! objects are borrowed.
 //!
 //! Instances of subclasses, objects that may run Python code, and values that do not fit the type
 //! are not taken. For a value that is not taken, the functions here return false or `None`, and use
@@ -67,8 +68,8 @@ fn append_buffered<D: Dialect>(
     unsafe { put_non_scalar::<D>(plan, object.as_ptr(), out) }
 }
 
-/// Appends a length and the bytes of a value; for `None`, only the length of null. Returns false
-/// and appends nothing if the value is not taken.
+/// Appends a length and the bytes of a value; for `None`, only the length that means null. Returns
+/// false and appends nothing if the value is not taken.
 #[inline]
 pub fn cell(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     if !QuickPath::Encode.is_on() {
@@ -114,7 +115,7 @@ pub fn bytes_of<'py, D: Dialect>(
     match bytes_unbuffered::<D>(plan, object) {
         Ok(Some(bytes)) => Some(bytes),
         // There is no memory. The caller then takes the safe path, or calls the accelerated
-        // driver's own function, and that raises the error.
+        // driver's own function. Either raises the error.
         Err(_) => None,
         Ok(None) => with_scratch(|out| {
             append_buffered::<D>(plan, object, out).then(|| copy(py, out).ok()).flatten()
@@ -132,16 +133,16 @@ pub fn bytes_converted<'py, D: Dialect>(
     with_scratch(|out| value::<D>(plan, object, out).then(|| copy(object.py(), out).ok()).flatten())
 }
 
-/// Appends a length and the bytes of a part of a collection; for `None`, only the dialect's length
-/// of null. If it returns false, `out` may end with an incomplete value.
+/// Appends a length and the bytes of a part of a collection; for `None`, only the length that means
+/// null in the dialect. If it returns false, `out` may end with an incomplete value.
 pub fn part<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     // SAFETY: `object` owns a reference to the object, and shows that the GIL is held. Tests:
     // accel/test_everyday_values.py.
     unsafe { put_part::<D>(plan, object.as_ptr(), out) }
 }
 
-/// Appends a length and the bytes of a value; for `None`, only the length of null. If it returns
-/// false, `out` may end with an incomplete value.
+/// Appends a length and the bytes of a value; for `None`, only the length that means null. If it
+/// returns false, `out` may end with an incomplete value.
 pub fn cell_of<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     // SAFETY: `object` owns a reference to the object, and shows that the GIL is held. Tests:
     // accel/test_everyday_values.py.
@@ -157,8 +158,8 @@ pub fn cell_of<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut
 /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline(always)]
 unsafe fn put_scalar<D: Dialect, S: Sink>(plan: &HostPlan, object: Object, sink: S) -> S::Output {
-    // SAFETY: all functions called here demand what the `# Safety` section does, or less. The
-    // slices that `text` and `bytes` return are copied before Python code could run. Tests:
+    // SAFETY: all functions called here demand no more than the `# Safety` section. The slices that
+    // `text` and `bytes` return are copied before Python code could run. Tests:
     // property/test_both_ways.py. Benchmarks: "value: int", "value: text" and the other scalars.
     unsafe {
         match plan {
@@ -193,16 +194,17 @@ unsafe fn put_scalar<D: Dialect, S: Sink>(plan: &HostPlan, object: Object, sink:
     }
 }
 
-/// Appends a length and a value; for `None`, only the length of null. If it returns false, `out`
-/// may end with an incomplete value.
+/// Appends a length and a value; for `None`, only the length that means null. If it returns false,
+/// `out` may end with an incomplete value.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held. If
 /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline(always)]
 pub unsafe fn put_cell<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-    // SAFETY: `is_none`, `put_scalar` and `put_converted` demand what the `# Safety` section does:
-    // a dialect that converts may run Python code for every type. Tests:
+    // SAFETY: `is_none` and `put_scalar` demand no more than the `# Safety` section.
+    // `put_converted` demands an owned reference to `object`. The caller has one, because
+    // `may_run_python` is true for every type in a dialect that converts. Tests:
     // property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
     unsafe {
         if is_none(object) {
@@ -219,15 +221,15 @@ pub unsafe fn put_cell<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
     }
 }
 
-/// Appends a length and an element of a list, set or map; for `None`, only the dialect's length of
-/// null. If it returns false, `out` may end with an incomplete value.
+/// Appends a length and an element of a list, set or map; for `None`, only the length that means
+/// null in the dialect. If it returns false, `out` may end with an incomplete value.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held. If
 /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline(always)]
 pub unsafe fn put_part<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-    // SAFETY: `is_none` and `put_cell` demand what the `# Safety` section does. Tests:
+    // SAFETY: `is_none` and `put_cell` demand no more than the `# Safety` section. Tests:
     // property/test_both_ways.py, accel/test_comparison.py (serialize_tasks). Benchmark:
     // "value: set<text> of 100".
     unsafe {
@@ -245,8 +247,9 @@ pub unsafe fn put_part<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
 /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline]
 pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-    // SAFETY: `put_scalar` and `put_converted` demand what the `# Safety` section does: a dialect
-    // that converts may run Python code for every type. Tests: property/test_both_ways.py,
+    // SAFETY: `put_scalar` demands no more than the `# Safety` section. `put_converted` demands an
+    // owned reference to `object`. The caller has one, because `may_run_python` is true for every
+    // type in a dialect that converts. Tests: property/test_both_ways.py,
     // accel/test_everyday_values.py.
     unsafe {
         if D::CONVERTS {
@@ -256,8 +259,8 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
     }
 }
 
-/// Appends a value without a length; converts it if nothing else takes it. If it returns false,
-/// `out` may end with an incomplete value.
+/// Appends a value without a length, through `Dialect::convert` if `put_scalar` does not take it.
+/// If it returns false, `out` may end with an incomplete value.
 ///
 /// # Safety
 /// The caller must own a reference to `object` and must hold the GIL.
@@ -287,12 +290,13 @@ pub unsafe fn put_non_scalar<D: Dialect>(
     object: Object,
     out: &mut Vec<u8>,
 ) -> bool {
-    // SAFETY: all functions called here demand what the `# Safety` section does, or more, as
-    // follows. The `owner` of items is `object`, and its items are passed on at once.
-    // `decimal::parts` demands the class `Decimal`, which is compared first. `borrowed` demands
-    // that no Python code runs: `python::decimal` imports nothing, because `prepare` has looked the
-    // class up. Tests: property/test_both_ways.py. Benchmarks: "value: list<int> of 100",
-    // "value: decimal", "value: UDT of 5".
+    // SAFETY: most functions called here demand no more than the `# Safety` section. The others
+    // demand the following. `put_items` and the like demand the current items of their `owner`:
+    // this is `object`, and its items are passed on at once. `decimal::parts` demands the class
+    // `Decimal`, which is compared first. `borrowed` demands that no Python code runs:
+    // `python::decimal` imports nothing, because `prepare` has looked the class up. Tests:
+    // property/test_both_ways.py. Benchmarks: "value: list<int> of 100", "value: decimal",
+    // "value: UDT of 5".
     unsafe {
         match plan {
             Plan::List(element) => match items(object) {

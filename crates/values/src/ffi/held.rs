@@ -15,10 +15,10 @@ use super::quick_path::QuickPath;
 /// without taking the GIL. `drop` does not check that the GIL is held.
 pub struct Held(NonNull<ffi::PyObject>);
 
-// SAFETY: another thread may read the bytes, since those of an exact `bytes` never change. The
-// reference count changes only while the GIL is held. `new`, `object` and `append_values` take a
-// `Bound` or a `Python`. Values are dropped in calls from Python, or with a message, which Python
-// frees; in both cases the GIL is held. Tests: unit/test_protocol.py
+// SAFETY: another thread may read the contents, because the contents of an exact `bytes` never
+// change. The reference count changes only while the GIL is held. `new`, `object` and
+// `append_values` take a `Bound` or a `Python`. Values are dropped in calls from Python, or with a
+// message, which Python frees; in both cases the GIL is held. Tests: unit/test_protocol.py
 // (test_threads_share_a_message).
 unsafe impl Send for Held {}
 // SAFETY: as for `Send`: a shared `Held` is only read. Tests: as for `Send`.
@@ -27,8 +27,8 @@ unsafe impl Sync for Held {}
 impl Held {
     #[inline]
     pub fn new(bytes: Bound<'_, PyBytes>) -> Held {
-        // An instance of a subclass could refer to the message by an attribute, in a reference
-        // cycle.
+        // An instance of a subclass can have attributes. If one referred to the message, the two
+        // would form a reference cycle.
         debug_assert!(bytes.is_exact_instance_of::<PyBytes>());
         // SAFETY: the pointer must not be null. The pointer of a `Bound` never is null. Tests:
         // unit/test_protocol.py.
@@ -65,12 +65,12 @@ impl Drop for Held {
     fn drop(&mut self) {
         // SAFETY: `self` owns one reference, which is released once. The GIL is held, because
         // values are dropped in calls from Python, or with a message, which Python frees. Tests:
-        // property/paths.py (make a query).
+        // property/paths.py ("make a query").
         unsafe { ffi::Py_DECREF(self.0.as_ptr()) };
     }
 }
 
-/// The contents of a `bytes`, read through its layout.
+/// Returns the contents of a `bytes`, read through its layout.
 ///
 /// # Safety
 /// The caller must ensure that `bytes` is an exact `bytes`, that it stays alive as long as the
@@ -129,9 +129,9 @@ impl PartialEq for Value {
 }
 
 /// Appends the values of an exact list or tuple. Returns false and appends nothing if `sequence` is
-/// of another class, or if an item is not an exact `bytes`, None or `unset`. It also does so if
-/// there are more than `maximum` items, if a value is too long for a message, if there is no
-/// memory, or if the quick path is off.
+/// of another class, or if an item is not an exact `bytes`, None or `unset`. It also returns false
+/// and appends nothing if there are more than `maximum` items, if a value is too long for a
+/// message, if there is no memory, or if the quick path is off.
 #[inline]
 pub fn append_values(
     sequence: &Bound<'_, PyAny>,

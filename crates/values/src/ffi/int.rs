@@ -194,7 +194,7 @@ unsafe fn from_large(number: u128) -> *mut ffi::PyObject {
     unsafe { from_digits(count, |i| (number >> (30 * i)) as u32 & 0x3fff_ffff) }
 }
 
-/// Probes whether ints are read correctly. Returns the reason if they are not.
+/// Probes whether ints are read correctly. If they are not, returns what is wrong.
 pub fn probe_digits(py: Python<'_>) -> PyResult<Option<String>> {
     let digits = py.import("sys")?.getattr("int_info")?;
     let (bits, size): (u32, u32) =
@@ -260,7 +260,7 @@ pub fn probe_digits(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(probe::check_value(QuickPath::Encode, "a bool, which is not an exact int,", truth, None))
 }
 
-/// Probes whether large ints are made correctly. Returns the reason if they are not.
+/// Probes whether large ints are made correctly. If they are not, returns what is wrong.
 pub fn probe_large(py: Python<'_>) -> PyResult<Option<String>> {
     #[cfg(not(Py_3_14))]
     if let Some(missing) = NEW.look_up() {
@@ -299,9 +299,9 @@ fn try_large(py: Python<'_>) -> PyResult<Option<String>> {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 pub unsafe fn put_varint(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bool {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Its class is
-    // compared first; an exact `int` has this layout, which `probe_digits` has checked, and as many
-    // digits as its tag says. An `int` never changes, and no Python code runs while the slice is
-    // used, so the slice stays valid. Tests: property/test_both_ways.py (varint). Benchmark:
+    // compared first. An exact `int` has this layout, which `probe_digits` has checked. It has as
+    // many digits as its tag says. An `int` never changes, and no Python code runs while the slice
+    // is used, so the slice stays valid. Tests: property/test_both_ways.py (varint). Benchmark:
     // "value: varint, 300 bit".
     let (negative, digits) = unsafe {
         if (*object).ob_type != &raw mut ffi::PyLong_Type {
@@ -320,8 +320,8 @@ pub unsafe fn put_varint(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bool 
     if out.try_reserve(digits.len() * 4 + 1).is_err() {
         return false;
     }
-    // Bytes are appended with the lowest first. For a negative number `-n` these are the bytes of
-    // `n - 1`, which are inverted below.
+    // The lowest byte is appended first. For a negative number `-n` these are the bytes of `n - 1`,
+    // which are inverted below.
     let (mut bits, mut held, mut borrow) = (0_u64, 0, u32::from(negative));
     for &digit in digits {
         let (low, under) = digit.overflowing_sub(borrow);

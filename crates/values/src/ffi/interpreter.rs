@@ -4,7 +4,7 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// The number of the interpreter that runs; the first interpreter of a process has 0.
+/// Returns the number of the current interpreter; the first interpreter of a process has 0.
 #[pyfunction]
 pub fn interpreter(_py: Python<'_>) -> i64 {
     // SAFETY: both functions need the GIL, which `_py` shows is held; so an interpreter runs, and

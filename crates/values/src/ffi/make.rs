@@ -9,8 +9,8 @@ use super::probe;
 use super::quick_path::QuickPath;
 
 /// Makes an instance of a named tuple class, as `tuple.__new__(class, values)` does. Takes the
-/// values out of the vector. The class must be made by Python code: C code may lay out a subclass
-/// of tuple differently.
+/// values out of the vector. Python code must have defined `class`, because a subclass that C code
+/// defines can have another layout.
 #[inline]
 pub fn record<'py>(
     class: &Bound<'py, PyAny>,
@@ -36,8 +36,8 @@ pub fn record<'py>(
     new.call1((class, PyTuple::new(class.py(), values.drain(..))?))
 }
 
-/// Makes an instance of a subclass of tuple, without calling Python code. The subclass must be made
-/// by Python code.
+/// Makes an instance of a subclass of tuple, without calling Python code. Python code must have
+/// defined the subclass.
 #[inline]
 fn filled<'py>(
     class: &Bound<'py, PyType>,
@@ -91,7 +91,7 @@ pub unsafe fn allocate_tuple(
     }
 }
 
-/// Probes whether records and instances are made correctly. Returns the reason if they are not.
+/// Probes whether records and instances are made correctly. If they are not, returns what is wrong.
 pub fn probe_records(py: Python<'_>) -> PyResult<Option<String>> {
     let wrong = probe::classes(py)?;
     if wrong.is_some() {
@@ -143,9 +143,9 @@ pub fn instance<'py>(class: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     object.getattr(pyo3::intern!(py, "__new__"))?.call1((class,))
 }
 
-/// Whether a class is a heap type whose instances have a GC head and whose `tp_new` is that of
-/// `object`. Classes made by C code, or derived from a class with its own `tp_new`, may initialize
-/// more fields.
+/// Whether a class is a heap type with the `tp_new` of `object`, and its instances have a GC head.
+/// Classes made by C code, or derived from a class with its own `tp_new`, may initialize more
+/// fields.
 #[inline]
 pub fn has_own_allocation(class: &Bound<'_, PyType>) -> bool {
     let class = class.as_type_ptr();
@@ -166,7 +166,7 @@ pub fn has_own_allocation(class: &Bound<'_, PyType>) -> bool {
 fn bare<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
     // SAFETY: `class` keeps the class alive and shows that the GIL is held. The callers have
-    // checked by `has_own_allocation` that `object.__new__` makes instances of the class, and
+    // checked with `has_own_allocation` that `object.__new__` makes instances of the class, and
     // `object.__new__` only calls `tp_alloc`. The memory is zeroed, so all slots are empty.
     // `tp_alloc` returns an owned reference, or null with an exception. Tests:
     // unit/test_quick_paths.py (records), property/test_both_ways_decode.py (time).
@@ -200,7 +200,8 @@ unsafe extern "C" {
     -> *mut ffi::PyObject;
 }
 
-/// Makes a bound method: a call of it calls the function with the object as the first argument.
+/// Makes a bound method of `object`. Calling the method calls `function` with `object` as the first
+/// argument.
 #[inline]
 pub fn method<'py>(
     function: &Bound<'py, PyAny>,
@@ -215,8 +216,8 @@ pub fn method<'py>(
     }
 }
 
-/// Makes a list of `count` objects, each made by `next`, which may run Python code. The GC does not
-/// track the list before it is full.
+/// Makes a list of `count` objects. `next` makes each object, and may run Python code. The GC does
+/// not track the list until it is full.
 #[inline(always)]
 pub fn list<'py, E: From<PyErr>>(
     py: Python<'py>,
@@ -239,9 +240,9 @@ pub fn list<'py, E: From<PyErr>>(
     }
 }
 
-/// Makes a tuple of `width` objects, each made by `next`, which may run Python code. With `class`,
-/// makes an instance of that class, which must be a subclass of tuple that Python code made. The GC
-/// does not track the tuple before it is full.
+/// Makes a tuple of `width` objects. `next` makes each object, and may run Python code. With
+/// `class`, makes an instance of that class, which must be a subclass of tuple that Python code
+/// defined. The GC does not track the tuple until it is full.
 #[inline(always)]
 pub fn tuple<'py, E: From<PyErr>>(
     py: Python<'py>,
@@ -324,11 +325,12 @@ fn numbers<'py>(
     mut number: impl FnMut(usize) -> *mut ffi::PyObject,
 ) -> PyResult<Bound<'py, PyList>> {
     // SAFETY: `py` shows that the GIL is held. The list is new and has `count` empty items; each is
-    // set once to an owned reference, which the list takes over. The GC tracks the list already.
-    // The GC does not track numbers, so making a number runs neither Python code nor the GC. If a
-    // number cannot be made, the list is freed with empty items, which its deallocation skips.
-    // Tests: property/test_both_ways_decode.py (test_arrays), property/test_hostile_results.py
-    // (test_no_memory_for_many_rows). Benchmark: "decode: vector<float, 1536> to list".
+    // set once to an owned reference, which the list takes over. The GC tracks the list from the
+    // start, but does not see empty items: making a number runs neither Python code nor the GC,
+    // because the GC does not track numbers. If a number cannot be made, the list is freed with
+    // empty items, which its deallocation skips. Tests: property/test_both_ways_decode.py
+    // (test_arrays), property/test_hostile_results.py (test_no_memory_for_many_rows). Benchmark:
+    // "decode: vector<float, 1536> to list".
     unsafe {
         let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(count as isize))?;
         for i in 0..count {

@@ -28,7 +28,7 @@ pub trait Serializes: PyClass<Frozen = True> + Sync {
 static PYO3_SERIALIZE: AtomicPtr<ffi::PyObject> = AtomicPtr::new(ptr::null_mut());
 
 /// Replaces the method with the C function if the quick path of encoding is on and the probe of the
-/// C function passes. Otherwise returns the reason why not.
+/// C function passes. Otherwise returns the reason.
 pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
     if !QuickPath::Encode.is_on() {
         return Ok(Some("it needs the quick path \"encode\"".to_owned()));
@@ -108,8 +108,9 @@ unsafe extern "C" fn serialize<T: Serializes>(
     }));
     match quick {
         Ok(bytes) if !bytes.is_null() => bytes,
-        // SAFETY: `call_safe_method` demands what this function does, and the arguments are passed
-        // on as they came. Tests: property/test_both_ways.py (test_values_that_are_refused).
+        // SAFETY: `call_safe_method` demands the same of its caller as this function, and gets this
+        // function's arguments unchanged. Tests: property/test_both_ways.py
+        // (test_values_that_are_refused).
         _ => unsafe { call_safe_method(this, arguments, count, names) },
     }
 }
@@ -117,7 +118,7 @@ unsafe extern "C" fn serialize<T: Serializes>(
 /// Calls pyo3's method.
 ///
 /// # Safety
-/// The caller must ensure what [`serialize`] demands.
+/// The caller must ensure all that the `# Safety` section of [`serialize`] demands.
 #[cold]
 #[inline(never)]
 unsafe fn call_safe_method(
@@ -128,7 +129,7 @@ unsafe fn call_safe_method(
 ) -> *mut ffi::PyObject {
     // SAFETY: `install` leaked a reference to the method, so it is never freed. CPython passes
     // `count` arguments and one for each of `names`, by the `# Safety` section, so the slice is
-    // that long. `all` has `this` before them: `count + 1` positional arguments, as
+    // that long. `all` has `this` before these arguments: `count + 1` positional arguments, as
     // `PyObject_Vectorcall` demands. Without `PY_VECTORCALL_ARGUMENTS_OFFSET`, that function does
     // not write to the array. Tests: property/test_both_ways.py (test_values_that_are_refused),
     // scripts/memcheck.

@@ -2,9 +2,9 @@
 //! layouts.
 //!
 //! Each quick path here has a safe path, usually in [`value`](crate::value). The safe path runs for
-//! values that the quick path does not take, on interpreters that [`quick_path`] does not know, and
-//! after a probe that failed. It also runs while [`quick_path::force_safe`] is on. The tests run
-//! both paths.
+//! values that the quick path does not take, on interpreters that [`quick_path`] does not list as
+//! tested, and after a failed probe. It also runs while [`quick_path::force_safe`] is on. The tests
+//! run both paths.
 #![allow(unsafe_code, reason = "the only module of this crate that may have it")]
 
 pub mod append;

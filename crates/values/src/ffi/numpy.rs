@@ -1,7 +1,8 @@
 //! Reads NumPy arrays and NumPy's numbers through the layout that NumPy promises to extensions
 //! compiled against it.
 //!
-//! The buffer protocol gives the same facts, but takes longer than copying a vector.
+//! The buffer protocol would give the same information, but using it takes longer than copying the
+//! numbers of a vector.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -168,8 +169,8 @@ pub struct Row {
 }
 
 /// Probes the layout of arrays and numbers once, at the first call after NumPy was imported. The
-/// probe calls NumPy, which runs Python code. So the caller must not use borrowed objects across
-/// the call. `value` keeps its object alive by a reference.
+/// probe calls NumPy, which runs Python code. So the caller must not use, after the call, an object
+/// that it borrowed before. `value` keeps its object alive by a reference.
 #[inline]
 pub fn learn(value: &Bound<'_, PyAny>) {
     if !TRIED.load(Ordering::Relaxed) {
@@ -230,7 +231,7 @@ fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
     for (((kind, name), slot), scalar) in KINDS.iter().zip(&mut dtypes).zip(&mut scalars) {
         let dtype = numpy.getattr("dtype")?.call1((*name,))?;
         let width: isize = dtype.getattr("itemsize")?.extract()?;
-        // A program may have replaced NumPy's `dtype` by another object.
+        // User code may have replaced NumPy's `dtype` by another object.
         if dtype.getattr("name")?.extract::<String>()? != *name
             || name.trim_start_matches(char::is_alphabetic) != (width * 8).to_string()
         {
@@ -246,9 +247,9 @@ fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
         }
         let array = every_other.as_ptr().cast::<Array>();
         // SAFETY: `every_other` keeps the array alive and shows that the GIL is held. Its class is
-        // `class`, as checked above, whose instances are at least as large as `Array`. `lengths`
-        // and `strides` are followed only if the number of dimensions, the address of the data and
-        // the dtype are the expected ones. Tests: unit/test_quick_paths.py (arrays).
+        // `class`, as checked above. Instances of `class` are at least as large as `Array`.
+        // `lengths` and `strides` are followed only if the number of dimensions, the address of the
+        // data and the dtype are the expected ones. Tests: unit/test_quick_paths.py (arrays).
         let as_expected = unsafe {
             (*array).dimensions == 1
                 && (*array).data as usize == start

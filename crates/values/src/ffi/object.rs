@@ -67,7 +67,8 @@ pub unsafe fn float(object: *mut ffi::PyObject) -> Option<f64> {
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held, and that the object
 /// outlives the slice. After `None` for a `str`, the caller must not use borrowed objects any more:
-/// making the exception may start a GC, which may run Python code.
+/// CPython made an exception, which this function clears, and making it may start a GC, which may
+/// run Python code.
 #[inline(always)]
 pub unsafe fn text<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; its class is
@@ -108,8 +109,8 @@ pub unsafe fn bytes<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
     }
 }
 
-/// Probes whether floats, text, bytes, datetimes, lists and tuples are read correctly. Returns the
-/// reason if they are not.
+/// Probes whether floats, text, bytes, datetimes, lists and tuples are read correctly. If they are
+/// not, returns what is wrong.
 pub fn probe_objects(py: Python<'_>) -> PyResult<Option<String>> {
     // SAFETY, for all blocks of this function: the `Bound`s keep the objects alive, `py` shows that
     // the GIL is held, and no Python code runs between a read and the last use of what it returned.

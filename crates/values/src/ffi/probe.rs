@@ -55,7 +55,7 @@ pub fn check_value<T: PartialEq>(
 
 /// Checks an object that a quick path has made. Its class, value, hash and size must be those of
 /// `expected`, which Python has made. `tracked` says whether the GC must track the object. The
-/// object's reference count must be 1. Returns the reason if one of them is wrong.
+/// object's reference count must be 1. If one of them is wrong, returns which.
 ///
 /// The reference count is not checked if `object` and `expected` are one shared object, such as
 /// True.
@@ -108,7 +108,7 @@ pub fn check_object(
     Ok(None)
 }
 
-/// Makes the GC track an object that it does not track, or the reverse.
+/// If the GC tracks the object, makes it stop. Otherwise makes the GC track the object.
 fn flip_tracking(object: &Bound<'_, PyAny>) {
     // SAFETY: `object` keeps the object alive and shows that the GIL is held. Both GC functions
     // need an object with a GC head, as `Py_TPFLAGS_HAVE_GC` shows. `PyObject_GC_Track` also needs
@@ -126,7 +126,7 @@ fn flip_tracking(object: &Bound<'_, PyAny>) {
     }
 }
 
-/// The reference count of an object.
+/// Returns the reference count of an object.
 pub fn references<T>(object: &Bound<'_, T>) -> isize {
     // SAFETY: `Py_REFCNT` needs a live object; `object` has a reference to it, and shows that the
     // GIL is held. Tests: unit/test_quick_paths.py.

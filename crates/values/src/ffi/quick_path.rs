@@ -1,9 +1,9 @@
 //! Decides which quick paths are on in this process.
 //!
-//! A quick path reads or writes C layouts, or calls symbols, that CPython does not promise. It is
-//! on if it was tested with this version of the interpreter and has passed a probe on known
-//! objects. Otherwise the safe path is taken. So all future versions of the interpreter take the
-//! safe path.
+//! A quick path reads or writes C layouts, or calls symbols, that CPython does not promise to keep.
+//! The path is on if it was tested with this version of the interpreter and has passed a probe on
+//! sample objects. Otherwise the safe path is taken. So every version of the interpreter that was
+//! not tested takes the safe path.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -141,7 +141,8 @@ impl QuickPath {
     }
 }
 
-/// The reason why quick paths are off for this interpreter; `None` if they were tested with it.
+/// Returns the reason why quick paths are off for this interpreter, or `None` if they were tested
+/// with it.
 fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
     let sys = py.import("sys")?;
     let implementation: String = sys.getattr("implementation")?.getattr("name")?.extract()?;
@@ -181,8 +182,9 @@ fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
             return Ok(Some(format!("not tested with an interpreter built {flag}")));
         }
     }
-    // Quick paths borrow the items of containers, which another thread could release meanwhile. They
-    // are off there with `-X gil=1` too: objects of such an interpreter have another layout.
+    // Quick paths borrow the items of containers. Without the GIL, another thread could release
+    // them meanwhile. With `-X gil=1`, such an interpreter's quick paths are off too: its objects
+    // differ in layout.
     if cfg!(Py_GIL_DISABLED) {
         return Ok(Some("not made for an interpreter built without the GIL".to_owned()));
     }
@@ -192,8 +194,8 @@ fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(None)
 }
 
-/// For each quick path: its name, whether it is on, and the reason if [`QuickPath::decide`] left it
-/// off.
+/// Returns for each quick path its name, whether it is on, and the reason if [`QuickPath::decide`]
+/// left it off.
 #[pyfunction]
 pub fn quick_paths() -> Vec<(&'static str, bool, Option<String>)> {
     let all = QuickPath::ALL.iter();
@@ -205,8 +207,8 @@ pub fn quick_paths() -> Vec<(&'static str, bool, Option<String>)> {
     .collect()
 }
 
-/// Turns off all quick paths that are chosen value by value if `force` is true. Otherwise turns on
-/// again those whose probe has passed. Tests of the safe path call it.
+/// If `force` is true, turns off all quick paths that are chosen for each value anew. Otherwise
+/// turns on those of them whose probe has passed. Tests of the safe path call it.
 #[pyfunction]
 pub fn force_safe(force: bool) {
     FORCED_SAFE.store(force, Ordering::Relaxed);

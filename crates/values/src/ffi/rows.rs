@@ -84,8 +84,8 @@ pub fn rows<'py>(
     }
 }
 
-/// The safe path of [`rows`], which makes each row from all its values and does not fill it in
-/// place.
+/// The safe path of [`rows`]. It makes all values of a row first and then the row, and does not
+/// fill rows in place.
 #[cold]
 fn safe_rows<'py>(
     py: Python<'py>,
@@ -140,7 +140,7 @@ trait Rows {
     unsafe fn end(&self, row: Object);
 }
 
-/// Tuples, or instances of a named tuple class.
+/// Makes rows that are tuples, or instances of a named tuple class.
 struct Tuples {
     class: Option<*mut ffi::PyTypeObject>,
     width: isize,
@@ -192,7 +192,7 @@ impl Rows for Tuples {
     }
 }
 
-/// Dicts, each a copy of the template with the values set.
+/// Makes rows that are dicts: each is a copy of the template, with the values set.
 struct Dicts<'a> {
     template: Object,
     names: &'a [Py<PyString>],
@@ -304,7 +304,7 @@ fn row<'py>(
     }
 }
 
-/// Probes whether rows are made correctly. Returns the reason if they are not.
+/// Probes whether rows are made correctly. If they are not, returns what is wrong.
 pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
     let wrong = probe::classes(py)?;
     if wrong.is_some() {
@@ -314,8 +314,8 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
     let class = py.eval(sample, None, None)?.cast_into::<PyType>()?;
     let parts = [PyString::new(py, "a part of a row"), PyString::new(py, "another part")];
     let expected = [class.call1((&parts[0], &parts[1]))?, PyTuple::new(py, &parts)?.into_any()];
-    // The block has two rows of two empty cells. `Parts` returns the strings as the values of the
-    // cells.
+    // The block has two rows of two empty cells. `Parts` returns one of its two strings as the
+    // value of each cell.
     let block = [0; 16];
     for (class, expected) in [Some(class.as_type_ptr()), None].into_iter().zip(&expected) {
         for tracked in [true, false] {
@@ -372,7 +372,7 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
     ))
 }
 
-/// Returns the two strings as the values of all cells.
+/// Returns the string of a cell's column as the cell's value, whatever the cell contains.
 struct Parts<'a, 'py>(&'a [Bound<'py, PyString>; 2]);
 
 impl<'py> Values<'py> for Parts<'_, 'py> {

@@ -63,8 +63,9 @@ impl Sink for Bare<'_> {
 
     #[inline(always)]
     unsafe fn non_scalar<D: Dialect>(self, plan: &HostPlan, object: Object) -> bool {
-        // SAFETY: `put_non_scalar` demands what the `# Safety` section of `Sink::non_scalar` does.
-        // Tests: property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
+        // SAFETY: `put_non_scalar` demands no more than the `# Safety` section of
+        // `Sink::non_scalar`. Tests: property/test_both_ways.py. Benchmark:
+        // "bind: 10 mixed, sequence".
         unsafe { put_non_scalar::<D>(plan, object, self.0) }
     }
 }
@@ -95,13 +96,13 @@ impl Sink for Framed<'_> {
             return false;
         }
         let start = wire::begin_value(out);
-        // SAFETY: `put` demands what the `# Safety` section of `Sink::non_scalar` does. Tests:
+        // SAFETY: `put` demands no more than the `# Safety` section of `Sink::non_scalar`. Tests:
         // property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
         unsafe { put::<D>(plan, object, out) && wire::end_value(out, start).is_ok() }
     }
 }
 
-/// Makes new `bytes` of the value in the field.
+/// Makes a new `bytes` from the value in the field.
 pub struct Unbuffered<'a, 'py>(pub &'a Bound<'py, PyAny>);
 
 impl<'py> Sink for Unbuffered<'_, 'py> {
@@ -128,8 +129,8 @@ impl<'py> Sink for Unbuffered<'_, 'py> {
     unsafe fn non_scalar<D: Dialect>(self, plan: &HostPlan, object: Object) -> Self::Output {
         let Plan::Vector(vector) = plan else { return Ok(None) };
         numpy::learn(self.0);
-        // SAFETY: `items` demands what the `# Safety` section of `Sink::non_scalar` does; the items
-        // are not used. Tests: property/test_both_ways.py, accel/test_overrides.py
+        // SAFETY: `items` demands no more than the `# Safety` section of `Sink::non_scalar`; the
+        // items are not used. Tests: property/test_both_ways.py, accel/test_overrides.py
         // (signalling_numbers_become_quiet). Benchmark: "value: vector<float, 1536>, list".
         let of_objects = unsafe { items(object) }.is_some();
         let bytes = sized(plan, self.0)?;

@@ -60,7 +60,7 @@ impl Slotted {
     }
 
     /// Finds the slots, and probes them: makes an instance and compares it with one that Python has
-    /// made. If that fails, forgets the slots and returns the reason or the error.
+    /// made. If the comparison fails, forgets the slots and returns what is wrong, or the error.
     fn learn<const N: usize>(
         &self,
         path: QuickPath,
@@ -131,7 +131,7 @@ impl Slotted {
     /// fails.
     pub fn find(&self, class: &Bound<'_, PyAny>, names: &[&str]) -> PyResult<Option<String>> {
         let py = class.py();
-        // A program may have replaced the class by an object of any kind.
+        // User code may have replaced the class by an object of any kind.
         let plain = class.get_type().is(py.get_type::<PyType>());
         let eligible = class.cast::<PyType>().ok().filter(|_| plain && QuickPath::Records.is_on());
         if !eligible.is_some_and(|class| make::has_own_allocation(class)) {
@@ -184,7 +184,7 @@ impl Slotted {
     #[inline(always)]
     pub unsafe fn get(&self, object: *mut ffi::PyObject, slot: usize) -> *mut ffi::PyObject {
         // SAFETY: `object` is a live instance of the class, by the `# Safety` section, and `find`
-        // has found the offset of this slot: a pointer, aligned to a word. Tests:
+        // has found the offset of this slot. A slot is a pointer, aligned to a word. Tests:
         // property/test_both_ways.py (uuid). Benchmark: "value: uuid".
         unsafe { *self.slot_address(object, slot) }
     }

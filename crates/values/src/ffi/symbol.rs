@@ -1,6 +1,6 @@
-//! Functions that CPython exports but does not promise. They are looked up when the module is
-//! loaded. If turbocql were linked against them, its import would fail on an interpreter that lacks
-//! one of them.
+//! Functions that CPython exports but does not promise to keep. They are looked up when the native
+//! module is loaded. If turbocql were linked against them, its import would fail on an interpreter
+//! that lacks one of them.
 
 #[cfg(unix)]
 use std::ffi::c_char;
@@ -56,7 +56,7 @@ impl<F: Copy> Symbol<F> {
         self.address.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// The function, if it was found.
+    /// Returns the function, if it was found.
     #[inline(always)]
     pub fn get(&self) -> Option<F> {
         let address = self.address.load(Ordering::Relaxed);

@@ -22,8 +22,8 @@ use crate::plan::HostPlan;
 use crate::plan::Record;
 use crate::traits::{Numeric, traits};
 
-/// Makes the `bytes` of a vector of numbers. Returns `None` if the value is not taken, or if the
-/// vector is smaller than 64 bytes.
+/// Makes the `bytes` of a vector of numbers. Returns `None` if the safe path must encode the value,
+/// or if the vector is smaller than 64 bytes.
 #[inline]
 pub fn sized<'py>(
     plan: &HostPlan,
@@ -80,7 +80,8 @@ pub fn sized<'py>(
             fill(out, parts, |o| unsafe { as_int(o) })
         }),
         Some(Numeric::BigInt) => build(py, size, |out| {
-            // SAFETY: as for doubles. No test or benchmark has a list of 64 bytes of `bigint` here.
+            // SAFETY: as for doubles. No test or benchmark gets here with a list of `bigint` that
+            // takes 64 bytes or more.
             fill(out, parts, |o| unsafe { as_bigint(o) })
         }),
         // In a vector, elements of these types have lengths.
@@ -103,8 +104,8 @@ fn fill<const N: usize>(
 /// true if it has written four bytes for each of the parts.
 ///
 /// # Safety
-/// The caller must ensure that the parts are alive as long as no Python code runs, and that the GIL
-/// is held.
+/// The caller must ensure that the parts stay alive until Python code runs, and that the GIL is
+/// held.
 unsafe fn put_singles(parts: &[Object], target: &mut [MaybeUninit<u8>]) -> bool {
     const CHUNK: usize = 64;
     let Some(target) = target.get_mut(..parts.len() * 4) else { return false };
@@ -187,7 +188,7 @@ pub unsafe fn put_bare<D: Dialect>(
             slot.copy_from_slice(&bytes.map(MaybeUninit::new));
         }
         // SAFETY: `room` has ensured a capacity of `start + capacity`. The loop has written `N`
-        // bytes for each of the parts, so all of `capacity`. Tests: property/test_both_ways.py
+        // bytes for each of the parts: `capacity` bytes in all. Tests: property/test_both_ways.py
         // (bigint), scripts/memcheck.
         unsafe { out.set_len(start + capacity) };
         true
@@ -221,7 +222,7 @@ pub unsafe fn put_bare<D: Dialect>(
 }
 
 /// Appends the numbers of an array as the elements of a vector. Returns false and appends nothing
-/// if the array is not taken.
+/// if only the safe path takes the array.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -257,10 +258,10 @@ pub fn append_vector(
     unsafe { put_vector(vector, object.as_ptr(), out) }
 }
 
-/// Appends the elements of an exact list or tuple of numbers of Python and NumPy, without lengths.
-/// The type of the elements must be `float`, `double`, `int` or `bigint`. Returns false for any
-/// other type, if `list` is of another class, or if an element is another object or out of range;
-/// `out` may then end with an incomplete value.
+/// Appends the elements of an exact list or tuple of Python or NumPy numbers, without lengths. The
+/// type of the elements must be `float`, `double`, `int` or `bigint`. Returns false for any other
+/// type, if `list` is of another class, or if an element is another object or out of range; `out`
+/// may then end with an incomplete value.
 pub fn append_numbers(element: &HostPlan, list: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     // SAFETY: `list` is alive and shows that the GIL is held. It keeps its items alive: no Python
     // code runs here. Tests: accel/test_everyday_values.py.
@@ -293,14 +294,14 @@ fn append_each<const N: usize>(
         && parts.iter().all(|&part| read(part).map(|bytes| out.extend_from_slice(&bytes)).is_some())
 }
 
-/// An exact `float`, an exact `int` of at most 60 bits, or a NumPy number that [`numpy::number`]
-/// reads.
+/// Reads an exact `float`, an exact `int` of at most 60 bits, or a NumPy number that
+/// [`numpy::number`] reads. Returns `None` for any other object.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 unsafe fn as_binary64(object: Object) -> Option<f64> {
-    // SAFETY: all functions called here demand what the `# Safety` section does. Tests:
+    // SAFETY: all functions called here demand no more than the `# Safety` section. Tests:
     // accel/test_everyday_values.py.
     unsafe {
         match numpy::number_at(object) {
@@ -312,13 +313,14 @@ unsafe fn as_binary64(object: Object) -> Option<f64> {
     }
 }
 
-/// An exact `int` of at most 60 bits, or a NumPy integer in the range of `i64`.
+/// Reads an exact `int` of at most 60 bits, or a NumPy integer in the range of `i64`. Returns
+/// `None` for any other object.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 unsafe fn as_integer(object: Object) -> Option<i64> {
-    // SAFETY: all functions called here demand what the `# Safety` section does. Tests:
+    // SAFETY: all functions called here demand no more than the `# Safety` section. Tests:
     // accel/test_everyday_values.py.
     unsafe {
         match numpy::number_at(object) {
