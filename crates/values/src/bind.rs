@@ -259,13 +259,13 @@ impl RowPlan {
     }
 
     /// Returns, for each column, the position of its value in a named tuple that has the names of
-    /// all columns, in any order. Returns `None` if the tuple is to be bound by position: if it has
-    /// no names, or if it lacks a column's name and all column names that it has are at their
-    /// columns' positions.
+    /// all columns, in any order. Returns `None` if the tuple is to be bound by position. This is
+    /// so if it has no names, or if it lacks a column's name but has no column's name at another
+    /// position than the statement.
     ///
-    /// A named tuple is refused if it lacks a column's name and has another column's name at a
-    /// different position than in the statement. Otherwise, turbocql would have to guess whether to
-    /// bind it by name or by position.
+    /// A named tuple is refused if it lacks a column's name and has another column's name at
+    /// another position than the statement. Otherwise, turbocql would have to guess whether to bind
+    /// it by name or by position.
     fn by_name(&self, values: &Bound<'_, PyAny>) -> Outcome<Option<Vec<usize>>> {
         let py = values.py();
         let Some(names) = record::names_of(values)? else { return Ok(None) };
@@ -352,8 +352,8 @@ impl RowPlan {
         self.check_names(values)
     }
 
-    /// Binds the fields of an object by name. A missing key of a mapping leaves its column unset. A
-    /// missing field is an error, because then no object of the class fits the statement.
+    /// Binds the fields of an object by name. A missing field is an error, because then no object
+    /// of its class fits the statement. In a mapping, a missing key only leaves its column unset.
     fn encode_attributes(
         &self,
         values: &Bound<'_, PyAny>,

@@ -22,16 +22,17 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the exit handler waits for the threads of other libraries. Such a thread returns to its
-/// library at its next step. The library may wait for the thread without a time limit.
+/// library when it next calls `must_leave`. The library may wait for the thread without a time
+/// limit.
 const FOREIGN_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long to delay a thread that enters a native call after the exit has begun. The delay is
 /// bounded, because a later exit handler may wait for the thread's work.
 const HOLD_UP: Duration = Duration::from_millis(200);
 
-/// A count that each thread changes at every call. Without the GIL, threads that change one number
-/// at the same time slow each other down, so there are several numbers, each in a cache line of its
-/// own.
+/// A count that each thread changes at every native call. Without the GIL, threads that change one
+/// number at the same time slow each other down, so there are several numbers, each in a cache line
+/// of its own.
 struct Count([Part; PARTS]);
 
 #[repr(align(128))]
@@ -44,7 +45,7 @@ impl Count {
         Count([const { Part(AtomicUsize::new(0)) }; PARTS])
     }
 
-    /// Returns the number that this thread changes, the same one at every call.
+    /// Returns the number that this thread changes. A thread always changes the same number.
     #[inline(always)]
     fn part(&self) -> &AtomicUsize {
         #[cfg(Py_GIL_DISABLED)]
@@ -140,9 +141,9 @@ impl Drop for Inside {
     }
 }
 
-/// If the interpreter is ending, blocks the thread for ever, unless this thread ends it. The thread
-/// must not ask for the GIL again, because CPython before 3.14 would unwind its native frames.
-/// Called without the GIL.
+/// If the interpreter is ending, blocks the calling thread for ever, unless this is the thread that
+/// ends the interpreter. A blocked thread must not ask for the GIL again, because CPython before
+/// 3.14 would unwind its native frames. Called without the GIL.
 pub fn stay_away() {
     while ENDING.load(Ordering::Acquire) && !IS_ENDING.get() {
         std::thread::sleep(HOLD_UP);
@@ -190,8 +191,8 @@ pub fn forked() {
     INSIDE.reset(usize::from(DEPTH.get() > 0));
 }
 
-/// Called by `atexit`: waits for the native calls of other threads, up to `PATIENCE`, and for the
-/// threads of other libraries, up to `FOREIGN_PATIENCE`.
+/// The exit handler, which `atexit` calls. Waits for the native calls of other threads, at most
+/// `PATIENCE`, and for the threads of other libraries, at most `FOREIGN_PATIENCE`.
 #[pyfunction]
 pub fn ending(py: Python<'_>) {
     IS_ENDING.set(true);

@@ -58,7 +58,7 @@ pub fn raise_about(py: Python<'_>, failure: Failure, direction: Direction, about
     raised
 }
 
-/// A `ConfigError`, for an option or a setting that is not valid.
+/// Returns a `ConfigError`, for an option or a setting that is not valid.
 pub fn config_error(py: Python<'_>, reason: &str) -> PyErr {
     let instance = python::config_error(py).and_then(|class| class.call1((reason,)));
     instance.map_or_else(|error| error, PyErr::from_value)

@@ -9,7 +9,7 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use turbocql_codec::{CodecError, Malformed, Segment};
 
-/// The failure is boxed, so that a `Result` is small.
+/// A `Result` whose failure is boxed, so that the `Result` is small.
 pub type Outcome<T> = Result<T, Box<Failure>>;
 
 pub enum Failure {

@@ -17,9 +17,9 @@ pub const SMALL: usize = 64;
 /// are signed 32-bit integers. `SMALL` is added because callers may reserve more than they write.
 const LONGEST: usize = i32::MAX as usize + SMALL;
 
-/// Reserves room for `count` more items. Fails with `MemoryError`, or with a refusal if `out` holds
-/// bytes and would become longer than `LONGEST`. Without this call, a `Vec` that cannot grow would
-/// abort the process.
+/// Reserves room for `count` more items. Returns a `MemoryError` if there is no memory. Also
+/// refuses to make an `out` of bytes longer than `LONGEST`. Without this call, a `Vec` that cannot
+/// grow would abort the process.
 #[inline]
 pub fn room<T>(out: &mut Vec<T>, count: usize) -> Outcome<()> {
     if out.capacity() - out.len() >= count { Ok(()) } else { grow(out, count) }
@@ -50,7 +50,7 @@ pub fn copied<T: Element + Default>(py: Python<'_>, buffer: &PyBuffer<T>) -> PyR
 /// cannot allocate.
 const MANY: usize = 1 << 16;
 
-/// Makes a list of `parts`. Fails with `MemoryError`.
+/// Makes a list of `parts`. Returns a `MemoryError` if there is no memory.
 pub fn list_of<'py>(
     py: Python<'py>,
     parts: Vec<Bound<'py, PyAny>>,
@@ -65,7 +65,7 @@ pub fn list_of<'py>(
     Ok(list)
 }
 
-/// Makes a tuple of `parts`. Fails with `MemoryError`.
+/// Makes a tuple of `parts`. Returns a `MemoryError` if there is no memory.
 pub fn tuple_of<'py>(
     py: Python<'py>,
     parts: Vec<Bound<'py, PyAny>>,
@@ -77,7 +77,7 @@ pub fn tuple_of<'py>(
     Ok(tuple.cast_into::<PyTuple>()?)
 }
 
-/// Makes a list of the entries of a dict, as pairs. Fails with `MemoryError`.
+/// Makes a list of the entries of a dict, as pairs. Returns a `MemoryError` if there is no memory.
 pub fn items_of<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyList>> {
     if dict.len() < MANY {
         return Ok(dict.items());

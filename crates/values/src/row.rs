@@ -161,7 +161,7 @@ impl Shape {
         }
         let conditional = self.columns.iter().any(|column| column.name == "[applied]");
         if conditional && rows.iter().any(|row| row.is_none()) {
-            // The maker returns None for the row of a transaction that was applied.
+            // `make` returns None for the row which says that a transaction was applied.
             return PyList::new(py, rows.iter().filter(|row| !row.is_none()).collect::<Vec<_>>());
         }
         Ok(rows)
@@ -206,7 +206,8 @@ impl Shape {
     }
 }
 
-/// Decodes each cell with the plan of its column: first on the quick path, else on the safe path.
+/// Decodes each cell with the plan of its column: on the quick path if that can make the value,
+/// otherwise on the safe path.
 struct Decoded<'a, 'py> {
     decoder: Decoder<'py>,
     plans: &'a [HostPlan],
@@ -231,7 +232,8 @@ impl<'py> Values<'py> for Decoded<'_, 'py> {
     }
 }
 
-/// A cache of shapes by columns, so that row classes and plans outlive single results.
+/// A cache of shapes by columns, so that later results with the same columns use the same row
+/// classes and plans.
 #[derive(Default)]
 pub struct Shapes {
     cached: std::sync::Mutex<HashMap<usize, Arc<Shape>>>,
@@ -240,13 +242,13 @@ pub struct Shapes {
 }
 
 /// The maximum number of cached shapes. When it is reached, all shapes are dropped from the cache.
-/// A shape that is still in use is cached again when it is next needed.
+/// If a dropped shape is needed again, a new one is made and cached.
 const SHAPES: usize = 512;
 
 impl Shapes {
-    /// The shape of these columns. The engine shares one `Arc` among results with equal columns, so
-    /// the address of the columns is the key. A cached shape holds the `Arc`, so the address cannot
-    /// be reused while the shape is cached.
+    /// Returns the shape of these columns. The engine shares one `Arc` among results with equal
+    /// columns, so the address of the columns is the key. A cached shape holds the `Arc`, so the
+    /// address cannot be reused while the shape is cached.
     pub fn get(&self, py: Python<'_>, columns: &Arc<[Column]>) -> Outcome<Arc<Shape>> {
         let key = Arc::as_ptr(columns).cast::<Column>() as usize;
         if let Some(shape) = self.lock().get(&key) {

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-/// The environment variable with the system that turbocql assumes in place of its own: `posix` or
-/// `windows`. Tests on Linux set it to take the paths of the other systems.
+/// The environment variable that names the system which turbocql assumes in place of the real one:
+/// `posix` or `windows`. Tests on Linux set it to take the paths of the other systems.
 const OTHER_SYSTEM: &str = "_TURBOCQL_TEST_SYSTEM";
 
 /// The operating system, by what it offers.
@@ -13,12 +13,12 @@ pub enum System {
     Linux,
     /// Pairs of connected sockets that an event loop can watch.
     Posix,
-    /// Neither. asyncio's event loop there cannot watch a file descriptor.
+    /// Neither of these. asyncio's event loop on Windows cannot watch a file descriptor.
     Windows,
 }
 
 impl System {
-    /// The system of this process, or the one that a test assumes.
+    /// Returns the system of this process, or the one that a test assumes.
     pub fn current() -> System {
         static CURRENT: LazyLock<System> = LazyLock::new(|| {
             match std::env::var(OTHER_SYSTEM).as_deref() {

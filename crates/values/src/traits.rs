@@ -1,5 +1,5 @@
-//! Properties of the values of each CQL type, in one table. The crate does not compile until a new
-//! type has a row in this table.
+//! Properties of the values of each CQL type, in one table. If a type is added to `Plan`, the crate
+//! does not compile until the table has a row for it.
 
 use turbocql_codec::Plan;
 
@@ -29,7 +29,8 @@ impl Numeric {
     }
 }
 
-/// How to compare two values by their bytes, so that the result is Python's order of the values.
+/// How to compare two values by their bytes so that they are in the same order as the Python
+/// values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The bytes do not give the order.
@@ -49,8 +50,8 @@ pub enum Order {
 pub struct Traits {
     pub numeric: Option<Numeric>,
     pub order: Order,
-    /// Whether no value of the type has zero bytes. Cassandra allows cells of zero bytes; they are
-    /// read as null.
+    /// Whether no value of the type has zero bytes. Cassandra allows cells of zero bytes for such
+    /// types too; they are read as null.
     pub empty_is_null: bool,
     /// Whether the Python value cannot form reference cycles. A container of only such values need
     /// not be tracked by the GC.
@@ -79,7 +80,7 @@ const fn number(numeric: Numeric, order: Order) -> Traits {
     Traits { numeric: Some(numeric), order, ..SCALAR }
 }
 
-/// The properties of the values of a plan's type.
+/// Returns the properties of the values of a plan's type.
 pub fn traits(plan: &HostPlan) -> Traits {
     match plan {
         Plan::Ascii | Plan::Text | Plan::Blob => BYTES,

@@ -203,8 +203,8 @@ const MAX_PARTS: usize = u16::MAX as usize;
 /// Packs the encoded parts of a partition key into one key.
 ///
 /// Raises: `EncodeError` for a part of more than 65,535 bytes in a key of several parts;
-///     `ValueError` for no parts or more than 65,535; `TypeError` if `parts` is not an iterable of
-///     bytes-like objects.
+///     `ValueError` for no parts, or for more than 65,535 parts; `TypeError` if `parts` is not an
+///     iterable of bytes-like objects.
 #[pyfunction]
 pub fn routing_key<'py>(
     py: Python<'py>,

@@ -55,7 +55,8 @@ impl CqlType_ {
         Ok(CqlType_ { cql_type, plan: PyOnceLock::new() })
     }
 
-    /// The Python object for a type that was checked before. The check is repeated here.
+    /// Makes the Python object for a type. Checks the type, even if the caller has checked it
+    /// before.
     pub fn new_of(cql_type: &CqlType) -> PyResult<CqlType_> {
         CqlType_::checked(cql_type.clone())
     }
@@ -111,8 +112,8 @@ fn all_of(definitions: &Bound<'_, PyTuple>) -> PyResult<Vec<CqlType>> {
     Ok(types)
 }
 
-/// Adds the parts of one subtype to `parts`. Refuses too many parts before the type that contains
-/// them is made.
+/// Adds the number of parts of one subtype to `parts`. Refuses too many parts here, before the type
+/// that contains the subtype is made.
 fn count(parts: &mut usize, cql_type: &CqlType) -> PyResult<()> {
     *parts += cql_type.parts();
     if *parts < MAX_PARTS {

@@ -91,8 +91,8 @@ impl EncodedRows {
         RowIterator { rows: this.clone().unbind(), next: AtomicUsize::new(0) }
     }
 
-    /// Returns a list with the token of each row, or None for each row if the encoder has no
-    /// `key_columns`.
+    /// Returns a list that has the token of each row. If the encoder has no `key_columns`, the list
+    /// has None for each row.
     fn tokens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for row in self.rows.rows() {
@@ -134,7 +134,7 @@ impl RowIterator {
     }
 }
 
-/// The cells of a row as a list of `bytes`, None and `UNSET`.
+/// Returns the cells of a row as a list of `bytes`, None and `UNSET`.
 pub fn cells<'py>(py: Python<'py>, row: RowRef<'_>) -> PyResult<Bound<'py, PyList>> {
     error::guarded(|| {
         let list = PyList::empty(py);

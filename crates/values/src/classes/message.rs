@@ -23,11 +23,11 @@ use values::Values;
 /// Immutable; threads may share it. Every argument is an attribute of the same name.
 ///
 /// Shapes: `values` is a sequence of serialized values for markers by position, or a mapping for
-///     markers by name; no more than 65,535. Each value is `bytes` or bytes-like, None or `UNSET`.
-///     `paging_state` is the paging state that came with the previous page.
+///     markers by name; at most 65,535 values. Each value is `bytes` or bytes-like, None or
+///     `UNSET`. `paging_state` is the paging state that came with the previous page.
 ///
-/// Units: `page_size` counts rows. `timestamp` counts microseconds since 1970 and may be negative.
-///     `now_in_seconds` counts seconds since 1970.
+/// Units: `page_size` is in rows, `timestamp` in microseconds since 1970 (it may be negative), and
+///     `now_in_seconds` in seconds since 1970.
 ///
 /// Nulls: None is null, a length of -1. `UNSET`, a length of -2, leaves the column as it is. With
 ///     `values=None` no values are sent, not even their number.
@@ -351,8 +351,8 @@ impl ExecuteMessage {
     }
 }
 
-/// The hash of a message, computed from `text` and `cells`. Equal messages have equal texts and
-/// cells, and so equal hashes.
+/// Returns the hash of a message, computed from `text` and `cells`. Equal messages have equal texts
+/// and cells, and so equal hashes.
 fn hash(text: &[u8], cells: &[Cell<'_>]) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
@@ -382,7 +382,7 @@ fn counted(values: &Values) -> String {
     }
 }
 
-/// The first eight bytes of an id in hexadecimal, for a repr.
+/// Returns the first eight bytes of an id in hexadecimal, for a repr.
 fn short_hex(id: &[u8]) -> String {
     let digits: String = id.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("0x{digits}{}", if id.len() > 8 { "…" } else { "" })

@@ -201,7 +201,8 @@ impl RowEncoder {
         }
         let unset = python::unset(py)?;
         let mut rows = RowBuffer::new();
-        // Columns are iterated, not indexed: an index into a pandas Series looks for a label.
+        // Columns are iterated, not indexed, because `series[0]` of a pandas Series looks up a
+        // label, not a position.
         let mut iterators = table
             .iter()
             .map(|values| values.as_ref().map(|values| values.try_iter()).transpose())
@@ -239,8 +240,8 @@ impl RowEncoder {
     }
 }
 
-/// Refuses rows of more than 2 GiB. All rows share one buffer, which an endless iterable would grow
-/// without bound.
+/// Refuses rows that take more than 2 GiB together. All rows share one buffer. An endless iterable
+/// of rows would grow it without limit.
 fn bounded(rows: &RowBuffer) -> Outcome<()> {
     if i32::try_from(rows.byte_len()).is_ok() {
         return Ok(());

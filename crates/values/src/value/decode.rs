@@ -123,7 +123,8 @@ impl<'py> Decoder<'py> {
         }
     }
 
-    /// Makes a `bytes` object. Without memory, this is a `MemoryError`; `PyBytes::new` would panic.
+    /// Makes a `bytes` object. If there is no memory, returns a `MemoryError`, where `PyBytes::new`
+    /// would panic.
     fn bytes(&self, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {
         let copy = |target: &mut [u8]| {
             target.copy_from_slice(bytes);
@@ -338,8 +339,8 @@ impl<'py> Decoder<'py> {
         let Some(make) = &udt.host.make else { return Ok(record) };
         let instance = make.bind(self.py).call1((&record,));
         let instance = instance.map_err(|error| crate::failure::not_the_end(self.py, error))?;
-        // In a set or a map's key, a value must be hashable. If the user's object is not hashable,
-        // the record is used instead.
+        // An element of a set, or a key of a map, must be hashable. If the user's object is not
+        // hashable, the record is used instead.
         if hashable && let Err(error) = instance.hash() {
             unless_serious::<()>(self.py, error)?;
             return Ok(record);

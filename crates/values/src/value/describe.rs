@@ -33,8 +33,8 @@ pub fn describe_key(key: &Bound<'_, PyAny>) -> String {
     described.strip_prefix("str ").or(described.strip_prefix("int ")).unwrap_or(&described).into()
 }
 
-/// A message that suggests the nearest name lists all names only if they are at most this many, as
-/// in `_checks.py`.
+/// If a message suggests the nearest name, it lists all names only if there are at most this many.
+/// `_checks.py` has the same limit.
 const NAMES_AFTER_HINT: usize = 10;
 
 /// Returns the end of a sentence about an unknown name: the nearest of `names`, if one is near, and
@@ -62,7 +62,7 @@ pub fn did_you_mean(unknown: &Bound<'_, PyAny>, names: &[&str]) -> String {
     hint.unwrap_or_default()
 }
 
-/// The name of the value's class. The module is included unless the class is a built-in.
+/// Returns the name of the value's class. The module is included unless the class is a built-in.
 pub fn type_name(value: &Bound<'_, PyAny>) -> String {
     match value.get_type().fully_qualified_name() {
         Ok(name) => cut(&name.to_string_lossy(), NAMED),
@@ -108,7 +108,7 @@ fn shorten(text: &str) -> String {
     format!("{:?}", cut(text, SHOWN))
 }
 
-/// The first `characters` characters of a text, followed by `…` if the text is longer.
+/// Returns the first `characters` characters of a text, followed by `…` if the text is longer.
 pub fn cut(text: &str, characters: usize) -> String {
     let mut shown: String = text.chars().take(characters).collect();
     if shown.len() < text.len() {

@@ -24,7 +24,7 @@ pub fn encode_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>)
     if ffi::encode::cell(plan, value, out) { Ok(()) } else { safe_cell(plan, value, out) }
 }
 
-/// Does the same as [`encode_cell`], on the safe path.
+/// Like [`encode_cell`], on the safe path only.
 pub fn safe_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
     // `SMALL` is enough for the length and for most values of fixed width.
     room(out, SMALL)?;
@@ -247,7 +247,7 @@ fn encode_tuple(
     if parts.len() == count { Ok(()) } else { Err(sequence::changed(plan, value)) }
 }
 
-/// The parts of a value. A value with more than `components` parts is refused.
+/// Returns the parts of a value. Refuses a value with more than `components` parts.
 fn at_most<'py>(
     plan: &HostPlan,
     components: usize,
@@ -302,8 +302,8 @@ pub fn first_unknown<'py>(
     Ok(None)
 }
 
-/// The one-dimensional buffer of unsigned bytes of an object, if it has one. Exceptions that are
-/// not about the object (`KeyboardInterrupt`, `MemoryError`, ...) are raised.
+/// Returns an object's one-dimensional buffer of unsigned bytes, if it has one. Exceptions that are
+/// not about the object (`KeyboardInterrupt`, `MemoryError`, ...) are returned as errors.
 pub fn bytes_of(value: &Bound<'_, PyAny>) -> PyResult<Option<PyBuffer<u8>>> {
     match PyBuffer::<u8>::get(value) {
         Ok(buffer) => Ok(Some(buffer).filter(|buffer| buffer.dimensions() == 1)),
@@ -311,8 +311,8 @@ pub fn bytes_of(value: &Bound<'_, PyAny>) -> PyResult<Option<PyBuffer<u8>>> {
     }
 }
 
-/// Returns `None` for an exception that means that the value is not of the expected kind.
-/// `MemoryError`, `RecursionError` and exceptions that are not an `Exception` are raised.
+/// Returns `None` for an exception which means that the value is not of the expected kind. Returns
+/// `MemoryError`, `RecursionError` and exceptions that are not an `Exception` as errors.
 pub fn unless_serious<T>(py: Python<'_>, error: PyErr) -> PyResult<Option<T>> {
     let of_the_value = error.is_instance_of::<PyException>(py)
         && !error.is_instance_of::<PyMemoryError>(py)

@@ -1,8 +1,8 @@
 //! Values of classes of the package `cassandra` (scylla-driver, cassandra-driver). They are encoded
 //! like values of turbocql's own classes.
 //!
-//! `cassandra.util` is looked up in `sys.modules` and never imported: a program can have such a
-//! value only after it has loaded that module. All other supported classes are checked first.
+//! `cassandra.util` is looked up in `sys.modules` and never imported: a value of its classes can
+//! exist only after the module was loaded. All other supported classes are checked first.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -22,7 +22,7 @@ pub fn is(value: &Bound<'_, PyAny>, class: &str) -> PyResult<bool> {
     class.map_or(Ok(false), |class| value.is_instance(&class))
 }
 
-/// An attribute of a value whose class is in `cassandra.util`.
+/// Returns an attribute of a value whose class is in `cassandra.util`.
 pub fn part<'py, T>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,

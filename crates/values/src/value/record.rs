@@ -5,8 +5,8 @@ use pyo3::types::{PyDict, PyFrozenSet, PyString, PyTuple};
 
 use crate::python;
 
-/// The column or field names of a record whose class turbocql made. The record's attribute names
-/// can differ from these. `None` for other values.
+/// Returns the column or field names of a record whose class turbocql made. The record's attribute
+/// names can differ from these. Returns `None` for other values.
 pub fn fields_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyTuple>>> {
     let py = value.py();
     let Some(made_of) = value.get_type().getattr_opt(pyo3::intern!(py, "_turbocql_made_of"))?
@@ -16,8 +16,8 @@ pub fn fields_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, P
     Ok(Some(made_of.extract::<(Bound<'py, PyAny>, Bound<'py, PyTuple>)>()?.1))
 }
 
-/// The names of a named tuple's parts. For a record of turbocql's, these are the names of its
-/// columns or fields.
+/// Returns the names of a named tuple's parts. If turbocql made the tuple's class, these are the
+/// names of columns or fields.
 pub fn names_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyTuple>>> {
     if let Some(names) = fields_of(value)? {
         return Ok(Some(names));
@@ -26,8 +26,8 @@ pub fn names_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Py
     Ok(names.and_then(|names| names.cast_into::<PyTuple>().ok()))
 }
 
-/// The names of the fields of a value whose class is a dataclass or a class of attrs, msgspec or
-/// pydantic. `None` for other values.
+/// Returns the names of the fields of a value whose class is a dataclass or a class of attrs,
+/// msgspec or pydantic. Returns `None` for other values.
 pub fn field_names<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyFrozenSet>>> {
     let py = value.py();
     let names = python::field_names(py)?.call1((value.get_type(),))?;

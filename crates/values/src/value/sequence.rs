@@ -20,7 +20,8 @@ use crate::traits::traits;
 
 const SEQUENCES: &str = "a list, tuple, array or another sequence";
 
-/// The parts of a value: the list or tuple itself, or a list of the parts of another collection.
+/// The parts of a value. If the value is a list or tuple, this is the value itself, otherwise a
+/// list of the parts of the value.
 pub enum Parts<'py> {
     List(Bound<'py, PyList>),
     Tuple(Bound<'py, PyTuple>),
@@ -45,7 +46,8 @@ impl<'py> Parts<'py> {
     }
 }
 
-/// Refuses a number of parts that the type cannot hold. It is called before the parts are read.
+/// A function that refuses a number of parts that the type cannot hold. It is called before the
+/// parts are read.
 pub type Check<'a> = &'a dyn Fn(usize) -> Outcome<()>;
 
 /// Returns the parts of a list, tuple or other indexable sequence.
@@ -300,8 +302,8 @@ fn check_dimension(plan: &HostPlan, vector: &VectorPlan<Record>, got: usize) -> 
     Err(Failure::refused(cql_type, reason))
 }
 
-/// Appends the bytes of a `bytes` or `bytearray` that has exactly the vector's size: they are the
-/// encoded elements. Returns false for any other value.
+/// Takes a `bytes` or `bytearray` of exactly the vector's size as the encoded elements, and appends
+/// its contents. Returns false for any other value.
 fn put_ready_bytes(value: &Bound<'_, PyAny>, size: usize, out: &mut Vec<u8>) -> Outcome<bool> {
     if let Ok(bytes) = value.cast::<PyBytes>() {
         let ready = bytes.as_bytes().len() == size;

@@ -23,9 +23,10 @@ pub enum Framing {
     Sized,
 }
 
-/// The one-dimensional buffer of an object such as an array of numbers. `None` for lists, tuples,
-/// bytes, bytearrays, views of bytes and masked arrays, and for objects without a one-dimensional
-/// buffer. The caller reads the elements of these values one by one, or refuses them.
+/// Returns the one-dimensional buffer of an object such as an array of numbers. Returns `None` for
+/// lists, tuples, bytes, bytearrays, views of bytes and masked arrays, and for objects without a
+/// one-dimensional buffer. The caller reads the elements of these values one by one, or refuses
+/// them.
 pub fn buffer_of(value: &Bound<'_, PyAny>) -> PyResult<Option<PyUntypedBuffer>> {
     if value.is_instance_of::<PyList>()
         || value.is_instance_of::<PyTuple>()
@@ -119,8 +120,8 @@ impl Numbers<'_, '_> {
 
 /// A number of a typed buffer.
 trait TypedNumber: Element + std::fmt::Debug {
-    /// Whether all numeric CQL types take numbers of this kind. Such a number is refused only
-    /// because of its range.
+    /// Whether all numeric CQL types take numbers of this kind. If so, such a number is refused
+    /// only if it is out of range.
     const INTEGER: bool;
 
     /// Appends the number as a value of a CQL type. Returns false if the type cannot hold the

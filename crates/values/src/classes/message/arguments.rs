@@ -26,7 +26,7 @@ pub const MAX_SHORT: usize = u16::MAX as usize;
 /// The maximum number of bytes of a value or text: its length is a signed 32-bit number.
 pub const LONGEST: usize = i32::MAX as usize;
 
-/// A place in a message, which errors name.
+/// A place in a message. Errors name this place.
 #[derive(Clone, Copy)]
 pub struct At<'a> {
     /// The number of the batch's statement, counted from 0; `None` outside the statements of a
@@ -44,7 +44,7 @@ pub enum Part<'a> {
 }
 
 impl At<'static> {
-    /// The message itself.
+    /// The place of an error about the whole message.
     pub const MESSAGE: At<'static> = At { statement: None, part: Part::Whole };
 
     pub fn statement(index: usize) -> At<'static> {
@@ -57,7 +57,8 @@ impl<'a> At<'a> {
         At { statement: None, part: Part::Argument(name) }
     }
 
-    /// The place of another part of the statement or message that `self` is in.
+    /// Returns the place of `part` in the same statement, or in the message if `self` is not in a
+    /// statement.
     pub fn part(self, part: Part<'a>) -> At<'a> {
         At { part, ..self }
     }
@@ -142,7 +143,7 @@ pub fn version(argument: &Bound<'_, PyAny>) -> PyResult<Version> {
     })
 }
 
-/// Copies the bytes of a bytes-like object to an exact `bytes`; `None` for other objects.
+/// Copies the bytes of a bytes-like object to an exact `bytes`. Returns `None` for other objects.
 pub fn exact_bytes<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = object.py();
     // This branch also takes instances of subclasses of `bytes`. It copies the bytes that they hold
@@ -273,7 +274,7 @@ pub fn for_each_element<'py>(
     Ok(())
 }
 
-/// Refuses a count that is larger than a message can express; `parts` names the parts.
+/// Refuses a count that is larger than a message can express; `parts` says what is counted.
 pub fn check_count(py: Python<'_>, at: At<'_>, parts: &str, count: usize) -> PyResult<()> {
     if count <= MAX_SHORT {
         return Ok(());

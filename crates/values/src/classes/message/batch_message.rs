@@ -36,12 +36,12 @@ struct Entry {
 /// Immutable; threads may share it. Every argument is an attribute of the same name. Arguments of
 /// the same name mean the same as in `QueryMessage`.
 ///
-/// Shapes: `statements` is a sequence of pairs `(statement, values)`; a statement alone has no
-///     values. A statement is a `str` of CQL text, or the `bytes` of a prepared statement's id.
-///     `values` are by position, as `QueryMessage` takes them. There are no more than 65,535
-///     statements, and no more than 65,535 values per statement. `kind` is `logged`, `unlogged` or
-///     `counter`. Values by name are refused: the protocol's form for them in batches does not work
-///     (CASSANDRA-10246).
+/// Shapes: `statements` is a sequence of pairs `(statement, values)`. An item may also be a
+///     statement alone, which then has no values. A statement is a `str` of CQL text, or the
+///     `bytes` of a prepared statement's id. `values` are by position, as `QueryMessage` takes
+///     them. A batch has at most 65,535 statements, and a statement at most 65,535 values. `kind`
+///     is `logged`, `unlogged` or `counter`. Values by name are refused: the protocol's form for
+///     them in batches does not work (CASSANDRA-10246).
 ///
 /// Raises: `EncodeError` for an argument that no version of the protocol can carry.
 ///
@@ -99,7 +99,7 @@ impl BatchMessage {
                 let text = take(statement, index, &mut values)?;
                 entries.push(Entry { text, end: values.len() });
                 if index == 0 {
-                    // The other statements of a batch mostly have as many values as the first.
+                    // The other statements of a batch usually have as many values as the first.
                     values.reserve((values.len() * count).min(LIKELY_VALUES));
                 }
                 Ok(())
@@ -221,8 +221,7 @@ fn take(statement: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> 
     };
     let pair = match statement.cast_exact::<PyTuple>() {
         Ok(pair) => pair.clone(),
-        // For an instance of a subclass, the items that it holds are read, and none of its methods
-        // is called.
+        // The items that an instance of a subclass holds are read without calling its methods.
         Err(_) => match (statement.cast::<PyTuple>(), statement.cast::<PyList>()) {
             (Ok(tuple), _) if tuple.len() == 2 => PyTuple::new(statement.py(), tuple.iter())?,
             (_, Ok(list)) if list.len() == 2 => {

@@ -46,7 +46,7 @@ impl Common {
         })
     }
 
-    /// The settings in the form that the codec takes.
+    /// Returns the settings in the form that the codec takes.
     pub fn settings<'a>(&'a self, py: Python<'a>) -> PyResult<Settings<'a>> {
         Ok(Settings {
             consistency: self.consistency.0,
@@ -136,7 +136,7 @@ pub struct Level(pub Consistency);
 pub struct SerialLevel(pub SerialConsistency);
 
 impl Level {
-    /// Reads the argument; without an argument the level is ONE.
+    /// Reads the argument. If it is `None`, the level is ONE.
     pub fn take(argument: Option<&Bound<'_, PyAny>>) -> PyResult<Level> {
         let Some(argument) = argument else { return Ok(Level(Consistency::One)) };
         let name = level_name(argument, "consistency")?;

@@ -46,7 +46,7 @@ impl Value {
     }
 }
 
-/// Appends the values of a statement or message; `at` names it in errors.
+/// Appends the values of a statement or message. `at` is the place that errors name.
 pub fn append_values(
     sequence: &Bound<'_, PyAny>,
     at: At<'_>,
@@ -122,7 +122,7 @@ impl Values {
     }
 }
 
-/// The values as a tuple of `bytes`, None and `UNSET`.
+/// Returns the values as a tuple of `bytes`, None and `UNSET`.
 pub fn tuple_of<'py>(py: Python<'py>, values: &[Value]) -> PyResult<Bound<'py, PyTuple>> {
     PyTuple::new(py, values.iter().map(|value| value.object(py)).collect::<PyResult<Vec<_>>>()?)
 }
