@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::path::{Path, Segment};
 
-/// Bytes that are not a value of their type, or a value that the type cannot hold. This error is
-/// small, so that it is returned in registers; the caller adds the place.
+/// Bytes that are not a value of their type, or a value that the type cannot hold. This error does
+/// not say where it occurred, so it is small and returned in registers. The caller adds the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// A value of fixed width has the wrong length. The numbers are the expected and the actual
@@ -17,8 +17,8 @@ pub enum Malformed {
     Trailing(usize),
     /// A length is negative where it must not be.
     NegativeLength(i32),
-    /// A count of elements is negative, or larger than the bytes can hold. The numbers are the
-    /// count and the bytes.
+    /// A count of elements is negative, or too large for the number of bytes. The numbers are the
+    /// count and the number of bytes.
     Count(i32, usize),
     /// Any error for which there is no other variant, with its description.
     Invalid(&'static str),

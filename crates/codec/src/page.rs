@@ -31,8 +31,8 @@ pub struct Page {
 impl Page {
     /// Returns the cells of all rows, row after row.
     ///
-    /// A count of rows that the bytes cannot hold is refused here, before memory is allocated for
-    /// it.
+    /// If the page has too few bytes for its number of rows, it is refused here, before memory is
+    /// allocated for so many rows.
     pub fn cells(&self) -> Result<PageCells<'_>, Malformed> {
         cells(self.columns.len(), self.row_count, &self.rows)
     }
@@ -40,7 +40,7 @@ impl Page {
 
 /// Returns the cells of a page that has `columns` columns, `row_count` rows and the bytes `rows`.
 pub fn cells(columns: usize, row_count: usize, rows: &[u8]) -> Result<PageCells<'_>, Malformed> {
-    // Rows without columns take no bytes, so the bytes could not limit their count.
+    // Rows without columns take no bytes, so the size of `rows` would not limit their number.
     if columns == 0 && row_count > 0 {
         return Err(Malformed::Invalid("rows without columns"));
     }
@@ -63,7 +63,7 @@ impl<'a> PageCells<'a> {
         self.reader.value()
     }
 
-    /// The number of bytes that are not read yet.
+    /// Returns the number of bytes that are not read yet.
     pub fn remaining(&self) -> usize {
         self.reader.remaining()
     }

@@ -19,7 +19,7 @@ pub enum Segment {
     Field(String),
 }
 
-/// The path from a row or column to the part of its value that failed.
+/// The path from a row or column to the part of the value at which encoding or decoding failed.
 ///
 /// Steps are added while an error is returned through the callers, so the innermost step is added
 /// first. If there is no error, no steps are recorded, so they cost nothing.
@@ -45,7 +45,7 @@ impl Path {
         }
     }
 
-    /// The steps, outermost first.
+    /// Returns the steps, outermost first.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.0.iter().rev()
     }

@@ -1,5 +1,5 @@
-//! A type compiled for encoding and decoding. Each part of a value costs one match and no look-up
-//! by name.
+//! A type compiled for encoding and decoding. Encoding or decoding a part of a value takes one
+//! `match` and no look-up by name.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::types::vector;
 
 /// How to encode and decode values of a type.
 ///
-/// `R` is data that the host, the code that uses this crate, keeps for each user-defined type, such
-/// as a record class.
+/// The host is the code that uses this crate. `R` is the data that the host keeps for each
+/// user-defined type, such as a class for its values.
 #[derive(Clone, Debug)]
 pub enum Plan<R> {
     Ascii,
@@ -128,8 +128,8 @@ impl<R> Plan<R> {
         })
     }
 
-    /// Returns the type, for messages. It can have `frozen` only in the fields of user-defined
-    /// types, because a plan keeps `frozen` nowhere else.
+    /// Returns the type, for messages. The returned type can have `frozen` only in the fields of
+    /// user-defined types, because a plan keeps `frozen` nowhere else.
     pub fn cql_type(&self) -> CqlType {
         match self {
             Plan::Ascii => CqlType::Ascii,

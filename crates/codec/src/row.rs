@@ -54,7 +54,8 @@ impl RowBuffer {
 
     /// Reserves room for `bytes` more bytes and `rows` more rows.
     ///
-    /// A push without reserved room grows the `Vec`, and aborts the process if there is no memory.
+    /// A push without reserved room grows the `Vec`, which aborts the process if there is no
+    /// memory.
     #[inline]
     pub fn reserve(&mut self, bytes: usize, rows: usize) -> Result<(), TryReserveError> {
         if self.bytes.capacity() - self.bytes.len() < bytes {
@@ -101,7 +102,7 @@ impl RowBuffer {
         }
     }
 
-    /// Appends a finished row of another buffer.
+    /// Appends a copy of another buffer's finished row, as a finished row.
     pub fn push_row(&mut self, row: RowRef<'_>) {
         self.bytes.extend_from_slice(row.bytes);
         self.open_cells += row.cells as u32;

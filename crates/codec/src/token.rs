@@ -22,7 +22,8 @@ pub fn routing_key(parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Malformed> 
     Ok(())
 }
 
-/// Returns the Murmur3 token of a packed partition key, equal to the server's `token()`.
+/// Returns the Murmur3 token of a packed partition key, which equals the result of the server's
+/// `token()`.
 ///
 /// This is the first half of MurmurHash3 x64 128 with seed 0, with one difference: the bytes of the
 /// tail are read as signed. The server's hash has the same difference.

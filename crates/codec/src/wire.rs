@@ -2,9 +2,9 @@
 
 use crate::error::Malformed;
 
-/// The length of a null value.
+/// The length that stands for a null.
 pub const NULL: i32 = -1;
-/// The length of UNSET: the column keeps its value.
+/// The length that stands for UNSET, which makes the column keep its value.
 pub const UNSET: i32 = -2;
 
 #[inline]
@@ -24,7 +24,7 @@ pub fn put_value(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Leaves room for a length. Returns its position, for [`end_value`].
+/// Leaves room for a length. Returns the position of the length, for [`end_value`].
 #[inline]
 pub fn begin_value(out: &mut Vec<u8>) -> usize {
     let start = out.len();
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         self.unread.len()
     }
 
-    /// The bytes that are not read yet.
+    /// Returns the bytes that are not read yet.
     #[inline]
     pub fn unread(&self) -> &'a [u8] {
         self.unread
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         self.unread.is_empty()
     }
 
-    /// The next `n` bytes.
+    /// Reads the next `n` bytes.
     #[inline]
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
         if n > self.unread.len() {
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
         self.array().map(i32::from_be_bytes)
     }
 
-    /// The next `[int length][bytes]`. Any negative length is a null.
+    /// Reads the next `[int length][bytes]`. Any negative length means null.
     #[inline]
     pub fn value(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         let length = self.i32()?;

@@ -73,7 +73,7 @@ fn objects(stem: &str) -> Vec<Json> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The fields of each user-defined type as text, by the type's name in CQL.
+/// Returns a map from the CQL name of each user-defined type to the text of its fields.
 fn user_types() -> BTreeMap<String, String> {
     let mut types = BTreeMap::new();
     for object in STEMS.iter().flat_map(|(stem, _)| objects(stem)) {
@@ -93,7 +93,7 @@ fn user_types() -> BTreeMap<String, String> {
     types
 }
 
-/// The type's text, with the fields of each user-defined type after its name.
+/// Returns the text of a type, with the fields of each user-defined type after that type's name.
 fn with_fields(text: &str, types: &BTreeMap<String, String>) -> String {
     let mut out = String::new();
     let mut unread = text;
@@ -175,7 +175,8 @@ fn values_encode_to_the_same_bytes() {
         let plan = plan(&line.cql_type);
         let encoded_bytes = encoded(&plan, &decode(&plan, bytes).unwrap());
         if line.short() {
-            // Fields that are missing at the end decode as nulls, and nulls are written.
+            // Fields that are missing at the end of `bytes` decode as nulls, and these are encoded
+            // again.
             short += 1;
             assert!(encoded_bytes.len() > bytes.len(), "{}", line.source);
             let nulls = "ffffffff".repeat((encoded_bytes.len() - bytes.len()) / 4);

@@ -161,7 +161,8 @@ proptest! {
     }
 }
 
-/// The width of a nested vector can exceed 64 bits; computing it must not overflow.
+/// The size in bytes of a nested vector may not fit a 64-bit number. Computing it must not
+/// overflow.
 #[test]
 fn vectors_larger_than_memory_are_refused() {
     let mut huge = CqlType::Double;

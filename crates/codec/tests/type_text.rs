@@ -11,7 +11,8 @@ use support::types::{cql_type, name};
 use turbocql_codec::parse::{cql, marshal};
 use turbocql_codec::{CqlType, UdtType};
 
-/// Appends the user-defined types in a type to `udts`, in the order of their names in its text.
+/// Appends to `udts` the user-defined types that a type contains, in the order in which the type's
+/// text names them.
 fn user_types(cql_type: &CqlType, udts: &mut Vec<CqlType>) {
     match cql_type {
         CqlType::Udt(_) => udts.push(cql_type.clone()),
@@ -23,7 +24,8 @@ fn user_types(cql_type: &CqlType, udts: &mut Vec<CqlType>) {
             user_types(v, udts);
         }
         CqlType::Tuple(types) => types.iter().for_each(|t| user_types(t, udts)),
-        // The class name of a composite contains its user-defined types.
+        // A composite prints as a class name that includes the fields of its user-defined types, so
+        // these types are not looked up.
         _ => {}
     }
 }

@@ -167,7 +167,7 @@ impl Layout {
     /// index of each null.
     ///
     /// # Errors
-    /// If a cell cannot be read: its index in `cells`, and the reason.
+    /// If a cell cannot be read, returns its index in `cells` and the reason.
     pub fn write(
         &self,
         cells: &Cells<'_>,

@@ -66,7 +66,7 @@ pub const MAX_DEPTH: usize = 64;
 pub const MAX_PARTS: usize = 65_536;
 
 impl CqlType {
-    /// The type without any `frozen<...>` around it.
+    /// Returns the type without any `frozen<...>` around it.
     pub fn thawed(&self) -> &CqlType {
         let mut inner = self;
         while let CqlType::Frozen(next) = inner {
@@ -75,7 +75,8 @@ impl CqlType {
         inner
     }
 
-    /// The number of types in the tree, this one included. Counting stops at [`MAX_PARTS`] + 1.
+    /// Returns the number of types in the tree, this one included. Counting stops at [`MAX_PARTS`]
+    /// + 1.
     pub fn parts(&self) -> usize {
         let mut seen = 0;
         // An error of the type ends the count too. `check` reports that error.
@@ -83,10 +84,10 @@ impl CqlType {
         seen
     }
 
-    /// Refuses types that cannot be compiled. These are types that are too deep or too large, and
-    /// vectors whose elements have zero bytes. A few bytes could hold any number of such elements.
-    /// Duplicate field names are refused too, and so are keyspace names that a Java class name
-    /// cannot contain.
+    /// Refuses types that cannot be compiled: types that are too deep or too large, and vectors
+    /// whose elements have zero bytes, because the size of such a vector does not limit the number
+    /// of its elements. Duplicate field names are refused too, and so are keyspace names that a
+    /// Java class name cannot contain.
     pub fn check(&self) -> Result<(), String> {
         self.check_parts(&mut 0, MAX_DEPTH)
     }
@@ -156,14 +157,14 @@ impl CqlType {
         }
     }
 
-    /// The type as CQL, with the fields of each user-defined type in braces after its name.
+    /// Returns the type as CQL, with the fields of each user-defined type in braces after its name.
     /// [`crate::parse::cql::parse`] reads the text as the same type.
     pub fn definition(&self) -> String {
         Written { cql_type: self, fields: true }.to_string()
     }
 
-    /// The kind of type: the CQL keyword of a scalar type, or `list`, `set`, `map`, `tuple`,
-    /// `composite`, `udt`, `vector`, `frozen`, `custom`.
+    /// Returns the kind of type: the CQL keyword of a scalar type, or `list`, `set`, `map`,
+    /// `tuple`, `composite`, `udt`, `vector`, `frozen`, `custom`.
     pub fn kind(&self) -> &'static str {
         match self {
             CqlType::Ascii => "ascii",
@@ -198,8 +199,8 @@ impl CqlType {
         }
     }
 
-    /// The types directly inside this one: of the elements, of the key and the value, of the
-    /// components or of the fields, or the type inside `frozen`.
+    /// Returns the types directly inside this one: those of the elements, of the key and the value,
+    /// of the components or of the fields, or the type inside `frozen`.
     pub fn subtypes(&self) -> Vec<&CqlType> {
         match self {
             CqlType::List(t) | CqlType::Set(t) | CqlType::Vector(t, _) | CqlType::Frozen(t) => {

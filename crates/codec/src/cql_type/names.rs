@@ -9,7 +9,7 @@ pub fn is_keyword(name: &str) -> bool {
     GENERIC.contains(&name) || simple(name).is_some()
 }
 
-/// The scalar type of this name.
+/// Returns the scalar type of this name.
 pub(crate) fn simple(name: &str) -> Option<CqlType> {
     Some(match name {
         "ascii" => CqlType::Ascii,

@@ -16,7 +16,7 @@ pub enum BatchKind {
 }
 
 impl BatchKind {
-    /// The kind with this name, in small letters.
+    /// Returns the kind with this name. Names are in small letters.
     pub fn from_name(name: &str) -> Option<BatchKind> {
         [BatchKind::Logged, BatchKind::Unlogged, BatchKind::Counter]
             .into_iter()

@@ -10,12 +10,12 @@ pub const MAX_SHORT: usize = u16::MAX as usize;
 /// The largest length in an `[int]`.
 pub const LONGEST: usize = i32::MAX as usize;
 
-/// The size of `[short bytes]` or a `[string]`, with its length field.
+/// Returns the size of `[short bytes]` or a `[string]`, with its length field.
 pub fn short_size(part: &'static str, bytes: &[u8]) -> Result<u64, MessageError> {
     sized(part, 2, bytes, MAX_SHORT)
 }
 
-/// The size of `[bytes]` or a `[long string]`, with its length field.
+/// Returns the size of `[bytes]` or a `[long string]`, with its length field.
 pub fn long_size(part: &'static str, bytes: &[u8]) -> Result<u64, MessageError> {
     sized(part, 4, bytes, LONGEST)
 }
@@ -44,7 +44,7 @@ pub fn check_count(part: &'static str, got: usize) -> Result<(), MessageError> {
     }
 }
 
-/// The size of a `[value]`, with its length field.
+/// Returns the size of a `[value]`, with its length field.
 #[inline]
 pub fn cell_size(
     cell: Cell<'_>,
@@ -63,7 +63,7 @@ pub fn cell_size(
     }
 }
 
-/// The size of positional values, including the count that is written before them.
+/// Returns the size of positional values, including the count that is written before them.
 pub fn cells_size(cells: &[impl AsCell], version: Version) -> Result<u64, MessageError> {
     check_count("values", cells.len())?;
     let mut size = 2;
@@ -73,7 +73,7 @@ pub fn cells_size(cells: &[impl AsCell], version: Version) -> Result<u64, Messag
     Ok(size)
 }
 
-/// The size of a whole body; an error if a frame cannot hold it.
+/// Returns the size of a whole body, or an error if a frame cannot hold it.
 pub fn body_size(size: u64) -> Result<usize, MessageError> {
     match usize::try_from(size) {
         Ok(size) if size <= LONGEST => Ok(size),

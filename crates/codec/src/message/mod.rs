@@ -31,7 +31,7 @@ pub enum Version {
 impl Version {
     pub const ALL: [Version; 3] = [Version::V3, Version::V4, Version::V5];
 
-    /// The version with this number, if it is supported here.
+    /// Returns the version with this number, if it is supported here.
     pub fn from_number(number: u8) -> Option<Version> {
         Version::ALL.into_iter().find(|&version| version as u8 == number)
     }
@@ -45,7 +45,7 @@ impl fmt::Display for Version {
 
 /// The body of a request.
 pub trait Message {
-    /// The size of the body in bytes. All checks that can fail are made here.
+    /// Returns the size of the body in bytes. All checks that can fail are made here.
     fn size(&self, version: Version) -> Result<usize, MessageError>;
 
     /// Writes the body. It has as many bytes as [`Message::size`] returns for this version.
@@ -101,18 +101,18 @@ impl From<Reason> for MessageError {
 }
 
 impl MessageError {
-    /// The same error, in a statement of a batch.
+    /// Returns the same error, about the statement with this index in a batch.
     fn in_statement(self, statement: usize) -> MessageError {
         MessageError { statement: Some(statement), ..self }
     }
 
-    /// The same error, about a value.
+    /// Returns the same error, about this value.
     fn at(self, key: ValueKey) -> MessageError {
         MessageError { value: Some(key), ..self }
     }
 
-    /// The place of the error, as `statement [3], value [1]`; empty if the error is about the whole
-    /// message.
+    /// Returns the place of the error, as `statement [3], value [1]`. The text is empty if the
+    /// error is about the whole message.
     pub fn path(&self) -> String {
         let statement = self.statement.map(|index| format!("statement [{index}]"));
         let value = self.value.as_ref().map(|key| format!("value {key}"));

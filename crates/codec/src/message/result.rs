@@ -138,7 +138,8 @@ impl<'a> Head<'a> {
         self.flags & HAS_MORE_PAGES != 0
     }
 
-    /// Whether the result describes its columns by the same bytes as `description`.
+    /// Whether the bytes with which the result describes its columns are the same as in
+    /// `description`.
     pub fn is(&self, description: &Description) -> bool {
         self.is_described()
             && self.count == description.columns.len()
@@ -146,8 +147,8 @@ impl<'a> Head<'a> {
             && self.after_head.unread().starts_with(&description.bytes)
     }
 
-    /// A hash of the bytes that describe the columns. Equal descriptions have equal hashes. `None`
-    /// if the end of the description cannot be found.
+    /// Returns a hash of the bytes that describe the columns, or `None` if the end of these bytes
+    /// cannot be found. Equal descriptions have equal hashes.
     pub fn fingerprint(&self) -> Option<u64> {
         let mut reader = self.after_head;
         let global = self.flags & GLOBAL_TABLE != 0;
@@ -180,8 +181,8 @@ impl<'a> Head<'a> {
         Ok(Description { columns, global, bytes })
     }
 
-    /// The rows. The columns are those of `description`, or `known_columns` if the body describes
-    /// none.
+    /// Returns the rows. Their columns are those of `description`, or `known_columns` if the body
+    /// describes no columns.
     pub fn rows(
         &self,
         description: Option<&Description>,
@@ -206,8 +207,8 @@ impl<'a> Head<'a> {
         Ok(Rows { columns, rows, row_count, paging_state, metadata_id })
     }
 
-    /// The number of rows and their bytes. `description` must be the body's own description of its
-    /// columns, or `None` if the body has none.
+    /// Returns the number of rows, and the bytes of the rows. `description` must be the body's own
+    /// description of its columns, or `None` if the body has none.
     pub fn only_rows(
         &self,
         description: Option<&Description>,
@@ -254,8 +255,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Reads a count of items that take at least `least_bytes` each. A count that the remaining bytes
-/// cannot hold is an error.
+/// Reads a count of items, each of which takes at least `least_bytes`. It is an error if the
+/// remaining bytes are too few for that many items.
 fn count(reader: &mut Reader<'_>, least_bytes: usize) -> Result<usize, Malformed> {
     let count = reader.i32()?;
     let number = usize::try_from(count).map_err(|_| Malformed::NegativeLength(count))?;

@@ -39,12 +39,12 @@ impl Consistency {
         Consistency::NAMES.iter().find(|(known, _)| *known == name).map(|&(_, level)| level)
     }
 
-    /// The level with this number in the protocol.
+    /// Returns the level with this number in the protocol.
     pub fn from_number(number: u16) -> Option<Consistency> {
         Consistency::NAMES.get(usize::from(number)).map(|&(_, level)| level)
     }
 
-    /// The names of all levels.
+    /// Returns the names of all levels.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Consistency::NAMES.iter().map(|&(name, _)| name)
     }
@@ -123,7 +123,7 @@ impl Settings<'_> {
         flags
     }
 
-    /// The size in bytes of the consistency, the flags and the end of the body.
+    /// Returns the size in bytes of the consistency, the flags and the end of the body.
     pub(super) fn size(&self, version: Version) -> Result<u64, MessageError> {
         let mut size = match version {
             Version::V3 | Version::V4 => 2 + 1,

@@ -13,7 +13,7 @@ use crate::cql_type::{CqlType, MAX_DEPTH, MAX_PARTS, UdtType};
 /// keyspace is empty if none is written.
 pub type Resolve<'a> = dyn FnMut(&str, &str) -> Option<CqlType> + 'a;
 
-/// Parses one type, in which user-defined types are written with their fields.
+/// Parses one type. All user-defined types in it must be written with their fields.
 pub fn parse(text: &str) -> Result<CqlType, ParseError> {
     parse_with(text, &mut |_, _| None)
 }
@@ -21,8 +21,7 @@ pub fn parse(text: &str) -> Result<CqlType, ParseError> {
 /// Parses one type. User-defined types that are written without their fields are looked up by
 /// `resolve`.
 ///
-/// The depth of types that were looked up is not checked here; [`CqlType::check`] checks that
-/// depth.
+/// The depth of types that were looked up is not checked here, but by [`CqlType::check`].
 pub fn parse_with(text: &str, resolve: &mut Resolve<'_>) -> Result<CqlType, ParseError> {
     let mut parser = Parser { text, position: 0, resolve, parts: 0 };
     let cql_type = parser.cql_type(0)?;
@@ -126,7 +125,7 @@ impl<'a> Parser<'a, '_> {
             return self.udt(name, depth);
         }
         self.expect('<')?;
-        // CQL has no tuples without components, but a type made by hand can be such a tuple.
+        // CQL has no tuples without components, but code can make a `CqlType` that is such a tuple.
         if name == "tuple" && self.accept('>') {
             return Ok(CqlType::Tuple(Vec::new()));
         }
@@ -195,7 +194,8 @@ impl<'a> Parser<'a, '_> {
 
 pub(super) const DIMENSION: &str = "expected a dimension from 0 to 2147483647";
 
-/// The dimension with these digits; `None` if the digits are not a number from 0 to 2147483647.
+/// Returns the dimension with these digits, or `None` if they are not a number from 0 to
+/// 2147483647.
 pub(super) fn dimension(digits: &str) -> Option<u32> {
     if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;

@@ -230,7 +230,8 @@ fn scalar(class: &str) -> Option<CqlType> {
 }
 
 impl CqlType {
-    /// The type as a Java class name, with the package. [`parse`] reads it as the same type.
+    /// Returns the type as a Java class name, with the package. [`parse`] reads this name as the
+    /// same type.
     pub fn class_name(&self) -> String {
         ClassName(self).to_string()
     }

@@ -4,7 +4,7 @@
 use crate::error::Malformed;
 use crate::wire::Reader;
 
-/// Leaves room for a component's length. Returns its position, for [`end`].
+/// Leaves room for a component's length. Returns the position of the length, for [`end`].
 pub fn begin(out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0; 2]);
@@ -27,7 +27,7 @@ pub struct Components<'a> {
 }
 
 impl<'a> Components<'a> {
-    /// The next component; `None` at the end of the bytes.
+    /// Reads the next component; `None` at the end of the bytes.
     ///
     /// The byte after a component is ignored. In slices of a partition, this byte says whether to
     /// stop before or after the component. The byte may be missing after the last component.

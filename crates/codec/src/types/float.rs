@@ -30,8 +30,7 @@ mod tests {
     #[test]
     fn narrowing_refuses_only_finite_numbers_that_become_infinite() {
         assert_eq!(narrow(3.4028235e38), Some(f32::MAX));
-        // This number is halfway between the largest float and the next step. It rounds to
-        // infinity.
+        // This number is halfway between `f32::MAX` and 2^128. It rounds to infinity.
         assert_eq!(narrow(3.402_823_567_797_336_6e38), None);
         assert_eq!(narrow(3.402_823_567_797_336_4e38), Some(f32::MAX));
         assert_eq!(narrow(f64::INFINITY), Some(f32::INFINITY));

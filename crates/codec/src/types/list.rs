@@ -4,7 +4,7 @@
 use crate::error::Malformed;
 use crate::wire::{self, Reader};
 
-/// Leaves room for the count. Returns its position, for [`end`].
+/// Leaves room for the count. Returns the position of the count, for [`end`].
 #[inline]
 pub fn begin(out: &mut Vec<u8>) -> usize {
     wire::begin_value(out)
@@ -40,12 +40,12 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// The number of groups: elements of a list or set, entries of a map.
+    /// Returns the number of groups: elements of a list or set, entries of a map.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The next value; `None` for a null.
+    /// Reads the next value; `None` for a null.
     #[inline]
     pub fn next_value(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         self.reader.value()

@@ -6,7 +6,7 @@ use crate::error::Malformed;
 
 pub use super::list::{begin, end};
 
-/// The entries: keys and values alternate.
+/// Returns the entries. Keys and values alternate.
 pub fn decode(bytes: &[u8]) -> Result<Elements<'_>, Malformed> {
     Elements::new(bytes, 2)
 }

@@ -11,7 +11,7 @@ pub struct Components<'a> {
 }
 
 impl<'a> Components<'a> {
-    /// The next component; `None` for a null and at the end of the bytes.
+    /// Reads the next component; `None` for a null and at the end of the bytes.
     #[inline]
     pub fn next_value(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         if self.reader.is_empty() { Ok(None) } else { self.reader.value() }

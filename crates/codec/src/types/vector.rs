@@ -10,7 +10,7 @@ use crate::wire::{self, Reader};
 /// `is_cosine` is true for an index that compares vectors by their angle.
 pub fn refused_by_index(bytes: &[u8], is_cosine: bool) -> Option<&'static str> {
     let numbers = bytes.chunks_exact(4).filter_map(|four| four.try_into().ok());
-    // The sum has 32 bits, because servers compute with 32-bit floats too.
+    // The sum is a 32-bit float, because servers compute with 32-bit floats too.
     let squares: f32 = numbers.map(|four| f32::from_be_bytes(four).powi(2)).sum();
     match squares {
         _ if squares.is_nan() => Some("one with NaN"),
@@ -58,10 +58,10 @@ pub fn decode(
     dimension: usize,
     width: Option<usize>,
 ) -> Result<Elements<'_>, Malformed> {
-    // The width of nested vectors can exceed 64 bits.
+    // The number of bytes in a vector of nested vectors may not fit a `usize`.
     match width.map(|width| width.saturating_mul(dimension)) {
-        // Zero bytes would hold any number of elements of zero bytes. `CqlType::check` refuses
-        // vectors of such elements too.
+        // If elements had zero bytes, the size of `bytes` would not limit their number.
+        // `CqlType::check` refuses vectors of such elements too.
         Some(0) if dimension > 0 => Err(Malformed::Invalid("elements of no bytes")),
         Some(size) if size != bytes.len() => Err(Malformed::Length(size, bytes.len())),
         None if dimension > bytes.len() => Err(Malformed::Short(dimension, bytes.len())),

@@ -66,7 +66,7 @@ pub fn page(data: &[u8]) {
         }
     }
     // Written again, the cells have the same size and contents. Their bytes can differ only in the
-    // lengths of nulls: any negative length is a null.
+    // lengths of nulls, because any negative length means null.
     let mut rows = Vec::new();
     for cell in &cells {
         match cell {
@@ -135,8 +135,8 @@ fn cells(page: &Page) -> Option<Vec<Option<&[u8]>>> {
     Some(cells)
 }
 
-/// Parses `data` as a type in CQL. The type must print as text that parses to the same type;
-/// otherwise the text must be refused with an error.
+/// Parses `data` as a type in CQL. Either the parser refuses the text with an error, or the parsed
+/// type prints as text that parses to the same type.
 pub fn type_cql(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match cql::parse(text) {
@@ -189,8 +189,8 @@ fn fits(cql_type: &CqlType) {
     }
 }
 
-/// The maximum number of parts of a type read from an input. A short value can decode to as many
-/// nulls.
+/// The maximum number of parts of a type that is read from an input. It is small, because even a
+/// short value can decode to that many nulls.
 const PARTS: usize = 64;
 const DEPTH: usize = 12;
 

@@ -93,9 +93,9 @@ fn fields_match(udt: &UdtType, parts: &[Option<Value>], object: &Map<String, Jso
         })
 }
 
-/// The JSON value of a map's key. `name` is the key in the JSON object, where each key is a string.
-/// If the JSON of `key_type` is not a string, `name` contains the value as JSON text. The `match`
-/// has to list each such type that the tests use as a key.
+/// Returns the JSON value of a map's key. `name` is the key in the JSON object, where each key is a
+/// string. If the JSON of `key_type` is not a string, `name` contains the value as JSON text. The
+/// `match` must list all types of this kind that the tests use for keys.
 fn key_json(key_type: &CqlType, name: &str) -> Json {
     let string = Json::String(name.to_owned());
     match key_type.thawed() {
@@ -114,7 +114,7 @@ fn text(json: &Json) -> &str {
     json.as_str().unwrap_or_else(|| panic!("no string: {json}"))
 }
 
-/// The text of a number, with all its digits.
+/// Returns the text of a number, with all its digits.
 fn number(json: &Json) -> String {
     assert!(json.is_number(), "no number: {json}");
     json.to_string()
@@ -145,7 +145,8 @@ fn decimal(text: &str) -> Parts {
     }
 }
 
-/// The days from 1970-01-01 to a date, computed from the lengths of years and months.
+/// Returns the number of days from 1970-01-01 to a date, computed from the lengths of years and
+/// months.
 fn date(text: &str) -> i64 {
     let (sign, unsigned) = match text.as_bytes()[0] {
         b'-' => (-1, &text[1..]),
@@ -160,7 +161,7 @@ fn date(text: &str) -> i64 {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let lengths = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30];
     let months: i64 = lengths.iter().take(month as usize - 1).sum();
-    // 1970-01-01 is day 719,163 when 0001-01-01 is day 1.
+    // If 0001-01-01 is day 1, then 1970-01-01 is day 719,163.
     before * 365 + leap_days + months + day - 719_163
 }
 

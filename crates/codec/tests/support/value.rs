@@ -81,7 +81,7 @@ pub fn decode(plan: &Plan<()>, bytes: &[u8]) -> Result<Value, Malformed> {
             cells.finish()?;
             Value::Tuple(parts)
         }
-        // Fields after those of the plan, which only a newer schema has, are ignored.
+        // Fields after those of the plan are ignored. Only a newer schema has such fields.
         Plan::Udt(udt) => {
             Value::Tuple(decode_components(&udt.fields, &mut types::udt::decode(bytes))?)
         }

@@ -185,7 +185,7 @@ impl Bytes {
     /// Appends cells.
     ///
     /// # Errors
-    /// If a cell cannot be read: its index in `cells`, and the reason.
+    /// If a cell cannot be read, returns its index in `cells` and the reason.
     pub fn extend(&mut self, cells: &Cells<'_>) -> Result<(), (usize, Malformed)> {
         self.offsets.reserve(cells.spans.len());
         if let Some(bytes) = cells.total().filter(|_| self.empty_is_value && self.write.is_none()) {

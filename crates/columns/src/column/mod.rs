@@ -165,7 +165,7 @@ impl Filling {
     /// Appends cells.
     ///
     /// # Errors
-    /// If a cell cannot be read: its index in `cells`, and the reason.
+    /// If a cell cannot be read, returns its index in `cells` and the reason.
     pub fn extend(&mut self, cells: &Cells<'_>) -> Result<(), (usize, Box<CodecError>)> {
         let extended = match &mut self.builder {
             Builder::Int16(numbers) => numbers.extend(cells, i16::from_be_bytes),

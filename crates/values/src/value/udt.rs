@@ -40,8 +40,8 @@ pub fn encode_udt(
 
 const RECORDS: &str = "a mapping, dataclass, named tuple, tuple or object with its fields";
 
-/// Returns the part for each field: the part of the field's name if `value` has names, otherwise
-/// the part at the field's position. Returns `None` for a field that `value` does not have.
+/// Returns the value of each field: the one with the field's name if `value` has names, otherwise
+/// the one at the field's position. It is `None` for a field that `value` does not have.
 fn udt_fields<'py>(
     plan: &HostPlan,
     udt: &UdtPlan<Record>,
