@@ -10,8 +10,9 @@ use crate::column::cells::Cells;
 use crate::column::{Filling, Outcome};
 use crate::schema::{self, Profile};
 
-/// How many rows are read at a time: first the positions of all their cells are found, then the
-/// cells are appended column by column. The positions of so many cells fit the CPU's cache.
+/// How many rows are read at a time. First the positions of all their cells are found, then the
+/// cells are appended column by column. The number is small, so that the positions stay in the
+/// CPU's cache.
 pub const BLOCK: usize = 512;
 /// A batch ends with the block of rows that brings it to this many bytes. So offsets of 32 bits
 /// suffice, unless the last block is very large.
@@ -64,13 +65,14 @@ impl Batches {
         self.rows
     }
 
-    /// The number of bytes that the rows of this batch have on the wire.
+    /// The number of bytes that the rows of the batch that is being filled have on the wire.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Appends the rows of a page after those that `read` counts, until the batch has `limit` rows
-    /// or `MAX_BYTES` bytes. Updates `read`. Returns whether the whole page has been read.
+    /// Appends rows of a page to the batch, from the first row that `read` does not count. Stops
+    /// when the batch has `limit` rows or `MAX_BYTES` bytes. Updates `read`. Returns whether the
+    /// whole page has been read.
     ///
     /// # Errors
     /// If the page cannot be read. The contents of the batch are then invalid.

@@ -107,8 +107,8 @@ impl ListOffsets {
     }
 }
 
-/// The distinct values of a dictionary-encoded array or the values of the runs of a run-end-encoded
-/// one, and for each row the index of its value.
+/// A dictionary-encoded or run-end-encoded array. `values` has the distinct values or the values of
+/// the runs, and `index` has, for each row, the index of its value in `values`.
 pub struct Indexed {
     pub index: Vec<usize>,
     pub nulls: Option<NullBuffer>,

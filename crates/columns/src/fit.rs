@@ -30,7 +30,7 @@ const SECONDS_PER_DAY: i64 = 86_400;
 /// What the values of a bind marker are used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// They are written to a column.
+    /// The values are written to a column.
     Column,
     /// The time to live of a row, in seconds.
     Life,
@@ -82,8 +82,8 @@ impl Fitting {
             let kind = Kind::Indexed(index, Box::new(values));
             return Ok(Source { cql_type: cql_type.clone(), nulls, kind });
         }
-        // Bytes with the metadata of a text column were read with `ColumnTypes(text="binary")`.
-        // They are sent as they are; the server checks that they are valid text.
+        // Bytes whose metadata names a text type were read with `ColumnTypes(text="binary")`. They
+        // are sent unchanged; the server checks that they are valid text.
         let is_text = matches!(cql_type, CqlType::Text | CqlType::Ascii);
         if let Some(bytes) = Slices::bytes(array).filter(|_| is_text && cql_type_name.is_some()) {
             let (cql_type, nulls) = (cql_type.clone(), array.nulls().cloned());
@@ -288,7 +288,7 @@ fn uuids(array: &ArrayRef, is_time: bool) -> Option<Kind> {
     fits.then_some(Kind::Uuid { bytes, is_text: false, is_time })
 }
 
-/// Returns an array's timestamps, and how many of their units are a second.
+/// Returns an array's timestamps, and the length of a second in their unit.
 fn instants(array: &ArrayRef) -> Option<(ScalarBuffer<i64>, i64)> {
     if let Some(array) = array.as_primitive_opt::<TimestampMillisecondType>() {
         return Some((array.values().clone(), 1000));
@@ -303,7 +303,7 @@ fn instants(array: &ArrayRef) -> Option<(ScalarBuffer<i64>, i64)> {
     Some((array.values().clone(), 1))
 }
 
-/// Returns an array's times of day, and the number of nanoseconds in their unit.
+/// Returns an array's times of day, and the length of their unit in nanoseconds.
 fn times(array: &ArrayRef) -> Option<(Integers, i64)> {
     if let Some(array) = array.as_primitive_opt::<Time64NanosecondType>() {
         return Some((Integers::Int64(array.values().clone()), 1));
@@ -318,7 +318,7 @@ fn times(array: &ArrayRef) -> Option<(Integers, i64)> {
     Some((Integers::Int32(array.values().clone()), 1_000_000_000))
 }
 
-/// Returns an array's elapsed times, and the number of nanoseconds in their unit.
+/// Returns an array's elapsed times, and the length of their unit in nanoseconds.
 fn elapsed(array: &ArrayRef) -> Option<(Integers, i64)> {
     if let Some(array) = array.as_primitive_opt::<DurationNanosecondType>() {
         return Some((Integers::Int64(array.values().clone()), 1));
@@ -396,8 +396,8 @@ fn kind_of(cql_type_name: &str) -> &str {
 }
 
 /// The extension types whose stored values can be written as they are. Values of other extension
-/// types may mean something else than the stored ones: a period, for example, is stored as a plain
-/// number.
+/// types can have a meaning that the stored values lack: a period, for example, is stored as a
+/// plain number.
 const EXTENSIONS: [&str; 3] = ["arrow.uuid", "arrow.json", "arrow.fixed_shape_tensor"];
 
 /// Whether values of one kind of CQL type may be written to columns of another kind. Arrow types

@@ -10,13 +10,13 @@ use crate::batch::{BLOCK, broken, check, find};
 use crate::column::cells::Cells;
 use crate::column::{Outcome, refused};
 
-/// A function that is called for each row, with its text or with `None` for a null.
+/// A function that is called for each row, with the row's text, or with `None` for a null.
 pub type Take<'a> = Box<dyn FnMut(Option<&str>) + 'a>;
 
 /// Where the cells of a column go.
 pub enum Sink<'a> {
-    /// Memory for the numbers of the page's rows, and a list to which the numbers of the rows with
-    /// a null are added. Rows are numbered from the first row of the result.
+    /// Memory for the values of the page's rows, and a list to which the index of each row with a
+    /// null is added. Rows are counted from the first row of the result.
     Numbers(&'a mut [u8], &'a mut Vec<usize>),
     Texts(Take<'a>),
     Nowhere,
@@ -41,7 +41,7 @@ impl Reader {
         }
     }
 
-    /// Returns the layout of each column; `None` for a column whose type has no layout.
+    /// Returns the layout of each column. It is `None` if the column's type has no layout.
     pub fn layouts(&self) -> &[Option<Layout>] {
         &self.layouts
     }
@@ -129,8 +129,7 @@ enum Element {
 }
 
 /// A null vector of more elements than this is an error, because a null takes as much memory as a
-/// value. A server must not be able to make the client allocate much memory just by a large
-/// dimension.
+/// value. Otherwise, a server could make the client allocate much memory just by a large dimension.
 const LARGEST_NULL: usize = 65_536;
 
 impl Layout {

@@ -1,8 +1,8 @@
 //! Converts pages of CQL rows to Arrow record batches, and record batches to rows of bind values.
 //!
-//! For reading, it decides which Arrow type each CQL type becomes, and appends cells to columns.
-//! For writing, it decides which Arrow types can be written to each CQL type, and encodes the
-//! values of Arrow arrays as cells. It does not depend on Python or the network.
+//! For reading, this crate decides which Arrow type each CQL type becomes, and appends cells to
+//! columns. For writing, the crate decides which Arrow types can be written to each CQL type, and
+//! encodes the values of Arrow arrays as cells. The crate does not depend on Python or the network.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

@@ -11,7 +11,7 @@ use crate::column::Outcome;
 use crate::fit::{self, Purpose};
 use crate::source::{Dropped, Encoded, Kind, Source};
 
-/// What is bound for a null.
+/// What is bound to a column if a value of the batch is null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
     /// A null, which deletes the stored value.
@@ -30,8 +30,8 @@ pub struct Marker {
     pub field: String,
     pub purpose: Purpose,
     pub nulls: Nulls,
-    /// If this is set, nulls inside collections are refused, because servers would refuse them. The
-    /// value is the argument `takes_nulls` of [`within::can_have`].
+    /// If this is `Some`, nulls inside collections are refused, because servers would refuse them.
+    /// The `bool` is the argument `takes_nulls` of [`within::can_have`].
     pub within: Option<bool>,
     /// For a column of vectors that has an index: the index's name, and whether it uses cosine
     /// similarity.
@@ -39,7 +39,7 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// Returns an error if servers would refuse the value.
+    /// Returns an error if servers would refuse the value with these bytes.
     fn refused(&self, bytes: &[u8]) -> Option<Box<CodecError>> {
         let cql_type = &self.column.cql_type;
         if let Some((index, is_cosine)) = &self.index {
@@ -110,8 +110,8 @@ impl Target {
 }
 
 impl Bound {
-    /// Returns the first of the batch's `rows` rows with a null in a column that refuses nulls, and
-    /// the error for that row.
+    /// Returns the first row, among the first `rows` of the batch, with a null in a column that
+    /// refuses nulls. Also returns the error for that row.
     pub fn missing(&self, rows: usize) -> Option<(usize, Box<CodecError>)> {
         let markers = self.markers.markers.iter().zip(&self.sources);
         let nulls = markers.filter(|(marker, _)| marker.nulls == Nulls::Refused);
@@ -150,8 +150,8 @@ impl Bound {
             };
             if let Err((error, is_of_null)) = encoded {
                 rows.abandon_row();
-                // If the cell was encoded earlier and that failed, the error names the column
-                // already.
+                // If the cell was encoded earlier, and this failed, the error already names the
+                // column.
                 let is_named = matches!(source.kind, Kind::Encoded(_)) && !is_of_null;
                 let name = || Segment::Column(marker.column.name.clone());
                 return Err(if is_named { error } else { error.at(name()) });
@@ -232,7 +232,7 @@ mod tests {
         put(&target, pairs.map(|(field, array)| (field.clone(), array.clone())).collect())
     }
 
-    /// Returns a type for the same values in another layout: large, as a view, or as a dictionary.
+    /// Returns an Arrow type for the same values in another layout: large, view or dictionary.
     fn varied(data_type: &DataType, choice: u64) -> DataType {
         let inner = |field: &FieldRef| -> FieldRef {
             let inner_type = varied(field.data_type(), choice / 5);
@@ -290,7 +290,7 @@ mod tests {
         ) {
             let rows: Vec<_> = cells.iter().map(|cell| vec![cell.clone()]).collect();
             let page = page(std::slice::from_ref(&cql_type), &rows);
-            // Some pages cannot be gathered, such as one with a map whose key has no bytes.
+            // Some pages cannot be gathered: for example, those with a map that has an empty key.
             let Ok(batch) = gathered(&page, Profile::LOSSLESS) else { return Ok(()) };
             let types = [cql_type];
             prop_assert_eq!(of_batch(&batch, &types).unwrap(), cells.clone());

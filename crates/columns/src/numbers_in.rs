@@ -14,7 +14,7 @@ use turbocql_codec::types::varint;
 use crate::bytes_in::Slices;
 use crate::parse;
 
-/// An array of integers of any type whose values all fit a signed 64-bit integer.
+/// An array of integers, of any type that has only values which fit a signed 64-bit integer.
 pub enum Integers {
     Int8(ScalarBuffer<i8>),
     Int16(ScalarBuffer<i16>),
@@ -49,8 +49,8 @@ impl Integers {
         Some(Integers::UInt8(array.values().clone()))
     }
 
-    /// Returns the size in bytes of the smallest signed integer that has all values of the array's
-    /// type.
+    /// Returns the size in bytes of the smallest signed integer type that has all values of the
+    /// array's type.
     pub fn width(&self) -> usize {
         match self {
             Integers::Int8(_) => 1,
@@ -74,7 +74,7 @@ impl Integers {
     }
 }
 
-/// An array of numbers that a floating-point number of the CQL type can have exactly.
+/// An array of numbers, each of which the floating-point CQL type can represent exactly.
 pub enum Floats {
     Half(PrimitiveArray<Float16Type>),
     Single(ScalarBuffer<f32>),
@@ -163,8 +163,8 @@ impl Decimals {
         Slices::text(array).map(Decimals::Text)
     }
 
-    /// Whether the array's type has only integers. Also true for texts, which are checked one by
-    /// one later.
+    /// Whether the array's type has only whole numbers. Also true for texts, because each text is
+    /// checked later.
     pub fn are_whole(&self) -> bool {
         match self {
             Decimals::Decimal32(_, scale)

@@ -16,9 +16,9 @@ use arrow_schema::Field;
 /// Makes an array from rows in NumPy's layout, little-endian and contiguous.
 ///
 /// `kind` is NumPy's letter for a type, with the size of an item or with a unit of time: `f4`,
-/// `b1`, `U10`, `M8[ms]`. `data` has the bytes of `rows` rows; `first` is the number of its first
-/// row, for error messages. `shape` is the shape of one row; it is empty for a plain column.
-/// `valid` says which rows are not masked.
+/// `b1`, `U10`, `M8[ms]`. `data` has the bytes of `rows` rows. `first` is the number of the first
+/// of these rows, for error messages. `shape` is the shape of one row; it is empty for a plain
+/// column. `valid` says which rows are not masked.
 ///
 /// # Errors
 /// If the kind is not supported, if the sizes contradict each other, or if an item cannot be

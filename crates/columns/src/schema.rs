@@ -12,7 +12,7 @@ use turbocql_codec::{Column, CqlType};
 /// The key in a field's metadata for the field's CQL type, as CQL text.
 pub const CQL_TYPE: &str = "cql_type";
 
-/// The choice of Arrow types for CQL types that have no Arrow type that all consumers support.
+/// The choice of Arrow types, for CQL types without an Arrow type that all consumers support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     pub decimal: Decimal,
@@ -136,7 +136,8 @@ pub fn entries(key: &CqlType, value: &CqlType, profile: Profile) -> Field {
     Field::new("entries", DataType::Struct(fields), false)
 }
 
-/// Makes the fields of the struct for a tuple or a user-defined type; `None` for other types.
+/// Makes the fields of the Arrow struct that holds a tuple or a value of a user-defined type.
+/// Returns `None` for other types.
 pub fn parts(cql_type: &CqlType, profile: Profile) -> Option<Fields> {
     let numbered = |types: &[CqlType]| {
         let parts = types.iter().enumerate();
@@ -177,7 +178,7 @@ pub fn parts(cql_type: &CqlType, profile: Profile) -> Option<Fields> {
     }
 }
 
-/// Makes the fields of the struct for a duration.
+/// Makes the fields of the Arrow struct that holds a duration.
 pub fn duration() -> Fields {
     Fields::from(vec![
         Field::new("months", DataType::Int32, false),
@@ -231,7 +232,7 @@ pub fn data_type(cql_type: &CqlType, profile: Profile) -> DataType {
             DataType::Struct(parts(cql_type, profile).unwrap_or_default())
         }
         CqlType::Vector(element, dimension) => {
-            // Arrow's dimensions have 31 bits, but no server allows vectors of more elements.
+            // The size of an Arrow list has 31 bits. No server allows vectors of so many elements.
             let size = i32::try_from(*dimension).unwrap_or(i32::MAX);
             DataType::FixedSizeList(Arc::new(field("item", element, profile)), size)
         }

@@ -15,7 +15,7 @@ use crate::column::Outcome;
 use crate::numbers_in::{Decimals, Floats, Integers};
 use crate::parse;
 
-/// Memory for longer values is taken with `try_reserve`, which does not abort if there is none.
+/// If a value has more bytes than this, memory is reserved with `try_reserve`, which cannot abort.
 const LONG: usize = 1 << 20;
 
 /// An array, and the CQL type of its cells.
@@ -29,7 +29,7 @@ pub struct Source {
 #[derive(Debug, Default)]
 pub struct Encoded {
     pub cells: RowBuffer,
-    /// Maps each row whose cell could not be encoded to the error.
+    /// The errors for cells that could not be encoded, by row.
     pub refused: HashMap<usize, Box<CodecError>>,
 }
 
@@ -41,7 +41,7 @@ pub enum Scale {
     Over(i64, Dropped),
 }
 
-/// Whether the excess precision of a time is dropped. If not, the time is refused.
+/// Whether the excess precision of a time is dropped (`Yes`), or the time is refused (`No`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dropped {
     No,
@@ -72,9 +72,9 @@ pub enum Kind {
         is_text: bool,
     },
     Date(ScalarBuffer<i32>),
-    /// Timestamps, which must be at midnight, and the number of their units in a day.
+    /// Timestamps, all of which must be at midnight, and the length of a day in their unit.
     DateOf(ScalarBuffer<i64>, i64),
-    /// Times of day, and the number of nanoseconds in their unit.
+    /// Times of day, and the length of their unit in nanoseconds.
     Time(Integers, i64),
     /// Timestamps, or the write times of rows.
     Instant(Integers, Scale),
@@ -101,11 +101,11 @@ pub enum Durations {
     /// Arrow's intervals of days and milliseconds.
     DayTime(PrimitiveArray<arrow_array::types::IntervalDayTimeType>),
     Months(ScalarBuffer<i32>),
-    /// Numbers of a unit of time, and the number of nanoseconds in the unit.
+    /// Elapsed times, and the length of their unit in nanoseconds.
     Elapsed(Integers, i64),
 }
 
-/// The error for a time that does not fit the number of bits of its column.
+/// The error for a time that does not fit the integer type of its column.
 const BEYOND: Malformed = Malformed::Range("a number beyond 64 bits");
 
 impl Scale {
@@ -181,7 +181,7 @@ impl Source {
         matches!(self.kind, Kind::Null)
     }
 
-    /// Returns the integer of a row; `None` if the array does not have integers.
+    /// Returns the integer of a row, or `None` if the array does not have integers.
     fn integer(&self, row: usize) -> Option<i64> {
         if let Kind::Integer(integers, _) = &self.kind {
             return Some(integers.get(row));
@@ -198,7 +198,7 @@ impl Source {
         encoded.cell(row) == Some(Cell::Unset)
     }
 
-    /// Returns the first of `rows` rows whose value is null.
+    /// Returns the first row with a null among the first `rows` rows.
     pub fn first_null(&self, rows: usize) -> Option<usize> {
         let may_have = self.nulls.as_ref().is_some_and(|nulls| nulls.null_count() > 0)
             || matches!(self.kind, Kind::Null | Kind::Indexed(..) | Kind::Encoded(_));

@@ -67,8 +67,8 @@ pub fn uuid(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Converts a `decimal` to the scale `scale`, and returns its unscaled value. A value that does not
-/// fit `scale` or `precision` is an error.
+/// Converts a `decimal` to the scale `scale`, and returns its unscaled value. Returns an error for
+/// a value that does not fit `scale` or `precision`.
 pub fn rescaled(bytes: &[u8], precision: u8, scale: i8) -> Result<i128, Malformed> {
     const BEYOND: Malformed =
         Malformed::Range("more digits than the precision of the decimal128 column");

@@ -21,7 +21,8 @@ impl Unfit {
         Unfit { cql_type: cql_type.clone(), got: described(data_type), convertible }
     }
 
-    /// Makes the error for values whose meaning does not fit, whatever the type of their array.
+    /// Makes the error for values that do not fit because of their meaning, whatever the type of
+    /// their array.
     pub fn meaning(cql_type: &CqlType, got: String) -> Unfit {
         Unfit { cql_type: cql_type.clone(), got, convertible: None }
     }
@@ -152,7 +153,7 @@ fn printed(data_type: &DataType) -> String {
         DataType::Dictionary(keys, values) => {
             return format!("dictionary<values={}, indices={}>", printed(values), printed(keys));
         }
-        // arrow-rs and pyarrow have the same names for these types, but for the letter case.
+        // arrow-rs and pyarrow have the same names for these types, except for the letter case.
         DataType::Null
         | DataType::Int8
         | DataType::Int16

@@ -34,7 +34,7 @@ impl Consistency {
         ("LOCAL_ONE", Consistency::LocalOne),
     ];
 
-    /// The level with this name, in capital letters.
+    /// Returns the level with this name. Names are in capital letters.
     pub fn from_name(name: &str) -> Option<Consistency> {
         Consistency::NAMES.iter().find(|(known, _)| *known == name).map(|&(_, level)| level)
     }
@@ -62,7 +62,7 @@ pub enum SerialConsistency {
 }
 
 impl SerialConsistency {
-    /// The level with this name, in capital letters.
+    /// Returns the level with this name. Names are in capital letters.
     pub fn from_name(name: &str) -> Option<SerialConsistency> {
         match name {
             "SERIAL" => Some(SerialConsistency::Serial),

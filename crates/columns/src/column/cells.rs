@@ -9,7 +9,7 @@ use turbocql_codec::{CqlType, Malformed};
 
 use crate::column::{Outcome, refused};
 
-/// Records which cells of a column are null. Takes no memory until the first null.
+/// Records which cells of a column are null. Allocates memory only when the first null is recorded.
 pub struct Nulls(NullBufferBuilder);
 
 impl Nulls {
@@ -55,13 +55,14 @@ impl<'a> Cells<'a> {
         if all < 0 { None } else { usize::try_from(bytes).ok() }
     }
 
-    /// Iterates over the cells, if all of them have `N` bytes.
+    /// Iterates over the cells, all of which must have `N` bytes.
     #[inline]
     pub fn fixed<const N: usize>(&self) -> impl ExactSizeIterator<Item = [u8; N]> {
         let block = self.block;
         self.spans.iter().map(move |&(start, _)| {
             let cell = block.get(start as usize..).and_then(<[u8]>::first_chunk);
-            // `batch::find` has checked that the cell is within the block, so `N` bytes are there.
+            // `batch::find` has checked that the cell is within the block, so the block has these
+            // `N` bytes.
             cell.copied().unwrap_or([0; N])
         })
     }
@@ -147,7 +148,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     }
 }
 
-/// Converts the bytes of a value and appends the result.
+/// A function that converts the bytes of a value and appends the result.
 pub type Write = fn(&[u8], &mut Vec<u8>) -> Result<(), Malformed>;
 
 /// A column of texts or bytes.

@@ -25,11 +25,11 @@ use crate::text;
 /// so that the `Result` is small.
 pub type Outcome<T> = Result<T, Box<CodecError>>;
 
-/// Makes the error for bytes that are not a value of `cql_type`, or whose value does not fit the
-/// Arrow type that the program chose.
+/// Makes the error for bytes that are not a value of `cql_type`, or for a value that does not fit
+/// the Arrow type which the user chose.
 pub fn refused(cql_type: &CqlType, malformed: Malformed) -> Box<CodecError> {
     // A value from the server is never out of the range of its CQL type. So `Malformed::Range`
-    // means that the program chose an Arrow type that is too narrow.
+    // means that the user chose an Arrow type that is too narrow.
     if let Malformed::Range(reason) = malformed {
         let reason = format!("{cql_type} does not fit the type of its ColumnTypes: {reason}");
         return CodecError::new(cql_type, reason).beyond_range();
@@ -259,8 +259,8 @@ impl Filling {
         scalar.map_err(|error| refused(&self.cql_type, error))
     }
 
-    /// Appends all elements of a vector at once; they are written without lengths. Returns false
-    /// and appends nothing if elements of this type must be appended one by one.
+    /// Appends at once all elements of a vector, which the vector has without lengths. Returns
+    /// false and appends nothing if elements of this type must be appended one by one.
     pub fn extend_bare(&mut self, bytes: &[u8]) -> bool {
         match &mut self.builder {
             Builder::Int32(numbers) => numbers.extend_bare(bytes, i32::from_be_bytes),

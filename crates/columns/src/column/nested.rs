@@ -13,7 +13,8 @@ use crate::column::cells::Nulls;
 use crate::column::{Filling, Outcome, refused};
 use crate::schema::Profile;
 
-/// Converts a number of elements to an Arrow offset. A number of more than 31 bits is an error.
+/// Converts a number of elements to an Arrow offset. Returns an error for a number of more than 31
+/// bits.
 fn offset(count: usize, cql_type: &CqlType) -> Outcome<i32> {
     let too_many = Malformed::Invalid("more than 2,147,483,647 elements in one batch");
     i32::try_from(count).map_err(|_| refused(cql_type, too_many))
@@ -213,8 +214,8 @@ impl Vectors {
                     elements.finish().map_err(malformed)?;
                 }
             }
-            // Arrow stores elements even for a null vector. A server must not be able to make the
-            // client allocate much memory just by a large dimension.
+            // Arrow stores elements even for a null vector. Without this limit, a server could make
+            // the client allocate much memory just by a large dimension.
             None if self.dimension > LARGEST_NULL => {
                 let large = "a null among vectors of more than 65,536 elements";
                 return Err(malformed(Malformed::Invalid(large)));
