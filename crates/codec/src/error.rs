@@ -64,13 +64,13 @@ impl CodecError {
         })
     }
 
-    /// The same error, marked as out of range.
+    /// Returns the same error, marked as out of range.
     pub fn beyond_range(mut self: Box<Self>) -> Box<Self> {
         self.out_of_range = true;
         self
     }
 
-    /// The same error, with one more outer step in its path.
+    /// Returns the same error, with one more outer step in its path.
     pub fn at(mut self: Box<Self>, segment: Segment) -> Box<Self> {
         self.path.push_outer(segment);
         self

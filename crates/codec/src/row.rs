@@ -135,7 +135,7 @@ impl RowBuffer {
         self.bytes.len()
     }
 
-    /// A finished row.
+    /// Returns the finished row at `index`, if there is one.
     pub fn row(&self, index: usize) -> Option<RowRef<'_>> {
         let &(end, cells) = self.ends.get(index)?;
         let start = if index == 0 { 0 } else { self.ends[index - 1].0 };

@@ -14,7 +14,7 @@ use turbocql_codec::types::varint;
 use crate::bytes_in::Slices;
 use crate::parse;
 
-/// An array of integers, of any type that has only values which fit a signed 64-bit integer.
+/// An array of any integer type except `UInt64`, so that all values fit a signed 64-bit integer.
 pub enum Integers {
     Int8(ScalarBuffer<i8>),
     Int16(ScalarBuffer<i16>),

@@ -25,13 +25,13 @@ impl Failure {
         Box::new(Failure::Refused(CodecError::new(cql_type, reason), None))
     }
 
-    /// A refusal of a value that is out of the range of its type.
+    /// Makes the failure for a value that is out of the range of its type.
     pub fn out_of_range(cql_type: impl Display, reason: impl Into<String>) -> Box<Failure> {
         let error = CodecError::new(cql_type, reason).beyond_range();
         Box::new(Failure::Refused(error, None))
     }
 
-    /// A refusal with the reason `expected {expected}, got {got}`.
+    /// Makes a failure with the reason `expected {expected}, got {got}`.
     pub fn expected(
         cql_type: impl Display,
         expected: impl Display,
@@ -40,15 +40,15 @@ impl Failure {
         Self::refused(cql_type, format!("expected {expected}, got {got}"))
     }
 
-    /// A refusal of bytes that are not a valid value of the type.
+    /// Makes the failure for bytes that are not a valid value of the type.
     pub fn malformed(cql_type: impl Display, malformed: Malformed) -> Box<Failure> {
         let reason = format!("malformed {cql_type}: {malformed}");
         Self::refused(cql_type, reason)
     }
 
-    /// A refusal of a value because user code raised `cause` while the value was read. Exceptions
-    /// that are not about the value (`KeyboardInterrupt`, `MemoryError`, `RecursionError`, ...) are
-    /// passed on unchanged.
+    /// Makes the failure for a value if user code raised `cause` while the value was read. If
+    /// `cause` is not about the value (`KeyboardInterrupt`, `MemoryError`, `RecursionError`, ...),
+    /// the failure is the unchanged exception.
     pub fn caused(
         py: Python<'_>,
         cql_type: impl Display,
@@ -65,7 +65,7 @@ impl Failure {
         })
     }
 
-    /// The same failure, marked as out of range if an `OverflowError` caused it.
+    /// Returns the same failure, marked as out of range if an `OverflowError` caused it.
     pub fn beyond_range_if_overflowed(mut self: Box<Self>, py: Python<'_>) -> Box<Self> {
         if let Failure::Refused(error, Some(cause)) = &mut *self
             && cause.is_instance_of::<PyOverflowError>(py)
@@ -75,9 +75,9 @@ impl Failure {
         self
     }
 
-    /// The same failure without quotations of the value. Its path has no keys of maps, its reason
-    /// names only the type, and its cause is dropped. A failure about a whole row, such as a wrong
-    /// number of values, is not changed, because it quotes no value.
+    /// Returns the same failure without any text from the value: the path has no keys of maps, the
+    /// reason names only the type, and the cause is dropped. A failure about a whole row, such as a
+    /// wrong number of values, is not changed, because it quotes no value.
     pub fn without_values(mut self: Box<Self>) -> Box<Self> {
         if let Failure::Refused(error, cause) = &mut *self
             && error.cql_type != "row"
@@ -95,7 +95,7 @@ impl Failure {
         self
     }
 
-    /// The same failure, with one more outer step in its path.
+    /// Returns the same failure, with one more outer step in its path.
     pub fn at(self: Box<Self>, segment: impl FnOnce() -> Segment) -> Box<Self> {
         match *self {
             Failure::Refused(error, cause) => {

@@ -64,7 +64,8 @@ impl RowKind {
     }
 }
 
-/// The kind of object that a row becomes, and the user's class or factory, if there is one.
+/// How rows are returned: the kind of object that a row becomes, and the user's class or factory,
+/// if there is one.
 #[derive(Default)]
 pub struct RowsAs {
     pub kind: RowKind,

@@ -25,9 +25,9 @@ use crate::value::describe::describe;
 /// as CQL, with only the name of a user-defined type. `definition` adds the fields, and `CqlType`
 /// reads the text of `definition` as the same type.
 ///
-/// In text, the fields of a user-defined type follow its name in braces. Without braces, `udts`
-/// must have the type's name as a key, as `name` or `keyspace.name`. The value is the type or its
-/// text. Text in single quotes is a Java class name.
+/// In text, the fields of a user-defined type follow its name in braces. If it has no braces,
+/// `udts` must map the name, as `name` or `keyspace.name`, to the type or to the type's text. Text
+/// in single quotes is a Java class name.
 ///
 /// Raises: `ValueError` for text that is not a CQL type, and for types that nest deeper than 64
 ///     levels or have more than 65,536 parts; `TypeError` for an object that is not a type.

@@ -88,9 +88,9 @@ pub fn fill_array<const N: usize>(array: &Bound<'_, PyAny>, numbers: &[u8]) -> b
     let mut view = MaybeUninit::<ffi::Py_buffer>::uninit();
     // SAFETY: `array` keeps the object alive and shows that the GIL is held. `view` is initialized
     // if `PyObject_GetBuffer` returns 0, and is released once. With these flags the memory is
-    // contiguous and writable, and `len` bytes long, by the buffer protocol. `Decoder` has just
-    // made the array, so nothing else reads or writes it, and it cannot overlap `numbers`. Tests:
-    // property/test_both_ways_decode.py (test_arrays). Benchmark:
+    // contiguous and writable, and `len` bytes long, by the buffer protocol. `Decoder::array` has
+    // just made the array, so nothing else reads or writes it, and it cannot overlap `numbers`.
+    // Tests: property/test_both_ways_decode.py (test_arrays). Benchmark:
     // "decode: vector<float, 1536> to NumPy".
     unsafe {
         if ffi::PyObject_GetBuffer(array.as_ptr(), view.as_mut_ptr(), flags) != 0 {

@@ -1,4 +1,4 @@
-//! Serialized values held by a message.
+//! Serialized values that a message holds: references to `bytes`, null and unset.
 
 use std::ptr::NonNull;
 

@@ -208,7 +208,7 @@ pub fn quick_paths() -> Vec<(&'static str, bool, Option<String>)> {
 }
 
 /// If `force` is true, turns off all quick paths that are chosen for each value anew. Otherwise
-/// turns on those of them whose probe has passed. Tests of the safe path call it.
+/// turns on those of these paths whose probe has passed. Tests of the safe path call it.
 #[pyfunction]
 pub fn force_safe(force: bool) {
     FORCED_SAFE.store(force, Ordering::Relaxed);

@@ -28,7 +28,7 @@ pub struct Symbol<F> {
 }
 
 impl<F: Copy> Symbol<F> {
-    /// A symbol that is not looked up yet.
+    /// Makes a symbol that is not looked up yet.
     ///
     /// # Safety
     /// The caller must ensure that `F` is the type of a pointer to the function of this name, in

@@ -301,7 +301,7 @@ impl<'py> Decoder<'py> {
         Ok(PyTuple::new(self.py, parts)?.into_any())
     }
 
-    /// Makes a tuple of the components that are present: a composite may omit the last ones.
+    /// Makes a tuple of the components that are present. A composite may lack its last components.
     fn composite(
         &self,
         plan: &HostPlan,

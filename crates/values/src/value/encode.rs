@@ -100,7 +100,7 @@ fn encode_as(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Ou
     }
 }
 
-/// The failure for a value of a class that the type does not take.
+/// Returns the failure for a value of a class that the type does not take.
 pub fn mismatch(plan: &HostPlan, expected: &str, value: &Bound<'_, PyAny>) -> Box<Failure> {
     let cql_type = plan.cql_type();
     if is_unset(value) {
@@ -111,7 +111,8 @@ pub fn mismatch(plan: &HostPlan, expected: &str, value: &Bound<'_, PyAny>) -> Bo
     Failure::expected(cql_type, expected, describe(value))
 }
 
-/// The failure for a value that the type cannot hold, although values of its class are taken.
+/// Returns the failure for a value that the type cannot hold, although the type takes other values
+/// of the same class.
 pub fn unfit(plan: &HostPlan, value: &Bound<'_, PyAny>, malformed: Malformed) -> Box<Failure> {
     let cql_type = plan.cql_type();
     let reason = format!("expected {cql_type}, got {}: {malformed}", describe(value));
@@ -122,7 +123,7 @@ pub fn unfit(plan: &HostPlan, value: &Bound<'_, PyAny>, malformed: Malformed) ->
     }
 }
 
-/// The failure for a value that raised `error` while it was read.
+/// Returns the failure for a value that raised `error` while it was read.
 pub fn raised(plan: &HostPlan, value: &Bound<'_, PyAny>, error: PyErr) -> Box<Failure> {
     let cql_type = plan.cql_type();
     let reason = format!("expected {cql_type}, got {} that cannot be read", describe(value));

@@ -40,7 +40,7 @@ pub fn out_of_range(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Box<Failure> {
     Failure::out_of_range(cql_type, reason)
 }
 
-/// The failure for a part of a value that raised `error` while it was read. An `OverflowError`
+/// Returns the failure for a value whose part raised `error` while it was read. An `OverflowError`
 /// means that the part is out of range.
 #[cold]
 pub fn unread_part(plan: &HostPlan, value: &Bound<'_, PyAny>, error: PyErr) -> Box<Failure> {

@@ -107,7 +107,8 @@ pub fn bounded_list<'py>(
     if list.len() == length { Ok(list) } else { Err(changed(plan, value)) }
 }
 
-/// The failure for a value that user code changed while it was read, or whose `len()` is wrong.
+/// Returns the failure for a value that user code changed while it was read, or whose `len()` is
+/// wrong.
 pub fn changed(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Box<Failure> {
     let cql_type = plan.cql_type();
     let got = format!("{} that does not have the length that its len() returned", type_name(value));
