@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    // The reference drivers wrote these bytes.
+    // The reference drivers, cassandra-driver and scylla-driver, wrote these bytes.
     #[test]
     fn known_headers() {
         let header = Header { length: 3085, uncompressed: 0, is_self_contained: true };

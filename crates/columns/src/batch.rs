@@ -65,7 +65,7 @@ impl Batches {
         self.rows
     }
 
-    /// The number of bytes that the rows of the batch that is being filled have on the wire.
+    /// The number of bytes, as on the wire, of the rows in the batch that is being filled.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

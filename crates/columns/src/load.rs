@@ -26,7 +26,7 @@ pub enum Nulls {
 #[derive(Clone, Debug)]
 pub struct Marker {
     pub column: Column,
-    /// The name of the field in the batch whose values are bound.
+    /// The name of the batch's field that has the values to bind.
     pub field: String,
     pub purpose: Purpose,
     pub nulls: Nulls,

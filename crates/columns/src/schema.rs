@@ -94,7 +94,7 @@ pub fn schema(columns: &[Column], profile: Profile) -> Schema {
     Schema::new(fields)
 }
 
-/// Makes a nullable field whose metadata has its CQL type.
+/// Makes a nullable field. Its metadata has the CQL type as text.
 pub fn field(name: &str, cql_type: &CqlType, profile: Profile) -> Field {
     let field = Field::new(name, data_type(cql_type, profile), true);
     let metadata = HashMap::from([(CQL_TYPE.to_owned(), cql_type.to_string())]);

@@ -27,7 +27,8 @@ impl Unfit {
         Unfit { cql_type: cql_type.clone(), got, convertible: None }
     }
 
-    /// Converts this to an error about the column of `field`, whose type is `cql_type`.
+    /// Converts this to an error about a whole column. `cql_type` and `field` are the column's CQL
+    /// type and its Arrow field.
     pub fn error(self, cql_type: &CqlType, field: &Field) -> Box<CodecError> {
         let mut reason = format!("expected {cql_type}, got {}", described(field.data_type()));
         if let Some(cql_type_name) = field.metadata().get(CQL_TYPE) {
@@ -43,7 +44,7 @@ impl Unfit {
     }
 }
 
-/// Returns the end of a message, which names the type to which the array should be converted.
+/// Returns the end of an error message: the type to which the user should convert the array.
 /// Returns an empty text if that type is nested.
 fn advice(from: &DataType, cql_type: &CqlType) -> String {
     let (name, to) = if *cql_type == CqlType::Decimal {

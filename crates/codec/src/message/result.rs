@@ -81,7 +81,7 @@ impl fmt::Display for ResultError {
             ResultError::Kind(kind @ 1..=5) => {
                 write!(f, "a result of kind {kind}, which has no rows")
             }
-            // If the frame's flags announce a tracing id, warnings or a custom payload, those parts
+            // If the frame's flags announce a tracing id, warnings or a custom payload, these parts
             // come before the RESULT.
             ResultError::Kind(kind) => write!(
                 f,

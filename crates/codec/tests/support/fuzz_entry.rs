@@ -65,8 +65,8 @@ pub fn page(data: &[u8]) {
             let _ = decode(&plans[i % plans.len()], bytes);
         }
     }
-    // Written again, the cells have the same size and contents. Their bytes can differ only in the
-    // lengths of nulls, because any negative length means null.
+    // If the cells are written again, their sizes and contents are the same. Their bytes can differ
+    // only in the lengths of nulls, because any negative length means null.
     let mut rows = Vec::new();
     for cell in &cells {
         match cell {

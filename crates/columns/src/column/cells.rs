@@ -159,7 +159,7 @@ pub struct Bytes {
     /// The function that converts and appends a value. If it is `None`, the bytes are copied
     /// unchanged.
     pub write: Option<Write>,
-    /// Whether a cell without bytes is a value (else it is a null).
+    /// Whether a cell without bytes is a value. If not, it is a null.
     empty_is_value: bool,
 }
 

@@ -108,8 +108,8 @@ static NEW: Symbol<New> = unsafe { Symbol::new(c"_PyLong_New") };
 unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::PyObject {
     let Some(new) = NEW.get() else { return std::ptr::null_mut() };
     // SAFETY: the GIL is held, by the `# Safety` section. `_PyLong_New` returns null or a new `int`
-    // with room for `count` digits, to which nothing else refers yet. The layout was checked by
-    // `probe_digits`, which `try_large` calls first. Tests: unit/test_quick_paths.py (big ints),
+    // with room for `count` digits. Nothing else refers to this `int` yet. The layout was checked
+    // by `probe_digits`, which `try_large` calls first. Tests: unit/test_quick_paths.py (big ints),
     // property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         let object = new(count as isize);

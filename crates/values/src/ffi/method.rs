@@ -49,10 +49,11 @@ pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
     // The definition is leaked, because the method refers to it and lives as long as the class.
     let definition = Box::into_raw(Box::new(definition));
     PYO3_SERIALIZE.store(pyo3_serialize.into_ptr(), Ordering::Release);
-    // SAFETY: `PyDescr_NewMethod` needs the GIL, which `py` shows is held, a class, and a
-    // definition that outlives the method, which `Box::into_raw` ensures. The flags fit the
-    // signature of `serialize`. `PyDescr_NewMethod` returns a new reference, or null with an
-    // exception. Tests: unit/test_quick_paths.py (serialize). Benchmark: "value: int".
+    // SAFETY: `PyDescr_NewMethod` needs the GIL, a class, and a definition that outlives the
+    // method. `py` shows that the GIL is held. `Box::into_raw` has leaked the definition, so it is
+    // never freed. The flags fit the signature of `serialize`. `PyDescr_NewMethod` returns a new
+    // reference, or null with an exception. Tests: unit/test_quick_paths.py (serialize). Benchmark:
+    // "value: int".
     let method = unsafe {
         let method = ffi::PyDescr_NewMethod(class.as_ptr().cast::<ffi::PyTypeObject>(), definition);
         Bound::from_owned_ptr_or_err(py, method)?

@@ -288,7 +288,7 @@ fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held. The caller must not use
-/// the result after Python code may have run, which could resize the array or free it.
+/// the result after Python code may have run, because that code could resize the array or free it.
 #[inline]
 pub unsafe fn row(object: *mut ffi::PyObject) -> Option<Row> {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `KNOWN` is null or

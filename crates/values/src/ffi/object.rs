@@ -15,8 +15,8 @@ pub type Object = *mut ffi::PyObject;
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held. The caller must not use
-/// the slice after Python code may have run, which could change the list, nor after `object` is
-/// freed.
+/// the slice after Python code may have run, because that code could change the list, nor after
+/// `object` is freed.
 #[inline(always)]
 pub unsafe fn items<'a>(object: *mut ffi::PyObject) -> Option<&'a [*mut ffi::PyObject]> {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Its class is

@@ -183,8 +183,8 @@ fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
         }
     }
     // Quick paths borrow the items of containers. Without the GIL, another thread could release
-    // them meanwhile. With `-X gil=1`, such an interpreter's quick paths are off too: its objects
-    // differ in layout.
+    // them meanwhile. With `-X gil=1`, an interpreter that was built without the GIL has it, but
+    // its quick paths are off too, because its objects have another layout.
     if cfg!(Py_GIL_DISABLED) {
         return Ok(Some("not made for an interpreter built without the GIL".to_owned()));
     }
@@ -207,8 +207,9 @@ pub fn quick_paths() -> Vec<(&'static str, bool, Option<String>)> {
     .collect()
 }
 
-/// If `force` is true, turns off all quick paths that are chosen for each value anew. Otherwise
-/// turns on those of these paths whose probe has passed. Tests of the safe path call it.
+/// If `force` is true, turns off all quick paths that are chosen for each value anew. If `force` is
+/// false, turns each of these paths on again, provided that its probe has passed. Tests of the safe
+/// path call it.
 #[pyfunction]
 pub fn force_safe(force: bool) {
     FORCED_SAFE.store(force, Ordering::Relaxed);

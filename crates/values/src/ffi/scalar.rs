@@ -63,7 +63,8 @@ pub unsafe fn as_bigint(object: Object) -> Option<[u8; 8]> {
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held, for as long as the
-/// `Borrowed` is used. The caller must not run Python code meanwhile, which could free the object.
+/// `Borrowed` is used. The caller must not run Python code meanwhile, because that could free the
+/// object.
 #[inline(always)]
 pub unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Tests:
