@@ -1,7 +1,7 @@
 //! Finds nulls inside collections. Servers refuse such nulls in most places.
 //!
 //! The codec encodes a null element as a length of -1, at every depth. Cassandra accepts null
-//! elements in one place only: among the elements of a frozen list that is itself a column.
+//! elements in one place only: in a frozen list that is the whole value of a column.
 
 use crate::cql_type::CqlType;
 use crate::error::CodecError;
@@ -11,8 +11,8 @@ use crate::wire::Reader;
 
 type NullError = Option<Box<CodecError>>;
 
-/// Whether a value of the type can contain a null that servers refuse. `takes_nulls` is true for a
-/// list whose elements may be null.
+/// Whether a value of the type can contain a null that servers refuse. `takes_nulls` says whether
+/// elements may be null if the type is a list.
 pub fn can_have(cql_type: &CqlType, takes_nulls: bool) -> bool {
     match cql_type.thawed() {
         CqlType::List(element) => !takes_nulls || can_have(element, false),

@@ -36,7 +36,7 @@ impl Path {
         self.0.is_empty()
     }
 
-    /// Replaces the keys of maps, which are values, with `…`.
+    /// Replaces the keys of maps with `…`, for errors that must not show values.
     pub fn hide_keys(&mut self) {
         for segment in &mut self.0 {
             if let Segment::MapValue(key) = segment {

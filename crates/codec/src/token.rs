@@ -4,7 +4,7 @@ use crate::error::Malformed;
 
 /// Packs the encoded parts of a partition key.
 ///
-/// A key of one part is that part. In a key of several parts, each part is written as
+/// A packed key of one part is the part itself. In a key of several parts, each part is written as
 /// `[uint16 length][bytes][0]`.
 pub fn routing_key(parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Malformed> {
     if let [only] = parts {

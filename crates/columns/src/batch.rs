@@ -14,7 +14,7 @@ use crate::schema::{self, Profile};
 /// cells are appended column by column. The number is small, so that the positions stay in the
 /// CPU's cache.
 pub const BLOCK: usize = 512;
-/// A batch ends with the block of rows that brings it to this many bytes. So offsets of 32 bits
+/// A batch ends when, after a block of rows, it has at least this many bytes. So offsets of 32 bits
 /// suffice, unless the last block is very large.
 const MAX_BYTES: usize = 1 << 30;
 

@@ -41,7 +41,7 @@ pub enum Purpose {
 /// Makes the source of a bind marker's cells from an array. `cql_type` is the type of the marker.
 ///
 /// # Errors
-/// If no value of the array's type can be written to the CQL type without loss.
+/// If the conversion from the array's type to the CQL type could lose something.
 pub fn source(
     cql_type: &CqlType,
     purpose: Purpose,

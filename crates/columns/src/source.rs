@@ -228,7 +228,7 @@ impl Source {
         wire::end_value(out, start).map_err(|malformed| self.refused(malformed))
     }
 
-    /// Appends the bytes of a row's value, which is not null.
+    /// Appends the bytes of a row's value, which must not be null.
     pub fn put(&self, row: usize, out: &mut Vec<u8>) -> Outcome<()> {
         self.try_put(row, out).map_err(|why| match why {
             Why::Malformed(malformed) => self.refused(malformed),

@@ -391,8 +391,8 @@ impl RowPlan {
         Err(Failure::refused("row", reason))
     }
 
-    /// Appends the cell of marker `i`. Without a value the cell is unset. It is an error to leave a
-    /// column of the partition key unset, or any column before protocol version 4.
+    /// Appends the cell of marker `i`. If there is no `value`, the cell is unset. It is an error to
+    /// leave a column of the partition key unset, or any column before protocol version 4.
     pub fn encode_marker(
         &self,
         i: usize,

@@ -1,4 +1,5 @@
-//! What the operating system has: eventfd and huge pages on Linux, POSIX elsewhere, or Windows.
+//! What the operating system offers: eventfd and huge pages (Linux), socket pairs that an event
+//! loop can watch (other POSIX systems), or neither (Windows).
 
 use std::sync::LazyLock;
 

@@ -79,7 +79,7 @@ impl CqlType {
     /// + 1.
     pub fn parts(&self) -> usize {
         let mut seen = 0;
-        // An error of the type ends the count too. `check` reports that error.
+        // Counting also stops at an error in the type. `check` reports this error.
         let _ = self.check_parts(&mut seen, MAX_DEPTH);
         seen
     }
@@ -311,7 +311,8 @@ impl Written<'_> {
     }
 }
 
-/// The name of a user-defined type. It is also quoted if it would be read as a built-in type.
+/// The name of a user-defined type. It is quoted like an [`Identifier`], and also if it would be
+/// read as a built-in type.
 struct TypeName<'a>(&'a str);
 
 impl fmt::Display for TypeName<'_> {

@@ -64,8 +64,8 @@ pub trait Message {
 /// Why a message cannot be encoded in a version of the protocol, and which part of it is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageError {
-    /// The number of the batch's statement that is wrong, counted from 0; `None` outside a
-    /// statement.
+    /// The number of the batch's statement that is wrong, counted from 0. `None` if the error is
+    /// not in a statement of a batch.
     pub statement: Option<usize>,
     /// The value that is wrong; `None` if another part is wrong.
     pub value: Option<ValueKey>,

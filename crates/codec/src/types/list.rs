@@ -26,7 +26,7 @@ pub struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// Reads the count of groups of `per_group` values each.
+    /// Reads the count, which is the number of groups of `per_group` values each.
     ///
     /// A negative count, or a count that the bytes cannot hold, is refused before memory is
     /// allocated for it.

@@ -1,4 +1,4 @@
-//! `vector`: as many elements as its dimension. The elements of some types of fixed width (see
+//! `vector`: as many elements as its dimension says. The elements of some types of fixed width (see
 //! [`element_width`]) are written one after another, without lengths. Elements of all other types
 //! are written as `[unsigned vint length][bytes]`. An element cannot be null.
 

@@ -144,7 +144,7 @@ impl Structs {
             })?;
         }
         // A value of a user-defined type has additional fields if fields were added to the type
-        // after the statement was prepared. They are ignored.
+        // after the statement was prepared. Such additional fields are ignored.
         if let Some(components) = components
             && udt.is_none()
         {

@@ -34,7 +34,8 @@ pub fn check_version(version: i64) -> PyResult<u8> {
     Err(PyValueError::new_err(reason))
 }
 
-/// Calls `call` with the bytes of a bytes-like object; `role` names the object in the error.
+/// Calls `call` with the bytes of a bytes-like object. Any other object is an error, in which it is
+/// called `role`.
 pub fn with_bytes<T>(
     object: &Bound<'_, PyAny>,
     role: &str,
@@ -154,9 +155,10 @@ impl Deserializer {
         self.cql_type.clone_ref(py)
     }
 
-    /// Returns the value that `data` encodes: bytes as on the wire, without the length prefix.
+    /// Returns the value that `data` encodes. `data` is as on the wire, without the length prefix.
     ///
-    /// None gives None. Zero bytes give None too if no value of the type has zero bytes.
+    /// Returns None for None. Also returns None for zero bytes if no value of the type has zero
+    /// bytes.
     ///
     /// Raises: `DecodeError` for bytes that are not a value of the type; `ValueError` for a
     ///     protocol version other than 3, 4 and 5; `TypeError` for `data` that is not bytes-like.

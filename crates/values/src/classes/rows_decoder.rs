@@ -26,11 +26,11 @@ const KEPT: usize = 64;
 ///
 /// `rows` is the kind of each row: `named` for named tuples, `tuple` or `dict`. `columns` are for
 /// results that do not describe their columns. An EXECUTE with `skip_metadata` may get such
-/// results. `columns` have the forms that `RowEncoder` takes, with types that `CqlType` takes. A
-/// decoder caches the 64 descriptions that it used last, and does not parse them again.
+/// results. `columns` takes the same forms as in `RowEncoder`, but only types that `CqlType` takes.
+/// A decoder caches the 64 descriptions that it used last, and does not parse them again.
 /// `naive_timestamps` and `numpy_vectors` mean the same as in `find_deserializer`.
 ///
-/// Threads may share it.
+/// Threads may share a decoder.
 ///
 /// Source: native_protocol_v5.spec, section 4.2.5.2, and the same section for versions 3 and 4.
 ///
@@ -111,8 +111,8 @@ impl RowsDecoder {
             (rows, Some(shape))
         };
         let rows = rows.map_err(refused)?;
-        // If the body describes no columns and the decoder has none, the line above has returned an
-        // error.
+        // If neither the body nor the decoder has columns, `rows` was an error, which was returned
+        // above.
         let Some(shape) = shape else { unreachable!() };
         let block = Block { rows: rows.rows, row_count: rows.row_count };
         let list = shape.decode_as(py, block, usize::MAX, self.kind, self.choices)?;

@@ -26,7 +26,7 @@ pub unsafe fn put_array(
     object: *mut ffi::PyObject,
     target: &mut [MaybeUninit<u8>],
 ) -> bool {
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `row` describes the
+    // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. `row` describes the
     // memory of an exact array, and `count` is checked before `put` reads it; no Python code runs
     // meanwhile. `tp_name` is a C string in every class. `view` is initialized if
     // `PyObject_GetBuffer` returns 0. It is released on every path after that, and not moved,
@@ -336,7 +336,7 @@ impl Strided {
         let Some(target) = target.get_mut(..self.count * M) else { return false };
         if self.stride == N as isize {
             // SAFETY: with a stride of `N`, the numbers are contiguous: `count * N` bytes from
-            // `start` on, readable by the `# Safety` section. `target` is separate memory, borrowed
+            // `start` on, readable as `# Safety` demands. `target` is separate memory, borrowed
             // mutably. Tests: property/test_both_ways_arrays.py. Benchmark:
             // "value: vector<float, 1536>, float32 ndarray".
             let source = unsafe { std::slice::from_raw_parts(self.start, self.count * N) };
@@ -349,7 +349,7 @@ impl Strided {
         let slots = target.chunks_exact_mut(M);
         let mut good = true;
         for (i, slot) in slots.enumerate() {
-            // SAFETY: `i` is below `count`, so number `i` can be read, by the `# Safety` section. A
+            // SAFETY: `i` is below `count`, so number `i` can be read, as `# Safety` demands. A
             // `[u8; N]` has an alignment of 1. Tests: property/test_both_ways_arrays.py
             // (test_arrays), whose arrays are strided and reversed too.
             let mut number =

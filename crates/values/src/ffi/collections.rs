@@ -25,8 +25,8 @@ use crate::traits::{Numeric, traits};
 /// # Safety
 /// The caller must ensure that all these objects are alive and that the GIL is held.
 unsafe fn held(parts: &[Object]) -> Vec<Py<PyAny>> {
-    // SAFETY: the objects are alive and the GIL is held, by the `# Safety` section. Taking a
-    // reference runs no Python code. Tests: accel/test_hostile.py (keys_of_a_class_of_their_own),
+    // SAFETY: the objects are alive and the GIL is held, as `# Safety` demands. Taking a reference
+    // runs no Python code. Tests: accel/test_hostile.py (keys_of_a_class_of_their_own),
     // unit/test_quick_paths.py (sets).
     unsafe {
         let py = Python::assume_attached();
@@ -39,9 +39,9 @@ unsafe fn held(parts: &[Object]) -> Vec<Py<PyAny>> {
 /// # Safety
 /// The caller must ensure that `owner` is alive and that the GIL is held.
 unsafe fn has_still(owner: Object, held: &[Py<PyAny>]) -> bool {
-    // SAFETY: `owner` is alive and the GIL is held, by the `# Safety` section. The items are
-    // compared by address at once, and no Python code runs before that. Tests:
-    // accel/test_hostile.py (keys_of_a_class_of_their_own).
+    // SAFETY: `owner` is alive and the GIL is held, as `# Safety` demands. The items are compared
+    // by address at once, and no Python code runs before that. Tests: accel/test_hostile.py
+    // (keys_of_a_class_of_their_own).
     let now = unsafe { items(owner) };
     now.is_some_and(|now| {
         now.len() == held.len() && now.iter().zip(held).all(|(&now, then)| now == then.as_ptr())
@@ -67,8 +67,8 @@ pub unsafe fn put_items<D: Dialect>(
         return false;
     }
     out.extend_from_slice(&count.to_be_bytes());
-    // SAFETY: `owner` is alive and has these items, and the GIL is held, by the `# Safety` section.
-    // If encoding runs no Python code, the list cannot change, so the borrowed items stay alive. If
+    // SAFETY: `owner` is alive and has these items, and the GIL is held, as `# Safety` demands. If
+    // encoding runs no Python code, the list cannot change, so the borrowed items stay alive. If
     // encoding may run Python code, owned references hold the items while they are encoded, and
     // `parts` is not used after that. Tests: property/test_both_ways.py, property/test_hostile.py
     // (test_sequences_that_change_while_they_are_read), accel/test_hostile.py. Benchmark:
@@ -106,8 +106,8 @@ pub unsafe fn put_parts<D: Dialect>(
     parts: &[Object],
     out: &mut Vec<u8>,
 ) -> bool {
-    // SAFETY: `owner` is alive and has these items, and the GIL is held, by the `# Safety` section.
-    // If encoding runs no Python code, the list cannot change, so the borrowed items stay alive. If
+    // SAFETY: `owner` is alive and has these items, and the GIL is held, as `# Safety` demands. If
+    // encoding runs no Python code, the list cannot change, so the borrowed items stay alive. If
     // encoding may run Python code, owned references hold the items while they are encoded. Tests:
     // property/test_both_ways.py, accel/test_hostile.py (keys_of_a_class_of_their_own). Benchmarks:
     // "value: tuple of 10", "value: UDT of 5".
@@ -135,11 +135,11 @@ pub unsafe fn put_dict<D: Dialect>(
     object: Object,
     out: &mut Vec<u8>,
 ) -> bool {
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; its class is
-    // compared first. `PyDict_Next` demands a dict that does not change during the iteration, and
-    // returns borrowed references. If encoding runs no Python code, the dict cannot change. If
-    // encoding may run Python code, `entries` has taken owned references before, in a separate
-    // iteration. Tests: property/test_both_ways.py (map), property/test_hostile.py
+    // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands; its class is compared
+    // first. `PyDict_Next` demands a dict that does not change during the iteration, and returns
+    // borrowed references. If encoding runs no Python code, the dict cannot change. If encoding may
+    // run Python code, `entries` has taken owned references before, in a separate iteration. Tests:
+    // property/test_both_ways.py (map), property/test_hostile.py
     // (test_sets_and_dicts_that_change_while_they_are_read), accel/test_comparison.py. Benchmark:
     // "value: map<text, int> of 100".
     unsafe {
@@ -173,9 +173,9 @@ pub unsafe fn put_dict<D: Dialect>(
 /// The caller must ensure that `object` is an exact `dict`, that it is alive, and that the GIL is
 /// held.
 unsafe fn entries(object: Object) -> Vec<Py<PyAny>> {
-    // SAFETY: `object` is a live dict and the GIL is held, by the `# Safety` section. Taking
-    // references runs no Python code, so the dict does not change during the iteration, as
-    // `PyDict_Next` demands. Tests: accel/test_comparison.py (serialize_tasks).
+    // SAFETY: `object` is a live dict and the GIL is held, as `# Safety` demands. Taking references
+    // runs no Python code, so the dict does not change during the iteration, as `PyDict_Next`
+    // demands. Tests: accel/test_comparison.py (serialize_tasks).
     unsafe {
         let mut entries = Vec::with_capacity(2 * ffi::PyDict_Size(object).max(0) as usize);
         let (mut at, mut k, mut v) = (0, ptr::null_mut(), ptr::null_mut());
@@ -243,9 +243,9 @@ pub fn probe_sets(py: Python<'_>) -> PyResult<Option<String>> {
 /// The caller must ensure that `object` is alive and that the GIL is held. If
 /// [`Dialect::may_run_python`] is true for `element`, the caller must own a reference to `object`.
 pub unsafe fn put_set<D: Dialect>(element: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; its class is
-    // compared first. `_PySet_NextEntry` demands a set that does not change during the iteration,
-    // and returns borrowed references. If encoding runs no Python code, the set cannot change. If
+    // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands; its class is compared
+    // first. `_PySet_NextEntry` demands a set that does not change during the iteration, and
+    // returns borrowed references. If encoding runs no Python code, the set cannot change. If
     // encoding may run Python code, `elements` has taken owned references before, in a separate
     // iteration. Tests: property/test_both_ways.py (set), property/test_hostile.py
     // (test_sets_and_dicts_that_change_while_they_are_read), accel/test_comparison.py. Benchmark:
@@ -285,8 +285,8 @@ pub unsafe fn put_set<D: Dialect>(element: &HostPlan, object: Object, out: &mut 
 /// The caller must ensure that `object` is an exact `set` or `frozenset`, that it is alive, and
 /// that the GIL is held.
 unsafe fn elements(object: Object) -> Vec<Py<PyAny>> {
-    // SAFETY: `object` is a live set and the GIL is held, by the `# Safety` section. Taking
-    // references runs no Python code, so the set does not change during the iteration. Tests:
+    // SAFETY: `object` is a live set and the GIL is held, as `# Safety` demands. Taking references
+    // runs no Python code, so the set does not change during the iteration. Tests:
     // unit/test_quick_paths.py (sets), accel/test_comparison.py (serialize_tasks).
     unsafe {
         let mut elements = Vec::with_capacity(ffi::PySet_Size(object).max(0) as usize);

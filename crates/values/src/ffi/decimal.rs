@@ -80,9 +80,9 @@ pub unsafe fn parts(object: *mut ffi::PyObject) -> Option<(i128, i64)> {
 /// instances of it have the size of the layout, and that the GIL is held.
 unsafe fn read(object: *mut ffi::PyObject) -> Option<(i128, i64)> {
     let decimal = object.cast::<Decimal>();
-    // SAFETY: the object is alive and as large as the layout, by the `# Safety` section. libmpdec
-    // keeps `words` words at `data`; this code reads at most that many. A `Decimal` never changes.
-    // Tests: property/test_both_ways.py (decimal). Benchmark: "value: decimal".
+    // SAFETY: the object is alive and as large as the layout, as `# Safety` demands. libmpdec keeps
+    // `words` words at `data`; this code reads at most that many. A `Decimal` never changes. Tests:
+    // property/test_both_ways.py (decimal). Benchmark: "value: decimal".
     unsafe {
         if (*decimal).flags & SPECIAL != 0 {
             return None;

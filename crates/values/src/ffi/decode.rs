@@ -73,9 +73,9 @@ impl Maker {
     /// The caller must ensure that the GIL is held.
     #[inline(always)]
     pub unsafe fn value(&self, plan: &HostPlan, bytes: &[u8]) -> Object {
-        // SAFETY: the GIL is held, by the `# Safety` section. Every function called here returns a
-        // new reference, or null; an exception that comes with null is cleared by `or_none` or by
-        // the function itself. `PyBytes_FromStringAndSize` gets the length of the slice. `new` gets
+        // SAFETY: the GIL is held, as `# Safety` demands. Every function called here returns a new
+        // reference, or null; an exception that comes with null is cleared by `or_none` or by the
+        // function itself. `PyBytes_FromStringAndSize` gets the length of the slice. `new` gets
         // objects that are never freed. Each `Slotted` gets as many values as it has slots. Tests:
         // property/test_both_ways_decode.py, property/test_standing_still.py. Benchmark:
         // "page: 5000x10 to tuples".
@@ -157,8 +157,8 @@ impl Maker {
         }
     }
 
-    /// Makes a `datetime` as CPython's `new_datetime_ex2` does, without its checks: the numbers are
-    /// in range. Returns an owned reference, or null without an exception.
+    /// Makes a `datetime` as CPython's `new_datetime_ex2` does, but without that function's checks,
+    /// because the numbers are in range. Returns an owned reference, or null without an exception.
     ///
     /// # Safety
     /// The caller must ensure that the GIL is held.
@@ -173,13 +173,12 @@ impl Maker {
         let (seconds, microseconds) = (millisecond_of_day / 1000, millisecond_of_day % 1000 * 1000);
         let (year, micro) = ((year as u16).to_be_bytes(), microseconds.to_be_bytes());
         let aware = !self.naive_timestamps;
-        // SAFETY: the GIL is held, by the `# Safety` section. `self.datetime` points to the C API
-        // of the module `datetime`, which is never freed (`of`). The `tp_alloc` of the class
-        // allocates the field `tzinfo` only if its second argument is not zero, and `tzinfo` is
-        // written only then, with a new reference. All other fields are set before anything else
-        // sees the object. `probe_decode` has checked the layout. Tests: unit/test_quick_paths.py
-        // (decode), property/test_both_ways_decode.py (timestamp). Benchmark:
-        // "page: 5000x10 to tuples".
+        // SAFETY: the GIL is held, as `# Safety` demands. `self.datetime` points to the C API of
+        // the module `datetime`, which is never freed (`of`). The `tp_alloc` of the class allocates
+        // the field `tzinfo` only if its second argument is not zero, and `tzinfo` is written only
+        // then, with a new reference. All other fields are set before anything else sees the
+        // object. `probe_decode` has checked the layout. Tests: unit/test_quick_paths.py (decode),
+        // property/test_both_ways_decode.py (timestamp). Benchmark: "page: 5000x10 to tuples".
         unsafe {
             let class = (*self.datetime).DateTimeType;
             let Some(allocate) = (*class).tp_alloc else { return ptr::null_mut() };
@@ -220,8 +219,8 @@ impl Maker {
             return ptr::null_mut();
         }
         let (year, month, day) = civil_from_days(days.into());
-        // SAFETY: the GIL is held, by the `# Safety` section. `self.datetime` points to the C API
-        // of the module `datetime`, which is never freed (`of`). `Date_FromDate` checks the numbers
+        // SAFETY: the GIL is held, as `# Safety` demands. `self.datetime` points to the C API of
+        // the module `datetime`, which is never freed (`of`). `Date_FromDate` checks the numbers
         // and returns a new reference, or null with an exception. Tests:
         // property/test_both_ways_decode.py (date).
         unsafe {
@@ -239,7 +238,7 @@ impl Maker {
     unsafe fn list(&self, element: &HostPlan, bytes: &[u8]) -> Object {
         let Ok(mut elements) = types::list::decode(bytes) else { return ptr::null_mut() };
         let count = elements.count();
-        // SAFETY: the GIL is held, by the `# Safety` section. The list is new and has `count` empty
+        // SAFETY: the GIL is held, as `# Safety` demands. The list is new and has `count` empty
         // items; each is set once to an owned reference, which the list takes over. The list is
         // untracked until all items are set, so a GC that an allocation starts does not see it. If
         // an element fails, the list is freed with empty items, which its deallocation skips.
@@ -340,7 +339,7 @@ pub fn probe_decode(py: Python<'_>) -> PyResult<Option<String>> {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 unsafe fn new(object: Object) -> Object {
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Tests:
+    // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. Tests:
     // property/test_standing_still.py.
     unsafe { ffi::Py_INCREF(object) };
     object
@@ -353,8 +352,8 @@ unsafe fn new(object: Object) -> Object {
 #[inline(always)]
 pub unsafe fn or_none(object: Object) -> Object {
     if object.is_null() {
-        // SAFETY: the GIL is held, by the `# Safety` section. Tests:
-        // property/test_hostile_results.py (test_no_memory_for_one_large_value).
+        // SAFETY: the GIL is held, as `# Safety` demands. Tests: property/test_hostile_results.py
+        // (test_no_memory_for_one_large_value).
         unsafe { ffi::PyErr_Clear() };
     }
     object
@@ -367,7 +366,7 @@ pub unsafe fn or_none(object: Object) -> Object {
 /// The caller must ensure that the GIL is held.
 #[inline(always)]
 unsafe fn text(bytes: &[u8]) -> Object {
-    // SAFETY: the GIL is held, by the `# Safety` section. With a highest character of 127,
+    // SAFETY: the GIL is held, as `# Safety` demands. With a highest character of 127,
     // `PyUnicode_New` returns null or a new `str` of ASCII, whose characters follow the head
     // `PyASCIIObject`, one byte each. There are `bytes.len()` of them, and all are written. The
     // length is not 0, for which CPython returns a shared `str`. `probe_decode` has checked the

@@ -266,7 +266,7 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
 /// The caller must own a reference to `object` and must hold the GIL.
 unsafe fn put_converted<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     let start = out.len();
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `bound` takes a
+    // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. `bound` takes a
     // reference of its own. Tests: accel/test_everyday_values.py.
     unsafe {
         if put_scalar::<D, _>(plan, object, Bare(out)) {

@@ -29,7 +29,7 @@ struct Digits {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn small(object: *mut ffi::PyObject) -> Option<i64> {
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; every object has an
+    // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands; every object has an
     // `ob_type`. Tests: property/test_both_ways.py (int). Benchmark: "value: int".
     let exact = unsafe { (*object).ob_type } == &raw mut ffi::PyLong_Type;
     if !exact {
@@ -64,10 +64,10 @@ pub unsafe fn small(object: *mut ffi::PyObject) -> Option<i64> {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline]
 pub unsafe fn as_u128(object: *mut ffi::PyObject) -> Option<u128> {
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Its class is
-    // compared first; an exact `int` has this layout, which `probe_digits` has checked, and no
-    // digit beyond the number in its tag is read. Tests: property/test_both_ways.py (uuid).
-    // Benchmark: "value: uuid".
+    // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. Its class is compared
+    // first; an exact `int` has this layout, which `probe_digits` has checked, and no digit beyond
+    // the number in its tag is read. Tests: property/test_both_ways.py (uuid). Benchmark:
+    // "value: uuid".
     unsafe {
         if (*object).ob_type != &raw mut ffi::PyLong_Type {
             return None;
@@ -97,7 +97,7 @@ type New = unsafe extern "C" fn(digits: ffi::Py_ssize_t) -> *mut ffi::PyObject;
 #[cfg(not(Py_3_14))]
 static NEW: Symbol<New> = unsafe { Symbol::new(c"_PyLong_New") };
 
-/// Makes an `int` of `count` digits. `digit` returns the digit of an index; the lowest digit has
+/// Makes an `int` of `count` digits. `digit` returns the digit at an index; the lowest digit has
 /// index 0. Returns null without an exception if `_PyLong_New` was not found, and null with an
 /// exception if there is no memory.
 ///
@@ -107,7 +107,7 @@ static NEW: Symbol<New> = unsafe { Symbol::new(c"_PyLong_New") };
 #[inline(always)]
 unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::PyObject {
     let Some(new) = NEW.get() else { return std::ptr::null_mut() };
-    // SAFETY: the GIL is held, by the `# Safety` section. `_PyLong_New` returns null or a new `int`
+    // SAFETY: the GIL is held, as `# Safety` demands. `_PyLong_New` returns null or a new `int`
     // with room for `count` digits. Nothing else refers to this `int` yet. The layout was checked
     // by `probe_digits`, which `try_large` calls first. Tests: unit/test_quick_paths.py (big ints),
     // property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
@@ -121,7 +121,7 @@ unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::P
     }
 }
 
-/// Makes an `int` of `count` digits. `digit` returns the digit of an index; the lowest digit has
+/// Makes an `int` of `count` digits. `digit` returns the digit at an index; the lowest digit has
 /// index 0. Returns null with an exception if there is no memory.
 ///
 /// # Safety
@@ -130,11 +130,11 @@ unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::P
 #[inline(always)]
 unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::PyObject {
     let mut digits = std::ptr::null_mut();
-    // SAFETY: the GIL is held, by the `# Safety` section. By its documentation,
-    // `PyLongWriter_Create` returns null, or sets `digits` to an array of `count` digits of the
-    // size that `sys.int_info` says, which `probe_digits` has checked. All of them are written
-    // before `PyLongWriter_Finish`, which consumes the writer. Tests: unit/test_quick_paths.py (big
-    // ints), property/test_both_ways_decode.py (uuid).
+    // SAFETY: the GIL is held, as `# Safety` demands. By its documentation, `PyLongWriter_Create`
+    // returns null, or sets `digits` to an array of `count` digits of the size that `sys.int_info`
+    // says, which `probe_digits` has checked. All of them are written before `PyLongWriter_Finish`,
+    // which consumes the writer. Tests: unit/test_quick_paths.py (big ints),
+    // property/test_both_ways_decode.py (uuid).
     unsafe {
         let writer = ffi::PyLongWriter_Create(0, count as isize, &raw mut digits);
         if writer.is_null() {
@@ -152,9 +152,9 @@ unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::P
 /// The caller must ensure that the GIL is held.
 #[inline]
 pub unsafe fn from_u128(number: u128) -> *mut ffi::PyObject {
-    // SAFETY: the GIL is held, by the `# Safety` section. `PyLong_FromLongLong` and `from_large`
-    // return a new reference, or null, and `from_large` is called only after `can_make_large`.
-    // Tests: property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
+    // SAFETY: the GIL is held, as `# Safety` demands. `PyLong_FromLongLong` and `from_large` return
+    // a new reference, or null, and `from_large` is called only after `can_make_large`. Tests:
+    // property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         let object = match i64::try_from(number) {
             // CPython has one shared object for each small number. `PyLong_FromLongLong` returns
@@ -188,9 +188,9 @@ fn can_make_large() -> bool {
 #[inline(never)]
 unsafe fn from_large(number: u128) -> *mut ffi::PyObject {
     let count = (128 - number.leading_zeros()).div_ceil(30) as usize;
-    // SAFETY: the GIL is held, by the `# Safety` section. `count` is the least number of digits
-    // that holds `number`, so the highest one is not zero. Tests: unit/test_quick_paths.py (big
-    // ints), property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
+    // SAFETY: the GIL is held, as `# Safety` demands. `count` is the least number of digits that
+    // holds `number`, so the highest one is not zero. Tests: unit/test_quick_paths.py (big ints),
+    // property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
     unsafe { from_digits(count, |i| (number >> (30 * i)) as u32 & 0x3fff_ffff) }
 }
 
@@ -298,10 +298,10 @@ fn try_large(py: Python<'_>) -> PyResult<Option<String>> {
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
 pub unsafe fn put_varint(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bool {
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Its class is
-    // compared first. An exact `int` has this layout, which `probe_digits` has checked. It has as
-    // many digits as its tag says. An `int` never changes, and no Python code runs while the slice
-    // is used, so the slice stays valid. Tests: property/test_both_ways.py (varint). Benchmark:
+    // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. Its class is compared
+    // first. An exact `int` has this layout, which `probe_digits` has checked. It has as many
+    // digits as its tag says. An `int` never changes, and no Python code runs while the slice is
+    // used, so the slice stays valid. Tests: property/test_both_ways.py (varint). Benchmark:
     // "value: varint, 300 bit".
     let (negative, digits) = unsafe {
         if (*object).ob_type != &raw mut ffi::PyLong_Type {

@@ -1,5 +1,5 @@
-//! Returns the number of the current interpreter (a process may have several), and whether CPython
-//! knows the current thread.
+//! Returns the number of the current interpreter (a process may have several), and whether the
+//! current thread has a Python thread state.
 
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -74,7 +74,7 @@ pub unsafe fn allocate_tuple(
     width: ffi::Py_ssize_t,
 ) -> *mut ffi::PyObject {
     // SAFETY: the class is alive, a subclass of tuple and made by Python code, and the GIL is held,
-    // by the `# Safety` section. The class's `tp_alloc` is `PyType_GenericAlloc`, which zeroes all
+    // as `# Safety` demands. The class's `tp_alloc` is `PyType_GenericAlloc`, which zeroes all
     // memory except the object's head. An instance begins with the layout of a tuple, which the
     // probes have checked by the instance's hash. Tests: unit/test_quick_paths.py (records, rows).
     // Benchmark: "page: 5000x10 to named".

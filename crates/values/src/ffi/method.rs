@@ -85,8 +85,8 @@ unsafe extern "C" fn serialize<T: Serializes>(
     // A panic must not unwind into C. After a panic, pyo3's method is called: it turns panics into
     // exceptions.
     let quick = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: the GIL is held and `this` and the arguments are alive during the call, by the
-        // `# Safety` section. `this` is a `T`, which the method descriptor has checked. An argument
+        // SAFETY: the GIL is held and `this` and the arguments are alive during the call, as
+        // `# Safety` demands. `this` is a `T`, which the method descriptor has checked. An argument
         // is read only below `count`. pyo3 does not count this call as one that holds the GIL, so
         // it would free a dropped `Py` only later. No `Py` is dropped if the value is taken. Tests:
         // property/test_both_ways.py, unit/test_programme_serializers.py. Benchmark: "value: int".
@@ -129,8 +129,8 @@ unsafe fn call_safe_method(
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: `install` leaked a reference to the method, so it is never freed. CPython passes
-    // `count` arguments and one for each of `names`, by the `# Safety` section, so the slice is
-    // that long. `all` has `this` before these arguments: `count + 1` positional arguments, as
+    // `count` arguments and one for each of `names`, as `# Safety` demands, so the slice is that
+    // long. `all` has `this` before these arguments: `count + 1` positional arguments, as
     // `PyObject_Vectorcall` demands. Without `PY_VECTORCALL_ARGUMENTS_OFFSET`, that function does
     // not write to the array. Tests: property/test_both_ways.py (test_values_that_are_refused),
     // scripts/memcheck.

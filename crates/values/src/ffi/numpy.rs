@@ -89,7 +89,7 @@ pub enum Number {
 /// The caller must ensure that `object` is alive, that it has the layout of a number of this kind,
 /// and that the GIL is held.
 unsafe fn read(kind: Kind, object: *mut ffi::PyObject) -> Option<Number> {
-    // SAFETY: `object` is a live number of this kind, by the `# Safety` section. Its value does not
+    // SAFETY: `object` is a live number of this kind, as `# Safety` demands. Its value does not
     // change. Tests: accel/test_everyday_values.py.
     unsafe {
         Some(match kind {
@@ -123,9 +123,9 @@ pub fn number(object: &Bound<'_, PyAny>) -> Option<Number> {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline]
 pub unsafe fn number_at(object: *mut ffi::PyObject) -> Option<Number> {
-    // SAFETY: `KNOWN` is null or points to a leaked box. `object` is alive and the GIL is held, by
-    // the `# Safety` section. Its class is one of those whose layout `try_layout` has checked.
-    // Tests: accel/test_everyday_values.py.
+    // SAFETY: `KNOWN` is null or points to a leaked box. `object` is alive and the GIL is held, as
+    // `# Safety` demands. Its class is one of those whose layout `try_layout` has checked. Tests:
+    // accel/test_everyday_values.py.
     unsafe {
         let numpy_objects = KNOWN.load(Ordering::Acquire).as_ref()?;
         let class = (*object).ob_type;
@@ -291,7 +291,7 @@ fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
 /// the result after Python code may have run, because that code could resize the array or free it.
 #[inline]
 pub unsafe fn row(object: *mut ffi::PyObject) -> Option<Row> {
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `KNOWN` is null or
+    // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. `KNOWN` is null or
     // points to a leaked box. The class of `object` is compared first, and instances of it have the
     // layout that `try_layout` has checked. An array of one dimension has one length and one
     // stride. Tests: property/test_both_ways_arrays.py, property/test_hostile.py

@@ -171,8 +171,8 @@ fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
     if level == "alpha" || level == "beta" {
         return Ok(Some(format!("tested with releases of CPython, this is {version} {level}")));
     }
-    // Interpreters built with these flags can load the same compiled turbocql as usual ones. So the
-    // interpreter is asked when it runs, and not when turbocql is compiled.
+    // An interpreter built with these flags can load the same compiled turbocql as one built
+    // without them. So the interpreter is asked when it runs, and not when turbocql is compiled.
     let flags = [
         ("gettotalrefcount", "for debugging (Py_DEBUG)"),
         ("getobjects", "to trace references (Py_TRACE_REFS)"),

@@ -151,7 +151,7 @@ struct Tuples {
 impl Rows for Tuples {
     #[inline(always)]
     unsafe fn begin(&self) -> Object {
-        // SAFETY: the GIL is held, by the `# Safety` section of `Rows`. turbocql's Python code made
+        // SAFETY: the GIL is held, as `# Safety` of `Rows` demands. turbocql's Python code made
         // `class`. `rows` has checked that `class` is a subclass of tuple, and the `Kind` that has
         // `class` keeps it alive. `width` is the number of columns, so not negative.
         // `PyObject_GC_UnTrack` accepts objects that are not tracked. Tests:
@@ -172,8 +172,8 @@ impl Rows for Tuples {
     #[inline(always)]
     unsafe fn put(&self, row: Object, column: usize, value: Object) -> bool {
         // SAFETY: `row` is a new tuple that no other code sees, and `column` is below its width and
-        // still empty, by the `# Safety` section of `Rows`. The tuple takes over the reference.
-        // Tests: property/test_both_ways_decode.py (test_random_pages). Benchmark:
+        // still empty, as `# Safety` of `Rows` demands. The tuple takes over the reference. Tests:
+        // property/test_both_ways_decode.py (test_random_pages). Benchmark:
         // "page: 5000x10 to tuples".
         unsafe { ffi::PyTuple_SET_ITEM(row, column as isize, value) };
         true
@@ -183,9 +183,9 @@ impl Rows for Tuples {
     unsafe fn end(&self, row: Object) {
         if self.tracked {
             // SAFETY: `PyObject_GC_Track` demands an object that is untracked and valid: `begin`
-            // has untracked the row, and all values are set, by the `# Safety` section of `Rows`.
-            // The row is not the shared empty tuple: `page::cells` refuses rows without columns.
-            // Tests: unit/test_rows_decoder.py (test_what_the_collector_knows_of_rows),
+            // has untracked the row, and all values are set, as `# Safety` of `Rows` demands. The
+            // row is not the shared empty tuple: `page::cells` refuses rows without columns. Tests:
+            // unit/test_rows_decoder.py (test_what_the_collector_knows_of_rows),
             // property/test_hostile_results.py (test_rows_in_cycles_are_collected).
             unsafe { ffi::PyObject_GC_Track(row.cast()) };
         }
@@ -201,17 +201,17 @@ struct Dicts<'a> {
 impl Rows for Dicts<'_> {
     #[inline(always)]
     unsafe fn begin(&self) -> Object {
-        // SAFETY: the GIL is held, by the `# Safety` section of `Rows`. `template` is an exact
-        // dict, and the `Kind` that has it keeps it alive. The copy has all the keys already, so
-        // setting values does not make it grow. Tests: unit/test_quick_paths.py (rows),
+        // SAFETY: the GIL is held, as `# Safety` of `Rows` demands. `template` is an exact dict,
+        // and the `Kind` that has it keeps it alive. The copy has all the keys already, so setting
+        // values does not make it grow. Tests: unit/test_quick_paths.py (rows),
         // unit/test_rows_decoder.py (test_rows_as_dicts). Benchmark: "page: 5000x10 to dicts".
         unsafe { ffi::PyDict_Copy(self.template) }
     }
 
     #[inline(always)]
     unsafe fn put(&self, row: Object, column: usize, value: Object) -> bool {
-        // SAFETY: `row` is an exact dict and `value` an owned reference, by the `# Safety` section
-        // of `Rows`; `names` keeps the key alive. `PyDict_SetItem` takes references of its own, so
+        // SAFETY: `row` is an exact dict and `value` an owned reference, as `# Safety` of `Rows`
+        // demands; `names` keeps the key alive. `PyDict_SetItem` takes references of its own, so
         // the reference to `value` is released here. Tests: unit/test_rows_decoder.py
         // (test_rows_as_dicts), property/test_standing_still.py. Benchmark:
         // "page: 5000x10 to dicts".

@@ -67,7 +67,7 @@ pub unsafe fn as_bigint(object: Object) -> Option<[u8; 8]> {
 /// object.
 #[inline(always)]
 pub unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Tests:
+    // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. Tests:
     // property/test_both_ways.py (date, timestamp, decimal).
     unsafe { Borrowed::from_ptr(Python::assume_attached(), object) }
 }
@@ -100,9 +100,9 @@ pub unsafe fn as_tinyint(object: Object) -> Option<[u8; 1]> {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_date(object: Object) -> Option<[u8; 4]> {
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. It is used only to
-    // compare the class and to read the fields of a `date`, which runs no Python code.
-    // Tests: property/test_both_ways.py (date).
+    // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. It is used only to
+    // compare the class and to read the fields of a `date`, which runs no Python code. Tests:
+    // property/test_both_ways.py (date).
     let object = unsafe { borrowed(object) };
     object.cast_exact::<PyDate>().ok().map(|date| types::date::to_bytes(days_of(&*date)))
 }
@@ -145,11 +145,10 @@ pub unsafe fn as_boolean(object: Object) -> Option<[u8; 1]> {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_timestamp<D: Dialect>(object: Object) -> Option<[u8; 8]> {
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. In all dialects,
-    // it is used only to compare the class and to read the fields of a `datetime`. This runs
-    // no Python code, because the time zone is compared by address. Tests:
-    // property/test_both_ways.py (timestamp), accel/test_comparison.py. Benchmark:
-    // "value: timestamp, datetime".
+    // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. In all dialects, it is
+    // used only to compare the class and to read the fields of a `datetime`. This runs no Python
+    // code, because the time zone is compared by address. Tests: property/test_both_ways.py
+    // (timestamp), accel/test_comparison.py. Benchmark: "value: timestamp, datetime".
     let object = unsafe { borrowed(object) };
     let exact = object.cast_exact::<PyDateTime>().ok()?;
     D::milliseconds(&exact).map(i64::to_be_bytes)
@@ -161,9 +160,9 @@ pub unsafe fn as_timestamp<D: Dialect>(object: Object) -> Option<[u8; 8]> {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_uuid(object: Object) -> Option<[u8; 16]> {
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `get` is called
-    // only after `is` has returned true. The object in the slot is alive, since the UUID refers to
-    // it and no Python code runs here. Tests: property/test_both_ways.py (uuid). Benchmark:
+    // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. `get` is called only
+    // after `is` has returned true. The object in the slot is alive, since the UUID refers to it
+    // and no Python code runs here. Tests: property/test_both_ways.py (uuid). Benchmark:
     // "value: uuid".
     unsafe {
         if !slots::UUID.is(object) {

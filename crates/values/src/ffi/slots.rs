@@ -171,8 +171,8 @@ impl Slotted {
     /// The caller must ensure that `object` is alive and that the GIL is held.
     #[inline(always)]
     pub unsafe fn is(&self, object: *mut ffi::PyObject) -> bool {
-        // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; every object
-        // has an `ob_type`. Tests: property/test_both_ways.py (uuid). Benchmark: "value: uuid".
+        // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands; every object has an
+        // `ob_type`. Tests: property/test_both_ways.py (uuid). Benchmark: "value: uuid".
         unsafe { (*object).ob_type == self.class.load(Ordering::Acquire) }
     }
 
@@ -183,8 +183,8 @@ impl Slotted {
     /// it, that `slot` is one that [`Slotted::find`] has found, and that the GIL is held.
     #[inline(always)]
     pub unsafe fn get(&self, object: *mut ffi::PyObject, slot: usize) -> *mut ffi::PyObject {
-        // SAFETY: `object` is a live instance of the class, by the `# Safety` section, and `find`
-        // has found the offset of this slot. A slot is a pointer, aligned to a word. Tests:
+        // SAFETY: `object` is a live instance of the class, as `# Safety` demands, and `find` has
+        // found the offset of this slot. A slot is a pointer, aligned to a word. Tests:
         // property/test_both_ways.py (uuid). Benchmark: "value: uuid".
         unsafe { *self.slot_address(object, slot) }
     }
@@ -204,7 +204,7 @@ impl Slotted {
         &self,
         values: [*mut ffi::PyObject; N],
     ) -> *mut ffi::PyObject {
-        // SAFETY: the GIL is held and the values are owned or null, by the `# Safety` section. The
+        // SAFETY: the GIL is held and the values are owned or null, as `# Safety` demands. The
         // class is never freed (`find`). `tp_alloc` returns an instance with zeroed slots, of a
         // class that Python code made (`has_own_allocation`), and `find` has found the offsets.
         // Only the allocation may start a GC, and so run Python code; no reference to the instance

@@ -112,7 +112,7 @@ unsafe fn put_singles(parts: &[Object], target: &mut [MaybeUninit<u8>]) -> bool 
     let mut wide = [0.0f64; CHUNK];
     for (parts, target) in parts.chunks(CHUNK).zip(target.chunks_mut(CHUNK * 4)) {
         for (&part, slot) in parts.iter().zip(&mut wide) {
-            // SAFETY: `part` is alive and the GIL is held, by the `# Safety` section, and no Python
+            // SAFETY: `part` is alive and the GIL is held, as `# Safety` demands, and no Python
             // code runs here. Tests: property/test_both_ways.py (float), integration/test_types.py
             // (test_large_values). Benchmark: "value: vector<float, 1536>, list".
             match unsafe { float(part).or_else(|| small(part).map(|n| n as f64)) } {
@@ -193,13 +193,13 @@ pub unsafe fn put_bare<D: Dialect>(
         unsafe { out.set_len(start + capacity) };
         true
     }
-    // SAFETY: the parts are alive and the GIL is held, by the `# Safety` section. Elements of
-    // vectors with a width are numbers, booleans, timestamps, UUIDs and vectors of these. They are
-    // encoded without running Python code, so borrowed parts stay alive: the only caller,
-    // `put_non_scalar`, excludes dialects that convert. Before `set_len`, `room` has ensured the
-    // capacity and `put_singles` has written four bytes for each of the parts. Tests:
-    // property/test_both_ways.py (test_random_values_alone_and_inside), scripts/memcheck.
-    // Benchmark: "bind: (int, vector 1536), list".
+    // SAFETY: the parts are alive and the GIL is held, as `# Safety` demands. Elements of vectors
+    // with a width are numbers, booleans, timestamps, UUIDs and vectors of these. They are encoded
+    // without running Python code, so borrowed parts stay alive: the only caller, `put_non_scalar`,
+    // excludes dialects that convert. Before `set_len`, `room` has ensured the capacity and
+    // `put_singles` has written four bytes for each of the parts. Tests: property/test_both_ways.py
+    // (test_random_values_alone_and_inside), scripts/memcheck. Benchmark:
+    // "bind: (int, vector 1536), list".
     unsafe {
         match traits(element).numeric {
             Some(Numeric::Int) => run(parts, out, |o| as_int(o)),
@@ -234,9 +234,9 @@ pub unsafe fn put_vector(vector: &VectorPlan<Record>, object: Object, out: &mut 
     }
     let start = out.len();
     let spare = &mut out.spare_capacity_mut()[..size];
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `room` has ensured
-    // the capacity. If `put_array` returns true, it has written `dimension` elements of the
-    // vector's width: all `size` bytes. Tests: property/test_both_ways_arrays.py, scripts/memcheck.
+    // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. `room` has ensured the
+    // capacity. If `put_array` returns true, it has written `dimension` elements of the vector's
+    // width: all `size` bytes. Tests: property/test_both_ways_arrays.py, scripts/memcheck.
     // Benchmark: "bind: (int, vector 1536), ndarray".
     unsafe {
         let is_written = put_array(&vector.element, vector.dimension, object, spare);

@@ -1,5 +1,6 @@
-//! Converts Python values to CQL bytes and back, by a plan. This is the safe path: it supports
-//! every value and raises every error. It tries the quick path of [`ffi`](crate::ffi) first.
+//! Converts Python values to CQL bytes and back, by a plan. The functions here try the quick path
+//! of [`ffi`](crate::ffi) first. Their own code is the safe path: it supports every value and
+//! raises every error.
 
 pub mod decode;
 pub mod decode_numbers;

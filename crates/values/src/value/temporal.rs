@@ -98,7 +98,8 @@ pub fn date(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
     Ok((raw ^ (1 << 31)) as i32)
 }
 
-/// Returns the nanoseconds since midnight. The caller checks their range.
+/// Returns the nanoseconds since midnight of a time of day. The caller checks that they are within
+/// a day.
 pub fn time(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     let py = value.py();
     if let Ok(time) = value.cast::<PyTime>() {
@@ -220,9 +221,9 @@ pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> 
     Err(mismatch(plan, "turbocql.Duration or datetime.timedelta", value))
 }
 
-/// Refuses an instance of a subclass of `timedelta` that holds more than the fields of a
-/// `timedelta`. Timedeltas of pandas have nanoseconds and longer spans, and other classes have
-/// months.
+/// Refuses an instance of a subclass of `timedelta` if its fields as a `timedelta` are not its
+/// whole duration. A pandas Timedelta can have nanoseconds or be longer than any `timedelta`, and
+/// instances of other subclasses can have months.
 fn check_delta(
     plan: &HostPlan,
     value: &Bound<'_, PyAny>,

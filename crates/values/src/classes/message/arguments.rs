@@ -215,7 +215,8 @@ pub fn short_text(argument: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Py<PyStri
     text(argument, at, MAX_SHORT)
 }
 
-/// Reads an int argument from `minimum` to `maximum`. `name` is its name in errors.
+/// Reads an `int` argument, which must be from `minimum` to `maximum`. `name` is the argument's
+/// name in errors.
 pub fn int(argument: &Bound<'_, PyAny>, name: &str, minimum: i64, maximum: i64) -> PyResult<i64> {
     let py = argument.py();
     if argument.is_instance_of::<PyBool>() {
