@@ -260,11 +260,11 @@ impl RowPlan {
 
     /// Returns, for each column, the position of its value in a named tuple that has the names of
     /// all columns, in any order. Returns `None` if the tuple is to be bound by position. This is
-    /// so if it has no names, or if it lacks a column's name but has no column's name at another
-    /// position than in the statement.
+    /// so if it has no names. It is also so if it lacks a column's name, and the column names that
+    /// it has are at the same positions as in the statement.
     ///
-    /// A named tuple is refused if it lacks a column's name and has another column's name at
-    /// another position than in the statement. Otherwise, turbocql would have to guess whether to
+    /// A named tuple is refused if it lacks a column's name, and another column's name is not at
+    /// the same position as in the statement. Otherwise, turbocql would have to guess whether to
     /// bind it by name or by position.
     fn by_name(&self, values: &Bound<'_, PyAny>) -> Outcome<Option<Vec<usize>>> {
         let py = values.py();

@@ -17,9 +17,9 @@ pub const SMALL: usize = 64;
 /// are signed 32-bit integers. `SMALL` is added because callers may reserve more than they write.
 const LONGEST: usize = i32::MAX as usize + SMALL;
 
-/// Reserves room for `count` more items. Returns a `MemoryError` if there is no memory. Also
-/// refuses to make an `out` of bytes longer than `LONGEST`. Without this call, a `Vec` that cannot
-/// grow would abort the process.
+/// Reserves room for `count` more items. Returns a `MemoryError` if there is no memory. Refuses the
+/// call if `out` is a buffer of bytes and would become longer than `LONGEST`. Without this call, a
+/// `Vec` that cannot grow would abort the process.
 #[inline]
 pub fn room<T>(out: &mut Vec<T>, count: usize) -> Outcome<()> {
     if out.capacity() - out.len() >= count { Ok(()) } else { grow(out, count) }

@@ -259,7 +259,7 @@ impl Filling {
         scalar.map_err(|error| refused(&self.cql_type, error))
     }
 
-    /// Appends at once all elements of a vector, which the vector has without lengths. Returns
+    /// Appends all elements of a vector at once. `bytes` has the elements without lengths. Returns
     /// false and appends nothing if elements of this type must be appended one by one.
     pub fn extend_bare(&mut self, bytes: &[u8]) -> bool {
         match &mut self.builder {

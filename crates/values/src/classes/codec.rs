@@ -34,8 +34,8 @@ pub fn check_version(version: i64) -> PyResult<u8> {
     Err(PyValueError::new_err(reason))
 }
 
-/// Calls `call` with the bytes of a bytes-like object. Any other object is an error, in which it is
-/// called `role`.
+/// Calls `call` with the bytes of a bytes-like object. For any other object, returns an error that
+/// calls the object `role`.
 pub fn with_bytes<T>(
     object: &Bound<'_, PyAny>,
     role: &str,

@@ -259,8 +259,8 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
     }
 }
 
-/// Appends a value without a length, through `Dialect::convert` if `put_scalar` does not take it.
-/// If it returns false, `out` may end with an incomplete value.
+/// Appends a value without a length. If `put_scalar` does not take the value, calls
+/// `Dialect::convert`. If this function returns false, `out` may end with an incomplete value.
 ///
 /// # Safety
 /// The caller must own a reference to `object` and must hold the GIL.

@@ -182,9 +182,9 @@ fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
             return Ok(Some(format!("not tested with an interpreter built {flag}")));
         }
     }
-    // Quick paths borrow the items of containers. Without the GIL, another thread could release
-    // them meanwhile. With `-X gil=1`, an interpreter that was built without the GIL has it, but
-    // its quick paths are off too, because its objects have another layout.
+    // Quick paths borrow the items of containers. In an interpreter built without the GIL, another
+    // thread could release these items meanwhile. Such an interpreter can run with the GIL
+    // (`-X gil=1`). Its quick paths are off then too, because its objects have another layout.
     if cfg!(Py_GIL_DISABLED) {
         return Ok(Some("not made for an interpreter built without the GIL".to_owned()));
     }

@@ -372,7 +372,8 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
     ))
 }
 
-/// Returns the string of a cell's column as the cell's value, whatever the cell contains.
+/// Has a string for each of two columns. Returns this string as the value of each of the column's
+/// cells, whatever the cell contains.
 struct Parts<'a, 'py>(&'a [Bound<'py, PyString>; 2]);
 
 impl<'py> Values<'py> for Parts<'_, 'py> {
