@@ -1,9 +1,10 @@
 //! Stand-ins for functions of the package `cassandra` (cassandra-driver, scylla-driver).
 //!
-//! A stand-in does the work of a driver's function, its original, for the arguments that it
-//! supports. It passes all other calls to the original, before it has consumed any argument. The
-//! Python package `turbocql.accel` decides, once for each type or statement, which arguments are
-//! supported, and makes a plan of that. A stand-in looks up the plan and follows it.
+//! A stand-in replaces a function of the driver, its original. It does the function's work for the
+//! arguments that it supports. It passes all other calls to the original, before it has consumed
+//! any argument. The Python package `turbocql.accel` decides, once for each type or statement,
+//! which arguments are supported, and describes them in a plan. A stand-in looks up the plan and
+//! follows it.
 #![deny(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

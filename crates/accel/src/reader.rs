@@ -54,8 +54,8 @@ pub enum Kind {
 pub struct SetClass {
     /// A callable that is passed the list of elements and returns the set.
     pub make: Py<PyAny>,
-    /// The driver's `SortedSet`, if `make` is that class, and if its instances only have the list
-    /// `_items` of the sorted elements; otherwise `None`.
+    /// The driver's `SortedSet`, if `make` is that class, and if its instances have no attribute
+    /// but `_items`, the list of the sorted elements; otherwise `None`.
     pub sorted: Option<Py<PyAny>>,
 }
 
@@ -277,7 +277,7 @@ impl ValueReader {
     }
 
     /// Sets `mapped_class` of the driver's classes of user-defined types to the classes that the
-    /// program has registered. The driver does this whenever it reads the metadata of a result.
+    /// application has registered. The driver does this whenever it reads the metadata of a result.
     pub fn register(&self, mapped_classes: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = mapped_classes.py();
         for part in self.parts() {

@@ -17,15 +17,15 @@ use turbocql_values::traits::{Order, traits};
 
 /// Why a value was not decoded here.
 pub enum Refused {
-    /// The original must decode the value, or raise its own error.
+    /// The driver's function must decode the value, or raise its own error.
     Unusual,
     /// An exception that must be passed on, such as `KeyboardInterrupt`.
     Raised(PyErr),
 }
 
 impl From<PyErr> for Refused {
-    /// An `Exception` becomes `Unusual`: the original is called and raises its own error. Any other
-    /// exception, such as `KeyboardInterrupt`, is passed on.
+    /// An `Exception` becomes `Unusual`: the driver's function is called and raises its own error.
+    /// Any other exception, such as `KeyboardInterrupt`, is passed on.
     fn from(error: PyErr) -> Refused {
         Python::attach(|py| match error.is_instance_of::<PyException>(py) {
             true => Refused::Unusual,
@@ -38,7 +38,8 @@ impl From<PyErr> for Refused {
 pub struct Reading<'a, 'py> {
     py: Python<'py>,
     scalars: Scalars<'a, 'py>,
-    /// Whether the driver refuses a null in a collection. Such a null is then left to the original.
+    /// Whether the driver refuses a null in a collection. Such a null is then left to the driver's
+    /// function.
     strict_nulls: bool,
     version: Bound<'py, PyInt>,
     /// Caches the forms of values of user-defined types, each with the address of its `UdtClass`.
@@ -392,8 +393,8 @@ impl<'py> Columns<'_, 'py> {
 }
 
 impl Refused {
-    /// Converts `Unusual` to a `ValueError`. If a caller gets an `Exception`, it calls the
-    /// original; it passes on all other exceptions.
+    /// Converts `Unusual` to a `ValueError`. If a caller gets an `Exception`, it calls the driver's
+    /// function; it passes on all other exceptions.
     #[cold]
     fn into_error(self) -> PyErr {
         match self {

@@ -2,7 +2,7 @@
 //! them.
 //!
 //! The functions return `None`, without an exception, for bytes that the driver must decode itself,
-//! or for which it raises. The caller then calls the original.
+//! and for bytes for which it raises an error. The caller then calls the driver's function.
 
 use std::net::Ipv4Addr;
 
@@ -28,7 +28,7 @@ const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
 
 /// The maximum size in bytes of a decimal that is decoded natively: a scale, and at most 640
 /// digits. Python limits how many digits it converts to an `int`, and 640 is the smallest limit
-/// that a program can set.
+/// that an application can set.
 const MAX_DECIMAL_BYTES: usize = 4 + 265;
 
 /// Decodes bytes to the objects that a driver makes.
@@ -146,7 +146,7 @@ impl<'a, 'py> Scalars<'a, 'py> {
     }
 
     fn decimal(&self, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
-        // The drivers raise for a number of zero bytes, and for one of more digits than Python
+        // The drivers raise an error if the number has zero bytes, or more digits than Python
         // converts to an `int`. The compiled drivers cannot negate the smallest scale.
         if !(5..=MAX_DECIMAL_BYTES).contains(&bytes.len()) {
             return None;

@@ -8,11 +8,12 @@ use pyo3::prelude::*;
 /// an earlier epoch is made again before it is used.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
-/// Whether stand-ins work natively. A program may keep a reference to a stand-in after
-/// `uninstall()`; the stand-in then passes every call to its original.
+/// Whether stand-ins work natively. An application may keep a reference to a stand-in after
+/// `uninstall()`; the stand-in then passes every call to the driver's function that it replaces.
 static ON: AtomicBool = AtomicBool::new(false);
 
-/// Makes stand-ins work natively (true), or pass every call to their originals (false).
+/// If `on` is true, stand-ins work natively. If it is false, they pass every call to the driver's
+/// functions that they replace.
 #[pyfunction]
 pub fn accel_enable(on: bool) {
     ON.store(on, Ordering::Relaxed);

@@ -2,10 +2,11 @@
 //! refused; most of them are not of an exact built-in class.
 //!
 //! The drivers ask an object for its length, and then iterate over it. If this module refuses a
-//! value halfway, the original iterates over it again. So only objects for which a second iteration
-//! gives the same are taken. Exact lists and tuples for lists, sets and tuples, exact sets for
-//! sets, and exact dicts for maps are refused, because the quick path supports them and has refused
-//! this value.
+//! value halfway, the driver's function iterates over it again. So this module accepts only objects
+//! for which a second iteration gives the same items. It refuses objects of the exact built-in
+//! classes that the quick path supports, because the quick path has refused the value already.
+//! These are a `list` or `tuple` for a CQL list, set or tuple, a `set` for a set, and a `dict` for
+//! a map.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyTuple};
@@ -21,7 +22,8 @@ use turbocql_values::traits::traits;
 use super::refused::{note, python};
 use super::{has_usual, is_of};
 
-/// Appends the length of an object. Returns false if the object has none or a too large one.
+/// Appends the length of an object. Returns false if the object has no length, or if it is too
+/// large.
 fn put_count(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     let count = python(object.len()).and_then(|count| i32::try_from(count).ok());
     room(out, 4) && count.map(|count| wire::put_i32(out, count)).is_some()
@@ -59,7 +61,8 @@ const REPEATABLE: [&str; 16] = [
     "ndarray",
 ];
 
-/// Whether iterating over an object twice gives the same items and runs no code of the program.
+/// Whether iterating over an object twice gives the same items and runs no Python code of the
+/// application.
 fn is_repeatable(object: &Bound<'_, PyAny>) -> bool {
     let class = object.get_type();
     if is_of(object, &["builtins", "collections", "array", "numpy"]) {
@@ -114,8 +117,8 @@ pub fn items<D: Dialect>(
 }
 
 /// Returns the list that `tolist` of an object returns, if its items are serialized to the same
-/// bytes as those of an iteration. This is so for an array of Python objects and, if `element` is a
-/// type of numbers, for an array of numbers and for a pandas series or index of numbers.
+/// bytes as the items of an iteration. This is so for an array of Python objects and, if `element`
+/// is a type of numbers, for an array of numbers and for a pandas series or index of numbers.
 fn listed<'py>(element: &HostPlan, object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
     let of_numbers = || numpy::is_row_of_numbers(object) || is_pandas_of_numbers(object);
     let is_listed = numpy::is_row_of_objects(object) || is_number(element) && of_numbers();
@@ -267,8 +270,8 @@ fn put_elements<D: Dialect>(
     all_parts(&elements, |part| !part.is_none() && encode::value::<D>(&vector.element, part, out))
 }
 
-/// Packages whose tensors `__array__` converts to an array with the numbers that an iteration
-/// gives.
+/// Packages of tensors. `__array__` of such a tensor returns an array with the same numbers as an
+/// iteration over the tensor.
 const TENSOR_PACKAGES: [&str; 4] = ["torch", "jax", "jaxlib", "tensorflow"];
 
 /// Returns the numbers of an object as an array: the object itself if it is an array of numbers, or

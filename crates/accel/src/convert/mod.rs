@@ -106,8 +106,8 @@ const SLOTS: usize = 64;
 /// library that is loaded after the start of a process has little room for thread-locals.
 static INHERITED: Mutex<[Option<Inherited>; SLOTS]> = Mutex::new([None; SLOTS]);
 
-/// Whether a class inherits the attributes `names` and `__getattribute__` from `base`. Their use
-/// then does the same as for an instance of `base`.
+/// Whether a class inherits the attributes `names` and `__getattribute__` from `base`. Using these
+/// attributes then does the same as for an instance of `base`.
 fn inherits(
     class: &Bound<'_, PyType>,
     base: &Bound<'_, PyAny>,

@@ -26,10 +26,10 @@ fn of_numpy(object: &Bound<'_, PyAny>) -> Option<Number> {
     })
 }
 
-/// Whether converting the object to a number runs no code of the program. Such code must not run
-/// twice, here and in the original. True for an instance of `float`, for an `int` that
-/// [`is_plain_int`] accepts, and for an instance of a class that NumPy or `decimal` implements in
-/// C.
+/// Whether converting the object to a number runs no Python code. Such code must not run twice:
+/// here, and then in the driver's function, which is called for each value that is refused here.
+/// True for an instance of `float`, for an `int` that [`is_plain_int`] accepts, and for an instance
+/// of a class that NumPy or `decimal` implements in C.
 fn is_number(object: &Bound<'_, PyAny>) -> bool {
     object.is_instance_of::<PyFloat>()
         || is_plain_int(object)

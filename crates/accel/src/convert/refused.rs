@@ -1,5 +1,5 @@
-//! Counts the values that neither the codec nor the conversions have serialized, and keeps the
-//! exceptions that the attempts raised and that the program must see.
+//! Counts the values that neither the codec nor the conversions could serialize. Keeps exceptions
+//! that conversions have raised and that must reach the application.
 
 use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use turbocql_codec::Plan;
 use turbocql_values::plan::HostPlan;
 
 /// The maximum number of counts, each for one class and one CQL type. When there are so many,
-/// values of other classes are not counted, so that a program that makes ever new classes cannot
-/// fill the memory.
+/// values of other classes are not counted. Otherwise an application that makes ever new classes
+/// could fill the memory.
 const MOST_CLASSES: usize = 64;
 
 /// How many values of one class were left to the driver for one CQL type.
@@ -26,7 +26,7 @@ struct Count {
 static COUNTS: Mutex<Vec<Count>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The exception that a conversion raised and that the program must see, such as
+    /// An exception that a conversion raised and that must reach the application, such as
     /// `KeyboardInterrupt`.
     static INTERRUPT: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
@@ -63,7 +63,7 @@ fn keep(py: Python<'_>, error: PyErr) {
     }
 }
 
-/// Returns the exception that [`python`] has kept as an error, if there is one.
+/// If [`python`] has kept an exception, returns it as an error.
 pub fn interrupt() -> PyResult<()> {
     INTERRUPT.with_borrow_mut(Option::take).map_or(Ok(()), Err)
 }

@@ -19,7 +19,8 @@ const SECONDS_PER_DAY: i64 = MILLISECONDS_PER_DAY / 1000;
 const NANOSECONDS_PER_DAY: i64 = SECONDS_PER_DAY * 1_000_000_000;
 
 /// Returns the milliseconds since 1970 of a `datetime` in any time zone, of a `date`, or of an
-/// exact `int` or `float`. With `FLOAT_TIME`, those of a `datetime` are computed in binary64.
+/// exact `int` or `float`. If `FLOAT_TIME` is true, the milliseconds of a `datetime` are computed
+/// in binary64.
 pub fn timestamp<const FLOAT_TIME: bool>(object: &Bound<'_, PyAny>) -> Option<i64> {
     if let Ok(datetime) = object.cast::<PyDateTime>() {
         if !is_usual(datetime, &["utctimetuple", "microsecond"]) {
@@ -29,8 +30,8 @@ pub fn timestamp<const FLOAT_TIME: bool>(object: &Bound<'_, PyAny>) -> Option<i6
         let local = i64::from(calendar::days_of(datetime)) * SECONDS_PER_DAY
             + (i64::from(datetime.get_hour()) * 60 + i64::from(datetime.get_minute())) * 60
             + i64::from(datetime.get_second());
-        // An offset from UTC can include microseconds, so that the UTC second may be another one.
-        // The drivers add the microsecond of the local time to it.
+        // An offset from UTC can include microseconds, and these can change the second in UTC. To
+        // that second, the drivers add the microsecond of the local time.
         let seconds = match instant(datetime) {
             Some(seconds) => seconds,
             None => {
@@ -63,8 +64,8 @@ pub fn timestamp<const FLOAT_TIME: bool>(object: &Bound<'_, PyAny>) -> Option<i6
 }
 
 /// Returns the seconds since 1970 of a pandas `Timestamp` with a time zone of `zoneinfo`, `pytz` or
-/// `dateutil`, because pandas takes long to compute the offset of such a time zone. Returns `None`
-/// for any other object.
+/// `dateutil`; `None` for any other object. Does not compute the offset of the time zone, which
+/// takes pandas long.
 fn instant(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
     let zone = datetime.get_tzinfo()?;
     if !is_pandas(&datetime.get_type()) {
@@ -112,7 +113,7 @@ fn is_usual(datetime: &Bound<'_, PyDateTime>, names: &'static [&'static str]) ->
         return true;
     }
     if is_pandas(&class) {
-        // A `Timestamp` in a year that `datetime` does not have has another year in its C fields.
+        // If `datetime` does not support the year of a `Timestamp`, the C fields have another year.
         let year = python(datetime.getattr(pyo3::intern!(py, "year")));
         let year = year.and_then(|year| python(year.extract::<i32>()));
         return year == Some(datetime.get_year()) && has_none_in_dict(datetime, names);
@@ -220,8 +221,8 @@ fn day_of_text(text: &str) -> Option<i32> {
     (year > 0 && again == (year.into(), month as u8, day as u8)).then_some(days)
 }
 
-/// Returns the nanoseconds of an exact `datetime.time`, or an exact `int` of less nanoseconds than
-/// a day has.
+/// Returns the nanoseconds since midnight of an exact `datetime.time`. Returns an exact `int` as it
+/// is, if a day has more nanoseconds.
 pub fn time(object: &Bound<'_, PyAny>) -> Option<i64> {
     if let Ok(time) = object.cast_exact::<PyTime>() {
         let seconds = (i64::from(time.get_hour()) * 60 + i64::from(time.get_minute())) * 60

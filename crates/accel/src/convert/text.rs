@@ -29,8 +29,8 @@ pub fn ascii(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
 }
 
 /// Returns what `bytes()` makes from an object with a buffer, of a class of `builtins`, `array` or
-/// NumPy. Returns `None` for any other object, because the driver might not be able to read it
-/// again, such as an iterator.
+/// NumPy. Returns `None` for any other object, because the driver might have to read it again, and
+/// an iterator, for example, can be read only once.
 #[inline]
 fn bytes<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
     if !is_of(object, &["builtins", "array", "numpy"]) || !has_buffer(object) {

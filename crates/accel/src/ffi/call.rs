@@ -1,5 +1,5 @@
-//! Makes Python functions that call a stand-in. They replace the driver's functions, so they look
-//! like those, and a call costs little.
+//! Makes Python functions that call a stand-in. Each replaces a function of the driver, so it has
+//! the same name, docstring and attributes. A call costs little.
 
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
@@ -16,7 +16,8 @@ use turbocql_values::ffi::make;
 
 use crate::switch::is_on;
 
-/// An object that does the work of one of the driver's functions, which is called its original.
+/// An object that does the work of one function of the driver. That function is called its
+/// original.
 pub trait StandIn: PyClass {
     /// Does the work of a call. Returns `None` if the original must be called with the same
     /// arguments.
@@ -36,8 +37,8 @@ pub trait StandIn: PyClass {
         Ok(None)
     }
 
-    /// Returns the original, and may count the fallback: this method is called only directly before
-    /// the original is.
+    /// Returns the original. May count a fallback, because this method is called only if the
+    /// original is called next.
     fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny>;
 }
 
@@ -217,9 +218,9 @@ unsafe extern "C" fn bind(
     })
 }
 
-/// `__getattribute__`. Looks up an attribute in [`CLASS`] first, and else in the original.
-/// Attributes of the class that describe the class itself, such as `__name__`, are looked up in the
-/// original only. `__wrapped__` is the original.
+/// `__getattribute__`. Looks up an attribute in [`CLASS`] first and, if the class lacks it, in the
+/// original. Attributes of the class that describe the class itself, such as `__name__`, are looked
+/// up in the original only. `__wrapped__` is the original.
 ///
 /// # Safety
 /// Only CPython may call it, as `tp_getattro` of [`CLASS`].
@@ -339,7 +340,7 @@ fn guarded(run: impl FnOnce(Python<'_>) -> *mut ffi::PyObject) -> *mut ffi::PyOb
 /// # Safety
 /// Only CPython may call it, through a function that [`function`] made for `T`. By the vectorcall
 /// protocol, `callable` is then that function, `arguments` has as many borrowed references as
-/// `count` says and the values of `names` after them, and the GIL is held.
+/// `count` says, followed by the values of `names`. The GIL is held.
 unsafe extern "C" fn call<T: StandIn>(
     callable: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,

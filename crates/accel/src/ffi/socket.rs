@@ -15,7 +15,7 @@ const DONT_WAIT_NO_SIGNAL: c_int = 0x80 | 0x8_0000;
 
 /// What became of data that was passed to a socket.
 pub enum SentNow {
-    /// This number of bytes is on its way.
+    /// The socket has accepted this number of bytes.
     Bytes(usize),
     /// The socket accepts no data now.
     Nothing,

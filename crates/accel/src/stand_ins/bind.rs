@@ -23,7 +23,7 @@ pub struct BindPlan {
     /// The items of that list when the plan was made.
     specifications: Vec<Py<PyAny>>,
     version: i64,
-    /// `None` if the original must bind every row.
+    /// `None` if the driver's method must bind every row.
     columns: Option<Vec<Column>>,
 }
 
@@ -38,8 +38,8 @@ type ColumnDescription<'py> =
 
 #[pymethods]
 impl BindPlan {
-    /// `columns` are the name, type and plan of each column; None if the original must bind every
-    /// row.
+    /// `columns` are the name, type and plan of each column; None if the driver's method must bind
+    /// every row.
     #[new]
     fn new(
         metadata: &Bound<'_, PyAny>,
@@ -113,8 +113,8 @@ pub struct BindStandIn {
     /// A Python function that makes the `BindPlan` of a statement. Called if the statement has no
     /// current plan.
     compile: Py<PyAny>,
-    /// The original's message for a value that a type refuses: a format string with four fields.
-    /// None if the message is unknown; the original then binds the row again and raises its own
+    /// The driver's message for a value that a type refuses: a format string with four fields. None
+    /// if the message is unknown; the driver's method then binds the row again and raises its own
     /// error.
     refusal: Option<Py<PyString>>,
     /// The class `struct.error`.
@@ -151,7 +151,7 @@ impl BindStandIn {
         })
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }
@@ -174,9 +174,9 @@ impl BindStandIn {
         Ok(self.compile.bind(py).call1((prepared,))?.cast_into::<BindPlan>()?)
     }
 
-    /// Whether native code may set a column to unset. False for a column of the routing key, for
-    /// which the original raises, and if `_append_unset_value` was replaced, because the original
-    /// must call the replacement.
+    /// Whether native code may set a column to unset. False for a column of the routing key,
+    /// because the driver's method raises an error for it. Also false if `_append_unset_value` was
+    /// replaced, because the driver's method must call the replacement.
     fn may_be_unset(&self, prepared: &Bound<'_, PyAny>, index: usize) -> PyResult<bool> {
         let py = prepared.py();
         let append = self.class.bind(py).getattr(pyo3::intern!(py, "_append_unset_value"))?;
@@ -187,8 +187,8 @@ impl BindStandIn {
         Ok(!prepared.call_method1(is_key, (index,))?.is_truthy()?)
     }
 
-    /// Makes the error that the original would raise when the `serialize` of a type has raised
-    /// `error`.
+    /// Makes the error that the driver's method would raise when the `serialize` of a type has
+    /// raised `error`.
     fn refused(
         py: Python<'_>,
         refusal: &Py<PyString>,
@@ -210,11 +210,11 @@ impl BindStandIn {
         Ok(refused)
     }
 
-    /// Appends the cells of a row. Returns false if the original must bind the row.
+    /// Appends the cells of a row. Returns false if the driver's method must bind the row.
     ///
     /// # Errors
-    /// If the `serialize` of a type fails: the error that the original would raise, or an exception
-    /// that is not an instance of `Exception`, such as `KeyboardInterrupt`.
+    /// If the `serialize` of a type fails: the error that the driver's method would raise, or an
+    /// exception that is not an instance of `Exception`, such as `KeyboardInterrupt`.
     fn put_cells<'py>(
         &self,
         columns: &[Column],
@@ -245,8 +245,8 @@ impl BindStandIn {
                 serialize::forget_refused();
                 match (cell, &self.refusal) {
                     (Ok(cell), _) => cells.append(cell)?,
-                    // The original is not called, because the value may be an iterator, which
-                    // cannot be serialized again.
+                    // The driver's method is not called, because the value may be an iterator,
+                    // which cannot be serialized again.
                     (Err(error), Some(refusal)) => {
                         let struct_error = &self.struct_error;
                         let error = Self::refused(py, refusal, struct_error, column, value, error);
@@ -314,7 +314,7 @@ impl StandIn for BindStandIn {
         if let Ok(false) = result {
             return Ok(None);
         }
-        // Also set after an error: like the original, this leaves the cells before the refused
+        // Also set after an error: the driver's method, too, leaves the cells before the refused
         // value in the statement.
         statement.setattr(pyo3::intern!(py, "raw_values"), raw)?;
         statement.setattr(pyo3::intern!(py, "values"), cells)?;

@@ -83,7 +83,7 @@ impl BodyStandIn {
         })
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }
@@ -93,7 +93,8 @@ impl BodyStandIn {
         self.counts.get()
     }
 
-    /// Returns the reasons why calls were passed to the original, each with the number of calls.
+    /// Returns the reasons why calls were passed to the driver's method, each with the number of
+    /// calls.
     fn reasons(&self, py: Python<'_>) -> Vec<(String, u64)> {
         let unknown = self.features.as_ref().map(|features| features.unknown(py));
         self.reasons.get(&unknown.unwrap_or_default())
@@ -203,8 +204,8 @@ impl BodyStandIn {
         batch_body::body(&queries, self.unset.bind(py), kind, settings, version).ok_or(unusual)
     }
 
-    /// Writes the body natively. If the original must write the body, returns the reason as the
-    /// inner `Err`.
+    /// Writes the body natively. If the driver's method must write the body, returns the reason as
+    /// the inner `Err`.
     fn write<'py>(
         &self,
         py: Python<'py>,
@@ -247,7 +248,7 @@ fn written<'py>(
     message: &impl Message,
     version: Version,
 ) -> FieldResult<Bound<'py, PyBytes>> {
-    // The original handles a message that cannot be encoded in this version.
+    // The driver's method handles a message that cannot be encoded in this version.
     let size = message.size(version).map_err(|_| Reason::Size)?;
     let write = |body: &mut bytes::Filled<'_>| {
         message.write(version, body);

@@ -7,11 +7,11 @@ use turbocql_codec::message::{Consistency, Extensions, SerialConsistency, Settin
 use super::body_reason::Reason;
 use crate::ffi::attribute;
 
-/// The value of a field, or the reason why the original must write the body.
+/// The value of a field, or the reason why the driver's method must write the body.
 pub type FieldResult<T> = Result<T, Reason>;
 
-/// Reads the attribute that a literal names, with [`Fields::get`] or with another method of
-/// [`Fields`].
+/// Reads an attribute with [`Fields::get`] or with another method of [`Fields`]. The literal is the
+/// name of the attribute.
 macro_rules! field {
     ($fields:expr, $name:literal) => {
         field!($fields, get $name)
@@ -151,8 +151,8 @@ fn optional(name: &'static str, value: &Bound<'_, PyAny>) -> FieldResult<Option<
     number.map(Some).ok_or(Reason::Field(name))
 }
 
-/// The driver's class for the features of a connection, and the names of the features of which
-/// turbocql does not know how they change bodies.
+/// The driver's class for the features of a connection, and the names of the features that are
+/// unknown to turbocql and may change bodies.
 pub struct Features {
     class: Py<PyType>,
     unknown: Vec<Py<PyString>>,
@@ -163,7 +163,7 @@ impl Features {
         Features { class, unknown }
     }
 
-    /// Returns the names of the features of which turbocql does not know how they change bodies.
+    /// Returns the names of the features that are unknown to turbocql and may change bodies.
     pub fn unknown(&self, py: Python<'_>) -> Vec<String> {
         self.unknown.iter().map(|name| name.bind(py).to_string()).collect()
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Why a stand-in passed a call to its original.
+/// Why the stand-in passed a call to the driver's `send_body`, which it replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// The number of arguments, including the message, is neither 3 nor 4.
@@ -18,8 +18,8 @@ pub enum Reason {
     Version,
     /// The connection's features are not of a class that turbocql knows.
     Features,
-    /// The connection has a feature of which turbocql does not know how it changes bodies. The
-    /// number is the index of the feature in the list of unknown features.
+    /// The connection has a feature that is unknown to turbocql and may change bodies. The number
+    /// is the index of the feature in the list of unknown features.
     Unknown(usize),
     /// A field of the message, or a feature of the connection, is missing or has an unusual value.
     Field(&'static str),
@@ -47,8 +47,8 @@ impl Reason {
     }
 }
 
-/// Counts the calls that were passed to the original, by reason. A mutex is fast enough, because
-/// these calls are slow anyway.
+/// Counts, by reason, the calls that were passed to the driver's `send_body`. A mutex is fast
+/// enough, because these calls are slow anyway.
 #[derive(Default)]
 pub struct Reasons(Mutex<BTreeMap<Reason, u64>>);
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many calls of a stand-in were native, and how many fell back to the original.
+/// How many calls of a stand-in were native, and how many fell back to the driver's function.
 #[derive(Default)]
 pub struct Counts {
     native: AtomicU64,

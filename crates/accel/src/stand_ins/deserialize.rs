@@ -51,7 +51,7 @@ impl DeserializeStandIn {
         DeserializeStandIn { original, properties: ways, source, counts: Counts::default() }
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }

@@ -13,19 +13,21 @@ use crate::reading::{Column, Columns, Reading};
 use crate::scalars::{ReadWays, Scalars};
 use turbocql_values::ffi::rows::{Stopped, tuple};
 
-/// The original, and what is needed to call it. The iterator calls the original when it falls back.
+/// The driver's `recv_results_rows`, and the arguments for calling it. The iterator calls it when
+/// it falls back.
 pub struct OriginalCall {
     pub original: Py<PyAny>,
     /// The class of the message.
     pub message: Py<PyType>,
-    /// The position in the body at which the original starts to read.
+    /// The position in the body at which the driver's function starts to read.
     pub before: usize,
     pub types: Py<PyAny>,
     pub metadata: Py<PyAny>,
 }
 
 /// An iterator over the rows of a page. At the first row that it does not decode natively, it falls
-/// back: it lets the original read the page, and returns the driver's rows from that row on.
+/// back: it lets the driver's function read the page, and returns the driver's rows from that row
+/// on.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct LazyRows {
     original_call: OriginalCall,

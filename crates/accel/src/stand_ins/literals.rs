@@ -57,7 +57,7 @@ enum Kind {
 
 #[pymethods]
 impl LiteralsStandIn {
-    /// `functions` maps the names of the functions of the class `encoder` to the functions.
+    /// `functions` maps the name of each function of the class `encoder` to the function.
     /// `is_usual` returns whether the methods that these functions call are still the driver's own.
     /// `classes` are the classes of UUIDs, decimals and bound methods.
     #[new]
@@ -103,7 +103,7 @@ impl LiteralsStandIn {
         })
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }
@@ -184,8 +184,8 @@ impl<'py> Literals<'_, 'py> {
         Ok(PyTuple::new(self.encoder.py(), literals)?.into_any())
     }
 
-    /// Returns the literal of a parameter: a string, or any object that a function of the program
-    /// returns.
+    /// Returns the literal of a parameter. It is a string, or any object if a function that is not
+    /// the driver's has made it.
     fn literal(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = value.py();
         match self.writer(value)? {
@@ -327,7 +327,8 @@ impl<'py> Literals<'_, 'py> {
     }
 
     /// Appends a collection. `items` are its elements or, for a map, its keys and values in turn.
-    /// They are a copy, because a function of the program may change the collection meanwhile.
+    /// They are a copy, because a function that is not the driver's may change the collection
+    /// meanwhile.
     ///
     /// Returns false if `items` is `None`, which means that the value is not of a supported class,
     /// or if the literal of an item has lone surrogates.

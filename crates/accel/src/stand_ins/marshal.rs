@@ -82,7 +82,7 @@ const NAMES: [(&str, Work); 17] = [
 
 #[pymethods]
 impl MarshalStandIn {
-    /// `name` is the name of the original in its module.
+    /// `name` is the name of the driver's function in its module.
     #[new]
     fn new(original: Py<PyAny>, name: &str) -> PyResult<MarshalStandIn> {
         let Some((_, work)) = NAMES.iter().find(|(known, _)| *known == name) else {
@@ -91,7 +91,7 @@ impl MarshalStandIn {
         Ok(MarshalStandIn { original, work: *work, counts: Counts::default() })
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }
@@ -138,7 +138,7 @@ impl StandIn for MarshalStandIn {
     }
 }
 
-/// The result of a function; None if the original must be called.
+/// The result of a function; None if the driver's function must be called.
 type Answer<'py> = PyResult<Option<Bound<'py, PyAny>>>;
 
 fn pack_varint<'py>(number: &Bound<'py, PyAny>) -> Answer<'py> {
@@ -201,7 +201,7 @@ fn unpack_uvint<'py>(py: Python<'py>, bytes: &[u8]) -> Answer<'py> {
     Ok(Some((number, length).into_pyobject(py)?.into_any()))
 }
 
-/// Unpacks a number of a fixed width; returns None if there are more or fewer bytes.
+/// Unpacks a number of a fixed width; returns None if `bytes` does not have the number's width.
 #[inline]
 fn unpack_number<'py>(py: Python<'py>, number: Number, bytes: &[u8]) -> Answer<'py> {
     let unpacked = match number {

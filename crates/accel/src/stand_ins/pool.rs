@@ -31,7 +31,7 @@ impl ReturnStandIn {
         ReturnStandIn { original, class: owner, usual, events, counts: Counts::default() }
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }
@@ -52,7 +52,8 @@ impl StandIn for ReturnStandIn {
         if !pool.get_type().is(&stand_in.class) || !stand_in.usual.get().holds(py)? {
             return Ok(None);
         }
-        // For a defunct or closed connection the driver does more, so the original is called.
+        // For a defunct or closed connection the driver does more, so the driver's method is
+        // called.
         for name in [pyo3::intern!(py, "is_defunct"), pyo3::intern!(py, "is_closed")] {
             if connection.getattr(name)?.is_truthy()? {
                 return Ok(None);

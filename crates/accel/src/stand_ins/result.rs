@@ -56,10 +56,10 @@ pub struct ResultStandIn {
     compile: Py<PyAny>,
     /// A function with two parameters, an encryption policy and a list of columns. It returns a
     /// sequence: for each column, None or (description, `decrypt`, reader). The function returns
-    /// None instead of a sequence if the original must read the page.
+    /// None instead of a sequence if the driver's function must read the page.
     encrypted: Py<PyAny>,
     properties: Py<ReadWays>,
-    /// Whether pages with a null in a collection are left to the original.
+    /// Whether pages with a null in a collection are left to the driver's function.
     strict_nulls: bool,
     shape: Shape,
     /// A function that turns the native result into the object that the driver returns. It is
@@ -111,7 +111,7 @@ impl ResultStandIn {
         })
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }
@@ -121,7 +121,7 @@ impl ResultStandIn {
         self.counts.get()
     }
 
-    /// The number of calls of the original that were made to learn a plan.
+    /// The number of calls of the driver's function that were made to learn a plan.
     fn learned(&self) -> u64 {
         self.learned.load(Ordering::Relaxed)
     }
@@ -230,7 +230,7 @@ impl ResultStandIn {
         true
     }
 
-    /// Calls the original to read the page, then caches a plan for the page's columns.
+    /// Calls the driver's function to read the page, then caches a plan for the page's columns.
     fn learn<'py>(
         &self,
         call: &Call<'_, 'py>,
@@ -259,7 +259,8 @@ impl ResultStandIn {
         Ok(result)
     }
 
-    /// Reads the page natively. Returns None if the original must read it or raise its own error.
+    /// Reads the page natively. Returns None if the driver's function must read it or raise its own
+    /// error.
     fn read<'py>(
         &self,
         call: &Call<'_, 'py>,
@@ -376,8 +377,8 @@ impl ResultStandIn {
     }
 }
 
-/// Returns None for an `Exception`, so that the original runs and raises its own error. Raises any
-/// other error, such as a KeyboardInterrupt.
+/// Returns None for an `Exception`, so that the driver's function runs and raises its own error.
+/// Raises any other error, such as a KeyboardInterrupt.
 fn usual(py: Python<'_>, error: PyErr) -> PyResult<Option<()>> {
     if error.is_instance_of::<PyException>(py) { Ok(None) } else { Err(error) }
 }
@@ -416,9 +417,9 @@ impl StandIn for ResultStandIn {
             return Ok(None);
         };
         let Ok(head) = Head::parse(result) else { return Ok(None) };
-        // Two kinds of unusual results are left to the original. If a result without a description
-        // has a metadata id, the driver does not read the id. If a result has no columns, the
-        // driver uses the list `metadata`, even if the result has a description.
+        // Two kinds of unusual results are left to the driver's function. If a result without a
+        // description has a metadata id, the driver does not read the id. If a result has no
+        // columns, the driver uses the list `metadata`, even if the result has a description.
         if !head.is_described() && head.metadata_id().is_some() || head.width() == 0 {
             return Ok(None);
         }

@@ -18,7 +18,7 @@ pub struct ResultPlan {
     pub epoch: u64,
     /// The description of each column as the driver reads it: (keyspace, table, name, class).
     pub metadata: Py<PyList>,
-    /// The readers of the columns; None if the original must read every page.
+    /// The readers of the columns; None if the driver's function must read every page.
     pub columns: Option<Vec<Py<ValueReader>>>,
     /// The size of a number in bytes, for each column that becomes an array of numbers; None for
     /// other columns.
@@ -30,7 +30,8 @@ pub struct ResultPlan {
 
 #[pymethods]
 impl ResultPlan {
-    /// `columns` are the readers of the columns. If it is None, the original reads every page.
+    /// `columns` are the readers of the columns. If it is None, the driver's function reads every
+    /// page.
     #[new]
     fn new(
         metadata: &Bound<'_, PyList>,
@@ -42,7 +43,8 @@ impl ResultPlan {
         if columns.is_some() && widths.len() != all().count() {
             return Err(PyValueError::new_err("there must be one width per column"));
         }
-        // The list is copied, because the program may change the message's list.
+        // The list is copied, because the driver's message owns it, and an application may change
+        // it there.
         let metadata = metadata.get_slice(0, metadata.len()).unbind();
         let (atomic, has_udts) =
             (all().all(ValueReader::is_atomic), all().any(ValueReader::has_udts));
@@ -90,7 +92,7 @@ impl ResultPlan {
 }
 
 /// The key of a plan in its bucket. A bucket contains all plans that [`Plans`] has for one `u64`. A
-/// search finds the bucket by this number, and then compares the result with the keys in the
+/// search finds the bucket by this number. Then it compares the query's result with the keys in the
 /// bucket.
 pub enum PlanKey {
     Described(Description),

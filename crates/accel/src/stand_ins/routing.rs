@@ -24,7 +24,7 @@ impl RoutingStandIn {
         RoutingStandIn { original, class: owner, packer, counts: Counts::default() }
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }

@@ -52,7 +52,7 @@ impl SegmentStandIn {
         Ok(SegmentStandIn { original, class: owner, kind, buffer, decoded_class, counts })
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }

@@ -25,9 +25,9 @@ pub struct TypePlan {
     /// the plan, so `plan_of_class` compares this address with that of the class.
     class: usize,
     epoch: u64,
-    /// None if the original must serialize all values.
+    /// None if the driver's function must serialize all values.
     plan: Option<Arc<HostPlan>>,
-    /// How bytes become values; None if the original must deserialize all values.
+    /// How bytes become values; None if the driver's function must deserialize all values.
     reader: Option<Py<ValueReader>>,
     /// The dict entries that the reader depends on.
     entries: Entries,
@@ -72,8 +72,8 @@ impl TypePlan {
         self.plan.as_ref()
     }
 
-    /// Returns the reader; `None` if the original must deserialize all values, or if an entry that
-    /// the reader depends on is not current.
+    /// Returns the reader; `None` if the driver's function must deserialize all values, or if an
+    /// entry that the reader depends on is not current.
     pub fn reader(&self, py: Python<'_>) -> Option<&ValueReader> {
         self.reader.as_ref().map(Py::get).filter(|_| self.entries.are_current(py))
     }
@@ -113,7 +113,7 @@ impl SerializeStandIn {
         Ok(SerializeStandIn { original, writes, source, counts: Counts::default() })
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }

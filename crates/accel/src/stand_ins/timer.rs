@@ -6,7 +6,7 @@ use pyo3::types::{PyBool, PyType};
 use super::counts::Counts;
 use crate::ffi::call::{self, StandIn};
 
-/// Stands in for `cancel()`: does what the original does, and drops the timer's callback.
+/// Stands in for `cancel()`: does what the driver's function does, and drops the timer's callback.
 ///
 /// The callback refers to the request, and the request refers to the timer. Because of this cycle,
 /// only the GC can free a request that was answered. The driver's queue of timers can keep the
@@ -30,7 +30,7 @@ impl TimerStandIn {
         TimerStandIn { original, class: owner, nothing, counts: Counts::default() }
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }

@@ -31,7 +31,7 @@ impl Writes {
         }
     }
 
-    /// Returns the bytes of a value; `None` if the original must serialize the value.
+    /// Returns the bytes of a value; `None` if the driver's function must serialize the value.
     ///
     /// # Errors
     /// An exception such as `KeyboardInterrupt`, which is not an `Exception`, from Python code that
@@ -51,7 +51,7 @@ impl Writes {
     }
 
     /// Returns the bytes of a value that the quick path has refused, for example because of its
-    /// class; `None` if the original must serialize the value.
+    /// class; `None` if the driver's function must serialize the value.
     #[cold]
     fn converted<'py>(
         self,

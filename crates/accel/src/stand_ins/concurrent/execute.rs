@@ -11,7 +11,8 @@ impl Executors {
     /// executor's lock.
     pub(super) fn execute_next(&self, executor: &Bound<'_, PyAny>) -> PyResult<bool> {
         match self.next(executor) {
-            // The driver ends the statements at a StopIteration of any function that it calls here.
+            // If any function that it calls here raises a StopIteration, the driver takes it for
+            // the end of the statements.
             Err(error) if error.is_instance_of::<PyStopIteration>(executor.py()) => Ok(false),
             has_next => has_next,
         }
@@ -29,7 +30,7 @@ impl Executors {
         };
         let item = item?.cast_into_exact::<PyTuple>()?;
         let (index, pair) = (item.get_item(0)?, item.get_item(1)?);
-        // `enumerate` makes the tuple anew only if there is another reference to it.
+        // `enumerate` can reuse its tuple only if there is no other reference to it.
         drop(item);
         let pair = match pair.cast_into_exact::<PyTuple>() {
             Ok(pair) if pair.len() == 2 => pair,
@@ -44,12 +45,12 @@ impl Executors {
         Ok(true)
     }
 
-    /// A statement and its parameters of an object that is no tuple of two.
+    /// Unpacks a statement and its parameters from an object that is not a tuple of two items.
     fn unpacked<'py>(&self, pair: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
         Ok(self.unpack.bind(pair.py()).call1((pair,))?.cast_into_exact()?)
     }
 
-    /// Does what `_execute` does. Returns false if the original must be called.
+    /// Does what `_execute` does. Returns false if the driver's method must be called.
     pub(super) fn execute<'py>(
         &self,
         executor: &Bound<'py, PyAny>,
@@ -83,8 +84,9 @@ impl Executors {
         Ok(true)
     }
 
-    /// Requests that end while a request is sent are sent afterwards, so that they need no deeper
-    /// stack.
+    /// Sends a request. A request may end while it is sent, and its callback may then ask for the
+    /// next one. That one is not sent within this call, which would make the stack deeper, but
+    /// after it.
     fn execute_pending<'py>(
         &self,
         executor: &Bound<'py, PyAny>,
@@ -183,7 +185,7 @@ impl Executors {
     }
 }
 
-/// Adds to a number that is an attribute.
+/// Adds `more` to the attribute `name`, a number.
 pub(super) fn add(
     object: &Bound<'_, PyAny>,
     name: &Bound<'_, PyString>,

@@ -15,7 +15,7 @@ use super::result_set::ResultSets;
 use super::usual::Usual;
 use crate::ffi::call::{self, StandIn};
 
-/// What the methods use of the driver.
+/// The classes and values of the driver that the stand-ins use.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Executors {
     /// The class whose results are a list.
@@ -34,7 +34,8 @@ pub struct Executors {
     enumerate: Py<PyType>,
     /// A Python function that unpacks a statement and its parameters.
     unpack: Py<PyAny>,
-    /// Whether a request that ends while it is sent waits in a list of the executor.
+    /// Whether the executor has a list of requests that were to be sent while it was sending
+    /// another one. They are sent afterwards.
     has_pending: bool,
     /// Whether requests have no timeout.
     is_without_timeout: bool,
@@ -106,7 +107,7 @@ impl ExecutorStandIn {
         Ok(ExecutorStandIn { original, executors, kind, counts: Counts::default() })
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }

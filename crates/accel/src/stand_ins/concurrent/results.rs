@@ -24,7 +24,7 @@ impl Executors {
     }
 
     /// Does what `_put_result` does for the result of a request that succeeded. Returns false if
-    /// the original must be called.
+    /// the driver's method must be called.
     pub(super) fn put_result<'py>(
         &self,
         executor: &Bound<'py, PyAny>,

@@ -37,7 +37,7 @@ impl DecodeStandIn {
         DecodeStandIn { original, usual, messages, has_features, counts: Counts::default() }
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }

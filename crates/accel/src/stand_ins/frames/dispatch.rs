@@ -44,7 +44,7 @@ impl Frames {
         self.frame.bind(py).call1((version, flags, stream, opcode, 9, 9 + length))
     }
 
-    /// Does what `process_msg` does. Returns false if the original must be called.
+    /// Does what `process_msg` does. Returns false if the driver's method must be called.
     pub fn process_msg<'py>(
         &self,
         connection: &Bound<'py, PyAny>,
@@ -76,8 +76,8 @@ impl Frames {
         Ok(true)
     }
 
-    /// Whether the driver handles the responses on a stream in another way: events, pages that the
-    /// server pushes, and responses that arrive after the request's timeout.
+    /// Whether the driver treats the responses on a stream specially. It does so for events, pages
+    /// that the server pushes, and responses that arrive after the request's timeout.
     fn is_special(&self, connection: &Bound<'_, PyAny>, stream: i16) -> PyResult<bool> {
         let py = connection.py();
         if stream < 0

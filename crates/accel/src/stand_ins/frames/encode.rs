@@ -58,7 +58,7 @@ impl EncodeStandIn {
         EncodeStandIn { original, usual, handlers, bytes_io, has_features, reserved, counts }
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }
@@ -143,8 +143,8 @@ impl EncodeStandIn {
         Ok(frame.map(Bound::into_any))
     }
 
-    /// Makes a frame whose header the driver's function writes, because it raises an error for
-    /// numbers that do not fit.
+    /// Makes a frame with a header that the driver's function writes. That function raises an error
+    /// for numbers that do not fit.
     fn by_driver<'py>(
         &self,
         handler: &Bound<'py, PyType>,

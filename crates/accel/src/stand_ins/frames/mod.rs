@@ -70,7 +70,7 @@ impl Frames {
     }
 }
 
-/// Tells whether classes, of the driver or of the program, have the driver's own methods. Caches
+/// Tells whether a class, of the driver or of the application, has the driver's own methods. Caches
 /// the answers.
 pub struct UsualClasses {
     /// A Python function that checks a class.
@@ -141,7 +141,7 @@ impl FrameStandIn {
         Ok(FrameStandIn { original, frames, kind, counts: Counts::default() })
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }

@@ -51,8 +51,8 @@ impl Values {
         column.column.bind(py).call_method1(name, (value,))
     }
 
-    /// Does the work of the method. Returns `None` if the method must be called. The only code of
-    /// the program that may run is that which hashes and compares elements. It could change a set
+    /// Does the work of the method. Returns `None` if the method must be called. Of the code of the
+    /// application, only the `__hash__` and `__eq__` of elements may run. They could change a set
     /// or a map, so the elements of sets and maps are copied first.
     fn natively<'py>(
         &self,

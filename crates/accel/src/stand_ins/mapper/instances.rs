@@ -132,7 +132,7 @@ impl Mapper {
         Ok(Some(managers))
     }
 
-    /// Does the work of `BaseModel.__init__`; `None` if the original must do it.
+    /// Does the work of `BaseModel.__init__`; `None` if the driver's function must do it.
     pub fn init<'py>(
         &self,
         instance: &Bound<'py, PyAny>,
@@ -183,7 +183,7 @@ impl Mapper {
         Ok(Some(none.into_bound(py)))
     }
 
-    /// Does the work of `BaseModel._set_persisted`; `None` if the original must do it.
+    /// Does the work of `BaseModel._set_persisted`; `None` if the driver's function must do it.
     pub fn set_persisted<'py>(
         &self,
         instance: &Bound<'py, PyAny>,
@@ -213,7 +213,7 @@ impl Mapper {
         Ok(Some(py.None().into_bound(py)))
     }
 
-    /// Does the work of `BaseModel.validate`; `None` if the original must do it.
+    /// Does the work of `BaseModel.validate`; `None` if the driver's function must do it.
     pub fn validate<'py>(
         &self,
         instance: &Bound<'py, PyAny>,
@@ -236,8 +236,8 @@ impl Mapper {
     }
 }
 
-/// Whether a call of [`Manager::is_changed`] can be left out, because it would not run code of the
-/// program, except perhaps the `__bool__` or `__eq__` of values.
+/// Whether a call of [`Manager::is_changed`] can be left out, because it would run no code of the
+/// application, except perhaps the `__bool__` or `__eq__` of values.
 fn is_quiet(
     values: &Values,
     manager: &Manager<'_>,
@@ -245,7 +245,7 @@ fn is_quiet(
     py: Python<'_>,
 ) -> PyResult<bool> {
     if manager.is_explicit()? {
-        // Comparing a mutable value may run code of the program.
+        // Comparing a mutable value may run code of the application.
         return Ok(values.is_immutable(&manager.value()?));
     }
     if !column.is_container {

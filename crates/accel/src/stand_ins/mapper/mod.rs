@@ -26,11 +26,11 @@ const WIDEST: usize = 4_096;
 /// The maximum number of models in `Mapper::plans`. If the map has so many, it is cleared before an
 /// entry is added or changed.
 const MAX_MODELS: usize = 256;
-/// How often a model must be used before a plan is made for it. For a class that a program makes
-/// for a single query, a plan would cost more than it saves.
+/// How often a model must be used before a plan is made for it. If an application makes a class for
+/// a single query, a plan would cost more than it saves.
 const OFTEN: u32 = 3;
-/// After how many calls for a model that could not be planned planning is tried again. A class of
-/// the model's columns may have changed.
+/// If a model could not be planned, planning is tried again after this number of calls. By then,
+/// the class of one of the model's columns may have changed.
 const UNFIT_CALLS: u32 = 256;
 
 /// The state that the stand-ins of the mapper share.
@@ -51,14 +51,14 @@ pub struct Mapper {
     no_size: Py<PyAny>,
     /// The module `cassandra.cqlengine.connection`.
     connection: Py<PyAny>,
-    /// A function that sets the options of a query set on an instance, and saves the instance.
+    /// A function that gives an instance the options of a query set, and saves the instance.
     save_with_options: Py<PyAny>,
     /// The driver's function `protect_name`.
     protect_name: Py<PyAny>,
     /// The class `logging.Logger`.
     logger: Py<PyType>,
     /// Classes of the driver whose methods the stand-ins replace, or imitate without calling them.
-    /// If such a method was replaced by other code, the driver does the work.
+    /// If other code has replaced such a method, the driver does the work.
     depends: Vec<Dependence>,
     planner: Py<PyAny>,
     /// Maps the address of a model's class to the state of the model's plan.
@@ -274,7 +274,7 @@ const NAMES: [(&str, Work); 13] = [
 
 #[pymethods]
 impl MapperStandIn {
-    /// `name` is the dotted name of the original in the mapper's package.
+    /// `name` is the dotted name of the driver's function in the mapper's package.
     #[new]
     fn new(original: Py<PyAny>, mapper: Py<Mapper>, name: &str) -> PyResult<MapperStandIn> {
         let Some((_, work)) = NAMES.iter().find(|(original_name, _)| *original_name == name) else {
@@ -283,7 +283,7 @@ impl MapperStandIn {
         Ok(MapperStandIn { original, mapper, work: *work, counts: Counts::default() })
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }
@@ -305,7 +305,7 @@ impl MapperStandIn {
         if !mapper.is_usual(py)? {
             return Ok(None);
         }
-        // The driver's functions have parameters with these names, so the original raises an error.
+        // The driver's functions have parameters with these names, so they raise an error.
         if let Some(named) = named
             && (named.contains(pyo3::intern!(py, "self"))?
                 || named.contains(pyo3::intern!(py, "cls"))?)

@@ -86,7 +86,8 @@ pub struct Column {
     pub to_database: Conversion,
     /// The columns of a collection's elements. A map has one for its keys and one for its values.
     pub inner: Vec<Column>,
-    /// Whether the column is a set, list or map. The driver then calls `to_python` for `None` too.
+    /// Whether the column is a set, list or map. For such a column, the driver calls `to_python`
+    /// for `None` too.
     pub is_container: bool,
     /// Whether the column is a map. The driver deletes removed keys of a map one by one.
     pub is_map: bool,

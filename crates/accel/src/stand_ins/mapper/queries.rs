@@ -16,7 +16,7 @@ const OF_ONE_EXECUTION: [&str; 6] =
     ["_con", "_cur", "_result_cache", "_result_idx", "_result_generator", "_construct_result"];
 
 impl Mapper {
-    /// Does the work of `BaseModel.create`; `None` if the original must do it.
+    /// Does the work of `BaseModel.create`; `None` if the driver's function must do it.
     pub fn create<'py>(
         &self,
         model: &Bound<'py, PyAny>,
@@ -35,7 +35,7 @@ impl Mapper {
     }
 
     /// Does the work of `AbstractQuerySet.create`: makes an instance with the options of the query
-    /// set, and saves the instance. Returns `None` if the original must do the work.
+    /// set, and saves the instance. Returns `None` if the driver's function must do the work.
     pub fn create_in<'py>(
         &self,
         set: &Bound<'py, PyAny>,
@@ -72,7 +72,7 @@ impl Mapper {
     }
 
     /// Does the work of `BaseModel.column_family_name`: returns the table's qualified name,
-    /// `keyspace.table`. Returns `None` if the original must do the work.
+    /// `keyspace.table`. Returns `None` if the driver's function must do the work.
     pub fn table_name<'py>(
         &self,
         model: &Bound<'py, PyAny>,
@@ -110,7 +110,7 @@ impl Mapper {
     }
 
     /// Does the work of `connection.execute`, without its debug message. Returns `None` if debug
-    /// messages are logged, or if the original must be called for another reason.
+    /// messages are logged, or if the driver's function must be called for another reason.
     pub fn execute<'py>(
         &self,
         statement: &Bound<'py, PyAny>,
@@ -151,7 +151,8 @@ impl Mapper {
         execute.call((statement, parameters), Some(&arguments)).map(Some)
     }
 
-    /// Does the work of `AbstractQuerySet.__deepcopy__`; `None` if the original must do it.
+    /// Does the work of `AbstractQuerySet.__deepcopy__`; `None` if the driver's function must do
+    /// it.
     pub fn copy_of_set<'py>(
         &self,
         set: &Bound<'py, PyAny>,
@@ -165,8 +166,8 @@ impl Mapper {
         };
         let clone = set.get_type().call1((set.getattr(pyo3::intern!(py, "model"))?,))?;
         let copies = clone.getattr(name)?.cast_into_exact::<PyDict>()?;
-        // Iterates over a copy of the attributes: a `__deepcopy__` method that the program defines
-        // may change them.
+        // Iterates over a copy of the attributes: an application's `__deepcopy__` method may change
+        // them.
         for (name, value) in attributes.copy()?.iter() {
             let text = name.cast::<PyString>()?.to_str()?;
             let copy = if OF_ONE_EXECUTION.contains(&text) {

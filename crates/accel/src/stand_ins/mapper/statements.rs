@@ -10,7 +10,7 @@ use super::plan::Column;
 use turbocql_values::ffi::make;
 
 impl Mapper {
-    /// Does the work of `DMLQuery.save`; `None` if the original must do it.
+    /// Does the work of `DMLQuery.save`; `None` if the driver's function must do it.
     pub fn save<'py>(&self, query: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = query.py();
         let instance = query.getattr(pyo3::intern!(py, "instance"))?;
@@ -145,7 +145,7 @@ impl Mapper {
         Ok(is_plain.then_some(assignments))
     }
 
-    /// Does the work of `InsertStatement.__unicode__`; `None` if the original must do it.
+    /// Does the work of `InsertStatement.__unicode__`; `None` if the driver's function must do it.
     pub fn text<'py>(&self, statement: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = statement.py();
         let Some(assignments) = self.assignments(statement)? else { return Ok(None) };
@@ -180,8 +180,8 @@ impl Mapper {
         Ok(Some(PyString::new(py, &text).into_any()))
     }
 
-    /// Does the work of `AssignmentStatement.get_context` for an insert; `None` if the original
-    /// must do it.
+    /// Does the work of `AssignmentStatement.get_context` for an insert; `None` if the driver's
+    /// function must do it.
     pub fn context<'py>(
         &self,
         statement: &Bound<'py, PyAny>,
@@ -197,7 +197,7 @@ impl Mapper {
     }
 
     /// Does the work of `AssignmentStatement.partition_key_values` for an insert; `None` if the
-    /// original must do it.
+    /// driver's function must do it.
     pub fn key_values<'py>(
         &self,
         statement: &Bound<'py, PyAny>,

@@ -13,8 +13,8 @@ pub struct Distances {
     dc_aware: Py<PyType>,
     rack_aware: Option<Py<PyType>>,
     round_robin: Py<PyType>,
-    /// The distances in the order of a plan: that of the own rack if the driver has this distance,
-    /// then local, then remote.
+    /// The distances in the order of a plan: first the one for hosts in the client's own rack, if
+    /// the driver has this distance, then local, then remote.
     pub order: Vec<i64>,
     own_rack: Option<i64>,
     local: i64,
@@ -102,8 +102,8 @@ impl Distances {
         }
     }
 
-    /// Returns None if the policy's method must be called: the host is in another datacenter, and
-    /// the policy may use it.
+    /// Returns the distance by the host's datacenter. Returns None if the host is in another
+    /// datacenter and the policy may use it: the policy's method must then be called.
     fn by_dc(&self, host: &Bound<'_, PyAny>, policy: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
         let py = host.py();
         let local = policy.getattr(pyo3::intern!(py, "local_dc"))?;

@@ -80,7 +80,7 @@ impl PlanStandIn {
         Ok(PlanStandIn { original, class: owner, kind, usual, statements, counts })
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }
@@ -248,7 +248,8 @@ impl QueryPlan {
 /// Returns the keyspace of a request: the statement's, or the session's if the statement has none.
 fn keyspace_of<'py>(py: Python<'py>, request: &Request) -> PyResult<Bound<'py, PyAny>> {
     let query = request.query.bind(py);
-    // As in the driver, the keyspace of a batch without statements is not used: the batch is false.
+    // As in the driver, the keyspace of a batch without statements is not used, because such a
+    // batch is falsy.
     if !query.is_none() && query.is_truthy()? {
         let keyspace = query.getattr(pyo3::intern!(py, "keyspace"))?;
         if keyspace.is_truthy()? {

@@ -16,7 +16,7 @@ const PARAMETERS: [&str; 7] = [
     "errback_kwargs",
 ];
 
-/// A function that is called when a request has ended, and its further arguments.
+/// A function that is called when a request has ended, and the arguments that follow the outcome.
 struct Call<'py> {
     function: Bound<'py, PyAny>,
     arguments: Bound<'py, PyTuple>,
@@ -83,7 +83,7 @@ impl<'py> Call<'py> {
 }
 
 impl Responses {
-    /// Does what `add_callback` does. Returns false if the original must be called.
+    /// Does what `add_callback` does. Returns false if the driver's method must be called.
     pub fn add_callback<'py>(
         &self,
         arguments: &[Borrowed<'_, 'py, PyAny>],
@@ -94,7 +94,7 @@ impl Responses {
         })
     }
 
-    /// Does what `add_errback` does. Returns false if the original must be called.
+    /// Does what `add_errback` does. Returns false if the driver's method must be called.
     pub fn add_errback<'py>(
         &self,
         arguments: &[Borrowed<'_, 'py, PyAny>],
@@ -105,8 +105,8 @@ impl Responses {
         })
     }
 
-    /// Adds a call to one of a future's lists. `attributes` returns the names of the list and of
-    /// the outcome that the call waits for.
+    /// Adds a call to one of a future's lists. `attributes` returns two names of the future's
+    /// attributes: that of the list, and that of the outcome that triggers the call.
     fn add_one<'py>(
         &self,
         arguments: &[Borrowed<'_, 'py, PyAny>],
@@ -121,7 +121,7 @@ impl Responses {
         Ok(true)
     }
 
-    /// Does what `add_callbacks` does. Returns false if the original must be called.
+    /// Does what `add_callbacks` does. Returns false if the driver's method must be called.
     pub fn add_callbacks<'py>(
         &self,
         arguments: &[Borrowed<'_, 'py, PyAny>],
@@ -137,7 +137,7 @@ impl Responses {
         Ok(true)
     }
 
-    /// Does what `clear_callbacks` does. Returns false if the original must be called.
+    /// Does what `clear_callbacks` does. Returns false if the driver's method must be called.
     pub fn clear_callbacks(&self, future: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = future.py();
         let lock = future.getattr(pyo3::intern!(py, "_callback_lock"))?;

@@ -13,7 +13,7 @@ const ROWS: i64 = 2;
 
 impl Responses {
     /// Does what `_set_result` does for rows, and for results without rows. Returns false if the
-    /// original must be called.
+    /// driver's method must be called.
     pub fn set_result<'py>(
         &self,
         future: &Bound<'py, PyAny>,
@@ -23,7 +23,7 @@ impl Responses {
         response: &Bound<'py, PyAny>,
     ) -> PyResult<bool> {
         let py = future.py();
-        // The driver's messages have these attributes, without side effects.
+        // In the driver's messages, reading these attributes has no side effects.
         if !response.get_type().is_subclass(self.result_message.bind(py))? {
             return Ok(false);
         }
@@ -112,7 +112,8 @@ impl Responses {
         future.call_method1(set_final_result, (rows,)).map(drop)
     }
 
-    /// Does what `result` does for a request that succeeds. `None` if the original must be called.
+    /// Does what `result` does for a request that succeeds. `None` if the driver's method must be
+    /// called.
     pub fn result<'py>(&self, future: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = future.py();
         let event = future.getattr(pyo3::intern!(py, "_event"))?;
@@ -126,7 +127,7 @@ impl Responses {
         self.result_sets.get().make(future, &rows).map(Some)
     }
 
-    /// Does what `_cancel_timer` does.
+    /// Does what `_cancel_timer` does. Always returns true.
     pub fn cancel_timer(&self, future: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = future.py();
         let timer = future.getattr(pyo3::intern!(py, "_timer"))?;
@@ -136,7 +137,7 @@ impl Responses {
         Ok(true)
     }
 
-    /// Does what `_set_final_result` does. Returns false if the original must be called.
+    /// Does what `_set_final_result` does. Returns false if the driver's method must be called.
     pub fn set_final_result<'py>(
         &self,
         future: &Bound<'py, PyAny>,
@@ -150,7 +151,8 @@ impl Responses {
         future.call_method0(pyo3::intern!(py, "_cancel_timer"))?;
         let event = future.getattr(pyo3::intern!(py, "_event"))?;
         // From here to the end of the list of callbacks, no Python code runs, so the lock need not
-        // be held. If the original is called, it cancels the timer again, which has no effect.
+        // be held. If the driver's method is called, it cancels the timer again, which has no
+        // effect.
         let lock = future.getattr(pyo3::intern!(py, "_callback_lock"))?;
         if !events.is_free(&lock)? {
             return Ok(false);

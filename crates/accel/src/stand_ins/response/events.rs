@@ -1,7 +1,7 @@
 //! `threading.Event`, `threading.Condition` and locks, without the Python code of their methods.
 //!
-//! The objects are those that Python would make. A group that uses this module compares one with
-//! Python's own before.
+//! The objects are equal to those that Python would make. Before this module is used, one of them
+//! is compared with an object that Python has made.
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;

@@ -28,15 +28,15 @@ const PARAMETERS: [&str; 16] = [
 const OF_SCYLLA: usize = 2;
 
 impl Responses {
-    /// Does what `__init__` does. Returns false if the original must be called.
+    /// Does what `__init__` does. Returns false if the driver's method must be called.
     pub fn make<'py>(
         &self,
         arguments: &[Borrowed<'_, 'py, PyAny>],
         names: Option<&Bound<'py, PyTuple>>,
     ) -> PyResult<bool> {
         let Some(values) = sorted(arguments, names, &PARAMETERS) else { return Ok(false) };
-        // The driver passes a retry policy. If a caller passes none, the original is called: the
-        // parameter's default is an object that only the driver has.
+        // The driver passes a retry policy. If a caller passes none, the driver's method is called:
+        // the parameter's default is an object that only the driver has.
         let [Some(future), Some(session), Some(message), Some(query), Some(timeout), ..] = values
         else {
             return Ok(false);
@@ -116,7 +116,7 @@ impl Responses {
         Ok(true)
     }
 
-    /// Does what `_start_timer` does. Returns false if the original must be called.
+    /// Does what `_start_timer` does. Returns false if the driver's method must be called.
     pub fn start_timer(&self, future: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = future.py();
         let timer = pyo3::intern!(py, "_timer");

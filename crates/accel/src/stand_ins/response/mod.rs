@@ -17,12 +17,12 @@ use super::usual::Usual;
 use crate::ffi::call::{self, StandIn};
 use events::ThreadEvents;
 
-/// What the methods use of the driver.
+/// The classes and values of the driver that the stand-ins use.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Responses {
     class: Py<PyType>,
     events: Py<ThreadEvents>,
-    /// The value of results that are not there yet.
+    /// The driver's value for a result that has not arrived yet.
     not_set: Py<PyAny>,
     /// The driver's module `time`.
     time: Py<PyAny>,
@@ -114,7 +114,7 @@ impl ResponseStandIn {
         Ok(ResponseStandIn { original, responses, usual, kind, counts: Counts::default() })
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }

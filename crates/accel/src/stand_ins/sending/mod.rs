@@ -1,8 +1,8 @@
 //! Stand-ins for the methods of connections that send data on their sockets.
 //!
-//! They are for the connections of libev, which have a queue of messages. A message for an idle
-//! connection is written by the thread that sends it, so that no thread switch is needed. Messages
-//! that are in the queue at the same time are written together.
+//! They are for connections that use libev. Such a connection has a queue of messages. A message
+//! for an idle connection is written by the thread that sends it, so that no thread switch is
+//! needed. Messages that are in the queue at the same time are written together.
 
 mod flush;
 mod push;
@@ -17,19 +17,19 @@ use super::response::events::ThreadEvents;
 use super::usual::Usual;
 use crate::ffi::call::{self, StandIn};
 
-/// What the methods use of the driver.
+/// The classes and values of the driver that the stand-ins use.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Sending {
     usual: Py<Usual>,
     /// The classes of connections whose methods are the driver's.
     connections: UsualClasses,
     events: Py<ThreadEvents>,
-    /// The names of the driver's module, one of which is its event loop.
+    /// The global names of the driver's module, among them `_global_loop`, its event loop.
     names: Py<PyDict>,
     event_loop: Py<PyType>,
     deque: Py<PyType>,
     socket: Py<PyType>,
-    /// The numbers of the errors of a socket that accepts no more data.
+    /// The numbers of the errors that a socket raises if it accepts no more data now.
     blocking: Vec<i32>,
     /// The flag of an event that reports an error.
     error_event: i64,
@@ -75,7 +75,7 @@ impl Queue<'_> {
         self.messages.call_method1(pyo3::intern!(message.py(), "append"), (message,)).map(drop)
     }
 
-    /// Adds what was not sent of a message, before all other messages.
+    /// Adds the rest of a message that was sent in part, before all other messages.
     fn add_first(&self, message: &Bound<'_, PyAny>) -> PyResult<()> {
         self.messages.call_method1(pyo3::intern!(message.py(), "appendleft"), (message,)).map(drop)
     }
@@ -83,15 +83,16 @@ impl Queue<'_> {
 
 /// What became of a message that was passed to a socket.
 enum Sent {
-    /// This number of bytes is on its way.
+    /// The socket has accepted this number of bytes.
     Bytes(usize),
     /// The socket accepts no data now.
     Nothing,
 }
 
 impl Sending {
-    /// The queue of a connection, if its objects are of the driver's classes and no thread holds
-    /// the queue's lock. This remains so until the GIL is released, that is, until Python code runs.
+    /// Returns the queue of a connection, if its objects are of the usual classes and no thread
+    /// holds the queue's lock. The lock stays free until the GIL is released, that is, until Python
+    /// code runs.
     fn queue<'py>(&self, connection: &Bound<'py, PyAny>) -> PyResult<Option<Queue<'py>>> {
         let py = connection.py();
         let messages = connection.getattr(pyo3::intern!(py, "deque"))?;
@@ -100,7 +101,7 @@ impl Sending {
         Ok(is_usual.then_some(Queue { messages }))
     }
 
-    /// The socket of a connection, if it sends without TLS.
+    /// Returns the socket of a connection; `None` if the connection uses TLS.
     fn socket<'py>(&self, connection: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let socket = connection.getattr(pyo3::intern!(connection.py(), "_socket"))?;
         Ok(socket.get_type().is(&self.socket).then_some(socket))
@@ -109,7 +110,7 @@ impl Sending {
     /// Sends on a socket that does not block.
     ///
     /// # Errors
-    /// Returns the socket's error, unless it is one for a socket that accepts no data now.
+    /// Returns the socket's error, unless the error means that the socket accepts no data now.
     fn send(&self, socket: &Bound<'_, PyAny>, message: &Bound<'_, PyBytes>) -> PyResult<Sent> {
         let py = socket.py();
         match socket.call_method1(pyo3::intern!(py, "send"), (message,)) {
@@ -154,7 +155,7 @@ impl SendStandIn {
         Ok(SendStandIn { original, sending, kind, counts: Counts::default() })
     }
 
-    /// The function that replaces the original.
+    /// Returns the function that replaces the driver's.
     fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         call::function(this, &this.get().original)
     }

@@ -7,8 +7,8 @@ use super::{Queue, Sending};
 use crate::ffi::socket::{self, SentNow};
 
 impl Sending {
-    /// Does what `push` does for a message that need not be cut. Returns false if the original must
-    /// be called.
+    /// Does what `push` does for a message that need not be cut. Returns false if the driver's
+    /// method must be called.
     pub fn push<'py>(
         &self,
         connection: &Bound<'py, PyAny>,
@@ -76,7 +76,7 @@ impl Sending {
                 return Ok(None);
             }
         }
-        // After a fork, the socket is also the parent's, which gets the answers.
+        // After a fork, the parent process still has the socket, and it gets the answers.
         let process = event_loop.getattr(pyo3::intern!(py, "_pid"))?;
         if process.extract::<u32>().ok() != Some(std::process::id()) {
             return Ok(None);
