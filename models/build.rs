@@ -77,7 +77,8 @@ fn without_python(text: &str) -> String {
     let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("pub mod ")).collect();
     let text = replace(&lines.join("\n"), "#[pyclass(frozen, module = \"turbocql._core\")]\n", "");
     let text = replace(&text, "#[pymethods]\n", "");
-    // loom tries all orders of the upgrades of a `WeakQueue`, but does not see those of a `Weak`.
+    // loom tries each order of upgrades of a `WeakQueue` and changes of its reference count, but
+    // does not see upgrades of a `Weak`.
     let text = replace(&text, "Weak<LoopQueue>", "crate::op::bridge::WeakQueue");
     text.replace("Arc::downgrade(queue)", "queue.downgrade()")
 }

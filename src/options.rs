@@ -164,7 +164,7 @@ fn mismatch(expected: &str, value: &Bound<'_, PyAny>) -> PyErr {
 }
 
 /// Makes the error for a name that is not among `levels`. Its message suggests the most similar
-/// ones.
+/// levels.
 fn unknown_level(
     UnknownName(message): UnknownName,
     name: &Bound<'_, PyAny>,

@@ -2,11 +2,11 @@
 //! completion, a permit or a wake.
 //!
 //! `build.rs` copies `queue.rs`, `lanes.rs` and `gate.rs` of the engine; `OpState`, `Execution`,
-//! `LoopQueue` and `Notifier` of the native core; and, as they are without the GIL, `GilCell` and
-//! `Remaining` of its iterations. The copies have loom's types in place of std's.
-//! Other modules replace the code that those sources call: `executor` replaces tokio's runtime,
-//! `primitives` parts of `tokio::sync` and `futures`, `time` the clock, and `stand_ins` the session
-//! and Python.
+//! `LoopQueue` and `Notifier` of the native core; and `GilCell` and `Remaining`, which its
+//! iterators use, in their versions for Python without the GIL. The copies have loom's types in
+//! place of std's. Other modules replace the code that those sources call: `executor` replaces
+//! tokio's runtime, `primitives` parts of `tokio::sync` and `futures`, `time` the clock, and
+//! `stand_ins` the session and Python.
 //!
 //! Each test in `models` is a model: loom runs it under every interleaving with at most
 //! [`PREEMPTIONS`] preemptions. Each entry in `mutants` breaks the sources, and names the model

@@ -335,7 +335,8 @@ pub mod ready {
 }
 
 pub mod descriptor {
-    //! Stands in for the descriptor that an event loop or a hub watches. It behaves as an eventfd.
+    //! Stands in for the descriptor that an event loop or a hub watches. It behaves like an
+    //! eventfd.
 
     use crate::sync::{Condvar, Mutex};
 

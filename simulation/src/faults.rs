@@ -25,9 +25,9 @@ const MORE_THAN_STREAMS: usize = 33_500;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
     Pause,
-    /// A pause under many requests, some of which the program gives up.
+    /// A pause under many requests. The program (see `workload`) gives some of them up.
     PauseUnderLoad(Burst),
-    /// No answer arrives from the node, to which more requests are sent than a connection has
+    /// No answer arrives from the node. Meanwhile, it is sent more requests than a connection has
     /// streams.
     CutUnderLoad(Burst),
     /// Answers arrive a few bytes at a time. So the answers to keepalives wait behind them for half
@@ -137,8 +137,8 @@ impl Happened {
         matches!(self.fault, Fault::RefuseLogins(_))
     }
 
-    /// Whether the fault may make calls fail at a time, even if it has ended: until a keepalive has
-    /// closed the half-open connection.
+    /// Whether the fault may make calls fail at the time `at`, even if it has ended. It may do so
+    /// until a keepalive has closed the half-open connection.
     pub fn lingers(&self, at: Instant) -> bool {
         matches!(self.fault, Fault::Freeze(_) | Fault::HangShard(_))
             && at < self.began + Duration::from_secs(25)
@@ -199,8 +199,8 @@ impl Log {
     }
 }
 
-/// Causes faults, one after another. If two tasks run this, they choose different nodes at any
-/// time.
+/// Causes faults, one after another. If two tasks run this function, their faults never affect the
+/// same node at the same time.
 pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log) {
     let began = Instant::now();
     sleep(Duration::from_millis(random.within(0..4000))).await;

@@ -98,8 +98,8 @@ pub enum Ended {
 }
 
 impl Child {
-    /// Starts a child process that calls `work` and then ends. What `work` writes to the file that
-    /// it is passed is the output of the process.
+    /// Starts a child process that calls `work` and then ends. The output of the process is what
+    /// `work` writes to its argument.
     ///
     /// Each run has a child process, which has no state of earlier runs.
     pub fn start(work: impl FnOnce(File)) -> std::io::Result<Child> {

@@ -1,4 +1,5 @@
-//! The calls of the program with their outcomes, and checks of what must be true of them.
+//! The calls that the program (the simulated user of the session) has made, with their outcomes,
+//! and the checks of these calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,7 +24,7 @@ pub enum Action {
     Batch {
         is_idempotent: bool,
     },
-    /// The write of one row of a bulk.
+    /// The write of one row of a bulk, which is the engine's part of `execute_many`.
     Row,
     /// A conditional write (`IF NOT EXISTS`).
     Claim,
@@ -95,7 +96,7 @@ impl Call {
         (0..count).map(move |index| ((key + index) % (LAST_KEY + 1), value + index))
     }
 
-    /// Returns the values of the call whose requests the servers count.
+    /// Returns those values of the call for which the servers count requests.
     fn effects(&self) -> Vec<i64> {
         match self.action {
             Action::Claim | Action::Create => vec![self.value],

@@ -1,4 +1,5 @@
-//! All nodes get new addresses at once, while the session is open. Their host names have these.
+//! Gives all nodes new addresses at once, while the session is open. The host names of the nodes
+//! then resolve to the new addresses.
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::SocketAddr;
@@ -14,23 +15,26 @@ use crate::random::Random;
 use crate::trace::Trace;
 use crate::workload::Program;
 
-/// The host name of all nodes together, and the beginning and the end of each node's own.
+/// The host name that stands for all nodes, and the beginning and the end of the host name of a
+/// single node.
 const ALL: &str = "nodes.sim";
 const NODE: &str = "node";
 const OF_NODE: &str = ".sim";
 
-/// How long after the start of the nodes the session is connected to all of them, if their old
+/// The time from the start of the nodes until the session is connected to all of them, if their old
 /// addresses refuse connections.
 const WHOLE: Duration = Duration::from_secs(3);
-/// The same if the old addresses answer nothing: the keepalive ends the control connection within 20 s.
-/// Then up to five addresses are tried half a second after each other, for a third of the connect
-/// timeout, and so long may a try at an old address last that the node's pool has begun before.
+/// The same time, if the old addresses answer nothing. The keepalive ends the control connection
+/// within 20 s. Then up to five addresses are tried, half a second after each other, each for a
+/// third of the connect timeout. An attempt at an old address that the node's pool began earlier
+/// may last as long.
 const WHOLE_AFTER_SILENCE: Duration = Duration::from_secs(30);
-/// How long after the end of the control connection there is another, if all addresses that the session
-/// has answer nothing: up to five are tried half a second after each other, for a third of the connect
-/// timeout, and then the names are resolved again.
+/// The time from the end of the control connection until there is another one, if no address that
+/// the session has answers. Up to five addresses are tried, half a second after each other, each
+/// for a third of the connect timeout. Then the names are resolved again.
 const REOPENED: Duration = Duration::from_secs(6);
-/// How long after that calls succeed: the nodes know of each other late.
+/// The time from when the session is connected to all nodes until calls succeed: the nodes learn
+/// late that the others are up.
 const GOSSIP: Duration = Duration::from_secs(9);
 
 /// The contact points of a session: addresses, one name for all nodes, or a name for each.
@@ -121,7 +125,8 @@ pub async fn relocate(
     broken
 }
 
-/// How long there was no control connection, if it has ended after the nodes were started.
+/// Returns how long there was no control connection, if the last one ended after the nodes were
+/// started.
 fn control_reopened(events: &[Seen], started: Instant) -> Option<Duration> {
     let of_control = events.iter().filter(|event| event.is("control"));
     let mut later = of_control.skip_while(|event| event.at < started);

@@ -1,4 +1,4 @@
-//! One run from its seed.
+//! Makes one run from its seed.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -36,8 +36,8 @@ mod part {
     pub const RELOCATION: u64 = 104;
 }
 
-/// How long after the last fault calls must succeed again: gossip, the longest interval between two
-/// attempts to connect, and the longest interval between two probes.
+/// The time from the last fault until calls must succeed again: gossip, the longest interval
+/// between two attempts to connect, and the longest interval between two probes.
 const RECOVERY: Duration = Duration::from_secs(40);
 
 /// The result of a run.
@@ -110,17 +110,18 @@ pub fn run(seed: u64, kept: usize) -> Report {
         if happen_together {
             faults.push(cause(part::OTHER_FAULTS));
         } else if random.percent(40) {
-            // The session is opened beside the first fault.
+            // With this delay, the session may be opened while the first fault lasts.
             sleep(Duration::from_millis(random.within(0..8000))).await;
         }
         let connecting = Instant::now();
         let mut session = Session::connect(config.clone()).await;
         if session.is_err() && log.faults().iter().any(|fault| fault.began > connecting) {
-            // A node that falls silent while the session is opened may take the whole limit.
+            // If a node falls silent while the session is opened, opening may take the whole time
+            // limit.
             session = Session::connect(config).await;
         }
         match session {
-            // Two faults together may leave no majority.
+            // Two simultaneous faults may leave no majority of healthy nodes.
             Err(_) if happen_together => {}
             Err(error) => broken.push(format!("no session, though a majority is healthy: {error}")),
             Ok(session) => {
@@ -224,10 +225,10 @@ fn config(cluster: &Cluster, random: &mut Random) -> Config {
         user: cluster.has_logins().then(|| USER.to_owned()),
         password: cluster.has_logins().then(|| PASSWORD.to_owned()),
         client_timestamps: random.percent(50),
-        // As sessions of Python have it by default.
+        // Sessions in Python have these values by default.
         keepalive_interval: Some(Duration::from_secs(10)),
         keepalive_timeout: Some(Duration::from_secs(10)),
-        // With few places, calls wait for each other.
+        // If only few requests may be in flight, calls wait for each other.
         max_in_flight: if random.percent(30) { 3 } else { 10_000 },
         ..Config::default()
     }

@@ -12,34 +12,34 @@ use crate::cluster::{PORT, Refusal, Refused};
 use crate::faults::{Fault, Happened};
 use crate::observed::{INTERVAL, Observed, Sample, Seen};
 
-/// How long after the first request that a node does not answer the node is shown as silent: two
-/// ticks of the watch, the tick in between, and the shortest patience of its probe.
+/// The time from the first request that a node does not answer until the node is shown as silent:
+/// two ticks of the watch, the tick in between, and the shortest patience of its probe.
 const SILENT: Duration = Duration::from_millis(950);
 
-/// The same for a node whose answers were slow before: its probes have more time.
+/// The same time for a node whose answers were slow before: its probes have more time.
 const SILENT_SLOW: Duration = Duration::from_millis(3800);
 
-/// How long the watch does not probe a node that has answered a probe.
+/// The watch does not probe a node again for this time after the node has answered a probe.
 const ASKED: Duration = Duration::from_secs(1);
-/// How long after a fault nodes have been probed because of it.
+/// A fault that ended less than this time ago may have caused probes of its node.
 const RECENT: Duration = Duration::from_secs(3);
 
-/// How long after the end of a hang the node is shown as answering: the longest pause between two
-/// probes, and a probe that began before the end.
+/// The time from the end of a hang until the node is shown as answering: the longest pause between
+/// two probes, and a probe that began before the end.
 const ANSWERS: Duration = Duration::from_millis(3000);
 
-/// How long after a connection is lost the events about it follow.
+/// The time from the loss of a connection until the events about it.
 const LOST: Duration = Duration::from_millis(200);
 
-/// How long after its start a killed node is connected again, if it was killed for less than
-/// [`SOON_TRIED`].
+/// The time from the start of a killed node until it is connected again, if it was down for less
+/// than [`SOON_TRIED`].
 const UP: Duration = Duration::from_millis(2500);
 const SOON_TRIED: Duration = Duration::from_secs(20);
 
 /// How long the answers of a node are on the way.
 const ANSWERED: Duration = Duration::from_millis(100);
 
-/// How long after a change every node knows it, and its event has arrived.
+/// The time after a schema change within which every node learns of it, and its event arrives.
 const SCHEMA: Duration = Duration::from_millis(2200);
 
 /// What happened in a run.
@@ -74,8 +74,8 @@ pub fn unseen(story: &Story<'_>) -> Vec<String> {
     unseen
 }
 
-/// Returns a sentence for each table that another client made, and that no event shows, though the
-/// session was connected to all nodes and no fault happened.
+/// Returns a sentence for each table that another client made, and that no event shows, although
+/// the session was connected to all nodes and no fault happened.
 fn unseen_changes(story: &Story<'_>, events: &[Seen], samples: &[Sample]) -> Vec<String> {
     let mut unseen = Vec::new();
     for (table, made) in story.made {
@@ -84,8 +84,8 @@ fn unseen_changes(story: &Story<'_>, events: &[Seen], samples: &[Sample]) -> Vec
             fault.began < until && fault.ended.is_none_or(|ended| ended > *made)
                 || fault.lingers(until)
         });
-        // The next control connection is not told what the last one was, and a connection that is to
-        // be reset in a frame is reset by the event.
+        // The next control connection does not get the events that the lost one missed. And if a
+        // connection is to be reset in the middle of a frame, the event can be that frame.
         let loses_control = events.iter().any(|event| {
             let is_it = event.name == "connection lost" && event.is("control");
             is_it && event.at >= *made && event.at <= until
@@ -182,7 +182,8 @@ impl View<'_> {
         }
     }
 
-    /// How long after its first unanswered request a node is shown as silent.
+    /// Returns the time from the first unanswered request of the node until the node is shown as
+    /// silent.
     fn time_to_silence(&self) -> Duration {
         let (at, began) = (self.fault.at, self.fault.began);
         let earlier = || self.story.faults.iter().filter(|other| other.began < began);
@@ -195,8 +196,8 @@ impl View<'_> {
         if is_burst || earlier().any(is_recent) { SILENT + ASKED } else { SILENT }
     }
 
-    /// A node that hangs has requests in flight at once, is silent soon, and answers again after the
-    /// end.
+    /// Checks that a node that hangs has requests in flight at once, is soon shown as silent, and
+    /// is shown as answering again after the end.
     fn judge_hang(&self, report: &mut impl FnMut(&str)) {
         let (at, began, end) = (self.fault.at, self.fault.began, self.end());
         let during: Vec<_> =
@@ -224,7 +225,8 @@ impl View<'_> {
         let Some(silent) = silent else {
             return report("no event says that it is silent");
         };
-        // Another node that has taken the address before is noticed late, and has a state of its own.
+        // If another node took the address earlier, the session may notice this only now, and then
+        // the new node has figures of its own.
         if self.event("node removed", at, began, end + ANSWERS).is_some() {
             return;
         }
@@ -240,7 +242,8 @@ impl View<'_> {
         }
     }
 
-    /// A killed node has lost its connections and is down at once. It is up soon after its start.
+    /// Checks that a killed node has lost its connections and is down at once, and that it is up
+    /// soon after its start.
     fn judge_kill(&self, report: &mut impl FnMut(&str)) {
         let (at, began, end) = (self.fault.at, self.fault.began, self.end());
         if self.is_closed_by_use(began, end + UP) {
@@ -275,7 +278,7 @@ impl View<'_> {
         }
     }
 
-    /// The refusals of a kind that this node answered with during the fault.
+    /// Returns the refusals of this kind with which the node answered during the fault.
     fn refusals(&self, of: Refused) -> impl Iterator<Item = &Refusal> {
         let (node, began, end) = (self.fault.node, self.fault.began, self.end());
         self.story.refusals.iter().filter(move |refusal| {
@@ -284,7 +287,8 @@ impl View<'_> {
         })
     }
 
-    /// The answers of an overloaded node are among the failed attempts as soon as they arrive.
+    /// Checks that the answers of an overloaded node are counted as failed attempts as soon as they
+    /// arrive.
     fn judge_overload(&self, report: &mut impl FnMut(&str)) {
         let at = self.fault.at;
         for sample in self.samples.iter().filter(|sample| sample.at <= self.end()) {
@@ -301,7 +305,8 @@ impl View<'_> {
         }
     }
 
-    /// A statement that a node has forgotten is prepared again, and that is counted.
+    /// Checks that a statement that a node has forgotten is prepared again, and that this is
+    /// counted.
     fn judge_forgotten(&self, report: &mut impl FnMut(&str)) {
         let (at, began) = (self.fault.at, self.fault.began);
         let until = self.end() + ANSWERED;
@@ -322,7 +327,8 @@ impl View<'_> {
         }
     }
 
-    /// A refused login is a connection that failed, and says so if the credentials were refused.
+    /// Checks that a refused login is shown as a failed connection, with the reason if the
+    /// credentials were refused.
     fn judge_refused(&self, code: i32, report: &mut impl FnMut(&str)) {
         let (at, end) = (self.fault.at, self.end());
         let Some(refusal) = self.refusals(Refused::Login).next() else { return };
@@ -363,7 +369,7 @@ pub fn miscounted(observed: &Observed) -> Vec<String> {
         if at.port() != PORT {
             wrong.push(format!("{at} has figures of its own, and is no node"));
         }
-        // The figures of a node that has left its address begin again.
+        // When a node leaves its address, the figures of that address begin again.
         let is_it =
             |event: &Seen| event.node == Some(*at) || event.text("was") == Some(&at.to_string());
         let has_left = |event: &Seen| matches!(event.name, "node removed" | "node moved");

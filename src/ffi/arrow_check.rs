@@ -17,8 +17,8 @@ use super::arrow::Refused;
 
 pub const MAX_NODES: usize = 100_000;
 const MAX_BUFFERS: usize = 1 << 20;
-/// The maximum size of a buffer: the memory that a process can address. The sum of two numbers up
-/// to this one does not overflow, nor does the product of such a number and the width of an offset.
+/// The maximum size of a buffer: the memory that a process can address. Two sizes up to this one
+/// can be added without an overflow, and such a size can be multiplied by the width of an offset.
 const MAX_BYTES: usize = 1 << 47;
 /// The maximum length of an array whose elements take no memory, so that a few bytes can declare
 /// any length. When arrow-rs validates fixed-size lists, it allocates a bitmap with a bit per
@@ -219,7 +219,7 @@ impl Content<'_> {
             Null | RunEndEncoded(..) => count == 0,
             Struct(_) | FixedSizeList(..) => count == 1,
             Utf8 | Binary | LargeUtf8 | LargeBinary | ListView(_) | LargeListView(_) => count == 3,
-            // Between the buffer of views and that of sizes is any number of buffers of text.
+            // Any number of buffers of text may be between the buffer of views and that of sizes.
             Utf8View | BinaryView => count >= 3,
             _ => count == 2,
         };
@@ -365,8 +365,8 @@ impl Content<'_> {
     }
 
     /// # Safety
-    /// Buffer 1 is null or has `range.end` views; the last is null or has a size for each buffer
-    /// between them.
+    /// Buffer 1 is null or has `range.end` views. The last buffer is null, or has a size for each
+    /// buffer between it and buffer 1.
     unsafe fn check_views(&self) -> Result<(), Refused> {
         self.need(1, self.scaled(16)?)?;
         let last = self.buffers.len() - 1;

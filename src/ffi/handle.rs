@@ -19,8 +19,8 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
 
 /// Probes the handles, unless they have passed the probe before. Returns whether they may be used.
 ///
-/// This function imports asyncio, which takes long, so it is not called before a program uses an
-/// event loop.
+/// This function imports asyncio, which takes long, so it is not called before the application uses
+/// an event loop.
 pub fn probe_ready(py: Python<'_>) -> PyResult<bool> {
     if READY.is_known() {
         return Ok(true);

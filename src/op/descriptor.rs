@@ -39,7 +39,7 @@ pub enum Descriptor {
 }
 
 impl Descriptor {
-    /// A descriptor that is not readable yet.
+    /// Makes a descriptor that is not readable yet.
     ///
     /// # Errors
     /// Returns the system's error, or `Unsupported` on Windows.

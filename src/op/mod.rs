@@ -140,7 +140,7 @@ impl OpState {
         op
     }
 
-    /// An operation without a step yet; [`OpState::begin`] sets the step.
+    /// Makes an operation without a step; [`OpState::begin`] sets the step.
     pub fn empty() -> Arc<OpState> {
         Arc::new(OpState {
             inner: Mutex::new(Inner {
@@ -204,8 +204,8 @@ impl OpState {
         execution.session.runtime().send(self.clone());
     }
 
-    /// Executes a statement of an operation whose first execution has failed. The lanes of the
-    /// runtime take an operation only once.
+    /// Executes a statement again, after its first execution in this operation has failed. Does not
+    /// use the lanes of the runtime, because they take an operation only once.
     fn execute_again(self: &Arc<Self>, execution: Execution) {
         let runtime = execution.session.runtime().clone();
         self.run(&runtime, async move {
@@ -293,8 +293,8 @@ impl OpState {
         drop(step);
     }
 
-    /// Makes the next completion end the wait of a greenlet. Returns false if there is already one
-    /// to handle.
+    /// Makes the next completion end the wait of a greenlet. Returns false if there is nothing to
+    /// wait for, because a completion has arrived already or the operation is over.
     fn wake_greenlet(&self, sleeper: Sleeper) -> bool {
         let mut inner = self.lock();
         let is_running = matches!(inner.phase, Phase::Running);

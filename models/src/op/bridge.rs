@@ -36,7 +36,8 @@ impl LoopQueue {
     }
 }
 
-/// A `Weak<LoopQueue>` for which loom tries all orders of upgrades.
+/// A `Weak<LoopQueue>` whose upgrades loom sees: it tries each order of upgrades and other changes
+/// of the reference count.
 pub struct WeakQueue(Weak<LoopQueue>);
 
 impl WeakQueue {

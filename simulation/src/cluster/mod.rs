@@ -43,8 +43,8 @@ const THREADS: usize = 32;
 const GOSSIP: Duration = Duration::from_secs(8);
 /// The longest time in which a node learns of a schema change.
 pub const SCHEMA_SPREAD: Duration = Duration::from_secs(2);
-/// If a client prepares one text at one node so often within a second, that is a defect of the
-/// client.
+/// If a client prepares one text at one node this many times within a second, that is a defect of
+/// the client.
 const MOST_PREPARATIONS: u32 = 200;
 
 pub const USER: &str = "app";
@@ -62,7 +62,7 @@ pub struct Written {
 pub struct Effect {
     /// The number of requests with this value that a coordinator has carried out, at least in part.
     pub requests: u32,
-    /// The first and the last of their write times.
+    /// The first and the last write time of these requests.
     pub times: (i64, i64),
 }
 

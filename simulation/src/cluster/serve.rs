@@ -184,7 +184,8 @@ impl Connection {
         let mut state = self.cluster.lock();
         let text = state.nodes[self.node].prepared.get(id).cloned();
         text.ok_or_else(|| {
-            // The session shows no preparation of what its control connection reads.
+            // The session does not count how often the reads of its control connection are prepared
+            // again.
             if !state.is_system_read(id) {
                 state.note_refusal(self.node, Refused::Unprepared);
             }

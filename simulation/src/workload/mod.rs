@@ -26,12 +26,13 @@ const ROWS: i64 = 16;
 /// How long a bulk sends rows again.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long after a killed node's start the session is connected to it at the latest: the longest
-/// pause between two of the first attempts, with its jitter, and the time that a connection takes.
+/// The maximum time from the start of a killed node until the session is connected to it: the
+/// longest pause between two of the first attempts, with its jitter, and the time that a connection
+/// takes.
 const RECONNECTED: Duration = Duration::from_millis(2500);
 /// After an outage longer than this, the pauses between attempts are longer.
 const SOON_TRIED: Duration = Duration::from_secs(20);
-/// The longest pause between two tries, with its jitter.
+/// The longest pause between two attempts to connect, with its jitter.
 const LONGEST_PAUSE: Duration = Duration::from_secs(12);
 
 #[derive(Clone)]

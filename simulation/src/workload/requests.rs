@@ -25,7 +25,7 @@ const CONCURRENCY: usize = 4;
 /// How long connections may use different keyspaces after a `USE` that failed or was given up.
 pub(super) const SETTLED: Duration = Duration::from_secs(10);
 
-/// How long after a fault a node may take to learn of a new table.
+/// How long a node may take, after a fault, to learn of a new table.
 const RECOVERED: Duration = Duration::from_secs(20);
 
 impl Program {
@@ -346,7 +346,7 @@ fn options(idempotent: Option<bool>) -> RequestOptions {
     RequestOptions { timeout: Some(Some(LIMIT)), idempotent, ..Default::default() }
 }
 
-/// Returns the options with the rest of their time limit. An error if nothing is left of it.
+/// Returns the options with the rest of their time limit. Returns an error if no time is left.
 fn remaining(
     options: RequestOptions,
     began: std::time::Instant,

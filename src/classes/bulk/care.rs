@@ -1,5 +1,6 @@
-//! Facts about the table that a load writes, with names of columns. For each statement they become
-//! a `turbocql_engine::WrittenTable`, with indexes of bind markers.
+//! Facts about the table that a load (see `turbocql._transfer.load`) writes to. They name columns.
+//! For each statement they are converted to a `turbocql_engine::WrittenTable`, which has indexes of
+//! bind markers instead.
 
 use pyo3::prelude::*;
 use turbocql_engine::{ListRead, Lists, Time, Times};
@@ -42,7 +43,7 @@ pub struct Care {
     has_lists: bool,
     /// The write time of row 0, if the write time of row n is this number plus n.
     counted: Option<i64>,
-    /// Set if the program has chosen the write times: the time, and the statements that read the
+    /// Set if the caller has chosen the write times: the time, and the statements that read the
     /// stored lists. The time is `None` if each row has its own, as the value of the bind marker
     /// `[timestamp]`.
     chosen: Option<(Option<i64>, Vec<ReadStatement>)>,

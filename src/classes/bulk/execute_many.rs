@@ -115,7 +115,7 @@ pub struct BulkProgress(pub Arc<Progress>);
 
 #[pymethods]
 impl BulkProgress {
-    /// If `keeps_ranges`, the progress also records which rows were acknowledged.
+    /// If `keeps_ranges` is true, the progress also records which rows were acknowledged.
     #[new]
     fn new(keeps_ranges: bool) -> BulkProgress {
         BulkProgress(Arc::new(Progress::new(keeps_ranges)))
@@ -174,8 +174,7 @@ pub struct BulkStep {
     next_row: u64,
     /// The numbers of rows that could not be encoded, and the errors.
     unfit: Vec<(u64, PyErr)>,
-    /// The exception that the program's iterable raised, or the interrupt that stopped the
-    /// encoding.
+    /// The exception that the caller's iterable raised, or the interrupt that stopped the encoding.
     raised: Option<PyErr>,
     /// Whether no more rows are read from the source.
     ended: bool,

@@ -1,5 +1,5 @@
-//! Columns that a program passes: Arrow data of any producer, arrays in NumPy's layout, and lists
-//! of Python objects.
+//! Columns that a caller passes: Arrow data of any producer, arrays in NumPy's layout, and lists of
+//! Python objects.
 
 use std::sync::{Mutex, PoisonError, TryLockError};
 

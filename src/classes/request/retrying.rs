@@ -1,4 +1,4 @@
-//! Sends a failed request again, if the program's `retry_when` function returns a delay.
+//! Sends a failed request again, if the application's `retry_when` function returns a delay.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,7 +59,8 @@ impl Again {
         }))
     }
 
-    /// Asks the program's function whether the request is sent again. If not, returns its error.
+    /// Asks the application's function whether the request is sent again. If it is not, returns the
+    /// request's error.
     fn after(mut self, py: Python<'_>, error: PyErr, op: &Arc<OpState>) -> PyResult<Next> {
         let value = error.value(py);
         if !value.is_instance(python::request_error(py)?)? {
@@ -103,7 +104,7 @@ impl Again {
     }
 }
 
-/// Converts the answer of the program's function, a number of seconds, to a duration.
+/// Converts the answer of the application's function, a number of seconds, to a duration.
 fn delay(answer: &Bound<'_, PyAny>) -> PyResult<Duration> {
     let expected = "retry_when must return a number of seconds, or None";
     let seconds =

@@ -112,7 +112,7 @@ impl PageArrays {
         let mut state = self.lock(py);
         let rows = state.rows;
         let Some(column) = state.columns.get_mut(column) else { return Ok(None) };
-        // The program owns the bytes from now on, so they must not be lengthened again.
+        // The caller owns the bytes from now on, so they must not be lengthened again.
         Ok(match std::mem::replace(column, Gathered::Objects) {
             Gathered::Numbers { bytes, nulls, .. } => {
                 let mut flags = vec![0u8; if nulls.is_empty() { 0 } else { rows }];

@@ -20,7 +20,7 @@ use turbocql_values::error::{Direction, raise};
 use turbocql_values::failure::Failure;
 use turbocql_values::ffi::interpreter::is_foreign_thread;
 
-/// If the program sets no number of rows, a batch ends with the page that brings it to this many
+/// If the caller sets no number of rows, a batch ends with the page that brings it to this many
 /// rows. A larger batch would not fit into the processor's caches.
 const USUAL_ROWS: usize = 16_384;
 /// A batch also ends with the page that brings it to this many bytes on the wire.
@@ -383,7 +383,7 @@ impl Reader {
     }
 
     /// Keeps the exception for `take_raised`, and returns its text for the consumer. If the
-    /// consumer is foreign, signals a `KeyboardInterrupt` again, so that the program gets it.
+    /// consumer is foreign, signals a `KeyboardInterrupt` again, so that the application gets it.
     fn consumer_error(&self, py: Python<'_>, error: PyErr) -> ArrowError {
         let text = format!("{}: {}", error.get_type(py), error.value(py));
         if self.is_foreign && error.is_instance_of::<PyKeyboardInterrupt>(py) {

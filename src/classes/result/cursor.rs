@@ -33,7 +33,8 @@ pub struct Following {
 enum NextPage {
     /// The next page is not requested yet.
     Following(Following),
-    /// The next page is being fetched. The page after it is fetched while the program reads it.
+    /// The next page is being fetched. While the application reads it, the page after it is
+    /// fetched.
     Ahead(Ahead),
     /// There is no next page.
     End,
@@ -145,7 +146,7 @@ impl Cursor {
 
     /// Decodes at most `limit` rows of the current page.
     fn decode<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Bound<'py, PyList>> {
-        // The program's row class may decode rows too, within this call.
+        // The application's row class may decode rows too, within this call.
         let _inside = Inside::nested(py)?;
         let (page, rows, session) = self.with(|current| {
             (current.page.clone(), current.rows.clone_ref(py), current.session.clone())
@@ -177,8 +178,8 @@ fn overtaken(py: Python<'_>) -> PyErr {
 }
 
 impl Current {
-    /// Returns what fetches the next page; `None` if there is no next page. The first call starts
-    /// the fetching.
+    /// Returns the object that fetches the next page; `None` if there is no next page. The first
+    /// call starts the fetching.
     fn ahead(&mut self) -> Option<Ahead> {
         let session = &self.session;
         let following = match std::mem::replace(&mut self.next, NextPage::End) {

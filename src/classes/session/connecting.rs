@@ -233,16 +233,16 @@ impl ConnectOptions<'_> {
     }
 }
 
-/// The program's callable for authentication. It is called with the server's mechanism, and returns
-/// an object with the methods `first`, `answer` and `accepted`. All these calls run on separate
-/// threads, never on the I/O thread.
+/// The application's callable for authentication. It is called with the server's mechanism, and
+/// returns an object with the methods `first`, `answer` and `accepted`. All these calls run on
+/// separate threads, never on the I/O thread.
 struct PythonAuthenticator(Py<PyAny>);
 
 /// The object that a [`PythonAuthenticator`] has returned for one connection.
 struct PythonConversation(Py<PyAny>);
 
-/// Returns the text for an exception that the program's code raised. The engine's errors carry only
-/// text.
+/// Returns the text for an exception that the application's code raised. The engine's errors carry
+/// only text.
 fn text_of_exception(py: Python<'_>, error: &PyErr) -> String {
     let name = error.get_type(py).name().map(|name| name.to_string());
     format!("the authenticator raised {}: {}", name.unwrap_or_default(), error.value(py))

@@ -1,4 +1,4 @@
-//! The functions of the program that a session calls.
+//! The application's functions that a session calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
-/// A function of the program, or none. If there is none, `get` takes no lock.
+/// A function of the application, or none. If there is none, `get` takes no lock.
 #[derive(Default)]
 pub struct Hook {
     is_set: AtomicBool,

@@ -167,8 +167,8 @@ impl Events {
         Ok(Some(list))
     }
 
-    /// Sets the requests of which events are queued. `unusual` is for those that were sent more
-    /// than once or have failed; `every` is for all.
+    /// Sets the kinds of requests whose events are queued: those that were sent more than once or
+    /// have failed, if `unusual` is true; all requests, if `every` is true.
     fn want(&self, unusual: bool, every: bool) {
         self.0.want(if unusual { UNUSUAL } else { 0 } | if every { EVERY } else { 0 });
     }
