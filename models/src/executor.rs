@@ -1,4 +1,4 @@
-//! Stands in for tokio's runtime of one thread: it does what the engine depends on, in the way of
+//! Stands in for tokio's runtime of one thread. In all that the engine depends on, it works like
 //! `runtime/scheduler/current_thread/mod.rs` of tokio 1.54 (`block_on`, `Core::next_task`,
 //! `Context::park` and `Handle::schedule`).
 

@@ -15,7 +15,7 @@ use crate::trace::Trace;
 /// How long after its beginning a run has faults.
 pub const FAULTY: Duration = Duration::from_secs(90);
 
-/// How long after the beginning of a fault a silent connection may be closed: the keepalive's
+/// The time from the beginning of a fault until a silent connection may be closed: the keepalive's
 /// timeout. The keepalive's interval may have passed before the fault.
 const CLOSED_IN_SILENCE: Duration = Duration::from_secs(9);
 
@@ -84,7 +84,8 @@ impl Fault {
         }
     }
 
-    /// How long after its beginning the fault closes connections, if it closes any.
+    /// Returns the time from the beginning of the fault until it closes connections; `None` if it
+    /// closes none.
     fn closes_after(self) -> Option<Duration> {
         use Fault::*;
         match self {
@@ -114,8 +115,8 @@ impl Happened {
     /// Whether the fault may have closed a connection between two times.
     pub fn may_close(&self, from: Instant, until: Instant) -> bool {
         let Some(after) = self.fault.closes_after() else { return false };
-        // How long after its end the fault may still close a connection. A reset in the middle of a
-        // frame happens when the bytes before it have arrived.
+        // For this time after its end, the fault may still close a connection. A reset in the
+        // middle of a frame happens when the bytes before it have arrived.
         let late = match self.fault {
             // The keepalive closes a half-open connection.
             Fault::ResetInFrame(_) | Fault::Freeze(_) => Duration::from_secs(120),

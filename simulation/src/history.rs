@@ -155,11 +155,11 @@ pub fn is_because_of_use(error: &EngineError) -> bool {
 /// How much later than its deadline a call may end.
 const LATE: Duration = Duration::from_millis(100);
 
-/// How long after its start a node is connected again at the latest.
+/// The maximum time from the start of a node until it is connected again.
 const CONNECTED_AGAIN: Duration = Duration::from_millis(2500);
 
-/// How long after the beginning of an outage calls may fail because of it. After this time, the
-/// session has noticed that the node is silent, and the calls that it had sent to the node have
+/// For this time after the beginning of an outage, calls may fail because of it. After this time,
+/// the session has noticed that the node is silent, and the calls that it had sent to the node have
 /// ended.
 const NOTICED: Duration = Duration::from_secs(12);
 
@@ -302,8 +302,9 @@ fn check_claims(calls: &[&Call], broken: &mut Vec<String>) {
     }
 }
 
-/// Checks that each read returned a value that was written to its key, and no older value than one
-/// whose write was acknowledged before the read began. Also checks that a scan has each key once.
+/// Checks that each read returned a value that was written to its key. The value must not be older
+/// than one whose write was acknowledged before the read began. Also checks that a scan has each
+/// key once.
 fn check_reads(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec<String>) {
     // For each key: the written values, each with the time when its write was acknowledged.
     let mut writes: BTreeMap<i64, Vec<(i64, Option<Instant>)>> = BTreeMap::new();

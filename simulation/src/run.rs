@@ -282,8 +282,8 @@ async fn use_session(
     }
 }
 
-/// A sentence for each figure of the session that does not agree with the others, after all its
-/// requests have ended.
+/// Returns a sentence for each figure of the session that does not agree with the others. All
+/// requests of the session must have ended.
 fn miscounted(metrics: &Metrics) -> Vec<String> {
     let mut wrong = Vec::new();
     for (at, node) in &metrics.nodes {

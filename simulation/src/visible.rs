@@ -206,7 +206,8 @@ impl View<'_> {
             during.windows(2).find(|pair| pair[1].node(at).attempts > pair[0].node(at).attempts);
         let Some([earlier, first]) = sent else { return };
         let (before, shown) = (earlier.node(at), first.node(at));
-        // A `USE` that waited for the node has closed its connection, and what was sent over it failed.
+        // A `USE` that waited for the node may have closed the connection to it, so the requests on
+        // that connection failed.
         let has_failed = self.is_closed_by_use(began, first.at) && shown.failed > before.failed;
         if shown.in_flight == 0 && shown.abandoned == before.abandoned && !has_failed {
             report("requests that it does not answer are not in flight");

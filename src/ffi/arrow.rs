@@ -56,7 +56,7 @@ const _: () = {
 /// once, even if they are refused.
 ///
 /// # Safety
-/// Both pointers are null or point to structs of the C data interface that no other code uses
+/// Each pointer is null, or points to a struct of the C data interface that no other code uses
 /// during the call. The memory that the structs point to is as large as they declare.
 pub unsafe fn import_array(
     schema: *mut c_void,

@@ -1,4 +1,4 @@
-//! A cell for the fields of Python classes, which pyo3 requires to be `Sync`. The GIL guards the
+//! A cell for fields of Python classes; pyo3 requires such fields to be `Sync`. The GIL guards the
 //! cell; on an interpreter built without the GIL, a lock does.
 
 use pyo3::gc::PyVisit;

@@ -278,8 +278,8 @@ impl OpAwait {
     // Through the methods below, a task uses this object as the future that the task waits for.
 
     /// Returns None unless the object has been yielded. asyncio takes an object for a future if its
-    /// `_asyncio_future_blocking` is not None, and before it is yielded this object must be taken
-    /// for a coroutine.
+    /// `_asyncio_future_blocking` is not None, and asyncio must take this object for a coroutine
+    /// before the object is yielded.
     #[getter(_asyncio_future_blocking)]
     fn blocking(&self) -> Option<bool> {
         match &*self.lock() {

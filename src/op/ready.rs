@@ -61,9 +61,9 @@ impl ReadyQueue {
 
     /// Schedules the wake of a task. Returns false if no handle could be made.
     ///
-    /// The event loop calls `context.run(call, completed_future)`, which is made from bound methods
-    /// without Python code. None of them is a function of turbocql, so the task does not run within
-    /// a native frame of turbocql.
+    /// The event loop calls `context.run(call, completed_future)`. That call consists of bound
+    /// methods, none of which is a function of turbocql. So the task does not run within a native
+    /// frame of turbocql.
     fn wake(&self, task: &TaskWake<'_>) -> PyResult<bool> {
         let py = task.call.py();
         let run = make::method(self.run.bind(py), &task.context)?;

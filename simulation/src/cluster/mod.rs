@@ -291,8 +291,8 @@ impl Cluster {
         }
     }
 
-    /// Returns the shard of a new connection: the one that its source port selects, or the next
-    /// one.
+    /// Returns the shard of a new connection: the one that its source port selects, or else the
+    /// next one in turn.
     fn deal_shard(&self, node: usize, source_port: Option<u16>) -> u16 {
         let mut state = self.lock();
         let node = &mut state.nodes[node];

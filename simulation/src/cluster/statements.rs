@@ -4,8 +4,8 @@ use super::wire::{Columns, Type};
 
 pub const WRITE: &str = "INSERT INTO sim.kv (k, v) VALUES (?, ?)";
 pub const READ: &str = "SELECT k, v FROM sim.kv WHERE k = ?";
-/// The read that bursts send. At a node that has forgotten it, each of its requests prepares it
-/// again.
+/// The text of the read that bursts send. If the node has forgotten the prepared statement, each
+/// request of the burst prepares it again.
 pub const BURST: &str = "SELECT k, v FROM sim.kv WHERE k = ? /* burst */";
 pub const CLAIM: &str = "INSERT INTO sim.claims (k, v) VALUES (?, ?) IF NOT EXISTS";
 /// Reads all rows.

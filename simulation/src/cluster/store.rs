@@ -258,7 +258,8 @@ impl Cluster {
     }
 }
 
-/// The error of a round of Paxos whose read had enough answers, but not the row.
+/// Makes the error of a round of Paxos in which enough replicas answered the read, but none sent
+/// the row.
 pub(super) fn lost_round() -> Failure {
     timed_out(0x1200, "Operation timed out", SERIAL, 2, 2, |more| more.push(0))
 }

@@ -54,7 +54,7 @@ struct State {
     value: i64,
     prepared: HashMap<String, Arc<Prepared>>,
     keyspace: Keyspace,
-    /// When all connections use one keyspace again after the last `USE` that failed.
+    /// The time at which all connections use one keyspace again after the last `USE` that failed.
     use_failed: Option<Instant>,
     /// Whether the program is creating a table. It creates one table at a time, because the nodes
     /// may not agree on the schema while others are created.

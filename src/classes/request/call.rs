@@ -311,7 +311,7 @@ impl Execute {
     }
 }
 
-/// A call with a text and bind values, which runs when the text is prepared. If the cached
+/// A call with a text and bind values. It continues here when the text is prepared. If the cached
 /// statement refuses the values, the text is prepared again, because another client may have
 /// changed a type.
 struct WithValues {

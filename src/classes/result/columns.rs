@@ -103,8 +103,8 @@ impl Batch {
     }
 
     /// Returns the little-endian numbers of a column, and one byte per row: 1 if the row has a
-    /// value, else 0 (or `None` if all rows have a value). Returns `None` for a column of other
-    /// types than numbers of fixed width and vectors of them.
+    /// value, else 0 (or `None` if all rows have a value). Returns `None` unless the column has
+    /// numbers of fixed width, or vectors of such numbers.
     fn numbers<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Option<Numbers<'py>>> {
         let Some(array) = self.0.columns().get(column) else {
             return Err(PyValueError::new_err("there is no such column"));

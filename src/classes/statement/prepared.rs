@@ -30,9 +30,9 @@ pub struct Prepared {
     prepared_at: Instant,
 }
 
-/// A text whose values cannot be encoded is prepared again, because its types may have changed; but
-/// not if it was prepared less than this long ago. So a program that passes wrong values causes at
-/// most one additional request per second and text.
+/// If the values for a text cannot be encoded, the text is prepared again, because its types may
+/// have changed. But a text that was prepared less than this time ago is not prepared again. So an
+/// application that passes wrong values causes at most one additional request per second and text.
 const RENEWAL: Duration = Duration::from_secs(1);
 
 impl Prepared {

@@ -3,7 +3,7 @@
 //! and many more.
 //!
 //! The functions use the public interface of Python and may run Python code. If they return `None`
-//! or false, the driver's original function serializes the value or raises its own error.
+//! or false, the driver's own function serializes the value or raises its own error.
 
 mod containers;
 mod numbers;

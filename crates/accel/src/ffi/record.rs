@@ -151,7 +151,7 @@ unsafe fn positions<'a>(object: Object) -> Option<&'a [Object]> {
     }
 }
 
-/// Whether the object is a tuple whose class overrides neither the length nor the iteration.
+/// Whether the object is a tuple whose class overrides neither `__len__` nor `__iter__`.
 pub fn is_plain_tuple(object: &Bound<'_, PyAny>) -> bool {
     if QuickPath::Attributes.is_on() {
         return is_plain_by_slots(object);

@@ -9,8 +9,8 @@ use pyo3::types::PyDict;
 /// date.
 pub struct Entries(Vec<DictEntry>);
 
-/// An entry of a dict. It is current while the dict has the same object for the key as when the
-/// plan was made, or still lacks the key.
+/// An entry of a dict. If the dict had the key when the plan was made, the entry is current while
+/// the key has the same value object. If not, it is current while the dict still lacks the key.
 struct DictEntry {
     dict: Py<PyDict>,
     key: Py<PyAny>,

@@ -84,9 +84,10 @@ impl Executors {
         Ok(true)
     }
 
-    /// Sends a request. A request may end while it is sent, and its callback may then ask for the
-    /// next one. That one is not sent within this call, which would make the stack deeper, but
-    /// after it.
+    /// Sends a request. If the executor is sending one already, only adds the request to the list
+    /// `_pending_executions`; the call that is sending then sends it afterwards. This happens if a
+    /// request ends while it is sent, and its callback calls this function. Nested sends would make
+    /// the stack deeper.
     fn execute_pending<'py>(
         &self,
         executor: &Bound<'py, PyAny>,

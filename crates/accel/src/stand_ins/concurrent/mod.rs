@@ -34,8 +34,8 @@ pub struct Executors {
     enumerate: Py<PyType>,
     /// A Python function that unpacks a statement and its parameters.
     unpack: Py<PyAny>,
-    /// Whether the executor has a list of requests that were to be sent while it was sending
-    /// another one. They are sent afterwards.
+    /// Whether executors have the list `_pending_executions`, for requests that must wait until the
+    /// executor has sent another one.
     has_pending: bool,
     /// Whether requests have no timeout.
     is_without_timeout: bool,

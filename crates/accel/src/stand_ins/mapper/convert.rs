@@ -195,7 +195,7 @@ impl Values {
         }
         if let Ok(set) = value.cast_exact::<PySet>() {
             // All items are collected before any is added to the copy. Adding an item may call a
-            // `__hash__` in Python, during which another thread may change the set.
+            // `__hash__` that is Python code. Meanwhile another thread may change the set.
             let items: Vec<_> = set.iter().collect();
             if items.iter().all(|item| self.is_immutable(item)) {
                 let copy = PySet::empty(py)?;

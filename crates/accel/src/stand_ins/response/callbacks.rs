@@ -105,8 +105,8 @@ impl Responses {
         })
     }
 
-    /// Adds a call to one of a future's lists. `attributes` returns two names of the future's
-    /// attributes: that of the list, and that of the outcome that triggers the call.
+    /// Adds a call to one of a future's lists. `attributes` returns the names of two attributes of
+    /// the future: the list, and the outcome that triggers the call.
     fn add_one<'py>(
         &self,
         arguments: &[Borrowed<'_, 'py, PyAny>],

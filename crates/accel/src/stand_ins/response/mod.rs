@@ -83,7 +83,8 @@ enum Kind {
 pub struct ResponseStandIn {
     original: Py<PyAny>,
     responses: Py<Responses>,
-    /// Checks what this method uses, and the functions that native code does not call.
+    /// Checks that what this method uses is the driver's own, and so are the functions that native
+    /// code does not call.
     usual: Py<Usual>,
     kind: Kind,
     counts: Counts,
