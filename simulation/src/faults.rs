@@ -12,7 +12,7 @@ use crate::network::{BOTH, Direction};
 use crate::random::Random;
 use crate::trace::Trace;
 
-/// How long after its beginning a run has faults.
+/// A run has faults for this time after its beginning.
 pub const FAULTY: Duration = Duration::from_secs(90);
 
 /// The time from the beginning of a fault until a silent connection may be closed: the keepalive's
@@ -25,7 +25,8 @@ const MORE_THAN_STREAMS: usize = 33_500;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
     Pause,
-    /// A pause under many requests. The program (see `workload`) gives some of them up.
+    /// A pause of a node that has many requests. The program (see `workload`) gives some of them
+    /// up.
     PauseUnderLoad(Burst),
     /// No answer arrives from the node. Meanwhile, it is sent more requests than a connection has
     /// streams.

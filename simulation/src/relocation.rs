@@ -37,7 +37,7 @@ const REOPENED: Duration = Duration::from_secs(6);
 /// late that the others are up.
 const GOSSIP: Duration = Duration::from_secs(9);
 
-/// The contact points of a session: addresses, one name for all nodes, or a name for each.
+/// Returns the contact points of a session: addresses, one name for all nodes, or a name for each.
 pub fn contact_points(cluster: &Cluster, random: &mut Random) -> Vec<String> {
     let nodes = 0..cluster.size();
     match random.within(0..10) {
@@ -47,7 +47,7 @@ pub fn contact_points(cluster: &Cluster, random: &mut Random) -> Vec<String> {
     }
 }
 
-/// The addresses of a contact point.
+/// Returns the addresses of a contact point.
 pub fn resolve(cluster: &Cluster, contact_point: &str) -> Result<Vec<SocketAddr>> {
     if let Ok(at) = contact_point.parse() {
         return Ok(vec![at]);

@@ -9,8 +9,8 @@ use crate::cluster::Arrival;
 use crate::faults::Happened;
 use crate::observed::Sample;
 
-/// For this time after the answer to a misrouted request, others may still be sent to the same
-/// node.
+/// For this time after the answer to a misrouted request, other requests may still be sent to the
+/// same node.
 const LEARNED: Duration = Duration::from_millis(300);
 
 /// How long the session may lack connections to some shards after a fault, or after a `USE` that

@@ -49,7 +49,7 @@ pub struct Report {
     pub failed: usize,
     /// A sentence for each broken promise.
     pub violations: Vec<String>,
-    /// The story's last lines, or all of them.
+    /// The last lines of the trace, or all of its lines.
     pub trace: Vec<String>,
 }
 

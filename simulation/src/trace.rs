@@ -11,7 +11,7 @@ pub struct Trace(Arc<Mutex<Lines>>);
 struct Lines {
     began: Instant,
     hash: u64,
-    /// The last lines, `most` at most.
+    /// The last lines; at most `most` of them.
     kept: std::collections::VecDeque<String>,
     most: usize,
 }

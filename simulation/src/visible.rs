@@ -1,7 +1,7 @@
 //! Checks that the session's events and figures show a fault, as docs/telemetry.md says.
 //!
-//! A fault is judged if the session was connected to all nodes before it, and no other fault
-//! happened since.
+//! A fault is judged only if the session was connected to all nodes when it began, and no earlier
+//! fault still had an effect then.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use crate::faults::{Fault, Happened};
 use crate::observed::{INTERVAL, Observed, Sample, Seen};
 
 /// The time from the first request that a node does not answer until the node is shown as silent:
-/// two ticks of the watch, the tick in between, and the shortest patience of its probe.
+/// two ticks of the session's watch over its nodes, the tick in between, and the shortest time that
+/// a probe of the watch waits.
 const SILENT: Duration = Duration::from_millis(950);
 
 /// The same time for a node whose answers were slow before: its probes have more time.
@@ -21,7 +22,7 @@ const SILENT_SLOW: Duration = Duration::from_millis(3800);
 
 /// The watch does not probe a node again for this time after the node has answered a probe.
 const ASKED: Duration = Duration::from_secs(1);
-/// A fault that ended less than this time ago may have caused probes of its node.
+/// A fault that ended less than this time ago may have caused probes of any node.
 const RECENT: Duration = Duration::from_secs(3);
 
 /// The time from the end of a hang until the node is shown as answering: the longest pause between
@@ -36,7 +37,7 @@ const LOST: Duration = Duration::from_millis(200);
 const UP: Duration = Duration::from_millis(2500);
 const SOON_TRIED: Duration = Duration::from_secs(20);
 
-/// How long the answers of a node are on the way.
+/// How long an answer of a node is on the way.
 const ANSWERED: Duration = Duration::from_millis(100);
 
 /// The time after a schema change within which every node learns of it, and its event arrives.
@@ -140,7 +141,7 @@ impl View<'_> {
         self.story.closed_by_use.iter().any(|at| *at + late > from && *at <= until)
     }
 
-    /// The end of the fault, or of the run.
+    /// Returns the end of the fault or, if it has not ended, the end of the run.
     fn end(&self) -> Instant {
         let last = self.samples.last().map_or(self.fault.began, |sample| sample.at);
         self.fault.ended.unwrap_or(last)

@@ -122,7 +122,7 @@ impl Stream {
         Ok(Stream { stream, field, over: None })
     }
 
-    /// The stream's schema.
+    /// Returns the stream's schema.
     pub fn field(&self) -> &Field {
         &self.field
     }

@@ -50,7 +50,7 @@ thread_local! {
         const { RefCell::new(None) };
 }
 
-/// The running event loop of this thread.
+/// Returns the running event loop of this thread.
 pub fn event_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static GET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     GET.import(py, "asyncio", "get_running_loop")?.call0()
@@ -67,7 +67,7 @@ pub fn force_notifier(force: bool) {
 }
 
 impl LoopQueue {
-    /// The queue of the running event loop, and the event loop.
+    /// Returns the queue of the running event loop, and the event loop.
     pub fn running(py: Python<'_>) -> PyResult<(Arc<LoopQueue>, Bound<'_, PyAny>)> {
         let event_loop = event_loop(py)?;
         if let Some((queue, last)) = Self::last(py)
@@ -82,8 +82,8 @@ impl LoopQueue {
         Ok((queue, event_loop))
     }
 
-    /// The queue of the event loop that this thread ran last, and the event loop, if both are
-    /// alive.
+    /// Returns the queue of the event loop that this thread ran last, and the event loop, if both
+    /// are alive.
     fn last(py: Python<'_>) -> Option<(Arc<LoopQueue>, Bound<'_, PyAny>)> {
         LAST.with_borrow(|last| {
             let (reference, queue) = last.as_ref()?;
@@ -91,7 +91,8 @@ impl LoopQueue {
         })
     }
 
-    /// The queue of an event loop. It is made, and connected to the loop, on first use.
+    /// Returns the queue of an event loop. On first use, makes the queue and connects it to the
+    /// loop.
     fn of(py: Python<'_>, event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<LoopQueue>> {
         static QUEUES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let queues = QUEUES

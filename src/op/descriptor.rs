@@ -1,7 +1,7 @@
 //! A file descriptor that one thread makes readable and an event loop of another thread watches.
 //!
-//! On Linux it is an eventfd, elsewhere a pair of connected sockets. Windows has none: asyncio's
-//! default event loop there cannot watch descriptors.
+//! On Linux it is an eventfd, elsewhere a pair of connected sockets. On Windows there is no such
+//! descriptor, because asyncio's default event loop there cannot watch one.
 
 use std::ffi::c_int;
 use std::io;
@@ -20,8 +20,8 @@ use std::os::fd::OwnedFd;
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
 
-/// What wakes event loops and hubs on this system: `eventfd`, `sockets`, or `thread` where none can
-/// watch a descriptor.
+/// Returns what wakes event loops and hubs on this system: `eventfd` or `sockets`, or `thread` if
+/// they cannot watch a descriptor.
 #[pyfunction]
 pub fn waker() -> &'static str {
     match System::current() {
@@ -61,7 +61,7 @@ impl Descriptor {
         }
     }
 
-    /// The number of the descriptor that is watched.
+    /// Returns the number of the descriptor that is watched.
     pub fn fileno(&self) -> c_int {
         match *self {
             #[cfg(target_os = "linux")]

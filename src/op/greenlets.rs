@@ -1,8 +1,9 @@
 //! Waits of greenlets: while one waits for an operation, the others of its thread run.
 //!
 //! gevent replaces the blocking functions of the standard library, but not the waits of this core.
-//! gevent's hub of a thread watches a file descriptor. The I/O thread makes it readable when an
-//! operation has a completion for which a greenlet of the thread waits.
+//! So gevent's hub, of which each thread has one, watches a file descriptor. If a greenlet of that
+//! hub waits for an operation, the I/O thread makes the descriptor readable when the operation has
+//! a completion.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +37,8 @@ pub(super) fn wait(py: Python<'_>, op: &Arc<OpState>) -> PyResult<bool> {
     waited.and_then(|waited| waited.extract()).inspect_err(|_| op.abandon())
 }
 
-/// The greenlets of a hub whose operations have a completion.
+/// The tokens of the greenlets of one hub whose operations have completions, and the descriptor
+/// that wakes the hub.
 struct Woken {
     descriptor: Descriptor,
     tokens: Mutex<Vec<u64>>,
@@ -80,13 +82,14 @@ impl HubWaits {
         Ok(HubWaits(Arc::new(Woken { descriptor, tokens: Mutex::default() })))
     }
 
-    /// The file descriptor that becomes readable when `woken` has tokens.
+    /// Returns the file descriptor, which is readable while the list that `woken` returns has
+    /// tokens.
     fn fileno(&self) -> c_int {
         self.0.descriptor.fileno()
     }
 
-    /// Makes the next completion of the operation add `token` to `woken`. Returns false if there
-    /// is already a completion to handle.
+    /// Makes the next completion of the operation add `token` to the list that `woken` returns.
+    /// Returns false if there is already a completion to handle.
     fn watch(&self, op: &Bound<'_, Op>, token: u64) -> bool {
         op.get().0.wake_greenlet(Sleeper { hub: Arc::clone(&self.0), token })
     }

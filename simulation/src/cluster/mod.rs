@@ -250,7 +250,7 @@ impl Cluster {
         self.lock().nodes[node].ip
     }
 
-    /// The address of a node.
+    /// Returns the address of a node.
     pub fn address(&self, node: usize) -> SocketAddr {
         SocketAddr::new(self.ip(node), PORT)
     }

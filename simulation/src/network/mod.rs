@@ -196,7 +196,7 @@ impl Network {
         self.lock().connections.values().any(|connection| connection.host == host)
     }
 
-    /// The number of connections that the client has not closed.
+    /// Returns the number of connections that the client has not closed.
     pub fn open_connections(&self) -> usize {
         self.lock().connections.len()
     }

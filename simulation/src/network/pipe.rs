@@ -15,8 +15,8 @@ pub(super) const CAPACITY: usize = 128 << 10;
 pub(super) struct Pipe {
     pub(super) arriving: VecDeque<Arriving>,
     pub(super) held: usize,
-    /// When the bytes that were written last arrive. Bytes that are written later must not arrive
-    /// earlier.
+    /// The time at which the bytes that were written last will arrive. Bytes that are written later
+    /// must not arrive earlier.
     pub(super) last: Option<Instant>,
     /// Whether the writer will write no more bytes.
     pub(super) is_finished: bool,
@@ -25,7 +25,7 @@ pub(super) struct Pipe {
     pub(super) is_frozen: bool,
     /// The number of bytes that still arrive before the connection is reset.
     pub(super) reset_after: Option<usize>,
-    /// On a link that drips, when the next bytes may be read.
+    /// On a link that drips, the time from which the next bytes may be read.
     pub(super) pause: Option<Instant>,
     pub(super) reader: Option<Waker>,
     pub(super) writer: Option<Waker>,

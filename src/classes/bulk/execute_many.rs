@@ -41,7 +41,7 @@ pub struct BulkOptions {
     pub patience: Duration,
 }
 
-/// A call of `execute_many`, which runs when its statement is prepared.
+/// A call of `execute_many`. It begins when its statement is prepared.
 pub struct Many {
     pub rows: RowsOf,
     pub options: BulkOptions,

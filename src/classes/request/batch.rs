@@ -100,7 +100,7 @@ pub fn execute_batch(
     Ok(Next::Again(Box::new(step)))
 }
 
-/// The options of a `turbocql.Batch`.
+/// Returns the options of a `turbocql.Batch`.
 pub fn batch_options(batch: &Bound<'_, PyAny>) -> PyResult<Options> {
     let options = batch.getattr(pyo3::intern!(batch.py(), "_options"))?;
     let options: Option<Bound<'_, PyDict>> = options.extract()?;

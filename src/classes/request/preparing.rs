@@ -14,7 +14,7 @@ use turbocql_values::error::config_error;
 
 /// The action that follows the preparation of a statement.
 pub trait AfterPreparing: Send + Sync + Sized + 'static {
-    /// The options of the call. The call's time limit includes the preparation.
+    /// Returns the options of the call. The call's time limit includes the preparation.
     fn options(&self) -> Options;
 
     /// Runs the action. `began` is the start of the call; `None` if the call has neither waited nor

@@ -104,8 +104,8 @@ fn histogram(counts: &HistogramCounts) -> (Vec<u64>, u64) {
 struct CallOrigin(Py<PyAny>);
 
 impl SessionState {
-    /// If an object receives request events, adds a description of the call to the options, and
-    /// also the context of the current trace, as a custom payload.
+    /// If events of requests are queued, adds a description of the call to the options. Also adds
+    /// the context of the current trace, if there is one, as a custom payload.
     pub fn with_origin(&self, py: Python<'_>, options: Options) -> PyResult<Options> {
         if !self.engine.telemetry().events.wants_requests() {
             return Ok(options);

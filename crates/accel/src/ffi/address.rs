@@ -32,7 +32,7 @@ const AF_INET6: c_int = 23;
 #[cfg(not(any(target_os = "linux", windows)))]
 const AF_INET6: c_int = 30;
 
-/// The text of an IPv6 address; `None` if the C library fails.
+/// Returns the text of an IPv6 address; `None` if the C library fails.
 pub fn ipv6<'py>(py: Python<'py>, bytes: [u8; 16]) -> Option<Bound<'py, PyString>> {
     let mut text = [0; 64];
     // SAFETY: `bytes` has the 16 bytes that `AF_INET6` needs, by its type. `text` is writable for

@@ -88,7 +88,7 @@ pub fn probe_attributes(py: Python<'_>) -> PyResult<Option<String>> {
     )
 }
 
-/// The address in a slot of a class, read with the public `PyType_GetSlot`.
+/// Returns the address in a slot of a class, read with the public `PyType_GetSlot`.
 fn slot(class: &Bound<'_, PyType>, slot: std::ffi::c_int) -> usize {
     // SAFETY: `class` is alive, by its `Bound`. `slot` is one of CPython's slot numbers: all
     // callers pass constants. Tests: unit/test_quick_paths.py (attributes).

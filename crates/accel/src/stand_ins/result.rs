@@ -121,13 +121,14 @@ impl ResultStandIn {
         self.counts.get()
     }
 
-    /// The number of calls of the driver's function that were made to learn a plan.
+    /// Returns the number of calls of the driver's function that were made to learn a plan.
     fn learned(&self) -> u64 {
         self.learned.load(Ordering::Relaxed)
     }
 }
 
-/// The size of a result's kind in bytes. The driver reads the kind before it calls the method.
+/// The size of a result's kind in bytes. The driver reads the kind before it calls
+/// `recv_results_rows`.
 const KIND: usize = 4;
 
 /// The arguments of a call, the body in the buffer `reader`, and the position of the buffer.

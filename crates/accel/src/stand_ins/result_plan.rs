@@ -30,8 +30,8 @@ pub struct ResultPlan {
 
 #[pymethods]
 impl ResultPlan {
-    /// `columns` are the readers of the columns. If it is None, the driver's function reads every
-    /// page.
+    /// `columns` are the readers of the columns. If `columns` is None, the driver's function reads
+    /// every page.
     #[new]
     fn new(
         metadata: &Bound<'_, PyList>,

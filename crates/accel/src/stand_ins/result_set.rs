@@ -18,7 +18,7 @@ impl ResultSets {
         ResultSets { class: result_set, new_object }
     }
 
-    /// The result set of a future, as the class makes it.
+    /// Makes the result set of a future, as the class `ResultSet` does.
     pub fn make<'py>(
         &self,
         future: &Bound<'py, PyAny>,

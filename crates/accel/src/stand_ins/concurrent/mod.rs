@@ -18,9 +18,9 @@ use crate::ffi::call::{self, StandIn};
 /// The classes and values of the driver that the stand-ins use.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Executors {
-    /// The class whose results are a list.
+    /// The class of executors that return a list.
     of_lists: Py<PyType>,
-    /// The class whose results are a generator.
+    /// The class of executors that return a generator.
     of_generators: Py<PyType>,
     usual: Py<Usual>,
     events: Py<ThreadEvents>,

@@ -54,10 +54,10 @@ type TokenAware = (Children, Vec<i64>, MetadataClasses, Py<PyAny>, (bool, bool))
 
 #[pymethods]
 impl PlanStandIn {
-    /// `token_aware` is None for the policy that targets a host of the statement. Otherwise it has
-    /// the classes of child policies, the distances in the order of a plan, the classes of
-    /// metadata, the driver's `shuffle`, and two properties of the policy: whether it orders all
-    /// hosts by distance, and whether tablets may have leaders.
+    /// `token_aware` is None for `DefaultLoadBalancingPolicy`, which targets the host that a
+    /// statement names. Otherwise it has the classes of child policies, the distances in the order
+    /// of a plan, the classes of metadata, the driver's `shuffle`, and two properties of the
+    /// policy: whether it orders all hosts by distance, and whether tablets may have leaders.
     #[new]
     fn new(
         original: Py<PyAny>,

@@ -24,7 +24,8 @@ struct Call<'py> {
 }
 
 impl<'py> Call<'py> {
-    /// The arguments of `add_callback` or `add_errback`. None if there is no function.
+    /// Makes a call from the arguments of `add_callback` or `add_errback`. Returns None if there is
+    /// no function.
     fn of(
         arguments: &[Borrowed<'_, 'py, PyAny>],
         names: Option<&Bound<'py, PyTuple>>,
@@ -48,8 +49,8 @@ impl<'py> Call<'py> {
         Ok(Some(Call { function: (**function).clone(), arguments, named: keywords }))
     }
 
-    /// A function with arguments that were passed as a tuple and a dict. None if they are of
-    /// another class.
+    /// Makes a call from a function, a tuple of arguments and a dict of keyword arguments. Returns
+    /// None if the arguments are of other classes.
     fn with(
         function: &Bound<'py, PyAny>,
         arguments: Option<&Borrowed<'_, 'py, PyAny>>,
@@ -149,8 +150,8 @@ impl Responses {
         Ok(true)
     }
 
-    /// The list of a future's callbacks or errbacks, if no thread holds the future's lock. The lock
-    /// stays free until Python code runs, so that it need not be acquired.
+    /// Returns the list of a future's callbacks or errbacks, if no thread holds the future's lock.
+    /// The lock stays free until Python code runs, so that it need not be acquired.
     fn list<'py>(
         &self,
         future: &Bound<'py, PyAny>,
@@ -189,7 +190,7 @@ impl Responses {
     }
 }
 
-/// A tuple with one more item at its start.
+/// Returns a tuple of `first` and the items of `rest`.
 pub fn after<'py>(
     first: &Bound<'py, PyAny>,
     rest: Bound<'py, PyTuple>,

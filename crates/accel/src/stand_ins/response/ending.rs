@@ -182,8 +182,9 @@ impl Responses {
     }
 }
 
-/// The entries of a list of callbacks. None if an entry is not as `add_callback` makes it, or if
-/// its function cannot be called: the driver then raises an error before the result is set.
+/// Returns the entries of a list of callbacks. Returns None if an entry is not as `add_callback`
+/// makes it, or if its function cannot be called: the driver then raises an error before it sets
+/// the result.
 fn calls(callbacks: &Bound<'_, PyAny>) -> PyResult<Option<Vec<Py<PyTuple>>>> {
     let Ok(callbacks) = callbacks.cast_exact::<PyList>() else { return Ok(None) };
     let mut calls = Vec::with_capacity(callbacks.len());

@@ -35,7 +35,7 @@ impl ThreadEvents {
         ThreadEvents { event, condition, deque, lock, reentrant_lock, allocate_lock, new_object }
     }
 
-    /// A new `Event`.
+    /// Makes an `Event`.
     pub fn event<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (lock, new_object) = (self.lock(py)?, self.new_object.bind(py));
         let condition = new_object.call1((&self.condition,))?;
@@ -50,7 +50,7 @@ impl ThreadEvents {
         Ok(event)
     }
 
-    /// A new lock.
+    /// Makes a lock.
     pub fn lock<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.allocate_lock.bind(py).call0()
     }
@@ -107,7 +107,7 @@ impl ThreadEvents {
         Ok(true)
     }
 
-    /// The lock of a condition, if it is a reentrant lock.
+    /// Returns the lock of a condition, if it is a reentrant lock.
     pub fn lock_of<'py>(
         &self,
         condition: &Bound<'py, PyAny>,
@@ -128,8 +128,8 @@ impl ThreadEvents {
         self.wake(&waiters, 1)
     }
 
-    /// The threads that wait for a condition, if no thread holds its lock. This remains so until
-    /// the GIL is released, that is, until Python code runs.
+    /// Returns the threads that wait for a condition, if no thread holds the condition's lock. The
+    /// lock stays free until the GIL is released, that is, until Python code runs.
     fn waiters<'py>(&self, condition: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = condition.py();
         if !condition.get_type().is(&self.condition) {

@@ -7,8 +7,8 @@ use super::{Queue, Sending};
 use crate::ffi::socket::{self, SentNow};
 
 impl Sending {
-    /// Does what `push` does for a message that need not be cut. Returns false if the driver's
-    /// method must be called.
+    /// Does what `push` does for a message of at most `out_buffer_size` bytes, which need not be
+    /// cut. Returns false if the driver's method must be called.
     pub fn push<'py>(
         &self,
         connection: &Bound<'py, PyAny>,
@@ -53,9 +53,9 @@ impl Sending {
         Ok(true)
     }
 
-    /// The descriptor of a connection's socket, if the connection has no other request and the
-    /// event loop does not write for it. The loop writes only while the watcher is active, and only
-    /// the loop activates the watcher, for a queue that is not empty.
+    /// Returns the descriptor of a connection's socket, if the connection has no other request and
+    /// the event loop does not write for it. The loop writes only while the connection's write
+    /// watcher is active. Only the loop activates that watcher, for a queue that is not empty.
     fn idle_descriptor(
         &self,
         connection: &Bound<'_, PyAny>,
@@ -87,8 +87,8 @@ impl Sending {
     }
 }
 
-/// Makes the driver refuse more requests until the event loop has written the queue. The loop itself
-/// is called only when the socket accepts data again.
+/// Makes the driver refuse more requests until the event loop has written the queue. The loop
+/// writes only when the socket accepts data again.
 fn set_full(connection: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = connection.py();
     connection.setattr(pyo3::intern!(py, "_socket_writable"), PyBool::new(py, false))
