@@ -84,7 +84,7 @@ impl Cluster {
         self.change_schema(node, number);
     }
 
-    /// Returns the tables that another client has made, each with the time.
+    /// Returns the tables that another client has made, each with the time when it was made.
     pub fn made(&self) -> Vec<(String, Instant)> {
         self.lock().made.clone()
     }
@@ -150,13 +150,13 @@ impl Cluster {
         }
     }
 
-    /// Returns a sentence for each thing that the client did and that no client may do.
+    /// Returns a sentence for each thing that the client did although no client may do it.
     pub fn defects(&self) -> Vec<String> {
         self.lock().defects.clone()
     }
 
-    /// Returns the values that were written to the table `remade` with the type that it did not
-    /// have, each with the time when the table was last made.
+    /// Returns the values that were written to the table `remade` with a type that its column `v`
+    /// did not have, each with the time when the table was last made.
     pub fn misfits(&self) -> Vec<(i64, Instant)> {
         self.lock().misfits.clone()
     }
@@ -170,14 +170,16 @@ impl Cluster {
         self.lock().nodes[node].is_overloaded = is_overloaded;
     }
 
-    /// Makes a node keep no prepared statement from now on, or keep them again.
+    /// Makes a node forget its prepared statements. If `is_full` is true, the node also keeps no
+    /// new ones, until this function is called with false.
     pub fn fill_cache(&self, node: usize, is_full: bool) {
         let mut state = self.lock();
         state.nodes[node].is_cache_full = is_full;
         state.nodes[node].prepared.clear();
     }
 
-    /// Makes a node answer logins with an error of this code. `None` ends that.
+    /// Makes a node answer logins with an error of this code. With `None`, the node accepts logins
+    /// again.
     pub fn refuse_logins(&self, node: usize, code: Option<i32>) {
         self.lock().nodes[node].refuses_logins = code;
     }

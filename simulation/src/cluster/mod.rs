@@ -119,8 +119,8 @@ struct State {
     tables: BTreeMap<i64, u64>,
     /// The type of the column `v` of the table `remade`, and when the table was last made.
     remade: (Type, Instant),
-    /// Values that were written to this table with the type that it did not have, each with the
-    /// time when the table was last made.
+    /// Values that were written to the table `remade` with a type that its column `v` did not have,
+    /// each with the time when the table was last made.
     misfits: Vec<(i64, Instant)>,
     /// The number of preparations by node, text and second.
     preparations: BTreeMap<(usize, String, u64), u32>,
@@ -128,10 +128,10 @@ struct State {
     arrivals: Vec<Arrival>,
     /// The settings and the tablets of a cluster of ScyllaDB; `None` for a cluster of Cassandra.
     scylla: Option<Scylla>,
-    /// The tables that another client has made, each with the time.
+    /// The tables that another client has made, each with the time when it was made.
     made: Vec<(String, Instant)>,
     began: Instant,
-    /// A sentence for each thing that the client did and that no client may do.
+    /// A sentence for each thing that the client did although no client may do it.
     defects: Vec<String>,
 }
 

@@ -107,8 +107,8 @@ impl Scylla {
         Some(self.tablet(key)?.replicas.iter().map(|(node, _)| *node).collect())
     }
 
-    /// Returns the node that stores a write that was sent to `node`. It is another one if the key's
-    /// tablet has moved from `node`.
+    /// Returns the node that stores a write that was sent to `node`. It is another node if the
+    /// key's tablet has moved away from `node`.
     pub fn heir(&self, mut node: usize, key: i64) -> usize {
         let Some(tablet) = self.tablet(key) else { return node };
         while let Some(heir) = tablet.heirs.get(&node) {

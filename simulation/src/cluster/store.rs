@@ -116,8 +116,8 @@ impl Cluster {
         }
     }
 
-    /// Waits for `required` answers. If they do not arrive before the deadline, returns how many
-    /// did.
+    /// Waits for `required` answers. If fewer arrive before the deadline, returns their number as
+    /// an error.
     async fn enough<T>(
         &self,
         node: usize,
@@ -211,8 +211,8 @@ impl Cluster {
         Ok((rows, None))
     }
 
-    /// Writes a value if its key has none. Returns `None` if it was applied, or else the value that
-    /// the key has. All such writes are in one order, as with Paxos.
+    /// Writes a value if its key has none. Returns `None` if the write was applied, or else the
+    /// value that the key has. All such writes are in one order, as with Paxos.
     pub(super) async fn claim(
         &self,
         node: usize,

@@ -105,7 +105,7 @@ impl Program {
         self.0.session.execute(&prepared, row, &options, None).await
     }
 
-    /// Waits until the gate admits a request, as a Python session does for each request.
+    /// Waits until the session's gate admits a request, as a Python session does for each request.
     async fn admitted(
         &self,
         text: &str,

@@ -127,8 +127,7 @@ impl ResultStandIn {
     }
 }
 
-/// The size of a result's kind in bytes. The driver reads the kind before it calls
-/// `recv_results_rows`.
+/// The size in bytes of a result's kind. The driver reads it before `recv_results_rows` is called.
 const KIND: usize = 4;
 
 /// The arguments of a call, the body in the buffer `reader`, and the position of the buffer.
@@ -260,8 +259,7 @@ impl ResultStandIn {
         Ok(result)
     }
 
-    /// Reads the page natively. Returns None if the driver's function must read it or raise its own
-    /// error.
+    /// Reads the page natively. Returns None if the driver's function must do so or raise an error.
     fn read<'py>(
         &self,
         call: &Call<'_, 'py>,

@@ -110,7 +110,8 @@ impl Frames {
         self.guarded(connection, header, frame, body, &put_back)
     }
 
-    /// Dispatches a frame. An error makes the connection defunct, as with the driver's decorator.
+    /// Dispatches a frame. An error makes the connection defunct, as with the driver's decorator
+    /// `defunct_on_error`.
     fn guarded<'py>(
         &self,
         connection: &Bound<'py, PyAny>,

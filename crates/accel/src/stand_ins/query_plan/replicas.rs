@@ -15,7 +15,7 @@ pub struct Ring {
     pub tablets: Option<TabletClasses>,
 }
 
-/// What plans for tables with tablets need.
+/// The objects of the driver that plans for tables with tablets use.
 pub struct TabletClasses {
     tablets: Py<PyType>,
     /// The consistency mode of keyspaces whose tablets have no leaders.
@@ -57,7 +57,7 @@ impl Ring {
         {
             return Ok(None);
         }
-        // As in the driver: the minimum is not a token, so the maximum is used instead.
+        // As in the driver, the minimum of an `i64` is not a token, so the maximum is used instead.
         let token = match murmur3(key.as_bytes()) {
             i64::MIN => i64::MAX,
             token => token,

@@ -97,7 +97,8 @@ impl ThreadEvents {
         let (waiter, acquire) = (self.lock(py)?, pyo3::intern!(py, "acquire"));
         waiter.call_method0(acquire)?;
         waiters.call_method1(pyo3::intern!(py, "append"), (&waiter,))?;
-        // Another thread releases the lock when it sets the event. A signal's handler may raise.
+        // Another thread releases the lock when it sets the event. Meanwhile, a signal handler may
+        // raise an exception.
         if let Err(interrupt) = waiter.call_method0(acquire) {
             match waiters.call_method1(pyo3::intern!(py, "remove"), (&waiter,)) {
                 Err(error) if !error.is_instance_of::<PyValueError>(py) => return Err(error),

@@ -26,7 +26,7 @@ pub struct Responses {
     not_set: Py<PyAny>,
     /// The driver's module `time`.
     time: Py<PyAny>,
-    /// The speculative execution plan that never executes.
+    /// The class of the speculative execution plan that never sends an additional request.
     no_plan: Py<PyType>,
     result_message: Py<PyType>,
     log: Py<PyAny>,
