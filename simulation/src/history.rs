@@ -104,7 +104,7 @@ impl Call {
         }
     }
 
-    /// Returns when the call failed or was given up, if it is a `USE`.
+    /// If the call is a `USE` that failed or was given up, returns when that happened.
     pub fn given_up(&self) -> Option<Instant> {
         match (self.action, &self.ended) {
             (Action::UseKeyspace { .. }, Some((ended, Outcome::Failed(_)))) => Some(*ended),
@@ -267,8 +267,8 @@ pub fn violations(
     broken
 }
 
-/// Checks that a call failed with an error that faults cause, and that it lost its connection only
-/// if a fault or a `USE` has closed connections.
+/// Checks that a call failed with an error of a kind that faults cause, and that it lost its
+/// connection only if a fault or a `USE` has closed connections.
 fn check_error(
     call: &Call,
     error: &EngineError,
@@ -373,11 +373,11 @@ pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> us
 /// Returns a sentence for each value that was written with a type that its table did not have when
 /// the call began.
 ///
-/// A node that knows a prepared statement carries it out, whatever types its values were encoded
-/// for. So three kinds of calls prove nothing: a call that was in flight when the table was made
-/// again; a call after a fault that held frames at that time, because the node may carry out an
-/// earlier PREPARE when the fault ends; and one of two simultaneous calls, because the other may
-/// have prepared the statement just before.
+/// A node that knows a prepared statement executes it, whatever the types for which the client has
+/// encoded the values. So three kinds of calls prove nothing: a call that was in flight when the
+/// table was made again; a call after a fault that held frames at that time, because the node may
+/// carry out an earlier PREPARE when the fault ends; and one of two simultaneous calls, because the
+/// other may have prepared the statement just before.
 pub fn misfits(calls: &[Call], misfits: &[(i64, Instant)], faults: &[Happened]) -> Vec<String> {
     let mut broken = Vec::new();
     for (value, made) in misfits {

@@ -81,8 +81,8 @@ pub fn measure(seed: u64, in_flight: u64, hangs: Duration) -> Return {
     })
 }
 
-/// Sends reads and writes, one after another. Adds to `ended` when each success ended, and its
-/// latency.
+/// Sends reads and writes, one after another. For each success, adds to `ended` the time when it
+/// ended, and its latency.
 async fn request_until(
     session: Session,
     mut random: Random,

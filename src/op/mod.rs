@@ -384,7 +384,7 @@ impl OpState {
     }
 }
 
-/// Receives the output of a future on the I/O thread. If it is dropped without an output, because
+/// Receives, on the I/O thread, the output of a future. If it is dropped without an output, because
 /// the future panicked or the engine ended, the operation completes with an error.
 struct Sink(Option<Arc<OpState>>);
 

@@ -36,7 +36,7 @@ pub const BOTH: [Direction; 2] = [Direction::ToHost, Direction::ToClient];
 pub struct Link {
     /// Whether no byte arrives.
     pub is_cut: bool,
-    /// How much longer than usual bytes take.
+    /// The additional time that bytes take to arrive.
     pub delay: Duration,
     /// If set, at most this many bytes arrive at a time, each time followed by this pause.
     pub drip: Option<(usize, Duration)>,
@@ -106,7 +106,8 @@ impl Network {
         self.0.changed.notify_waiters();
     }
 
-    /// Returns a random time that bytes take, regardless of earlier bytes of their connection.
+    /// Returns a random time that bytes take to arrive, regardless of earlier bytes of their
+    /// connection.
     fn travel_time(&self, host: IpAddr, direction: Direction) -> Duration {
         let mut state = self.lock();
         let usual = Duration::from_micros(state.random.within(100..1500));

@@ -161,7 +161,7 @@ impl Drop for Stream {
         pipe.is_finished = true;
         pipe.wake();
         drop(pipe);
-        // If the other end writes to this closed one, its connection is reset.
+        // If the other end still writes to this one, it gets a reset.
         let mut pipe = lock(&self.incoming.1);
         pipe.reset();
         drop(pipe);

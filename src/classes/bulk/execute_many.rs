@@ -263,8 +263,8 @@ impl BulkStep {
 
     /// Encodes rows into an arena and passes it to the window. If no row could be encoded, the
     /// window gets no arena, and so never requests the next one. This function then wakes the
-    /// operation to encode the next arena, unless the thread that takes the columns will wake the
-    /// operation.
+    /// operation to encode the next arena, unless a separate thread fetches the columns and will
+    /// wake the operation.
     fn feed(&mut self, py: Python<'_>, op: &Arc<OpState>) {
         // That thread wakes the operation when it has more rows, even if the window has requested
         // no arena.
@@ -320,7 +320,7 @@ impl BulkStep {
     }
 
     /// Encodes rows of columns into the arena. Returns the numbers of the arena's rows, and whether
-    /// the thread that takes the columns will wake the operation when it has more.
+    /// the thread that fetches the columns will wake the operation when it has more.
     fn encode_columns(&mut self, py: Python<'_>, arena: &mut RowBuffer) -> (RowNumbers, bool) {
         let Source::Columns(feed) = &mut self.source else { return (RowNumbers::From(0), false) };
         let failed = self.failures.load(Ordering::Relaxed);
@@ -385,8 +385,8 @@ impl BulkStep {
         Ok(Some(results))
     }
 
-    /// Makes the report. The Python function that makes it takes `(rows read, succeeded, failures,
-    /// stopped, raised, results)`.
+    /// Makes the report, by a call of the Python function `bulk_report` with `(rows read,
+    /// succeeded, failures, stopped, raised, results)`.
     fn report(&mut self, py: Python<'_>, outcome: BulkOutcome) -> PyResult<Next> {
         let stopped = self.failures.load(Ordering::Relaxed) > self.max_failures;
         let mut failed = std::mem::take(&mut self.unfit);

@@ -103,8 +103,8 @@ impl Batch {
     }
 
     /// Returns the little-endian numbers of a column, and one byte per row: 1 if the row has a
-    /// value, else 0 (or `None` if all rows have a value). Returns `None` unless the column has
-    /// numbers of fixed width, or vectors of such numbers.
+    /// value, else 0. If all rows have a value, there is `None` in place of these bytes. Returns
+    /// `None` unless the column has numbers of fixed width, or vectors of such numbers.
     fn numbers<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Option<Numbers<'py>>> {
         let Some(array) = self.0.columns().get(column) else {
             return Err(PyValueError::new_err("there is no such column"));
@@ -274,10 +274,10 @@ impl Gatherer {
 
 #[pymethods]
 impl Gatherer {
-    /// The columns are those of `page`. The first item of `profile` is the `(precision, scale)` of
-    /// decimals; if it is `None`, decimals are text. Its flags say whether varints are int64,
-    /// durations intervals, UUIDs text, times int64, texts binary, and vectors tensors.
-    /// `rows_per_batch` is the number of rows of each batch except the last.
+    /// Makes a gatherer for the columns of `page`. The first item of `profile` is the `(precision,
+    /// scale)` of decimals; if it is `None`, decimals are text. The flags in `profile` say whether
+    /// varints are int64, durations intervals, UUIDs text, times int64, texts binary, and vectors
+    /// tensors. `rows_per_batch` is the number of rows of each batch except the last.
     #[new]
     fn new(
         page: &RawPage,

@@ -102,7 +102,7 @@ impl Inherited {
 const SLOTS: usize = 64;
 
 /// The cache of [`inherits`]. A result is outdated if the version of its class has changed, which
-/// happens when the class or one of its bases changes. The cache is no thread-local, because a
+/// happens when the class or one of its bases changes. The cache is not thread-local, because a
 /// library that is loaded after the start of a process has little room for thread-locals.
 static INHERITED: Mutex<[Option<Inherited>; SLOTS]> = Mutex::new([None; SLOTS]);
 

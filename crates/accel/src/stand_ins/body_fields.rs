@@ -61,8 +61,8 @@ impl<'py> Fields<'_, 'py> {
         }
     }
 
-    /// Returns the keyspace of the message, if it has one. Only bodies of version 5 have this
-    /// field. An empty keyspace is refused, because drivers do not write it as the protocol
+    /// Returns the keyspace of the message, if it has one. Only bodies of protocol version 5 have a
+    /// keyspace. An empty keyspace is refused, because drivers do not write it as the protocol
     /// requires.
     pub fn keyspace(&self, version: Version) -> FieldResult<Option<Bound<'py, PyString>>> {
         let keyspace = field!(self, "keyspace")?;

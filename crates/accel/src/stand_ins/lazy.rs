@@ -17,7 +17,7 @@ use turbocql_values::ffi::rows::{Stopped, tuple};
 /// it falls back.
 pub struct OriginalCall {
     pub original: Py<PyAny>,
-    /// The class of the message.
+    /// The class of the driver's RESULT message.
     pub message: Py<PyType>,
     /// The position in the body at which the driver's function starts to read.
     pub before: usize,
