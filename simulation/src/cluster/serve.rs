@@ -243,8 +243,8 @@ impl Connection {
             // An overloaded node still answers the driver's own requests, because the session does
             // not count these.
             Kind::System | Kind::Use => {}
-            // Paxos may begin again after a proposal that replicas have accepted, and time out when
-            // it reads the row once more.
+            // After replicas have accepted a proposal, Paxos may begin again, and time out when it
+            // reads the row once more.
             Kind::Claim if cluster.lock().nodes[node].is_overloaded && bigint(1) % 2 == 0 => {
                 cluster.claim(node, bigint(0), bigint(1)).await?;
                 self.refuse_if_overloaded().map_err(|_| store::lost_round())?;
@@ -330,7 +330,8 @@ fn unknown(text: &str) -> Vec<u8> {
     wire::error(0x2000, &format!("not of the model: {text}"), &[])
 }
 
-/// Refuses reads of tables that only ScyllaDB has, except the one that the model has.
+/// Refuses reads of tables that only ScyllaDB has, except reads of `scylla_keyspaces` if the model
+/// has tablets.
 fn refuse_scylla_tables(state: &State, text: &str) -> Result<(), Vec<u8>> {
     let has_tablets = state.scylla.as_ref().is_some_and(|scylla| !scylla.tablets.is_empty());
     let is_there = has_tablets && text.contains(".scylla_keyspaces");

@@ -107,7 +107,7 @@ pub fn batch_options(batch: &Bound<'_, PyAny>) -> PyResult<Options> {
     options::parse(options.as_ref(), OptionScope::Batch)
 }
 
-/// Prepares the texts of a batch that have values, then sends the batch.
+/// Prepares those texts of a batch that have values, then sends the batch.
 pub struct BatchStep {
     pub session: Arc<SessionState>,
     pub kind: BatchKind,

@@ -31,7 +31,7 @@ use turbocql_values::row::RowsAs;
 
 /// Executes a statement or a batch. The request is sent at once, unless the session is full or the
 /// statement must be prepared first. `options` are keyword arguments. If `waits` is true and the
-/// session is full, the call waits, even if the session's setting is to raise.
+/// session is full, the call waits, even if `raises_when_full` is set for the session.
 #[pyfunction]
 #[pyo3(signature = (session, statement, values, options, waits=false))]
 pub fn execute(
@@ -66,7 +66,7 @@ pub struct Execute {
     values: Option<Py<PyAny>>,
     /// Keyword arguments, whose names were checked.
     options: Option<Py<PyDict>>,
-    /// Whether the call waits if the session is full, even if the session's setting is to raise.
+    /// Whether the call waits if the session is full, even if `raises_when_full` is set.
     waits: bool,
 }
 

@@ -54,8 +54,8 @@ impl TypePlan {
         self.entries.traverse(&visit)
     }
 
-    /// Returns the same plan for `owner`, another class that has the same parts as this plan's
-    /// class. Returns None if the plan is no longer current.
+    /// Returns the same plan for `owner`, another class for which `_shape` in
+    /// `turbocql.accel._plans` returns the same key. Returns None if the plan is no longer current.
     fn for_class(&self, py: Python<'_>, owner: &Bound<'_, PyType>) -> Option<TypePlan> {
         (self.epoch == epoch() && self.entries.are_current(py)).then(|| TypePlan {
             class: owner.as_ptr() as usize,
