@@ -53,7 +53,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselects tests marked exhaustive, unless `--all` is set, and tests with a false `needs`.
 
-    The mark's first argument is whether this driver or interpreter has what the test requires.
+    The first argument of the mark `needs` says whether this driver or interpreter has what the test
+    requires.
     """
 
     def runs(item: pytest.Item) -> bool:

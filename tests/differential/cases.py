@@ -1,4 +1,4 @@
-"""Compares the two drivers on one case, and divides a case into cases for its parts."""
+"""Compares turbocql with the reference (scylla-driver) on a case, and splits a case into parts."""
 
 from __future__ import annotations
 
@@ -152,7 +152,10 @@ def run(case: Case, tally: Tally | None = None) -> tuple[Any, Any, Difference | 
 
 
 def children(case: Case) -> list[tuple[int, Case]]:
-    """Returns a case for each part of a compound value that is not null, with the part's index."""
+    """Returns the index of each part of a compound value, and a case for the part.
+
+    Null parts are left out.
+    """
     bare = case.shape.bare
     if not bare.parts:
         return []
@@ -202,7 +205,7 @@ def _items(value: Any) -> Any:
 
 
 def with_parts(case: Case, replaced: dict[int, Any]) -> Case:
-    """Returns the case with the parts in `replaced`, by index, in place of its own."""
+    """Returns the case with other parts. `replaced` maps the index of a part to the new part."""
     bare = case.shape.bare
     if case.way != ENCODE:
         known = _cells(case)
@@ -261,8 +264,8 @@ BENIGN: dict[str, Callable[[int], Any]] = {
     "inet": ipaddress.IPv4Address,
     "date": lambda number: datetime.date.fromordinal(number + 700_000),
     "timestamp": lambda number: datetime.datetime(2000, 1, 1, 0, number % 60),
-    # The reference's own class is not hashable. The reference encodes any object with the months,
-    # days and nanoseconds of a duration.
+    # The reference's own duration class is not hashable, but the reference also encodes other
+    # objects that have the attributes `months`, `days` and `nanoseconds`.
     "duration": lambda number: Duration(number, 2, 3),
     **{
         kind: (lambda number: number % 100)

@@ -67,7 +67,7 @@ class Generator:
         return self.rng.choice(agreed) if chance < 0.6 else PLAIN[shape.kind](self.rng)
 
     def edges(self, shape: Shape) -> tuple[list[Any], list[Any]]:
-        """Returns the type's edge cases that both drivers encode alike, and its other ones."""
+        """Returns two lists: edge cases that both drivers encode alike, and all other ones."""
         if shape.kind not in self._edges:
             agreed, differing = self._edges[shape.kind] = [], []
             for value in EDGES[shape.kind]:
@@ -248,6 +248,6 @@ def _is_hashable(value: Any) -> bool:
     try:
         hash(value)
     except (TypeError, ValueError):
-        # An aware time is such a value if its time zone returns no offset.
+        # `hash` can fail for a `Hashable`, such as a tuple with a list in it.
         return False
     return not isinstance(value, datetime.timedelta)

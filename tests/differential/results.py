@@ -55,7 +55,7 @@ NOT_DESCRIBED = "vector<v{a int, b text}, 3>"
 reference reads "76" as a number."""
 COLUMN_TYPES = [shape for cql_type, shape in TYPES.items() if cql_type != NOT_DESCRIBED]
 FIRST_TYPES = [shape.cql for shape in COLUMN_TYPES]
-"""The types that the first column of a page can have. Each type has its share of the pages."""
+"""The types of first columns. Each type is that of the first column in an equal share of pages."""
 
 
 class Page:
@@ -67,9 +67,10 @@ class Page:
 
 
 def our_page(body: bytes, known: Any, kind: str) -> Page | str:
-    """Decodes a page with turbocql, or returns the text of its error.
+    """Decodes a page with turbocql, or returns the text of turbocql's error.
 
-    Without `known` columns, one decoder of each kind is reused, as in a program.
+    `known` describes the columns of a body without descriptions. If `known` is None, the decoder
+    is one that all calls with this `kind` share, as in a program.
     """
     decoder = DECODERS[kind] if known is None else RowsDecoder(kind, columns=known)  # type: ignore[arg-type]
     try:
@@ -82,7 +83,7 @@ def our_page(body: bytes, known: Any, kind: str) -> Page | str:
 
 
 def their_page(reader: Any, body: bytes, known: Any, protocol: int) -> Page | str:
-    """Decodes a page with a message class of the reference, or returns the text of its error."""
+    """Decodes a page with `reader`, a message class of the reference. Returns an error as text."""
     try:
         page = reader.recv_body(io.BytesIO(body), protocol, None, {}, known, None)
     except Exception as error:
@@ -148,9 +149,9 @@ class PageReport:
     def rows(
         self, page: Page, way: str | None, shapes: list[Shape], rows: list[list[Cell]], body: bytes
     ) -> None:
-        """Compares each value of a page with the value that its driver decodes from the cell alone.
+        """Checks that each value of a page equals what the same driver decodes from its cell alone.
 
-        The driver is turbocql if `way` is `None`.
+        The driver is turbocql if `way` is `None`, otherwise the reference.
         """
         read = our_decode if way is None else ALONE[way]
         for row, cells in zip(page.rows, rows, strict=True):

@@ -1,4 +1,7 @@
-"""Describes the listed differences between the two drivers."""
+"""Describes rules: differences of turbocql and scylla-driver (the reference) that are intended.
+
+docs/differences.md lists the rules.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ TAKEN, GIVEN, REFUSED = "Values taken", "Values given", "Bytes refused"
 
 @dataclass(frozen=True)
 class Rule:
-    """A listed difference. `name` is the slug of a heading in docs/differences.md."""
+    """An intended difference. `name` is the slug of its heading in docs/differences.md."""
 
     name: str
     section: str

@@ -98,7 +98,7 @@ def _turned(d: Difference) -> bool:
 
 
 def _no_record(d: Difference) -> bool:
-    """Returns whether only the reference encodes a value that is no record as a UDT.
+    """Returns whether only the reference encodes the value as a UDT, and the value is no record.
 
     Scalars, values with none of the fields, and values with `__getitem__` are no records.
     """

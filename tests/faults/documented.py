@@ -16,7 +16,7 @@ _LEVELS = "DEBUG|INFO|WARNING|ERROR"
 
 @dataclass(frozen=True)
 class Row:
-    """The page's statements about one fault."""
+    """What a row of the table says about its fault."""
 
     logged: frozenset[tuple[str, str]]
     """The events, each with its level."""

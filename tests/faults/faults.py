@@ -48,11 +48,11 @@ _COMMAND_S = 120.0
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. `node` is the index of a node, and its meaning depends on the kind.
+    """One fault. `node` is the index of a node; what happens to this node depends on `kind`.
 
-    "kill two" spares the node, "rolling restart" begins with it, and "evict statements" counts its
-    statements. Faults of all nodes, "alter table" and "drop keyspace" ignore the index. Every
-    other kind hits the node.
+    "kill two" spares the node, "rolling restart" begins with it, and "evict statements" counts the
+    statements in its cache. Faults of all nodes, "alter table" and "drop keyspace" ignore `node`.
+    Faults of every other kind hit the node.
     """
 
     kind: str
@@ -155,7 +155,8 @@ class Injector:
     def run(self, step: Step) -> None:
         """Injects the faults of a step, heals them, and pauses for `rest_s`.
 
-        If the kind of a fault is not in `PROXY`, the nodes must see each other before the pause.
+        If a fault did not only hit proxies (its kind is not in `PROXY`), the method waits, before
+        the pause, until the nodes see each other.
         """
         self._load.ask("pace", seconds=step.pace_s)
         if len(step.faults) == 1:
@@ -199,10 +200,10 @@ class Injector:
         self.windows.append(Window(fault.kind, target, begun, time.monotonic(), effect))
 
     def _ask(self, do: str, **arguments: Any) -> list[str | None]:
-        """Sends a command to the load, and returns the error class of each call that the load made.
+        """Sends a command to the load, which makes calls of turbocql to carry it out.
 
-        The class is `None` for an answered call. Without a reply in time, the list is
-        `["no reply"]`.
+        Returns the class name of each call's error, or `None` for an answered call. If the load
+        does not reply in time, returns `["no reply"]`.
         """
         try:
             answer = self._load.ask(do, within_s=_COMMAND_S, **arguments)

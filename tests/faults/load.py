@@ -60,7 +60,7 @@ outnumber all other calls."""
 
 
 class Gate:
-    """Lets the threads and the tasks pass, or makes them wait."""
+    """A gate that each caller, a thread or a task, passes before it goes on. Closed, they wait."""
 
     def __init__(self, callers: int) -> None:
         self._callers = callers
@@ -90,7 +90,7 @@ class Gate:
             loop.call_soon_threadsafe(self._async_open.clear)
 
     def passes(self) -> bool:
-        """Waits until the gate is open, and returns `False` if the load is to end."""
+        """Waits until the gate is open. Returns `False` if the caller must end."""
         if not self._open.is_set():
             self._arrive(1)
             self._open.wait()

@@ -49,7 +49,7 @@ class Observation:
     spans: list[ReadableSpan] = field(default_factory=list)
 
     def differences(self, row: Row) -> Iterator[str]:
-        """Yields a message for each difference between the observation and the page's row."""
+        """Yields a message for each difference from `row`, a row of the table in reliability.md."""
         yield from self._logged(row)
         yield from self._counted(row)
         yield from self._traced(row)
@@ -224,7 +224,7 @@ class Observer:
             time.sleep(0.005)
 
     def wait_for(self, observation: Observation, event: str) -> None:
-        """Waits until an event is logged within an observation."""
+        """Waits until an event is logged that is later than the beginning of an observation."""
         self.wait(
             lambda: any(each.created >= observation.began for each in self.records.of(event)), 60
         )

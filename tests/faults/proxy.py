@@ -54,7 +54,7 @@ class Link:
     def connected(self, side: Side, transport: asyncio.Transport) -> None:
         """Starts forwarding to a side that has connected.
 
-        If the client is lost when the node's side connects, the method aborts the node's side.
+        If the node's side connects after the client was lost, the method aborts the node's side.
         """
         if side is self.client:
             self.down.connected(transport)
@@ -68,7 +68,7 @@ class Link:
     def ended(self, side: Side, *, broken: bool) -> None:
         """Ends the link after one of its sides has ended.
 
-        A link that `is_cut_off` stays open when only the node's side has ended.
+        If `is_cut_off` is true and only the node's side has ended, the link stays open.
         """
         if side is self.node and self.is_cut_off and not self.client.is_lost:
             return
@@ -159,12 +159,15 @@ class Door:
         return port
 
     def count(self, by: int) -> None:
-        """Adds to the count of what the current fault has hit. The fault `pass` counts nothing."""
+        """Adds to the count of what the current fault has hit. The fault `pass` is not counted."""
         if self._fault.kind != "pass":
             self._effect += by
 
     def begin(self, fault: Fault) -> int:
-        """Begins a fault, or heals with `pass`. Returns the effect count of the previous fault."""
+        """Begins a fault, in place of the previous one. The fault `pass` forwards everything.
+
+        Returns the count of what the previous fault has hit.
+        """
         effect, self._effect = self._effect, 0
         self._fault = fault
         for link in list(self.links):
@@ -174,8 +177,8 @@ class Door:
     def opened(self, link: Link) -> None:
         """Applies the current fault to a link whose client has connected.
 
-        It connects the link to the node, unless the fault is "reset", "silent" or "swallow". The
-        fault "half-close" does not affect new links.
+        The link is then connected to the node, unless the fault is "reset", "silent" or "swallow".
+        The fault "half-close" does not affect new links.
         """
         self.links.add(link)
         kind = self._fault.kind

@@ -75,10 +75,10 @@ class Call:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it is unknown if the call had an effect.
+        """Whether the record leaves open if the call had an effect.
 
-        This is so if the call did not end, or if it failed and may have applied. An error that is
-        not one of `turbocql.errors` does not say whether the call applied.
+        It does if the call did not end, or if the call failed and may have applied. An error that
+        is not one of `turbocql.errors` does not say whether the call applied.
         """
         return self.ended is None or (
             self.error is not None and (self.may_have_applied or not self.in_tree)
@@ -205,5 +205,5 @@ def overlapping(windows: Iterable[Window], call: Call) -> list[Window]:
 
 
 def sample_of(answer: dict[str, Any]) -> Sample:
-    """Returns the load's reply as a sample."""
+    """Converts the load's reply to the command `sample`."""
     return Sample(**answer)

@@ -45,7 +45,7 @@ class Ring:
         return f"{self._added_address}:{CQL_PORT}"
 
     def move(self) -> None:
-        """Starts the node, which does not run, at another address, and waits until it answers."""
+        """Starts the stopped node at another address, and waits until it answers."""
         self._start_at(self._moved_address, f"-Dcassandra.jmx.local.port={self._management_port}")
 
     def decommission(self) -> None:

@@ -122,7 +122,7 @@ def run(
     folder: Path,
     say: Callable[[str], None],
 ) -> Report:
-    """Runs the load with the steps of a plan, and audits its calls.
+    """Runs the load, carries out the steps of a plan meanwhile, and audits the load's calls.
 
     The records of the calls are written into `folder`.
     """

@@ -72,7 +72,8 @@ class Place:
 
     def observer(self, **settings: Any) -> Observer:
         """Returns an observer of a session with the three nodes."""
-        # The session gets its events from the first node, which no fault of a single node hits.
+        # The session gets its events from the first node. Scenes with a single faulty node use
+        # another node.
         return Observer(self.cluster.contact_points[:1], **settings)
 
     @contextmanager
@@ -170,7 +171,8 @@ def resets(place: Place) -> Iterator[tuple[str, Observation]]:
         observer.calls(4, lambda: session.execute(write, (7, 1)))
         proxies.ask("fault", node=2, kind="delay", seconds=0.5)
         observer.wait(lambda: observer.figures(at).in_flight >= 6)
-        # Connections that cannot be opened count for the address that the node announces.
+        # A connection that cannot be opened is counted at the address that the node announces, not
+        # at the proxy's address.
         with observer.observing() as reset:
             proxies.ask("fault", node=2, kind="reset")
             observer.wait(lambda: observer.figures(at).state == "down")
@@ -183,7 +185,7 @@ def resets(place: Place) -> Iterator[tuple[str, Observation]]:
 
 
 def overload(place: Place) -> Iterator[tuple[str, Observation]]:
-    """A proxy sends the error in place of the node.
+    """A proxy answers EXECUTEs with the error OVERLOADED, in place of the node.
 
     Cassandra 5.0.5 itself sends this error with a wrong stream id, which ends the connection.
     """

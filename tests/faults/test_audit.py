@@ -289,7 +289,7 @@ Scanned = list[tuple[int, int, str]]
     ("change", "faults"),
     [
         (lambda rows: None, 0),
-        # A call that may have applied did so after the nodes were read.
+        # The write of row 8 may have applied. Here it applied after the nodes were read.
         (lambda rows: rows.append((8, *row(8))), 0),
         (lambda rows: rows.append((8, value_of(8), note_of(9))), 1),
         (lambda rows: rows.append((2, *row(2))), 1),

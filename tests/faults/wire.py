@@ -62,7 +62,7 @@ class Frames:
         return not self._left and not self._head
 
     def split(self, data: bytes) -> Iterator[tuple[bool, bytes]]:
-        """Yields for each piece of a frame in the data whether it begins a frame, and its bytes."""
+        """Splits data where frames end. Yields whether a piece begins a frame, and the piece."""
         at = 0
         while at < len(data):
             begins, start = self.is_between, at

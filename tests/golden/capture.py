@@ -300,7 +300,7 @@ POINT = _udt(
 GROWN = _udt("grown", street="text", zip="int")
 QUOTED = _udt("Quoted Name", **{"Mixed Case": "int", 'a"b': "text"})
 
-# Each value of these types has at least one byte. A cell may still be empty, which is not a null.
+# Values of these types have at least one byte, but the server also accepts empty cells (not nulls).
 EMPTIES = [
     *("int", "bigint", "varint", "float", "double", "decimal", "boolean"),
     *("uuid", "timeuuid", "inet", "timestamp"),

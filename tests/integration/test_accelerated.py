@@ -93,10 +93,11 @@ def test_a_program_has_the_same_results(cassandra: Cassandra, driver: str, versi
     elsewhere |= {name for name in REQUESTS if version == 4 and "_ProtocolHandler" in name}
     for name in REQUESTS - LEFT[driver] - elsewhere:
         assert counts[name][0] > 0, (name, counts)
-    # Only values of wrong types and the seams in `LEFT_LATER` fall back to the driver's functions.
+    # A function of the driver that the accelerator replaces (a seam) is called only for values of
+    # wrong types, or if it is in `LEFT_LATER`.
     fallen = {name for name, (_, fallback, _) in counts.items() if fallback}
     # Models of cqlengine fall back until their third use, so cqlengine's seams are not compared.
-    # Errors, retries and events are the driver's, so functions of requests fall back for these.
+    # The driver handles errors, retries and events, so functions of requests fall back for these.
     assert {name for name in fallen - REQUESTS if not name.startswith("cqlengine.")} == {
         "cqltypes._ParameterizedType.serialize",
         "query.BoundStatement.bind",

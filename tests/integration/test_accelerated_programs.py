@@ -44,7 +44,7 @@ STEPS_ASIDE = {
     *("threaded_server asyncore", "asyncio_service reactor"),
     *("green_threads gevent", "green_threads eventlet"),
 }
-"""Programs whose connections do not run on libev, so that the driver itself sends."""
+"""Programs whose connections do not use libev. So the driver sends, not the accelerator."""
 PATCHED = pytest.mark.needs(sys.version_info < (3, 14), "gevent or eventlet")
 CASES = [
     *(
@@ -58,7 +58,10 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def keyspaces(cassandra: Cassandra) -> dict[tuple[str, str], str]:
-    """Creates a plain and an accelerated keyspace for each environment; returns their names."""
+    """Creates two keyspaces for each environment, one for runs with the accelerator.
+
+    Returns their names.
+    """
     names = {
         (driver, variable): f"{driver.partition('-')[0]}_{variable}_{uuid4().hex[:8]}"
         for driver in (*DRIVERS, "eventlet")

@@ -394,7 +394,10 @@ def test_a_later_callback_runs_after_the_waiting_task(points: list[str]) -> None
 
 @pytest.mark.needs(not sysconfig.get_config_var("Py_GIL_DISABLED"), "quick paths")
 def test_handles_that_are_not_as_expected_are_not_used(cassandra: Cassandra) -> None:
-    """A process simulates a fault in the probe of handles. Only the quick path `handles` is off."""
+    """If the probe of asyncio's handles fails, only the quick path `handles` is turned off.
+
+    The environment of a child process makes this probe fail.
+    """
     program = (
         "import asyncio, sys, turbocql.aio\n"
         "from turbocql import _core\n"

@@ -51,7 +51,7 @@ def everywhere(cassandra_three: Cassandra) -> str:
             f"CREATE KEYSPACE {name} "
             "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}"
         )
-        # Coordinators always read from a second replica, so they do not wait for a paused replica.
+        # With ALWAYS, a coordinator also asks a second replica, and does not wait for a paused one.
         session.execute(
             f"CREATE TABLE {name}.t (k int PRIMARY KEY, v text) WITH speculative_retry = 'ALWAYS'"
         )
@@ -216,7 +216,7 @@ async def test_another_node_is_tried_when_one_is_silent(
         assert (difference := after - before).requests == 1 + 20
         assert difference.speculative >= 20
         assert difference.timeouts["answer"] == difference.failures == 1
-        # Attempts that timed out, or that another attempt overtook, are abandoned.
+        # An attempt that timed out, or that another attempt overtook, counts as abandoned.
         assert difference.nodes[silent.contact_point].abandoned == 1 + 20
         assert (difference.retries, difference.nodes[silent.contact_point].failed) == (0, 0)
 
@@ -250,7 +250,7 @@ async def test_a_node_that_was_slow_comes_last(
         for key in range(49):
             keys.setdefault(await asked(key), key)
         assert len(keys) == 3
-        # Each node now gets one measurement less than latency awareness needs.
+        # Requests follow until each node has one measurement fewer than latency awareness needs.
         for point, key in keys.items():
             while measured[point] < 49:
                 assert await asked(key) == point

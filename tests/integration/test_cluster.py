@@ -179,7 +179,8 @@ def test_a_node_is_lost_and_comes_back(cassandra_three: Cassandra, keyspace: str
             # Requests in flight to the lost node were sent again, as they are idempotent.
             assert traffic.failures == []
             assert lost.contact_point not in coordinators(session)
-            # At first the other nodes do not know that the killed node is down, and wait for it.
+            # At first the other nodes do not know that the killed node is down, so they wait for
+            # its answer.
             with pytest.raises((errors.Unavailable, errors.WriteTimeout, errors.RequestTimeout)):
                 session.execute(INSERT, (-1, "a"), consistency="ALL", timeout_s=1)
             assert session.execute(INSERT, (-1, "a"), consistency="TWO").one() is None

@@ -1,4 +1,4 @@
-"""Tests of the command line. Commands run as processes, the shell runs in a pseudo-terminal."""
+"""Tests of the command line. Commands run as processes, and the shell in a pseudo-terminal."""
 
 from __future__ import annotations
 

@@ -497,10 +497,10 @@ def test_the_schema_is_read_with_one_request_in_flight(
 def test_a_use_that_times_out_says_that_it_is_done(
     cassandra_three: Cassandra, keyspace: str
 ) -> None:
-    """`USE` raises a RequestTimeout that says "done", and the keyspace is in use.
+    """`USE` raises a RequestTimeout that says "done", and the session uses the keyspace.
 
-    One node has not answered, and the session does not look for silent nodes. So a `USE` may go to
-    this node first, and fail there: a new session tries again.
+    One node hangs, and `avoid_silent=False` lets the session choose it. If the `USE` goes to this
+    node first, the error does not say "done", and the test tries again with a new session.
     """
     for _ in range(20):
         with (
@@ -521,7 +521,7 @@ def test_a_use_that_times_out_says_that_it_is_done(
 
 
 def test_an_agreement_that_times_out_names_the_silent_node(cassandra_three: Cassandra) -> None:
-    """Two nodes hang. The session may have noticed one of them and avoid it."""
+    """Two nodes hang. The session has noticed one of them or both, and the error says "silent"."""
     with (
         turbocql.connect(cassandra_three.contact_points) as session,
         paused(cassandra_three.nodes[1]),
@@ -533,7 +533,7 @@ def test_an_agreement_that_times_out_names_the_silent_node(cassandra_three: Cass
 
 
 def test_a_call_that_fails_before_it_is_sent_is_not_in_flight(cassandra: Cassandra) -> None:
-    """A call that fails before it is sent does not count as in flight while its exception lives."""
+    """A call that fails before it is sent is not in flight, even while its exception is kept."""
     text = "SELECT * FROM system.size_estimates WHERE keyspace_name = ? AND table_name = ?"
     kept: list[errors.Error] = []
     with turbocql.connect(cassandra.contact_points, max_in_flight=1, timeout_s=3) as session:
@@ -551,7 +551,7 @@ def test_a_short_connect_timeout_leaves_the_watch_alive(
 ) -> None:
     """With a short connect timeout, the watch still notices a hung node and avoids it.
 
-    The watch waits at least 0.5 s for an answer, longer than a third of the connect timeout.
+    The watch waits at least 0.5 s for an answer, which is more than a third of this timeout.
     """
     with turbocql.connect(
         cassandra_three.contact_points, connect_timeout_s=1.2, consistency="QUORUM"

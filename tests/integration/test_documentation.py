@@ -33,9 +33,9 @@ MARK = "-- next --"
 def programs(page: Path) -> list[list[str]]:
     """Returns the programs of a page, each as its blocks.
 
-    A block that does not import turbocql continues the program before it. The block after a folded
-    set-up belongs to the program of the set-up, even if the block imports turbocql. So a set-up
-    need not print anything. Blocks in tabs are indented.
+    A block that does not import turbocql continues the program before it. A folded set-up and the
+    block after it count as one block: `test_page` requires that each block prints, and a set-up
+    alone need not print. Blocks in tabs are indented.
     """
     text = page.read_text()
     found: list[list[str]] = []
@@ -94,10 +94,11 @@ def takes_any_node(program: str) -> bool:
 @pytest.mark.cassandra
 @pytest.mark.parametrize("blocks", PROGRAMS)
 def test_page(blocks: list[str], cassandra: Cassandra, tmp_path: Path) -> None:
-    """The README's program starts its own node, others use the node of the run."""
+    """The README's program starts its own node. Others use the node that all tests share."""
     program = f"\nprint({MARK!r})\n".join(blocks)
     if "cluster.start()" in program and "cluster.stop()" not in program:
-        # The page leaves the closing to the program's end. Here, ResourceWarnings would be errors.
+        # The page's program closes nothing before it ends. Here, the ResourceWarnings of unclosed
+        # objects would be errors.
         program += "session.close()\ncluster.stop()\n"
     python, env = sys.executable, None
     if re.search(r"^(from|import) cassandra\b", program, re.MULTILINE) or "from gevent" in program:
@@ -130,7 +131,7 @@ def test_every_example_is_run() -> None:
         fences = re.findall(r"^ *(?:```+|~~~+) *(?:py|pycon|python)\b.*", page.read_text(), re.M)
         others = [fence for fence in fences if fence.strip() != "```python"]
         if page.parent.name == "cookbook":
-            # tests/cookbook/test_pages.py checks that these are files that its tests run.
+            # tests/cookbook/test_pages.py checks that each block is a file that its tests run.
             assert others == fences, page
             continue
         titles = {
@@ -142,7 +143,7 @@ def test_every_example_is_run() -> None:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_programs_of_engines_are_those_of_the_examples(name: str) -> None:
-    """The page shows the files. `make check-engines` runs them and compares their output."""
+    """docs/engines.md shows the example files. `make check-engines` runs these files."""
     page = (ROOT / "docs" / "engines.md").read_text()
     program = (ROOT / name).read_text()
     assert f'```python title="{name}"\n{program}```\n\nIt prints:\n\n```text\n' in page
@@ -221,7 +222,7 @@ async def run_example(example: doctest.Example, names: dict[str, Any], keyspace:
         code: CodeType = compile(part, "<example>", mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         return code
 
-    # Expressions inside `with` blocks show their values, as those at the top level do.
+    # The value of an expression is also shown if the expression is inside a `with` block.
     for node in ast.walk(tree):
         if isinstance(node, (ast.With, ast.AsyncWith)):
             for inner in node.body:

@@ -1,6 +1,7 @@
-"""Tests of the faults that the edits of the network engine correct.
+"""Tests that the edits of the network engine (the crate scylla, edits/*.patch) correct its faults.
 
-test_cluster.py tests PREPARE beside a hung node. test_hostile_servers.py tests hostile servers.
+Edits for two faults have tests elsewhere: test_cluster.py tests PREPARE while a node hangs, and
+test_hostile_servers.py tests hostile servers.
 """
 
 from __future__ import annotations
@@ -146,7 +147,8 @@ def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
 
         assert works()
         down.set()
-        # The unedited driver's pauses would end 6.35 s and 12.75 s after the first failure.
+        # Without the edit, pauses of the engine would end 6.35 s and 12.75 s after the first
+        # failure.
         ended = time.monotonic()
         assert eventually(lambda: not works(), 5)
         time.sleep(ended + 7.5 - time.monotonic())
@@ -157,7 +159,7 @@ def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
 def test_a_table_made_again_with_other_types_takes_no_old_bytes(
     cassandra: Cassandra, table: str
 ) -> None:
-    """Another session creates the table again, so this session keeps its prepared statements."""
+    """The session keeps its prepared statements, because another one creates the table again."""
     insert = "INSERT INTO engine_edits.again (k, v, u) VALUES (?, ?, ?)"
     with (
         turbocql.connect(cassandra.contact_points) as session,
@@ -251,7 +253,7 @@ async def test_a_statement_that_the_server_does_not_keep_is_sent_as_a_query(
             before = server.opcodes.copy()
             rows = await client.execute(select, (9001, 9002), page_size=1)
             assert [tuple(row) for row in await rows.all()] == [(9001, b"a"), (9002, None)]
-            # Each page costs an EXECUTE, a PREPARE, an EXECUTE and a QUERY.
+            # For each page, the session sends an EXECUTE, a PREPARE, an EXECUTE again and a QUERY.
             sent = server.opcodes - before
             assert sent[QUERY] >= 2
             assert sent[EXECUTE] == 2 * sent[QUERY]

@@ -45,7 +45,7 @@ Make = Callable[[Cassandra], object]
 
 
 def failure(heading: str, *, secure: bool = False) -> Callable[[Make], Make]:
-    """Registers a function that makes a failure. The functions are in the order of the page."""
+    """Registers a function that makes a failure, in the order of docs/failures.md."""
 
     def declare(make: Make) -> Make:
         FAILURES.append(Failure(heading, make, secure))
@@ -55,7 +55,7 @@ def failure(heading: str, *, secure: bool = False) -> Callable[[Make], Make]:
 
 
 def entries() -> dict[str, list[str]]:
-    """Maps each heading of the page that has messages below it to the blocks of messages."""
+    """Maps each heading in docs/failures.md with messages to the blocks that have them."""
     sections = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     found = {}
     for section in sections:

@@ -46,7 +46,7 @@ Lie = Callable[[Answer], bytes]
 
 @pytest.fixture(scope="module", autouse=True)
 def edited() -> None:
-    """Fails if the engine's edits are missing: most tests would hang or crash the interpreter."""
+    """Fails if the engine has no edits. Without them, most tests would hang or crash Python."""
     assert turbocql.diagnosis().engine_edits, "the core was built without the edits of its engine"
 
 
@@ -76,7 +76,7 @@ def rows(column_type: bytes, *, columns: int = 1, count: int = 1, cells: bytes =
 
 
 def prepared(markers: int, keys: int) -> bytes:
-    """Returns the body of a RESULT for PREPARE that announces these counts."""
+    """Returns the body of a RESULT of kind PREPARED that announces these counts."""
     head = struct.pack(">i", PREPARED) + string(b"\1" * 16)
     return head + struct.pack(">iii", GLOBAL_TABLE, markers, keys) + string("ks") + string("t")
 
@@ -115,9 +115,9 @@ def version(number: int) -> Lie:
 
 
 def event(made: bytes) -> Lie:
-    """Returns a lie that sends an event before the response.
+    """Returns a `Lie` that sends an event before the response.
 
-    The connection of the request has not registered for events.
+    The connection that receives it has not registered for events.
     """
     head = struct.pack(">BBhBI", 0x84, 0, -1, EVENT, len(made))
     return lambda answer: head + made + answer.frame()
@@ -181,7 +181,7 @@ HARMLESS = {
     # A later version of the protocol may define this code or use this stream.
     "an error of an unknown code",
     "another negative stream",
-    # This connection registered for no events. Only the control connection reads them.
+    # The connection has not registered for events. Only the control connection reads events.
     "an event without a body",
     "an event of an unknown kind",
     "an event that is not UTF-8",
@@ -475,7 +475,7 @@ def test_conversations_with_random_lies(cassandra: Cassandra, proof: bool) -> No
     with ThreadPoolExecutor(8) as pool:
         calls = [pool.submit(converse, seed, cassandra.contact_points[0]) for seed in range(count)]
         slowest = [call.result(timeout=600) for call in calls]
-    # Reading the schema alone may take its default limit of 60 s.
+    # Of these calls, `schema` has the longest time limit: 60 s by default.
     assert max(slowest) < 60
 
 

@@ -155,7 +155,7 @@ def test_a_slow_request(cassandra: Cassandra, records: Records) -> None:
         assert (slow.consistency, slow.sent_bytes, slow.waited_s > 0) == ("ONE", 9, True)
         assert [attempt[0] for attempt in slow.attempts] == [liar.contact_point]
         assert [told for message, told in seen if "slow" in message] == ["r-17"]
-        # A bulk has the context of its call.
+        # Slow requests of an `execute_many` are logged in the context of the call.
         session.execute_many(SELECT, [("local",)])
         assert eventually(lambda: len(records.of("slow request")) == 2)
         assert [told for message, told in seen if "slow" in message] == ["r-17", "r-17"]

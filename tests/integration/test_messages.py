@@ -612,9 +612,9 @@ def test_every_part_at_once(wire: Wire, ks: str, number: int, way: Way, named: b
 
 
 def bodies(wire: Wire, ks: str, keys: Iterator[int]) -> Iterator[tuple[int, int, bytes]]:
-    """Yields the key, opcode and body of requests of every kind that set `v` of a key.
+    """Yields requests of every kind that can set the column `v`, as a key, an opcode and a body.
 
-    Each optional part of the protocol version, except a paging state, is at the end of some body.
+    For each optional part of the protocol version, except a paging state, some body ends with it.
     """
     text = f"INSERT INTO {ks}.kv (k, v) VALUES (?, ?)"
     known = wire.prepare(text)
@@ -643,8 +643,8 @@ def bodies(wire: Wire, ks: str, keys: Iterator[int]) -> Iterator[tuple[int, int,
 
 
 def test_every_byte_is_read(wire: Wire, ks: str, number: int) -> None:
-    # Cassandra 5.0 ignores bytes after a body. If the server refuses a body without its last
-    # byte, the whole body has no surplus bytes.
+    # Cassandra 5.0 ignores bytes after a body, so it does not refuse a body with surplus bytes. But
+    # if it refuses a body without its last byte, it reads this byte, and the body has no surplus.
     for k, opcode, body in bodies(wire, ks, count(many(number))):
         with pytest.raises(Refused) as caught:
             wire.send_body(opcode, body[:-1])

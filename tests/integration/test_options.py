@@ -101,7 +101,7 @@ async def test_conditional_statements_send_a_serial_consistency(
                 await client.execute(text)
             await client.execute(batch)
     # An EXECUTE begins with the length of an id, the id, a consistency and flags. Bodies without
-    # the key are the engine's own.
+    # the key belong to requests that the engine makes itself.
     bound = [body for body in tap.bodies("EXECUTE") if number.to_bytes(4, "big") in body]
     executed = [body[2 + int.from_bytes(body[:2], "big") + 2] for body in bound]
     assert [bool(flags & 0x10) for flags in executed] == [False, True, True, True, False, True]

@@ -1,4 +1,4 @@
-"""Tests the ranking of nodes by a function of the program, on three nodes."""
+"""Tests of `rank_nodes`, whose argument is a function that ranks the nodes, on three nodes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_a_node_without_a_rank_gets_no_requests(
         client.session.rank_nodes(lambda node: None if node.at == excluded.at else 0)
         counts = await coordinators(client, TEXT)
         assert counts.keys() <= {node.at for node in others}
-        # The program may still choose the node as target.
+        # A request may still name the node as its target.
         result = await client.execute(TEXT, target=excluded)
         assert result.coordinator == excluded.at
         client.session.rank_nodes(lambda node: None)
@@ -96,7 +96,8 @@ async def test_the_next_rank_is_tried_when_a_node_dies(
         victim = next(n for n in cassandra_three.nodes if n.contact_point == nodes[0].at)
         victim.kill()
         try:
-            # The session ranks the nodes again without a request when it notices the dead node.
+            # When the session notices the dead node, it ranks the nodes again, even if no request
+            # is made.
             assert eventually(lambda: len(calls) >= 3)
             assert {name for _, name in calls} == {"turbocql-events"}
             assert await coordinators(client, idempotent=True) == {nodes[1].at: 20}
@@ -208,5 +209,5 @@ def test_a_function_that_refers_to_its_session_does_not_keep_it(
         return weakref.ref(session)
 
     session = abandoned()
-    # The thread of the events refers to the session while it ranks the nodes.
+    # The thread `turbocql-events` refers to the session while it ranks the nodes.
     assert eventually(lambda: gc.collect() >= 0 and session() is None)

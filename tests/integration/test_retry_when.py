@@ -1,4 +1,4 @@
-"""Tests that a function of the program decides whether a failed request is sent again."""
+"""Tests of `retry_when`, whose argument, a function, decides if a failed request is sent again."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ from turbocql.testing import Cassandra
 JSON_ROWS = 1000
 """The first key of the rows that the server made from JSON. Keys of turbocql's rows begin at 0."""
 
-# `EACH` has a field of every scalar type. For each shape in `SHAPES`, one UDT has a field of this
-# shape around every scalar type that the server accepts there.
+# `EACH` has a field of every scalar type. For each shape in `SHAPES` there is one more UDT. Its
+# fields have this shape, each with another scalar type that the server accepts inside the shape.
 EACH = Udt("each", tuple((f"f_{name}", leaf) for name, leaf in AWKWARD.items()))
 AROUND = Udt("around", (("inner", EACH), ("n", AWKWARD["int"])))
 OF_COUNTERS = Udt("of_counters", (("f_counter", shape("vector", COUNTER)),))
@@ -101,10 +101,10 @@ class Column:
 
 
 def _columns_around(outer: str) -> list[Column]:
-    """Returns columns whose types are the container `outer` around other types.
+    """Returns columns whose types are the container `outer` around an inner type.
 
-    These are every scalar type, every container of a scalar type, and a UDT. Types that the server
-    refuses or cannot write are left out.
+    The inner types are every scalar type, every container of a scalar type, and a UDT. Columns
+    whose type the server refuses, or cannot write (`UNWRITABLE`), are left out.
     """
     columns = [
         Column(f"{outer}_{leaf.name}{'_frozen' * frozen}", shape(outer, leaf), frozen)
@@ -125,7 +125,7 @@ def _columns_around(outer: str) -> list[Column]:
 def _deep() -> Iterator[Column]:
     """Yields columns with two to four levels of containers.
 
-    They contain a UDT, or a scalar type with or without a fixed width.
+    The innermost type is a UDT, or a scalar type with or without a fixed width.
     """
     paths = (
         "list value tuple, key tuple set, value vector key, tuple list vector, set key tuple, "
@@ -174,7 +174,7 @@ def make_table(session: Session, table: str, columns: Sequence[Column]) -> None:
 
 
 def rows_of(columns: Sequence[Column]) -> list[tuple[Any, ...]]:
-    """Returns rows with every value of every column, padded with nulls."""
+    """Returns rows that together have every value of every column. Shorter columns end in nulls."""
     return list(zip_longest(*(column.written for column in columns)))
 
 
@@ -236,7 +236,7 @@ def test_turbocql_reads_what_the_server_wrote(session: Session, table: str) -> N
     assert not wrong, "\n".join(wrong[:5])
 
 
-# Types that the server refuses. All other combinations are columns above, or in `UNWRITABLE`.
+# Types that the server refuses. All types that it accepts are in columns above, or in `UNWRITABLE`.
 
 
 @pytest.mark.parametrize("outer", SHAPES)
@@ -334,10 +334,10 @@ def test_values_that_json_shows_wrongly(session: Session) -> None:
 
 
 def test_the_server_finds_values_that_json_cannot_express(session: Session) -> None:
-    """A WHERE clause compares what turbocql wrote with what the server makes from JSON.
+    """In a WHERE clause, the server compares turbocql's values with values that it made from JSON.
 
-    Sets and maps inside tuples and vectors have only one element here. The server does not sort the
-    elements of such a set or map when it is bound. A comparison would find only sorted elements.
+    Sets and maps inside tuples and vectors have only one element here. The server sorts several
+    elements if it makes them from JSON, but not if they are bound, so the two could differ.
     """
     fields = Udt("beyond", tuple((f"f_{name}", leaf) for name, leaf in BEYOND_JSON.items()))
     session.execute(fields.create)
@@ -385,8 +385,8 @@ def test_the_most_negative_duration(session: Session) -> None:
 def test_ipv4_addresses_in_ipv6(session: Session) -> None:
     """Java parses ::ffff:1.2.3.4 as 1.2.3.4.
 
-    The server decodes and encodes bound collections again, so that the address becomes 1.2.3.4
-    there. It keeps the bytes of bound tuples and vectors.
+    The server decodes and encodes bound collections again, so that the address becomes 1.2.3.4 in
+    them. It keeps the bytes of bound tuples and vectors.
     """
     mapped = IPv6Address("::ffff:1.2.3.4")
     plain = IPv4Address("1.2.3.4")
@@ -425,7 +425,7 @@ def write_and_find(
 
 
 def test_counters_in_vectors(session: Session) -> None:
-    """The server accepts literals of vectors of counters, and does not read them from JSON.
+    """The server accepts vectors of counters as literals, but cannot read them from JSON.
 
     A test above shows that the server writes such vectors as JSON.
     """

@@ -225,7 +225,7 @@ def test_a_timeout_names_the_nodes_that_do_not_answer(cassandra_three: Cassandra
 def test_what_needs_no_particular_node_goes_around_a_silent_one(
     cassandra_three: Cassandra, keyspace: str
 ) -> None:
-    """`USE`, schema changes, the agreement and the refresh of nodes work while a node is silent.
+    """While a node is silent, `USE`, schema changes, schema agreement and `refresh_nodes` work.
 
     The silent node may be the one from which the session reads the state of the cluster.
     """

@@ -1,4 +1,4 @@
-"""Tests that each row of an engine's task, and each retry of a row, has its own write time.
+"""Tests that each row of a task (of Spark, Ray or Dask), and each retry, has its own write time.
 
 With equal write times, the server would merge the lists of two rows or of two attempts.
 """

@@ -487,7 +487,7 @@ def test_a_table_that_grows_under_a_prepared_statement(session: Session) -> None
     session.execute("INSERT INTO table_grows (k, b) VALUES (1, 'b')")
     select = session.prepare("SELECT * FROM table_grows WHERE k = ?")
     assert session.execute(select, (1,)).one() == (1, "b")
-    # The new column comes before the old one, so stale column metadata would misread the rows.
+    # The new column comes first, so a session with stale metadata would decode the rows wrongly.
     session.execute("ALTER TABLE table_grows ADD a list<int>")
     session.execute("INSERT INTO table_grows (k, a) VALUES (1, [1, 2])")
     for _ in range(3):
@@ -563,11 +563,11 @@ def test_types_that_the_server_refuses(session: Session, columns: str) -> None:
 
 
 def test_a_vector_of_counters_is_accepted(session: Session) -> None:
-    """The server accepts a vector of counters by oversight. Each element follows its length."""
+    """The server accepts a vector of counters by oversight. Each element has a length prefix."""
     session.execute("CREATE TABLE counted (k int PRIMARY KEY, v vector<counter, 2>)")
     session.execute("INSERT INTO counted (k, v) VALUES (1, ?)", ([-(2**63), 2**63 - 1],))
     assert session.execute("SELECT v FROM counted").page()[0].v == [-(2**63), 2**63 - 1]
-    # scylla-driver expects elements without lengths and cannot read these. The server can.
+    # scylla-driver expects no length prefixes, so it cannot read this vector. The server can.
     said = session.execute("SELECT toJson(v) FROM counted").page()[0][0]
     assert json.loads(said) == [-(2**63), 2**63 - 1]
 
@@ -589,7 +589,7 @@ def test_values_that_the_server_refuses(session: Session) -> None:
         session.execute("INSERT INTO texts (k) VALUES (?)", ("",))
 
 
-# Partition keys: the routing hash must be that of the server.
+# Partition keys: turbocql must compute the same routing hash as the server.
 
 
 def test_every_type_in_a_partition_key(session: Session) -> None:

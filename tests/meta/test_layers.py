@@ -47,8 +47,8 @@ NAMING_THE_CORE = {
 }
 """The private folders and leaves that import `turbocql._core`. Public modules may import it too."""
 PRIVATE_FILES = {"_advice", "_checks", "_elsewhere", "_hints", "_options"}
-"""The private modules beside the folders: checks of arguments, advice in errors and when it is of
-use, and the types of options."""
+"""The private modules beside the folders. They check arguments, add advice to errors, and define
+the types of options."""
 MODULES = python_modules()
 
 

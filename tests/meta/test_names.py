@@ -25,10 +25,10 @@ VAGUE = frozenset(
         *("more", "most", "again"),
     }
 )
-"""Words that do not say what a name holds, unlike the name of a field, a column or a count."""
+"""Words that do not say what a name holds. Names of fields, columns or counts do say it."""
 LIMIT = 0.01
-"""The share of vague names at which the test fails. Public parameters and the `other` of `__eq__`
-alone are a smaller share. Similar packages have shares of 0.001 to 0.004."""
+"""The share of vague names at which the test fails. Vague names that must stay (public parameters,
+the `other` of `__eq__`) are a smaller share. Similar packages have shares of 0.001 to 0.004."""
 RIDDLES = frozenset(
     {
         *("Doors", "knock", "lie_down", "get_up", "News", "bell", "LATECOMERS", "OTHERWISE"),

@@ -13,11 +13,12 @@ from tests.meta.sources import ROOT
 
 
 def missing(folder: Path, system: str) -> tuple[int, str]:
-    """Returns the status and the message on a machine that has Python and Rust only."""
+    """Returns the script's exit status and message on a machine that has only Python and Rust."""
     tools = {name: shutil.which(name) for name in ("bash", "sed", "cargo")}
     for name, path in {**tools, "python": sys.executable}.items():
         assert path is not None
-        # No link to Python: it would not find its environment.
+        # The tool is a script and not a link, because a linked Python would not find its
+        # environment.
         program = folder / name
         program.write_text(f'#!/bin/sh\nexec "{path}" "$@"\n')
         program.chmod(0o755)

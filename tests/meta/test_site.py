@@ -70,7 +70,7 @@ def test_there_are_no_pages_of_other_modules() -> None:
 
 
 def test_the_packages_page_names_all_that_it_offers() -> None:
-    """The page links each name to the page of the name's module. That page has the docstring."""
+    """docs/api/turbocql.md links each name to the page of its module, which has the docstring."""
     text = api_page("turbocql").read_text(encoding="utf-8")
     named = set(re.findall(r"\[(\w+)\]\[turbocql\.[\w.]+\]|`(__version__)`", text))
     names = {one or other for one, other in named}
@@ -82,7 +82,7 @@ def test_links_work_where_the_sources_are_read(page: Path) -> None:
     text = without_code(page)
     pictures = re.findall(r'\b(?:src|srcset)="([^"]+)"', text)
     for target in [*re.findall(r"\]\(([^)\s]+)\)", text), *pictures]:
-        # The repository's own addresses are those of its files.
+        # A web address of a file in this repository is checked as the path of the file.
         target = re.sub(rf"^{re.escape(front.REPOSITORY)}/(?:blob|raw)/main/", f"{ROOT}/", target)
         if re.match(r"https?://", target):
             continue
@@ -163,7 +163,7 @@ def test_the_readme_is_read_in_a_minute() -> None:
 
 
 def nav_of(pages: dict[str, str]) -> list[dict[str, list[object]]]:
-    """Returns the pages as a navigation of two groups, one with a group and a title of its own."""
+    """Returns a navigation of two groups. One has a page with a title, the other an inner group."""
     first, *rest = pages
     return [{"Start": [{"Home": first}]}, {"More": [{"Inner": list(rest)}]}]
 
@@ -182,7 +182,8 @@ def test_llms_txt_lists_every_page_with_its_first_sentence() -> None:
     assert lines[0][0] == "Home"
     for title, path, about in lines:
         assert title
-        # The docstrings of modules are not in the sources of their pages.
+        # The sources of pages about modules have no first sentence, because the build of the site
+        # inserts the modules' docstrings.
         assert bool(about) != path.startswith("api/") or path == "api/turbocql.md", path
     assert (
         "- [Batches](batches.md): Use a batch to send several statements as one request.\n" in text

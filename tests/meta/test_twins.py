@@ -17,7 +17,7 @@ PAIRS = [(Session, AsyncSession), (Rows, AsyncRows)]
 def public(cls: type[Any]) -> set[str]:
     """Returns the public members of a class, including inherited ones.
 
-    A name of another driver that only raises an error with advice is no member.
+    A name that other drivers have, and whose lookup only raises an error with advice, is left out.
     """
     return {
         name

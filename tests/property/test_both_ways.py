@@ -1,4 +1,4 @@
-"""Checks that the quick paths and the safe path encode to the same bytes and errors."""
+"""Checks that the quick paths and the safe path return the same bytes and raise the same errors."""
 
 from __future__ import annotations
 

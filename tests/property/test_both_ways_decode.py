@@ -1,7 +1,8 @@
-"""Checks that the quick paths and the safe path decode to the same values and errors.
+"""Checks that the quick paths and the safe path return the same values and raise the same errors.
 
-The tests compare classes at every level, repr and str, hashes, pickles, time zones and folds, and
-attributes of UUIDs and addresses.
+The quick paths depend on CPython's internals; `force_safe` turns them off. The tests compare
+classes at every level, repr and str, hashes, pickles, time zones and folds, and attributes of UUIDs
+and addresses.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def image(value: Any) -> object:
         assert (value, hash(value), value.int) == (again, hash(again), again.int)
         assert not value < again
         assert type(value.int) is int
-        # Arithmetic would show wrong internal digits of the int.
+        # If CPython's internal digits of the int were wrong, its sums would be wrong too.
         assert (value.int + 1) - 1 == value.int
         assert value.int.bit_length() == int.from_bytes(value.bytes, "big").bit_length()
         parts += [value.fields, value.hex, value.urn, value.version]
@@ -108,9 +109,9 @@ OPTIONS: list[dict[str, bool]] = [{}, {"naive_timestamps": True}, {"numpy_vector
 
 
 def alone(cql_type: str, data: bytes) -> object:
-    """Compares both paths of a deserializer with each of `OPTIONS`.
+    """Compares the outcomes of the quick and the safe path, once for each entry of `OPTIONS`.
 
-    Returns the outcome without options.
+    Returns the outcome for the first entry, which has no options.
     """
     seen = []
     for options in OPTIONS:
@@ -127,9 +128,9 @@ IN_TURN = itertools.cycle(KINDS)
 
 
 def in_rows(cql_type: str, cells: list[bytes | None], *, once: bool = False) -> None:
-    """Compares both paths for cells of a page, in every kind of row.
+    """Compares both paths for cells of a page, with each entry of `KINDS`.
 
-    With `once`, a call uses only the next entry of `KINDS`.
+    If `once` is true, only one entry is used. Each such call uses the entry after the last one.
     """
     body = result([("a", cql_type), ("b", "int")], [(data, b"\0\0\0\1") for data in cells])
     for kind, options in [next(IN_TURN)] if once else KINDS:

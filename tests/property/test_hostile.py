@@ -215,7 +215,7 @@ def test_sets_and_dicts_that_change_while_they_are_read() -> None:
             self.clear()
             raise KeyError(key)
 
-    # The codec copies both before it runs any code of their parts.
+    # The codec copies the set and the dict before it runs code of the objects in them.
     assert len(encode("set<int>", elements)) == 4 + 4 * 8
     assert len(encode("map<int, int>", entries)) == 4 + 2 * 16
     with pytest.raises(EncodeError, match=r"expected u, got .*Shrinking that cannot be read"):

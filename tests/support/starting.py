@@ -38,8 +38,8 @@ class Starting:
         host: str | None = None,
     ) -> None:
         self._phases, self._node, self._phase_s = list(phases), node, phase_s
-        # A session connects to each node at the port of its contact point. This port must be on the
-        # node's host, so that the session comes here for the node too.
+        # A session connects to all nodes at the port of the contact point. If this server listens
+        # on the node's host, the session's connections to the node arrive here too.
         self._host = host or ("127.0.0.1" if node is None else node.rpartition(":")[0])
         with socket.create_server((self._host, 0)) as free:
             self._port = free.getsockname()[1]

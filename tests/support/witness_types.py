@@ -386,7 +386,7 @@ def json_of(kind: Kind, value: Any) -> Any:
 
 
 def _key(kind: Kind, told: Any) -> str:
-    """Returns a map key for JSON: strings of scalars unchanged, all else as JSON in a string."""
+    """Returns a key of a JSON object: a scalar's string unchanged, all else as JSON in a string."""
     if isinstance(kind, Scalar) and isinstance(told, str):
         return told
     return json.dumps(told)
@@ -430,7 +430,7 @@ def _duration(value: Duration) -> str:
 _SCALAR_JSON: Mapping[str, Callable[[Any], Any]] = {
     "float": _float,
     "double": _float,
-    # This is text, because the server would first parse a JSON number as a double.
+    # Decimals are strings, because the server would first parse a JSON number as a double.
     "decimal": str,
     "blob": _blob,
     "uuid": str,

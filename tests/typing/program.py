@@ -1,7 +1,7 @@
 """A user's program that uses nearly the whole API. mypy and pyright check it in strict mode.
 
-It can also be run: `python program.py host:port`. A type checker must infer the types of
-`assert_type`, which does nothing at run time.
+It can also be run: `python program.py host:port`. A type checker must infer the types that the
+calls of `assert_type` name. At run time, these calls do nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests that the command line's messages name options instead of the arguments in Python."""
+"""Tests that messages of the command line name `--format`, say, where Python's name `format=`."""
 
 from __future__ import annotations
 

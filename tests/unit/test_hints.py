@@ -608,7 +608,7 @@ def test_a_range_is_a_column() -> None:
 
 
 def test_advice_reads_the_beginning_of_a_message() -> None:
-    """Messages can be long, as servers quote values. Some patterns would need minutes for them."""
+    """A message can be long, as servers quote values. Some regexes would run for minutes on it."""
     reason = "Invalid x" + " constant for x of type " * 5000 + "counter " * 40_000
     began = time.monotonic()
     error = errors.from_engine(

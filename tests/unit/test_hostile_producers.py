@@ -201,7 +201,7 @@ class Producer:
         return made
 
     def check(self) -> None:
-        """Checks that each struct that was handed over was released once, and no other struct.
+        """Checks that structs that were handed over were released once, and others not at all.
 
         Child structs are not handed over, so the consumer must not call their `release`.
         """

@@ -1,6 +1,6 @@
-"""Tests the paths of systems other than Linux, which a variable makes Linux take.
+"""Tests code for systems other than Linux: `_TURBOCQL_TEST_SYSTEM` makes it run on Linux.
 
-The Python half is imported as on Windows: without the modules and functions that only POSIX has.
+One test imports turbocql's Python code as on Windows, without modules and functions of POSIX.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from turbocql import _core
 from turbocql._native import wake
 
 async def refused():
-    # A port of a test that has no server: the connect ends with an error, as a completion.
+    # No server listens on this port. The native core delivers the error as a completion.
     try:
         await turbocql.aio.connect("127.0.0.1:1", connect_timeout_s=5)
     except turbocql.Error as error:
@@ -41,7 +41,7 @@ AS_ON_WINDOWS = """
 import builtins, importlib, os, pkgutil, signal, sys
 
 POSIX = {"fcntl", "grp", "pty", "pwd", "readline", "resource", "syslog", "termios", "tty"}
-# What turbocql imports from elsewhere imports POSIX modules by the platform. It is there already.
+# Other modules that turbocql uses may need the modules in `POSIX` here. So they are imported first.
 import asyncio, socket, ssl, subprocess, tempfile, uuid, getpass, multiprocessing, platform
 import sysconfig
 sysconfig.get_config_vars().pop("CONFIG_ARGS")
@@ -57,7 +57,7 @@ for name in ("SIGKILL", "SIGHUP", "SIGCHLD", "SIGSTOP", "SIGCONT", "SIGUSR1", "S
 sys.platform = "win32"
 
 import turbocql
-# Engines and pytest are separate packages.
+# These modules import pytest, Ray, Spark or DuckDB, which may not be installed.
 others = ("turbocql.ray", "turbocql.spark", "turbocql.duckdb", "turbocql.testing.pytest_plugin")
 modules = [
     module.name for module in pkgutil.walk_packages(turbocql.__path__, "turbocql.")

@@ -293,7 +293,7 @@ def test_lengths_have_bounds() -> None:
 
 
 def test_values_beyond_2_gib() -> None:
-    # The program never touches these bytes, so they take no physical memory.
+    # Nothing reads or writes these bytes, so they take no physical memory.
     huge = bytes(2**31)
     expected = r"value \[1\]: a value of 2147483648 bytes: at most 2147483647 can be sent$"
     with pytest.raises(EncodeError, match=f"^{expected}"):

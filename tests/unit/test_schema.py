@@ -26,7 +26,7 @@ def column(table: str, name: str, kind: str = "regular", **more: Any) -> dict[st
 
 
 def answers(version: UUID = VERSIONS[1], **tables: Answer) -> dict[str, Answer]:
-    """Returns a small server's answers by table. `tables` replaces some of the answers."""
+    """Returns a server's answers for a small schema, by table. `tables` replaces some of them."""
     small: dict[str, Answer] = {
         "version": [{"schema_version": version}],
         "keyspaces": [{"keyspace_name": "ks", "replication": {"class": "Simple"}}],

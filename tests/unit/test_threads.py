@@ -216,7 +216,7 @@ def test_numbers_of_an_array_change_while_they_are_encoded() -> None:
 
 
 def test_threads_share_a_decoder() -> None:
-    """Decodes more metadata than the decoder caches, while the GC runs."""
+    """Decodes bodies with more different metadata than the decoder caches, while the GC runs."""
     decoder = RowsDecoder("named")
     bodies = [
         (

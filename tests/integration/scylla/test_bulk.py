@@ -42,9 +42,10 @@ def limited(scylla: Scylla) -> Iterator[Scylla]:
 
 
 def refuse_at_first(limited: Scylla, marked: str) -> None:
-    """Refuses every marked statement for half a second, and above 40 per second after that.
+    """Makes limited nodes refuse statements that contain `marked`.
 
-    A slow machine may stay below 40 per second, and then meets only the refusals at first.
+    For half a second they refuse all of them. After that they refuse any request above 40 per
+    second. A slow machine may not send so many, and then only the first half second has refusals.
     """
     limited.reset()
     limited.limit(marked=marked)
@@ -118,7 +119,8 @@ async def test_execute_many_waits_at_a_rate_limit_if_retry_for_s_is_set(
     rows = [(number, str(number)) for number in range(ROWS)]
     async with twin.connect(cluster.contact_points) as client:
         insert = await client.prepare("INSERT INTO vnodes.t (id, a) VALUES (?, ?)")
-        # The limited nodes refuse all rows, because a slow machine may stay below a rate.
+        # The limited nodes refuse all rows. A limit per second would not do, because a slow machine
+        # may not reach it.
         limited.limit(marked="INSERT INTO")
         with pytest.raises(BulkError) as caught:
             await client.execute_many(insert, rows, idempotent=True)

@@ -103,9 +103,10 @@ def add_columns(next_round: Callable[[], dict[str, Any]], points: list[str], key
 
 
 def assert_native(seams: dict[str, Any]) -> None:
-    """Asserts that all bodies and binds, and almost all rows, were native.
+    """Asserts that turbocql encoded all bodies, bound all values, and decoded almost all rows.
 
-    The driver itself decodes the first rows after a change of columns.
+    `seams` has the accelerator's counts for each function of the driver that it replaces. The
+    driver's own function decodes the first rows after a change of columns.
     """
     if SAFE:
         return

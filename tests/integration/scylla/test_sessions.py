@@ -78,7 +78,8 @@ def test_tokens_of_requests_equal_those_of_the_database(
             rows[row[0]] = row[1]
 
     requests = arrived(scylla, read)
-    # A node that has not prepared the statement gets it twice, so tokens are compared as sets.
+    # A node that has not prepared the statement gets the EXECUTE twice, so tokens are compared as
+    # sets.
     assert {request.token for request in requests} == set(rows.values())
     assert len(rows) == 20
 
@@ -120,7 +121,7 @@ def test_a_restart_with_other_shards_is_noticed(scylla: Scylla, session: turbocq
             wait_until(partial(pools_are_full, scylla, shards))
             wait_until(partial(has_shards, session, count))
             assert at_wrong_shards(arrived(scylla, read), shards) == []
-        # The node now announces no shards. Cassandra and proxies that hide the extensions do this.
+        # The node now announces no shards, like a Cassandra, or a proxy that hides the extensions.
         scylla.set_shards(0, None)
         read()
         wait_until(partial(has_shards, session, None))
