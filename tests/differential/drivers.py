@@ -1,7 +1,6 @@
-"""Encodes and decodes with either driver.
+"""Encodes and decodes with either driver: turbocql, or scylla-driver, which is the reference.
 
-Any error of the reference driver, and an `EncodeError` or `DecodeError` of turbocql, becomes a
-`Refusal`.
+Any error of the reference, and an `EncodeError` or `DecodeError` of turbocql, becomes a `Refusal`.
 """
 
 from __future__ import annotations

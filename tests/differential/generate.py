@@ -1,4 +1,7 @@
-"""Generates Python values for every CQL type, with a high share of edge cases."""
+"""Generates Python values for every CQL type, with a high share of edge cases.
+
+The values are encoded by turbocql and by scylla-driver, "the reference".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares random requests as turbocql and scylla-driver encode them, byte for byte."""
+"""Compares the bytes of random requests from turbocql and from scylla-driver (the reference)."""
 
 from __future__ import annotations
 

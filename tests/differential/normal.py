@@ -1,7 +1,7 @@
-"""Converts both drivers' values of a CQL type to one comparable form.
+"""Converts values of a CQL type to one form, in which values of both drivers can be compared.
 
-For some types the drivers use different classes. `CONVERSIONS` and docs/differences.md list them. A
-value of any other class raises `Unexpected`.
+The drivers are turbocql and scylla-driver, "the reference". For some types they use different
+classes: see `CONVERSIONS` and docs/differences.md. A value of any other class raises `Unexpected`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compares the routing keys and tokens of both drivers."""
+"""Compares the routing keys and tokens of turbocql with those of scylla-driver, the reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Differences in the Python values that collections, tuples, records and vectors take."""
+"""Rules for the Python values that turbocql and the reference (scylla-driver) encode differently.
+
+These rules are about collections, tuples, UDTs and vectors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differences in decoding: in the Python values, and in the bytes that are refused."""
+"""Rules for bytes that turbocql and scylla-driver (the reference) decode differently, or refuse."""
 
 from __future__ import annotations
 

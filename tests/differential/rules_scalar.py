@@ -1,4 +1,4 @@
-"""Differences in the Python values that scalar types take."""
+"""Rules for Python values of scalar types that turbocql and scylla-driver encode differently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Represents CQL types as trees, each with its CQL text and its class in the reference driver."""
+"""Represents CQL types as trees, each with its CQL text and its class in scylla-driver.
+
+scylla-driver is "the reference".
+"""
 
 from __future__ import annotations
 

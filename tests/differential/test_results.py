@@ -1,4 +1,4 @@
-"""Compares random pages of rows, decoded by turbocql and scylla-driver, cell by cell."""
+"""Compares pages of random rows that turbocql and scylla-driver (the reference) have decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Compares the records of all calls with what the nodes have stored."""
+"""Compares the records of all calls with what the nodes have stored.
+
+A claim is a row that several calls try to insert with `IF NOT EXISTS`. A chain is a row whose
+version the calls increase, one by one, with `IF version = ?`.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +28,11 @@ __all__ = [
 LATE_S = 1.0
 """How many seconds after its time limit a call may end."""
 RSS_MARGIN_MIB = 48.0
-"""How many MiB the resident memory may grow between the two samples.
+"""How many MiB the resident memory may grow from the sample before the faults to that after them.
 
 The native allocator keeps the pages that a thread has used, for each thread and size class. The
 margin is about half a MiB for each of 100 threads. A leak of 50 bytes per call exceeds the margin
-after about a million calls, the number that the long form makes.
+after about a million calls. The long form of the audit makes as many.
 """
 RECOVERED_SHARE = 0.95
 """The share of calls that must be answered after all faults. It is not 1, because 200 callers on
@@ -56,8 +60,8 @@ UNEXPECTED = frozenset(
         "Unprepared",
     }
 )
-"""Classes of turbocql's errors that no fault explains. Only calls that use the second keyspace
-while it is dropped and created again may have such errors."""
+"""Classes of turbocql's errors that no fault explains. Only calls in the keyspace that is dropped
+and created again (`about["aside"]`) may have such errors, while it is dropped."""
 
 
 @dataclass
@@ -77,7 +81,7 @@ class Line:
 
 @dataclass
 class _Key:
-    """The conditional updates that competed for one key, or for one version of a chain."""
+    """The conditional updates that competed for one claim, or for one version of a chain."""
 
     winners: list[Call] = field(default_factory=list)
     unknown: set[int] = field(default_factory=set)

@@ -4,6 +4,9 @@ The calls are written once for the synchronous and the asynchronous API. Each op
 generator that yields calls of turbocql, each an `Ask`. `load.py` makes the calls and sends back an
 `Outcome` for each. If an answer is wrong, the generator sets `about["wrong"]` of the call, before
 the record of the call is written.
+
+A claim is a row that several calls try to insert with `IF NOT EXISTS`. A chain is a row whose
+version the calls increase, one by one, with `IF version = ?`.
 """
 
 from __future__ import annotations
@@ -120,7 +123,7 @@ class Shared:
             return next(self._claims) // _ROUND
 
     def chain(self, number: int) -> tuple[int, int]:
-        """Returns the key of a chain, and the last version that is known to be set."""
+        """Returns the key of a chain, and its last version that a call has read or set."""
         with self._lock:
             key = self._generation[number] * CHAINS + number
             return key, self._seen.get(key, 0)

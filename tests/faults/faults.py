@@ -1,4 +1,7 @@
-"""Plans faults from a seed, injects them step by step, and heals them."""
+"""Plans faults from a seed, injects them step by step, and heals them.
+
+"The load" is the process of `load.py`, which makes calls of turbocql during the faults.
+"""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Observation:
     spans: list[ReadableSpan] = field(default_factory=list)
 
     def differences(self, row: Row) -> Iterator[str]:
-        """Yields a message for each difference from `row`, a row of the table in reliability.md."""
+        """Compares with a row of docs/reliability.md, and yields a message for each difference."""
         yield from self._logged(row)
         yield from self._counted(row)
         yield from self._traced(row)

@@ -200,7 +200,7 @@ def read_calls(path: Path) -> Iterator[Call]:
 
 
 def overlapping(windows: Iterable[Window], call: Call) -> list[Window]:
-    """Returns the windows of the faults during which a call was in flight."""
+    """Returns those of the windows during which a call was in flight."""
     return [window for window in windows if window.covers(call)]
 
 

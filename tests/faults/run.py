@@ -1,4 +1,7 @@
-"""Runs the audit: starts a cluster, proxies and the load, injects faults, and judges the calls."""
+"""Runs the audit: starts nodes, proxies and the workload, injects faults, and judges the calls.
+
+The workload runs in a process of its own (`load.py`), "the load".
+"""
 
 from __future__ import annotations
 
@@ -324,7 +327,7 @@ class _Run:
                     concurrency=32,
                     consistency="SERIAL",
                     results=True,
-                    # Nodes that share processors with others answer some rounds late.
+                    # The nodes share few processors, so they answer some Paxos rounds late.
                     retry_for_s=60,
                 )
         assert report.results is not None

@@ -1,4 +1,4 @@
-"""The tables that the load writes, and the expected content of each row."""
+"""The tables that the workload ("the load") writes, and the expected content of each row."""
 
 from __future__ import annotations
 

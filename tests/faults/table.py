@@ -32,7 +32,7 @@ class _Row:
 
 
 class Table:
-    """Counts the calls by the faults during which they were in flight."""
+    """Counts, for each kind of fault, the calls that were in flight during such a fault."""
 
     def __init__(self, windows: Sequence[Window]) -> None:
         self._windows = sorted(windows, key=lambda window: window.begun)

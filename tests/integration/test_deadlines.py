@@ -549,9 +549,9 @@ def test_a_call_that_fails_before_it_is_sent_is_not_in_flight(cassandra: Cassand
 def test_a_short_connect_timeout_leaves_the_watch_alive(
     cassandra_three: Cassandra, keyspace: str
 ) -> None:
-    """With a short connect timeout, the watch still notices a hung node and avoids it.
+    """With a short connect timeout, the session still notices a hung node and avoids it.
 
-    The watch waits at least 0.5 s for an answer, which is more than a third of this timeout.
+    Its watch over nodes waits at least 0.5 s for an answer, more than a third of this timeout.
     """
     with turbocql.connect(
         cassandra_three.contact_points, connect_timeout_s=1.2, consistency="QUORUM"

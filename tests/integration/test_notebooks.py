@@ -109,7 +109,7 @@ async def test_further_pages_are_not_fetched(twin: Face, cassandra: Cassandra, f
                 assert table(rows).notes == ["… and 2 more rows on this page, and further pages"]
                 assert table(small).notes == ["… and more: further pages may have rows"]
             assert tap.count("QUERY") + tap.count("EXECUTE") == before
-            # After an iteration, the last page is there.
+            # After an iteration, the result keeps only its last page.
             assert len(await small.all()) == 25
             read = table(small)
             assert read.notes[0] == "Earlier pages were read before."

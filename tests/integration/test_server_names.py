@@ -22,7 +22,7 @@ VERSION = "SELECT release_version FROM system.local"
 
 
 class Router:
-    """A TLS proxy that passes a connection on if it knows the server name, and refuses others."""
+    """A TLS proxy that passes a connection on if `routes` has its server name, else refuses it."""
 
     def __init__(self, chain: Path, routes: dict[str | None, str]) -> None:
         self.names: list[str | None] = []
@@ -82,8 +82,8 @@ async def test_the_contact_points_name_is_sent_to_the_nodes(
         settings = behind(front, cassandra)
         async with face.connect(f"localhost:{front.port}", tls=tls, **settings) as client:
             assert (await client.execute(VERSION)).one() is not None
-    # The node announced its address, and `addresses` translated it: only the contact point has a
-    # name.
+    # The name belongs to the contact point. The node announces an address, and `addresses` maps it
+    # to another address, without a name.
     assert len(front.names) > 2
     assert set(front.names) == {"localhost"}
 

@@ -316,9 +316,9 @@ BEYOND_JSON: dict[str, Scalar] = {
 
 
 def test_values_that_json_shows_wrongly(session: Session) -> None:
-    """Shows that toJson is wrong for NaNs, infinities and early timestamps.
+    """Shows that `toJson` is wrong for NaNs, infinities and early timestamps.
 
-    The next test checks these values without toJson.
+    The next test checks these values without `toJson`.
     """
     columns = [Column(f"c_{name}", leaf) for name, leaf in BEYOND_JSON.items()]
     make_table(session, "t_falsely", columns)
@@ -453,10 +453,10 @@ def test_counters_in_vectors(session: Session) -> None:
 
 
 def test_nulls_in_frozen_lists(session: Session) -> None:
-    """The server's toJson fails on nulls in frozen lists of all types except decimals.
+    """The server's `toJson` fails on frozen lists with nulls, unless the elements are decimals.
 
-    It shows a null among decimals as empty text. collection_count counts the nulls, and
-    collection_max ignores them.
+    It shows a null among decimals as empty text. `collection_count` counts the nulls, and
+    `collection_max` ignores them.
     """
     columns = [Column(f"c_{name}", ListOf(leaf), frozen=True) for name, leaf in AWKWARD.items()]
     make_table(session, "t_holes", columns)

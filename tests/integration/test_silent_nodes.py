@@ -116,7 +116,7 @@ def test_a_node_that_falls_silent_while_the_session_is_idle(
         before = session.metrics().requests
         with paused(hung):
             time.sleep(13)
-            # The metrics do not count the watch's own requests.
+            # The session probes nodes with requests of its own. The metrics do not count them.
             assert session.metrics().requests == before
             began = time.monotonic()
             for key in range(60):

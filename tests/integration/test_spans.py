@@ -269,7 +269,7 @@ def test_calls_that_end_before_their_request_is_sent(
         with pytest.raises(errors.InvalidQuery):
             session.execute("SELECT nonsense FROM system.local WHERE key = ?", ("local",))
         exported.wait(lambda: exported.roots("SELECT") and exported.roots("BATCH"))
-    # The first span to end is that of the call that was never sent.
+    # The call that was never sent ended first, so its span is the first.
     full, _ = exported.roots("SELECT system.local")
     (unprepared,) = exported.roots("SELECT")
     assert (full.attributes or {})["error.type"] == "RequestTimeout"

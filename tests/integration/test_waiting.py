@@ -79,7 +79,7 @@ async def test_wrong_settings_do_not_wait(face: Face, cassandra_secure: Cassandr
         await face.open(points, tls=turbocql.Tls(ca=ca), wait_s=60)
     with pytest.raises(errors.ConnectError, match="not trusted"):
         await face.open(points, tls=True, wait_s=60, **login)
-    # The certificate is valid for the node's own address, not for that of the front.
+    # The certificate is valid for the node's own address, not for the address of `front`.
     with (
         Starting(["refused"], points[0], phase_s=0.1, host="127.0.0.1") as front,
         pytest.raises(errors.ConnectError, match="not valid for name"),

@@ -1,8 +1,8 @@
 """Checks that names say what they hold.
 
-Few names may be words without content, and none may be one of the listed riddles. The checks look
-at names where they are bound: variables, parameters, functions, classes, import aliases and
-assigned attributes. They ignore leading and trailing underscores of vague names.
+Few names may be vague words (`VAGUE`), and none may be in `RIDDLES`. The checks look at names where
+they are bound: variables, parameters, functions, classes, import aliases and assigned attributes.
+For vague words, they ignore leading and trailing underscores.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Name(NamedTuple):
 
     @property
     def is_vague(self) -> bool:
-        """Whether the name is a word without content."""
+        """Whether the name is a vague word."""
         return self.text.strip("_") in VAGUE
 
 
@@ -80,7 +80,7 @@ def defined_names(path: Path) -> Iterator[Name]:
 
 
 def vague_share(names: Sequence[Name]) -> float:
-    """Returns the share of names without content."""
+    """Returns the share of vague names."""
     return sum(name.is_vague for name in names) / len(names)
 
 

@@ -1,4 +1,4 @@
-"""Checks that names which the native core and Python share are the same on both sides."""
+"""Checks that names which both the native core and Python list are the same in both lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests the tables of the whole-table benchmark's page, and targets, which the page omits."""
+"""Tests the tables on the page of the whole-table benchmark, and its targets.
+
+The page does not show the targets.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Checks that the quick paths and the safe path return the same bytes and raise the same errors."""
+"""Checks that the quick paths and the safe path return the same bytes and raise the same errors.
+
+The quick paths depend on CPython's internals; `force_safe` turns them off.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Checks that the quick and the safe path encode arrays of every dtype, order and stride alike."""
+"""Checks that the quick and the safe path encode arrays of every dtype, order and stride alike.
+
+The quick path depends on CPython's internals; `force_safe` turns it off.
+"""
 
 from __future__ import annotations
 

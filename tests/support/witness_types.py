@@ -414,7 +414,7 @@ def _time(value: Time) -> str:
 
 
 def _timestamp(value: Any) -> str:
-    """Returns milliseconds for years outside Python's calendar, which the server cannot parse."""
+    """Returns an instant as text, or in milliseconds if the server could not parse its year."""
     if isinstance(value, Timestamp):
         return str(value.milliseconds)
     return f"{value.date()} {value:%H:%M:%S}.{value.microsecond // 1000:03}Z"

@@ -1,4 +1,4 @@
-"""Tests which Python values bytes decode to, and which bytes are refused."""
+"""Tests decoding: the Python values that bytes become, and the bytes that are refused."""
 
 from __future__ import annotations
 

@@ -396,7 +396,7 @@ def test_advice_for_a_damaged_certificate() -> None:
 
 
 class KnownNames:
-    """A session that knows the names of some columns of the cluster of the node `a:1`."""
+    """Stands in for a session that knows some columns, and whose cluster has the node `a:1`."""
 
     keyspace = "shop"
 

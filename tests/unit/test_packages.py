@@ -40,7 +40,7 @@ def test_a_missing_package(
     package: str, convert: Callable[[], object], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if package != "pandas":
-        # The environment may lack pandas, which is imported first.
+        # The conversion imports pandas first, and the environment may lack pandas.
         monkeypatch.setitem(sys.modules, "pandas", sys)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ModuleNotFoundError, match=re.escape(message)) as caught:

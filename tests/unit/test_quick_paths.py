@@ -1,6 +1,7 @@
-"""Tests which quick paths the interpreter's version and the probes turn on.
+"""Tests which quick paths are on.
 
-Values must be right with and without the quick paths.
+A quick path depends on CPython's internals. It is on if it was tested with the interpreter's
+version and its probe succeeds. Values must be right with and without the quick paths.
 """
 
 from __future__ import annotations

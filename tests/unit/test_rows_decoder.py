@@ -393,7 +393,8 @@ def test_what_the_collector_knows_of_rows() -> None:
     for kind in ("tuple", "named"):
         rows = RowsDecoder(kind).decode(result(atomic, [row] * 3)).rows
         assert gc.is_tracked(rows)
-        # The safe path constructs rows through their classes, so the GC tracks them.
+        # Without the quick path "rows", rows are constructed through their classes, and the GC
+        # tracks them.
         if "rows" in quick:
             assert not any(map(gc.is_tracked, rows))
         # CPython 3.13 tracks decimals, because they refer to their class.

@@ -1,4 +1,4 @@
-"""Helpers that show at which node and shard requests arrived, and where they belong."""
+"""Helpers that show at which node and shard requests arrived, and where they should arrive."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_a_program_of_three_nodes(cluster: Cassandra, tmp_path: Path, driver: st
     with turbocql.connect(cluster.contact_points) as session:
         for name in names:
             session.execute(f"CREATE KEYSPACE {name} WITH replication = {REPLICATION % 3}")
-        # The simulation does not understand custom payloads, which version 3 does not have.
+        # Version 3 of the protocol has no custom payloads, which the simulation cannot read.
         plain = compared(cluster, names, tmp_path, driver, "3", "usual", "endings")
         assert plain.count("all ended: True") == 4
         for name in names:
