@@ -1,4 +1,7 @@
-"""Finds the rules that explain a difference, down to the part of the value that differs."""
+"""Finds the rules that explain a difference between the drivers, turbocql and scylla-driver.
+
+The rules are found for the innermost parts of a value that differ.
+"""
 
 from __future__ import annotations
 

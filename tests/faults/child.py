@@ -118,7 +118,7 @@ class Child:
         return self._stderr.read_text(encoding="utf-8", errors="replace")
 
     def abort(self) -> None:
-        """Kills a child that hangs. faulthandler first writes its stacks to standard error."""
+        """Kills a child that hangs. First, faulthandler writes the child's stacks to stderr."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGABRT)  # faulthandler handles this signal
             deadline = time.monotonic() + 5

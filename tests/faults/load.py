@@ -60,7 +60,7 @@ outnumber all other calls."""
 
 
 class Gate:
-    """A gate that each caller, a thread or a task, passes before it goes on. Closed, they wait."""
+    """Callers (threads, tasks) pass this gate before each operation. If it is shut, they wait."""
 
     def __init__(self, callers: int) -> None:
         self._callers = callers

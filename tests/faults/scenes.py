@@ -99,7 +99,8 @@ def hangs(place: Place) -> Iterator[tuple[str, Observation]]:
             observer.wait_for(hung, "node silent")
             observer.wait_for(hung, "slow request")
             time.sleep(0.3)
-        # The connection with which the session probed the silent node may be opened only now.
+        # The session's probe of the silent node may open its connection only now. This adds to
+        # `opened`.
         with observer.observing(at, "opened") as returned:
             node.resume()
             observer.wait_for(returned, "node answers again")
@@ -363,4 +364,4 @@ SCENES: dict[Scene, tuple[str, ...]] = {
         "a node is added",
     ),
 }
-"""Maps each scene to the rows of the page that it observes."""
+"""Maps each scene to the rows of docs/reliability.md that it observes."""

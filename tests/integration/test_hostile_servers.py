@@ -76,7 +76,7 @@ def rows(column_type: bytes, *, columns: int = 1, count: int = 1, cells: bytes =
 
 
 def prepared(markers: int, keys: int) -> bytes:
-    """Returns the body of a RESULT of kind PREPARED that announces these counts."""
+    """Returns the body of a PREPARED result with these numbers of bind markers and key columns."""
     head = struct.pack(">i", PREPARED) + string(b"\1" * 16)
     return head + struct.pack(">iii", GLOBAL_TABLE, markers, keys) + string("ks") + string("t")
 

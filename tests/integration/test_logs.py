@@ -85,7 +85,7 @@ def test_a_connection_that_is_lost_and_opened_again(cassandra: Cassandra, record
         assert lost.reason in lost.getMessage()
         assert records.first("node down").levelname == "WARNING"
         assert eventually(lambda: len(records.of("connection failed")) > 2)
-        # Only the first failure in succession is a warning.
+        # Of failures in succession, only the first is a warning: here it was "connection lost".
         assert {record.levelname for record in records.of("connection failed")} == {"DEBUG"}
         down.clear()
         assert eventually(lambda: any(each.again for each in records.of("connection opened")))
@@ -123,7 +123,7 @@ def test_refused_credentials(cassandra: Cassandra, records: Records) -> None:
         )
         assert "ERROR" in {each.levelname for each in records.of("connection failed")}
         assert failed.node == liar.contact_point
-        # The server's own text has the user's name.
+        # The server's message has the user's name, so the message is not logged.
         for record in records.all:
             assert "secret-user" not in repr(record.__dict__) + record.getMessage()
 

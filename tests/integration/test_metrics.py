@@ -22,7 +22,7 @@ OVERLOADED = struct.pack(">iH", 0x1001, 4) + b"busy"
 
 
 def counted(metrics: Metrics) -> dict[str, tuple[int, int]]:
-    """Maps each kind that had requests to the numbers of its requests and of its failures."""
+    """Maps each kind of request that was made to the numbers of its requests and failures."""
     return {
         name: (kind.requests, kind.failed) for name, kind in metrics.kinds.items() if kind.requests
     }

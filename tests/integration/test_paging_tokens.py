@@ -15,7 +15,7 @@ SELECT = "SELECT ck FROM paged WHERE pk = ?"
 
 @pytest.fixture(autouse=True)
 def paged(cassandra_session: Session) -> None:
-    """Creates the table, because the keyspace of the run may have another module's schema."""
+    """Creates the table, because the keyspace that all tests share may lack it."""
     table = "paged (pk int, ck int, PRIMARY KEY (pk, ck))"
     cassandra_session.execute(f"CREATE TABLE IF NOT EXISTS {table}")
 

@@ -49,9 +49,9 @@ def keyspace(cassandra: Cassandra) -> str:
 
 
 class Failing:
-    """A change for `Liar` that replaces answers by an error.
+    """A function that a `Liar` calls for each answer. It replaces some answers by an error.
 
-    It replaces the first `failures` answers to requests whose bodies contain one of `marks`.
+    These are the first `failures` answers to requests whose bodies contain one of `marks`.
     """
 
     def __init__(self, error: bytes, failures: int, *marks: bytes) -> None:

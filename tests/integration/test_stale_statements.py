@@ -20,7 +20,7 @@ from turbocql import Batch, Prepared, Query, Session, errors
 from turbocql.testing import Cassandra
 
 MOMENT_S = 1.1
-"""How long to wait until a session prepares a text again. It does so at most once a second."""
+"""The time after which a session may prepare a text again: it does so at most once per second."""
 REPLICATION = "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
 
 

@@ -14,7 +14,7 @@ MOMENT = datetime.datetime(2026, 1, 31, 8, 30, 0, 123_000, tzinfo=datetime.timez
 
 @pytest.fixture(autouse=True)
 def instants(cassandra_session: Session) -> None:
-    """Creates the table, because the keyspace of the run may have another module's schema."""
+    """Creates the table, because the keyspace that all tests share may lack it."""
     table = "instants (k int, id timeuuid, PRIMARY KEY (k, id))"
     cassandra_session.execute(f"CREATE TABLE IF NOT EXISTS {table}")
 

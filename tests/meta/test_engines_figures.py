@@ -1,4 +1,4 @@
-"""Tests the table of the engines' page with the kept samples. The test measures nothing."""
+"""Tests the benchmark table of engines, which is made of kept samples, without new measurements."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def circles(rooms: dict[str, set[str]]) -> set[str]:
 
 
 def arrows_upward(rooms: dict[str, set[str]], floors: list[str]) -> set[tuple[str, str]]:
-    """Returns each pair of a room and a room above it that it uses."""
+    """Returns pairs of a room and a higher room that it uses, directly or through others."""
     return {
         (name, above)
         for level, name in enumerate(floors)

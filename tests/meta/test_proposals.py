@@ -1,4 +1,4 @@
-"""Tests the figures of the page of proposals with the kept samples. The test measures nothing."""
+"""Compares the figures in docs/accelerator-proposals.md with the kept samples of the benchmark."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def often() -> Iterator[None]:
 
 
 class Garbage:
-    """An object in a reference cycle that runs code when the GC frees it."""
+    """An object in a reference cycle. When the GC frees it, it calls `call`."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self.me = self

@@ -1,7 +1,8 @@
 """Decodes damaged bytes of every type.
 
-The result is a value or a `DecodeError`, and claimed lengths are checked before allocation. The
-random numbers are seeded, so that failures repeat. A failure's message has the type and the bytes.
+The result must be a value or a `DecodeError`. The decoder must check a length that the bytes claim
+before it allocates memory. Random numbers are seeded, so that failures repeat. The message of a
+failure has the type and the bytes.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ MUTATIONS: list[Mutation] = [flip, change, insert, delete, truncate, splice, rep
 def mutants(seed: int, count: int) -> Iterator[tuple[str, bytes]]:
     """Yields pairs of a type and damaged bytes.
 
-    The undamaged bytes are a value of the type. In 20 % of the pairs, the type is drawn again.
+    The bytes were a value of the type, then they were damaged. In 20 % of the pairs, another random
+    type replaces the type.
     """
     chance = random.Random(seed)
     for _ in range(count):

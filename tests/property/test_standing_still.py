@@ -1,4 +1,7 @@
-"""Calls each path many times: memory, allocated blocks and reference counts must not grow."""
+"""Calls each path through the native codec many times.
+
+Memory, allocated blocks and reference counts must not grow.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ __all__ = ["LOOPS", "Loop"]
 
 @dataclass(frozen=True)
 class Loop:
-    """A kind of event loop. With `notifier`, a thread wakes the loop, not a file descriptor."""
+    """A kind of event loop. With `notifier`, a thread wakes it, without a file descriptor."""
 
     name: str
     make: Callable[[], asyncio.AbstractEventLoop]

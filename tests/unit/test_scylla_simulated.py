@@ -88,7 +88,7 @@ def test_conditional_statements_are_recognized(text: str, is_conditional: bool) 
     ],
 )
 def test_timeouts_are_removed_from_statements(text: str, left: str) -> None:
-    # The removed text becomes a comment, so that the ids of prepared statements stay different.
+    # The timeout becomes a comment, so that statements with other timeouts still have other ids.
     assert analyse(text).text.partition("/*")[0].strip() == left
 
 

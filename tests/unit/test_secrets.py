@@ -27,7 +27,7 @@ SHOWN = "Secret('***')"
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 NOWHERE = "127.0.0.1:1"
 
-# No test reaches a server, so no driver calls these authenticators.
+# No test reaches a server, so turbocql does not call these authenticators.
 
 
 class Named:

@@ -1,4 +1,4 @@
-"""Tests of accelerated drivers while a table gets columns and 100 requests are in flight."""
+"""Tests accelerated drivers with 100 reads of a table in flight, while the table gets columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = 50
 
 
 def make_table(points: list[str], replication: str) -> str:
-    """Creates a keyspace with the table that the program reads. Returns the keyspace's name."""
+    """Creates a keyspace with the table that `PROGRAM` reads. Returns the keyspace's name."""
     keyspace = f"changing_{uuid4().hex[:12]}"
     with turbocql.connect(points) as session:
         session.execute(f"CREATE KEYSPACE {keyspace} WITH replication = {replication}")
@@ -40,7 +40,10 @@ def make_table(points: list[str], replication: str) -> str:
 def reading(
     driver: str, point: str, version: int, keyspace: str
 ) -> Iterator[Callable[[], dict[str, Any]]]:
-    """Runs a program that reads the table. Yields a function that waits for the next round."""
+    """Runs `PROGRAM`, which reads the table in rounds with an accelerated driver.
+
+    Yields a function that waits for the end of a round and returns what `PROGRAM` reports of it.
+    """
     host, _, port = point.rpartition(":")
     python = python_of(driver)
     process = subprocess.Popen(
@@ -79,7 +82,7 @@ def reading(
 def until(
     next_round: Callable[[], dict[str, Any]], condition: Callable[[dict[str, Any]], bool]
 ) -> dict[str, Any]:
-    """Returns the first round that meets a condition, and fails after 200 rounds."""
+    """Returns the report of the first round that meets a condition. Fails after 200 rounds."""
     for _ in range(200):
         found = next_round()
         if condition(found):
@@ -92,7 +95,7 @@ def has_fields(expected: list[str], found: dict[str, Any]) -> bool:
 
 
 def add_columns(next_round: Callable[[], dict[str, Any]], points: list[str], keyspace: str) -> None:
-    """Adds columns, and waits until the program's named tuples have them."""
+    """Adds columns, and waits until the named tuples that `PROGRAM` reads have them."""
     expected = ["id", "a"]
     until(next_round, partial(has_fields, expected))
     with turbocql.connect(points) as session:
