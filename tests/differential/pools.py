@@ -1,4 +1,4 @@
-"""Lists edge cases of every scalar type, and values of many classes that few types take."""
+"""Lists edge cases of every scalar type, and values of classes that no type or few types accept."""
 
 from __future__ import annotations
 

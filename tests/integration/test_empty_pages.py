@@ -1,7 +1,7 @@
-"""Tests of pages without rows before the first row.
+"""Tests of results in which pages without rows come before pages with rows.
 
-ScyllaDB sends such pages when it reads many deleted rows. Here a proxy sends them before each page
-of a Cassandra.
+ScyllaDB sends pages without rows when it reads many deleted rows. Here a proxy in front of a
+Cassandra sends them before each page.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TABLE = "empty_pages"
 
 
 def emptied(body: bytes, state: bytes) -> bytes:
-    """Returns a RESULT of int columns without its rows and with another paging state."""
+    """Removes the rows from a RESULT of int columns, and replaces its paging state."""
     _, flags, columns = struct.unpack_from(">iii", body)
     at = 12
     if flags & 2:

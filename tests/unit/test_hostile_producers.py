@@ -1,4 +1,4 @@
-"""Tests that malformed Arrow data is refused, and that each struct is released once.
+"""Tests that malformed Arrow data is refused, and that each of its C structs is released once.
 
 The tests need no server. `scripts/memcheck` runs them too.
 """

@@ -1,4 +1,4 @@
-"""Tests eight threads that share codecs, rows and messages, and change values that others read.
+"""Eight threads share codecs, rows and messages. Some change values while others encode them.
 
 On an interpreter built without the GIL the threads run at the same time. With the GIL they take
 turns, as often as the interpreter allows.
