@@ -1,4 +1,4 @@
-"""Compares the bytes of random requests from turbocql and from scylla-driver (the reference)."""
+"""Compares the bytes to which turbocql and scylla-driver (the reference) encode random requests."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ NOT_DESCRIBED = "vector<v{a int, b text}, 3>"
 reference reads "76" as a number."""
 COLUMN_TYPES = [shape for cql_type, shape in TYPES.items() if cql_type != NOT_DESCRIBED]
 FIRST_TYPES = [shape.cql for shape in COLUMN_TYPES]
-"""The types of first columns. Each type is that of the first column in an equal share of pages."""
+"""The types that the first column of a page can have. Each has an equal share of the pages."""
 
 
 class Page:
@@ -69,8 +69,8 @@ class Page:
 def our_page(body: bytes, known: Any, kind: str) -> Page | str:
     """Decodes a page with turbocql, or returns the text of turbocql's error.
 
-    `known` describes the columns of a body without descriptions. If `known` is None, the decoder
-    is one that all calls with this `kind` share, as in a program.
+    `known` describes the columns of a body without descriptions. If `known` is None, all calls with
+    the same `kind` share one decoder, as in a program.
     """
     decoder = DECODERS[kind] if known is None else RowsDecoder(kind, columns=known)  # type: ignore[arg-type]
     try:

@@ -1,4 +1,4 @@
-"""Describes rules: differences of turbocql and scylla-driver (the reference) that are intended.
+"""A rule is an intended difference between turbocql and scylla-driver (the reference).
 
 docs/differences.md lists the rules.
 """

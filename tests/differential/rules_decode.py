@@ -1,4 +1,7 @@
-"""Rules for bytes that turbocql and scylla-driver (the reference) decode differently, or refuse."""
+"""Rules for bytes that turbocql and the reference (scylla-driver) decode differently.
+
+Some rules are about bytes that only one of the drivers refuses.
+"""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Observation:
     spans: list[ReadableSpan] = field(default_factory=list)
 
     def differences(self, row: Row) -> Iterator[str]:
-        """Compares with a row of docs/reliability.md, and yields a message for each difference."""
+        """Yields a message for each difference to `row`, which is a row of docs/reliability.md."""
         yield from self._logged(row)
         yield from self._counted(row)
         yield from self._traced(row)
@@ -224,7 +224,7 @@ class Observer:
             time.sleep(0.005)
 
     def wait_for(self, observation: Observation, event: str) -> None:
-        """Waits until an event is logged that is later than the beginning of an observation."""
+        """Waits until the session has logged an event since the beginning of an observation."""
         self.wait(
             lambda: any(each.created >= observation.began for each in self.records.of(event)), 60
         )

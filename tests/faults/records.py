@@ -75,10 +75,10 @@ class Call:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the record leaves open if the call had an effect.
+        """Whether the call's effect is unknown.
 
-        It does if the call did not end, or if the call failed and may have applied. An error that
-        is not one of `turbocql.errors` does not say whether the call applied.
+        It is unknown if the call did not end, or if the call failed and may have applied. An error
+        that is not one of `turbocql.errors` does not say whether the call applied.
         """
         return self.ended is None or (
             self.error is not None and (self.may_have_applied or not self.in_tree)

@@ -1,6 +1,6 @@
 """Runs the audit: starts nodes, proxies and the workload, injects faults, and judges the calls.
 
-The workload runs in a process of its own (`load.py`), "the load".
+The workload, called "the load", runs in its own process (`load.py`).
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def run(
     folder: Path,
     say: Callable[[str], None],
 ) -> Report:
-    """Runs the load, carries out the steps of a plan meanwhile, and audits the load's calls.
+    """Runs the load, and meanwhile the steps of a plan. Then audits the load's calls.
 
     The records of the calls are written into `folder`.
     """

@@ -61,7 +61,7 @@ def test_a_fault_is_seen_as_the_page_says(row: str, observe: Observe) -> None:
 
 
 def test_a_wrong_row_is_noticed(observe: Observe) -> None:
-    """`differences` finds what a row says and was not observed, and what the row leaves out."""
+    """`differences` finds what a row states but was not observed, and what the row leaves out."""
     name = "a node dies"
     observation, row = observe(name), ROWS[name]
     planted = replace(

@@ -44,7 +44,8 @@ STEPS_ASIDE = {
     *("threaded_server asyncore", "asyncio_service reactor"),
     *("green_threads gevent", "green_threads eventlet"),
 }
-"""Programs whose connections do not use libev. So the driver sends, not the accelerator."""
+"""Programs whose connections do not use libev. For them the accelerator leaves sending to the
+driver."""
 PATCHED = pytest.mark.needs(sys.version_info < (3, 14), "gevent or eventlet")
 CASES = [
     *(

@@ -551,7 +551,7 @@ def test_a_short_connect_timeout_leaves_the_watch_alive(
 ) -> None:
     """With a short connect timeout, the session still notices a hung node and avoids it.
 
-    Its watch over nodes waits at least 0.5 s for an answer, more than a third of this timeout.
+    It waits at least 0.5 s for the answer to a probe, which is more than a third of this timeout.
     """
     with turbocql.connect(
         cassandra_three.contact_points, connect_timeout_s=1.2, consistency="QUORUM"

@@ -1,7 +1,6 @@
 """Tests that the edits of the network engine (the crate scylla, edits/*.patch) correct its faults.
 
-Edits for two faults have tests elsewhere: test_cluster.py tests PREPARE while a node hangs, and
-test_hostile_servers.py tests hostile servers.
+test_cluster.py (PREPARE while a node hangs) and test_hostile_servers.py test other edits.
 """
 
 from __future__ import annotations
@@ -147,8 +146,7 @@ def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
 
         assert works()
         down.set()
-        # Without the edit, pauses of the engine would end 6.35 s and 12.75 s after the first
-        # failure.
+        # Without the edit, the engine would try again 6.35 s and 12.75 s after the first failure.
         ended = time.monotonic()
         assert eventually(lambda: not works(), 5)
         time.sleep(ended + 7.5 - time.monotonic())
@@ -159,7 +157,7 @@ def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
 def test_a_table_made_again_with_other_types_takes_no_old_bytes(
     cassandra: Cassandra, table: str
 ) -> None:
-    """The session keeps its prepared statements, because another one creates the table again."""
+    """The session keeps its prepared statements, as another session creates the table again."""
     insert = "INSERT INTO engine_edits.again (k, v, u) VALUES (?, ?, ?)"
     with (
         turbocql.connect(cassandra.contact_points) as session,

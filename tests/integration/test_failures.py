@@ -45,7 +45,7 @@ Make = Callable[[Cassandra], object]
 
 
 def failure(heading: str, *, secure: bool = False) -> Callable[[Make], Make]:
-    """Registers a function that makes a failure, in the order of docs/failures.md."""
+    """Registers a function that makes a failure. docs/failures.md has the same order."""
 
     def declare(make: Make) -> Make:
         FAILURES.append(Failure(heading, make, secure))
@@ -55,7 +55,7 @@ def failure(heading: str, *, secure: bool = False) -> Callable[[Make], Make]:
 
 
 def entries() -> dict[str, list[str]]:
-    """Maps each heading in docs/failures.md with messages to the blocks that have them."""
+    """Returns the blocks of messages in docs/failures.md, by heading."""
     sections = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     found = {}
     for section in sections:

@@ -612,7 +612,7 @@ def test_every_part_at_once(wire: Wire, ks: str, number: int, way: Way, named: b
 
 
 def bodies(wire: Wire, ks: str, keys: Iterator[int]) -> Iterator[tuple[int, int, bytes]]:
-    """Yields requests of every kind that can set the column `v`, as a key, an opcode and a body.
+    """Yields the key, opcode and body of requests. Every kind that can set the column `v` occurs.
 
     For each optional part of the protocol version, except a paging state, some body ends with it.
     """
@@ -644,7 +644,7 @@ def bodies(wire: Wire, ks: str, keys: Iterator[int]) -> Iterator[tuple[int, int,
 
 def test_every_byte_is_read(wire: Wire, ks: str, number: int) -> None:
     # Cassandra 5.0 ignores bytes after a body, so it does not refuse a body with surplus bytes. But
-    # if it refuses a body without its last byte, it reads this byte, and the body has no surplus.
+    # if it refuses a body without its last byte, it reads that byte, so no byte is surplus.
     for k, opcode, body in bodies(wire, ks, count(many(number))):
         with pytest.raises(Refused) as caught:
             wire.send_body(opcode, body[:-1])

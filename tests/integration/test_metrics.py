@@ -199,7 +199,7 @@ def test_connections_that_are_lost_and_refused(cassandra: Cassandra) -> None:
 
 
 def test_a_node_that_is_reached_at_another_address(cassandra: Cassandra) -> None:
-    """The metrics and the state of a node have the address that the session connects to as key."""
+    """The key of a node's metrics and state is the address to which the session connects."""
     point = cassandra.contact_points[0]
     with (
         Liar(point, Answer.frame) as liar,

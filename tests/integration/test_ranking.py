@@ -1,4 +1,4 @@
-"""Tests of `rank_nodes`, whose argument is a function that ranks the nodes, on three nodes."""
+"""Tests of `rank_nodes` on three nodes. Its argument is a function that ranks the nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of `retry_when`, whose argument, a function, decides if a failed request is sent again."""
+"""Tests of `retry_when`. Its argument is a function that decides if a request is sent again."""
 
 from __future__ import annotations
 

@@ -82,8 +82,8 @@ async def test_the_contact_points_name_is_sent_to_the_nodes(
         settings = behind(front, cassandra)
         async with face.connect(f"localhost:{front.port}", tls=tls, **settings) as client:
             assert (await client.execute(VERSION)).one() is not None
-    # The name belongs to the contact point. The node announces an address, and `addresses` maps it
-    # to another address, without a name.
+    # Only the contact point has a name: the node announces an address, and `addresses` maps it to
+    # another address. All connections send the name of the contact point.
     assert len(front.names) > 2
     assert set(front.names) == {"localhost"}
 

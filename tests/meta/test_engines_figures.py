@@ -1,4 +1,4 @@
-"""Tests the benchmark table of engines, which is made of kept samples, without new measurements."""
+"""Tests the benchmark's table of engines. It is made of kept samples; nothing is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that names which both the native core and Python list are the same in both lists."""
+"""Checks lists of names that are in both the native core and Python: they must be equal."""
 
 from __future__ import annotations
 

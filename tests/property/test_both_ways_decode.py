@@ -130,7 +130,7 @@ IN_TURN = itertools.cycle(KINDS)
 def in_rows(cql_type: str, cells: list[bytes | None], *, once: bool = False) -> None:
     """Compares both paths for cells of a page, with each entry of `KINDS`.
 
-    If `once` is true, only one entry is used. Each such call uses the entry after the last one.
+    If `once` is true, a call uses only one entry. Successive calls use successive entries.
     """
     body = result([("a", cql_type), ("b", "int")], [(data, b"\0\0\0\1") for data in cells])
     for kind, options in [next(IN_TURN)] if once else KINDS:

@@ -95,8 +95,8 @@ MUTATIONS: list[Mutation] = [flip, change, insert, delete, truncate, splice, rep
 def mutants(seed: int, count: int) -> Iterator[tuple[str, bytes]]:
     """Yields pairs of a type and damaged bytes.
 
-    The bytes were a value of the type, then they were damaged. In 20 % of the pairs, another random
-    type replaces the type.
+    The bytes were a value of the type, then they were damaged. In 20 % of the pairs, the type is
+    replaced by a random one.
     """
     chance = random.Random(seed)
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Tests that messages of the command line name `--format`, say, where Python's name `format=`."""
+"""Tests that the command line's messages name its options, such as `--format` for `format=`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests code for systems other than Linux: `_TURBOCQL_TEST_SYSTEM` makes it run on Linux.
+"""Tests the code for other systems on Linux. The variable `_TURBOCQL_TEST_SYSTEM` selects it.
 
 One test imports turbocql's Python code as on Windows, without modules and functions of POSIX.
 """
@@ -41,7 +41,7 @@ AS_ON_WINDOWS = """
 import builtins, importlib, os, pkgutil, signal, sys
 
 POSIX = {"fcntl", "grp", "pty", "pwd", "readline", "resource", "syslog", "termios", "tty"}
-# Other modules that turbocql uses may need the modules in `POSIX` here. So they are imported first.
+# On Linux, the modules below import some of `POSIX`. So they are imported before it is hidden.
 import asyncio, socket, ssl, subprocess, tempfile, uuid, getpass, multiprocessing, platform
 import sysconfig
 sysconfig.get_config_vars().pop("CONFIG_ARGS")
