@@ -24,7 +24,7 @@ from .pools import EDGES, NANS, WRONG
 from .shapes import INTEGER_BITS, Shape
 
 DTYPES = ("i1", "u1", "<i2", "u2", "<i4", ">i4", "u4", "i8", ">i8", "u8", "f2", "f4", ">f4", "f8")
-"""NumPy's names of types of numbers."""
+"""NumPy's names of numeric types."""
 
 
 class ListSub(list[Any]):

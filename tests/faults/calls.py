@@ -129,7 +129,7 @@ class Shared:
             return key, self._seen.get(key, 0)
 
     def seen(self, key: int, version: int) -> None:
-        """Records a chain's version that was read or set. The last version begins a new chain."""
+        """Records a version that a chain has. After the last version, a new chain begins."""
         with self._lock:
             self._seen[key] = max(version, self._seen.get(key, 0))
             number = key % CHAINS

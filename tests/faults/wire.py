@@ -29,7 +29,7 @@ FAULTS = (
 - `swallow`: discards all data in both directions; a connection never recovers
 - `drop`: discards each frame with the probability `share`; the connection stays open
 - `cut`: ends a connection in the middle of a frame
-- `half-close`: sends the client of an open connection the end of the stream, and still forwards the
+- `half-close`: ends the stream to the client of each open connection, but still forwards the
   client's requests
 - `silent`: resets open connections; accepts new ones and never answers on them
 - `reset`: resets open connections, and new ones as soon as they are accepted

@@ -21,7 +21,7 @@ NAMES = ("keyspaces_a", "keyspaces_b")
 
 @pytest.fixture(scope="module", autouse=True)
 def keyspaces(cassandra_three: Cassandra) -> Iterator[None]:
-    """Creates two keyspaces with a table `here`. Its only row has the name of the keyspace."""
+    """Creates two keyspaces, each with a table `here` whose only row has the keyspace's name."""
     with turbocql.connect(cassandra_three.contact_points) as session:
         for name in NAMES:
             session.execute(
@@ -37,7 +37,7 @@ def keyspaces(cassandra_three: Cassandra) -> Iterator[None]:
 
 
 def read_from_all(session: turbocql.Session, seconds: float = 1.0) -> set[tuple[str | None, str]]:
-    """Reads the unqualified table for some time.
+    """Reads `here` for some time, in statements that do not name a keyspace.
 
     Returns pairs of a coordinator and the keyspace from which it read.
     """

@@ -212,8 +212,8 @@ SHAPES: Mapping[str, Callable[[Kind], Kind]] = {
     "tuple": lambda kind: TupleOf((kind, INT, kind)),
     "vector": lambda kind: VectorOf(kind, 3),
 }
-"""Maps each position inside another type, except fields of a UDT, to a function that puts a type
-there."""
+"""Maps the name of a position inside another type to a function that puts a type into this
+position. Fields of UDTs are left out."""
 
 
 def shape(path: str, kind: Kind) -> Kind:
@@ -227,7 +227,7 @@ LEAVES: Sequence[Scalar] = (*AWKWARD.values(), COUNTER)
 
 
 def refusal(path: str, leaf: Scalar) -> str | None:
-    """Returns the server's error for a type that it refuses, or `None` if it accepts it."""
+    """Returns the server's error for `leaf` nested in `path`, or `None` if there is no error."""
     place = path.split()[-1] if path else "alone"
     if leaf is COUNTER and place != "vector":
         if place == "tuple":
