@@ -23,14 +23,14 @@ def answer(call: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return call(*arguments)
     except RecursionError as error:
-        # CPython's message depends on the function that was called at the limit.
+        # The message is left out: it depends on which function reached the recursion limit.
         return Raised(type(error), "")
     except Exception as error:
         return Raised(type(error), repr(error.args))
 
 
 def differing(first: Any, second: Any) -> tuple[Any, Any]:
-    """Returns the first parts in which two nested results differ, one part of each result."""
+    """Returns the first pair of parts in which two nested results differ."""
     both = (first, second)
     if all(type(value) in (list, tuple) for value in both) and len(first) == len(second):
         for pair in zip(first, second, strict=True):

@@ -21,11 +21,11 @@ with warnings.catch_warnings():
     from cassandra.cqlengine import connection, models
     from tests.accel.mapper import CONNECTION
 
-# The accelerator patches some seams only after these modules are imported.
+# The accelerator patches some seams only once these modules are imported.
 assert cluster
 assert concurrent
 
-# These files count native calls. Without quick paths, there are fewer native calls.
+# These files check how many calls are native. Without quick paths (`SAFE`), fewer calls are.
 collect_ignore = ["test_bodies.py", "test_extensions.py", "test_status_counts.py"] if SAFE else []
 if importlib.util.find_spec("cassandra.tablets") is None:
     collect_ignore.append("test_tablet_plans.py")
@@ -48,7 +48,7 @@ def driver() -> str:
 
 @pytest.fixture(autouse=True, scope="session")
 def digests() -> Iterator[None]:
-    """Caches digests of the driver's functions: the tests install the accelerator 1,000 times."""
+    """Caches digests of the driver's functions, because the tests install the accelerator often."""
     with pytest.MonkeyPatch.context() as patch:
         cached = functools.cache(_mapper_functions.source_digest)
         patch.setattr(_mapper_functions, "source_digest", cached)
@@ -57,7 +57,7 @@ def digests() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def frozen() -> Iterator[None]:
-    """Hides the objects of pytest and the driver from the GC: tests call `gc.collect` in loops."""
+    """Hides the objects of pytest and the driver from the GC, so that `gc.collect` is fast."""
     gc.collect()
     gc.freeze()
     yield

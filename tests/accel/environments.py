@@ -98,9 +98,9 @@ def run_installed(
     *arguments: str,
     variable: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs an interpreter in `tmp_path`, with turbocql as if installed from a wheel.
+    """Runs an interpreter in `tmp_path`, where turbocql is set up as if installed from a wheel.
 
-    `tests` can be imported too.
+    The program can also import `tests`.
     """
     return subprocess.run(
         [python, *arguments],
@@ -129,7 +129,7 @@ def started(
 
 
 def installed_variables(tmp_path: Path, variable: str | None) -> dict[str, str]:
-    """Environment variables with which turbocql is as if installed from a wheel."""
+    """Returns environment variables that set turbocql up as if installed from a wheel."""
     site = tmp_path / "site"
     site.mkdir(exist_ok=True)
     # Python imports sitecustomize at its start, in child processes too.

@@ -40,7 +40,7 @@ FEATURE_SETS: dict[str, dict[str, Callable[[], Any]]] = {
 
 
 def connections() -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yields each way to pass features in this driver: a name, and arguments for `send_body`."""
+    """Yields a name and the further arguments of `send_body` for each way to pass features."""
     yield "not told", ()
     if not TAKES_FEATURES:
         return

@@ -1,4 +1,4 @@
-"""Tasks that set routing keys, whole and in parts, and pack parts."""
+"""Tasks that set routing keys (given as bytes or as a list of parts), and pack parts of keys."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ WHOLE: list[Any] = [
 
 
 def key_tasks(count: int) -> Iterator[Task]:
-    """Yields tasks that set routing keys of statements of each class, or pack parts one by one."""
+    """Yields tasks that set the routing key of each class of statement, or pack a key's parts."""
     rng = Random(11)
     keys = list(WHOLE)
     for part in ODD:
@@ -104,7 +104,7 @@ def _same(value: Any, key: Any) -> Any:
 
 
 def packed(statement: Any, parts: Any) -> list[Any]:
-    """Returns the packed parts, the error that ends them, and the results of calls after it."""
+    """Returns the packed parts, the error after them, and the results of further `next` calls."""
     items = answer(statement._key_parts_packed, parts)
     if not hasattr(items, "__next__"):
         return [items]

@@ -54,7 +54,7 @@ CONNECTION = Connection()
 
 
 def shown(value: Any) -> Any:
-    """Returns the class name and the repr of a value, and of the parts of a collection."""
+    """Returns the class name and the repr of a value. For a collection, does so for each part."""
     name = type(value).__name__
     if type(value) in (list, tuple):
         return name, [shown(part) for part in value]
@@ -104,7 +104,7 @@ def told(work: Callable[[], Any]) -> Any:
 
 
 def both(work: Callable[[], Any], *, times: int = 4) -> None:
-    """Asserts equal outcomes of `work`: plain, `times` times accelerated, and plain again."""
+    """Asserts that `work` does the same plain, `times` times accelerated, and plain once more."""
     accel.uninstall()
     expected = told(work)
     accel.accelerate()

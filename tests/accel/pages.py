@@ -35,11 +35,11 @@ READERS = {
 
 
 def deep(value: Any) -> Any:
-    """Returns a value with its classes and attributes in a form that compares by `==`."""
+    """Converts a value to nested tuples and lists that also compare its classes and attributes."""
     if isinstance(value, type):
         return named(value)
     cls = type(value)
-    # A named tuple class has the module of its first caller, so the module is left out.
+    # The `__module__` of a named tuple class depends on who made the class first.
     said = ("" if hasattr(cls, "_fields") else cls.__module__, cls.__name__)
     if isinstance(value, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(value).tolist()
@@ -67,7 +67,7 @@ def named(cls: Any) -> Any:
 
 
 def _rows(made: Any) -> Any:
-    """Returns the rows of a page, or up to 101 rows and errors of an iterator."""
+    """Returns a page's rows. From an iterator, takes up to 101 rows or errors."""
     if not hasattr(made, "__next__"):
         return deep(made)
     rows: list[Any] = []
@@ -101,7 +101,7 @@ def page_answer(
     reader: Any, body: bytes, version: int, types: Any = None, known: Any = None, policy: Any = None
 ) -> Any:
     message = reader(2)
-    # In a frame, warnings and other data may precede the body.
+    # In a frame, warnings and other data may precede the rows, so `source` starts with some bytes.
     before = zlib.crc32(body) % 5
     source = io.BytesIO(bytes(before) + body)
     source.read(before + 4)
@@ -127,7 +127,7 @@ def page_answer(
 
 
 def deserialize_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Yields tasks that decode valid and damaged bytes of each type with the type's own methods."""
+    """Yields tasks that decode bytes, valid or damaged, with the methods of the bytes' own type."""
     for shape in shapes:
         generator = Generator(zlib.crc32(shape.cql.encode()) + 1)
         for i in range(count):
@@ -156,7 +156,11 @@ class Mapped:
 
 
 def special_page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Yields tasks that read pages with known or encrypted columns, or registered classes."""
+    """Yields tasks that read special pages.
+
+    The columns of a page come from a prepared statement or are encrypted, or the program has
+    registered a class for their user-defined types.
+    """
     rng = Random(13)
     generator = Generator(14)
     udts = [shape for shape in shapes if shape.bare.kind == "udt"]
@@ -197,11 +201,11 @@ def special_page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
 
 
 def page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Yields tasks that read pages: valid, with damaged cells, and cut short or too long."""
+    """Yields tasks that read valid pages, pages with damaged cells, and pages of a wrong length."""
     rng = Random(11)
     generator = Generator(12)
     for i in range(count * 6):
-        # In every third round, the columns are only of scalar types.
+        # In every third round, all columns have scalar types.
         some = shapes if i % 3 else [shape for shape in shapes if not shape.bare.parts]
         chosen = [rng.choice(some) for _ in range(rng.randrange(1, 5))]
         columns = [(f"c{n}", definition(shape)) for n, shape in enumerate(chosen)]

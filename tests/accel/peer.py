@@ -35,7 +35,7 @@ def string(text: str) -> bytes:
 
 
 def answer_to(opcode: int, body: bytes) -> tuple[int, bytes]:
-    """Returns the opcode and the body of an answer. A query's text comes back as a keyspace."""
+    """Returns the opcode and body of an answer. To a query, answers SET_KEYSPACE with its text."""
     if opcode == OPTIONS:
         versions = string("CQL_VERSION") + struct.pack(">H", 1) + string("3.4.7")
         compressions = string("COMPRESSION") + struct.pack(">H", 0)

@@ -21,7 +21,7 @@ if HAS_RACKS:
 
 
 def child_policy(name: str) -> Any:
-    """Returns a new child policy."""
+    """Returns a new policy of the class `name`, as the child of a token-aware policy."""
     remote = 2 if name.endswith("remote hosts") else 0
     if name.startswith("DCAware"):
         return policies.DCAwareRoundRobinPolicy("here", remote)

@@ -121,7 +121,7 @@ CODECS: dict[str, Callable[[], Any]] = {
 
 
 def segments(codec: Any, *messages: bytes) -> bytes:
-    """Returns messages in segments, each message in segments of its own."""
+    """Returns the messages as segments. No segment has parts of two messages."""
     out = io.BytesIO()
     for message in messages:
         codec.encode(out, message)

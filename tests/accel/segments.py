@@ -41,7 +41,7 @@ def sent(codec: SegmentCodec, message: Any) -> Any:
 
 
 def received(codec: SegmentCodec, data: bytes) -> list[Any]:
-    """Returns what is read from bytes up to the first error, and the position after each read."""
+    """Decodes segments up to the first error. Returns the results and the positions after them."""
     buffer = io.BytesIO(data)
     told: list[Any] = []
     while buffer.tell() < len(data) and len(told) < 20:
@@ -88,7 +88,7 @@ def segment_tasks(count: int) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def timer_tasks() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yields tasks that finish timers before and after their end, cancelled or not."""
+    """Yields tasks that finish timers, cancelled or not, before and after their timeout."""
     for cancelled in (False, True):
         for late in (-5, 5):
 

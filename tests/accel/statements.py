@@ -11,7 +11,7 @@ from turbocql import accel
 def statement(
     *types: type, key: list[int] | None = None, protocol_version: int = 4
 ) -> PreparedStatement:
-    """Returns a statement with a column per type. `key` has the indexes of the key's columns."""
+    """Returns a statement with a column per type. `key` has the indexes of the partition key."""
     columns = [ColumnMetadata("ks", "t", f"c{i}", cls) for i, cls in enumerate(types)]
     return PreparedStatement(
         column_metadata=columns,

@@ -22,7 +22,7 @@ Task = tuple[str, Callable[[], Any]]
 
 
 def serialize_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Yields tasks that encode values of each type with the type's `serialize`."""
+    """Yields tasks that encode values of a type with its `serialize`."""
     for shape in shapes:
         generator = Generator(zlib.crc32(shape.cql.encode()))
         for i in range(count):
@@ -86,7 +86,7 @@ def bind_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
 
 
 def body_tasks(count: int) -> Iterator[Task]:
-    """Yields tasks that write bodies of messages, with common and odd values of options."""
+    """Yields tasks that write bodies of messages whose options have common or odd values."""
     rng = Random(9)
     told = [features for _, features in connections()]
 

@@ -85,7 +85,7 @@ def own_write() -> Any:
 
 
 def watched(target: Any) -> Any:
-    """Returns what was written to the target, as single writes if it recorded them."""
+    """Returns what was written to the target. If the target recorded its writes, returns a list."""
     if isinstance(target, mock.Mock):
         return target.mock_calls
     if hasattr(target, "watching"):
@@ -161,7 +161,7 @@ def test_a_replacement_of_bytesio_is_not_written_natively() -> None:
 
 
 def written() -> list[Any]:
-    """Returns results and bytes of all bodies in versions 3 to 5, with and without a keyspace."""
+    """Returns results and bytes of each body in versions 3 to 5, with and without a keyspace."""
     found = []
     for version in (3, 4, 5):
         for keyspace in (None, "ks"):
@@ -231,11 +231,11 @@ def test_methods_of_versions_may_be_deleted_and_restored_in_other_ways(name: str
             assert _is_native()
             delattr(ProtocolVersion, name)
             assert written() == plain
-            # A program that saved the method by attribute lookup restores this bound method.
+            # A program that got the method by attribute lookup puts a bound method back.
             setattr(ProtocolVersion, name, bound)
             assert written() == usual
             assert _is_native()
-            # The plain function is not a class method.
+            # The bare function lacks `classmethod`, so it is a replacement.
             setattr(ProtocolVersion, name, own.__func__)
             assert _is_native(False)
             # This call has the same effect as `setattr`.
@@ -277,8 +277,8 @@ def test_methods_of_versions_replaced_before(name: str, replacement: str) -> Non
             assert (seam.patched, seam.why) == (False, why)
         assert why in str(accel.status())
         assert written() == plain
-    # After the method is restored, the driver writes bodies until the accelerator is switched off
-    # and on again.
+    # After the method is restored, the driver still writes the bodies. They are native only once
+    # the accelerator has been switched off and on.
     assert written() == usual
     assert not bodies()["QueryMessage"].patched
     accel.uninstall()

@@ -1,4 +1,4 @@
-"""Checks what the accelerator does and reports when a program changes the driver afterwards."""
+"""Changes the driver while the accelerator is on, and checks what it does and reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NATIVE = pytest.mark.needs(not SAFE, "native calls")
 
 
 def model() -> Any:
-    """Returns a new model, for which there is no plan yet."""
+    """Returns a new model class, for which the accelerator has no plan yet."""
 
     class Changing(models.Model):  # type: ignore[misc]
         key = columns.Integer(primary_key=True, default=lambda: 7)
@@ -35,13 +35,13 @@ def model() -> Any:
 
 
 def mapper_calls() -> tuple[int, int]:
-    """Returns the native calls of the object mapper's functions, and those left to the driver."""
+    """Returns how many calls of the object mapper were native, and how many fell back."""
     own = [seam for seam in accel.status().seams if seam.part == "cqlengine"]
     return sum(seam.native for seam in own), sum(seam.fallback for seam in own)
 
 
 def used(cls: Any, times: int = 6) -> tuple[int, int]:
-    """Saves instances of a model; returns the native calls, and those left to the driver."""
+    """Saves instances of a model. Returns by how much the counts of `mapper_calls` grew."""
     native, fallback = mapper_calls()
     for _ in range(times):
         cls.create(key=1)
@@ -51,7 +51,7 @@ def used(cls: Any, times: int = 6) -> tuple[int, int]:
 
 
 def reasons(part: str) -> set[str]:
-    """Returns the reasons why functions of a part are not native: "" for native functions."""
+    """Returns why the functions of a part are not patched. The reason is "" for patched ones."""
     own = [seam for seam in accel.status().seams if seam.part == part]
     assert all(seam.patched == (not seam.why) for seam in own)
     return {seam.why for seam in own}
@@ -213,7 +213,7 @@ def test_other_models_stay_native(monkeypatch: pytest.MonkeyPatch) -> None:
         assert text in note
     assert note[:40] in str(accel.status())
     monkeypatch.delattr(Own, "db_field_name")
-    # A model is planned again after 256 calls, or when its class has changed.
+    # The accelerator plans a model anew after 256 calls, or once the model's class has changed.
     used(Odd, 40)
     assert used(Odd)[1] == 0
     assert accel.status().notes == ()
@@ -304,7 +304,7 @@ def test_arrays_are_compared_when_they_are_used(
     cls = handler.message_types_by_opcode[protocol.ResultMessage.opcode]
     for _ in range(4):
         message, body = cls(2), io.BytesIO(PAGE)
-        # The driver reads the kind of the result before the rows.
+        # Skips the kind of the result, which the driver has read before it reads rows.
         body.seek(4)
         message.recv_results_rows(body, 4, {}, None, None)
         assert message.parsed_rows["c"].tolist() == ["a"]

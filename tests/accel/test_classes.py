@@ -40,7 +40,7 @@ def test_a_class_without_parameters(name: str) -> None:
             assert both[1].deserialize(b"\x01\x02") == b"\x01\x02"
         return
     if name == "VectorType":
-        # The `cassandra.serializers` module that is proposed to the drivers does the same.
+        # `cassandra.serializers`, a module that is proposed to the drivers, returns the same class.
         assert isinstance(both[0], codec.GenericSerializer)
         assert both[0].cqltype is cls
         both = both[1], both[1]
@@ -53,7 +53,7 @@ def test_a_class_without_parameters(name: str) -> None:
 
 @pytest.mark.parametrize("name", NEED_PARAMETERS)
 def test_a_class_without_parameters_within_and_below_others(name: str) -> None:
-    """The codec raises the error also if such a class is an element type or a base class."""
+    """The codec raises TypeError also for a list of such a class, and for a subclass of it."""
     within = ListType.apply_parameters([CLASSES[name]])
     below = type("Mine", (CLASSES[name],), {})
     for cls, named in ((within, name), (below, "Mine")):
@@ -70,7 +70,7 @@ def test_a_class_that_is_no_type(cls: type) -> None:
 
 
 def is_known(name: str, cls: Any) -> None:
-    """Asserts that the error names the class, and that the type it suggests works."""
+    """Asserts that the error for `cls` names it and suggests a type that works."""
     try:
         codec.find_deserializer(cls)
     except TypeError as error:

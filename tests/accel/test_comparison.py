@@ -72,12 +72,12 @@ def quiet() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def count(proof: bool) -> int:
-    """Returns the `count` that functions in `KINDS` get, for example as the tasks per type."""
+    """Returns the argument `count` of the functions in `KINDS`, such as the number of tasks."""
     return 800 if proof else 100
 
 
 def compare(tasks: Iterable[Task]) -> None:
-    """Asserts that all tasks have equal results plain and accelerated, some also uninstalled."""
+    """Asserts that tasks have the same results accelerated as plain, and some also afterwards."""
     tasks = list(tasks)
     assert tasks
     plain = [task() for _, task in tasks]
@@ -117,7 +117,7 @@ def status() -> accel.Status:
     with accel.accelerated():
         for _, task in tasks:
             task()
-        # No task uses `cassandra.serializers`, because the plain driver does not have it.
+        # No task uses `cassandra.serializers`, which only the accelerated driver has.
         find = importlib.import_module("cassandra.serializers").find_serializer
         assert find(cqltypes.FloatType).serialize(1.5, 4) == cqltypes.FloatType.serialize(1.5, 4)
         return accel.status()
@@ -129,11 +129,11 @@ def test_every_seam_but_those_known_is_patched(status: accel.Status, driver: str
 
 
 def test_every_seam_but_those_known_is_used(status: accel.Status, driver: str) -> None:
-    # Files of their own test the seams of these parts.
+    # Other test files test the seams of these parts.
     elsewhere = {"cqlengine", "query_plans", "responses", "frames", "concurrent", "sending"}
     native = {seam.name: seam.native for seam in status.seams if seam.part not in elsewhere}
     if SAFE:
-        # Without quick paths, values fall back to the driver; segments stay native.
+        # Without quick paths, the driver encodes and decodes values. Segments stay native.
         assert not native["protocol.ProtocolHandler: recv_results_rows"]
         assert native["segment.SegmentCodec.encode"]
     else:

@@ -1,4 +1,4 @@
-"""Native executors of `execute_concurrent` send what the driver's send, and return its results."""
+"""Native executors of `execute_concurrent` send and return the same as the driver's executors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFUSED, FAILS, EMPTY = 13, 17, 19
 
 
 class Session:
-    """Serves as a session. Requests end when `end` is called, or when they are sent."""
+    """A stand-in for a session. A request ends when it is sent (`at_once`), or by `end`."""
 
     def __init__(self, *, at_once: bool = False) -> None:
         self.sent: list[Any] = []
@@ -69,7 +69,7 @@ class Session:
 
 
 class Ending:
-    """Ends requests in another thread, in an order of its own."""
+    """Ends requests in another thread, in a random order."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._ended = session, threading.Event()
@@ -113,7 +113,7 @@ def results(
             session, "INSERT", arguments, results_generator=as_generator, **options
         )
         assert as_generator or type(returned) is list
-        # Requests that are sent after the results have been raised vary.
+        # After this has raised an error, the number of further requests varies.
         return [described(result) for result in returned]
 
     if at_once:

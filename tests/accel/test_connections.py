@@ -213,7 +213,7 @@ def test_a_cancelled_timer_releases_its_request() -> None:
         gc.collect()
         return sum(request() is not None for request in requests)
 
-    # The plain driver keeps all cancelled timers that end after an active one.
+    # The plain driver keeps a cancelled timer until all active timers that end earlier have ended.
     manager.add_timer(Timer(500, print))
     assert live_requests(10) == 10
     with accel.accelerated():
@@ -227,7 +227,7 @@ class Kept(Timer):  # type: ignore[misc]
 
 
 class Read(Timer):  # type: ignore[misc]
-    """A timer whose callback cannot be changed."""
+    """A timer whose `callback` is a property, which assignments do not change."""
 
     callback = property(lambda self: print, lambda self, value: None)
 

@@ -1,4 +1,4 @@
-"""Values of unusual classes have the driver's bytes and errors; many are serialized natively."""
+"""Values of unusual classes give the bytes and errors of the driver. Many are encoded natively."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TYPES = types()
 
 
 def told(result: Any) -> Any:
-    """Returns a result without the addresses that some messages have."""
+    """Returns a result. If it is an error, removes the memory address from its message."""
     return (result.cls, result.said.split(" at 0x")[0]) if isinstance(result, Raised) else result
 
 
@@ -270,7 +270,7 @@ def test_attributes_of_an_instance_win_as_in_the_driver() -> None:
     odd = uuid.UUID(int=5)
     key = Key(int=6)
     object.__setattr__(key, "int", np.int64(5))
-    # `bytes` is a property, so the driver does not look into the dict.
+    # `bytes` is a property of the class, so it hides this entry of the instance's dict.
     hidden = Key(int=7)
     hidden.__dict__["bytes"] = bytes(16)
     amount = Amount("1.5")

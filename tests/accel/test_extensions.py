@@ -27,7 +27,7 @@ knows_extensions = pytest.mark.needs(
 
 
 def messages(version: int) -> Iterator[tuple[str, Any]]:
-    """Yields class names and messages, for messages that are written natively in this version."""
+    """Yields messages that are written natively in this version, each with its class name."""
     values = [b"value", None, b""]
     keyspaces = (None, "ks") if version == 5 else (None,)
     for keyspace, serial, size in itertools.product(keyspaces, (None, 8), (None, 100)):
@@ -38,7 +38,7 @@ def messages(version: int) -> Iterator[tuple[str, Any]]:
         batch = protocol.BatchMessage(BatchType.LOGGED, queries, 6, **common)
         made = [("QueryMessage", query), ("BatchMessage", batch)]
         blocks = (None, 0, 1, 0xA7, 255)
-        # In version 5, some releases require a metadata id; others write an empty one for None.
+        # For None, version 5 differs between releases: some raise an error, and others write b"".
         ids = (b"", b"metadata") if version == 5 else (None, b"", b"metadata")
         for skip, known, block in itertools.product((False, True, None), ids, blocks):
             execute = protocol.ExecuteMessage(b"id", values, 1, **common, **paging)
@@ -83,7 +83,7 @@ def test_every_kind_is_native(connection: str, version: int) -> None:
 
 @knows_extensions
 def test_the_bytes_are_those_of_the_extensions() -> None:
-    """Compares the bytes with literals. The other tests compare them with the driver's bytes."""
+    """The expected bytes are literals here. In the other tests they are the driver's bytes."""
     message = protocol.ExecuteMessage(b"id", [b"v"], 1)
     message.skip_meta, message.result_metadata_id = True, b"rm"
     message.tablet_version_block = 0xA7

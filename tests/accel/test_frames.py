@@ -1,4 +1,4 @@
-"""Native code reads and dispatches frames as the drivers do, however they arrive."""
+"""Native code reads and dispatches frames as the drivers do, in chunks of any size."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def same(call: Callable[[], Any]) -> Any:
 
 
 def messages(version: int) -> list[bytes]:
-    """Returns frames of all kinds. Each has a stream of its own."""
+    """Returns frames of all kinds, each with another stream id."""
     event = string("STATUS_CHANGE") + string("UP") + b"\4\x7f\0\0\1" + struct.pack(">i", 9042)
     warned = struct.pack(">H", 1) + string("careful") + VOID
     payload = struct.pack(">H", 1) + string("key") + struct.pack(">i", 2) + b"ab" + VOID
@@ -118,10 +118,10 @@ def test_frames_without_segments(version: int, seed: int) -> None:
 def test_frames_in_segments(kind: str, together: bool, seed: int) -> None:
     codec = CODECS[kind]()
     sent = messages(5)
-    # A segment has one frame or many. A frame of 280,000 bytes has several segments.
+    # The largest frame, of 280,000 bytes, needs several segments.
     data = segments(codec, *([b"".join(sent)] if together else sent))
     plain = same(lambda: received(cut_segments(data, codec, seed), 5, codec))[0]
-    # The drivers fail with some of these chunks.
+    # The plain driver fails with some of these chunks, so it is not compared.
     with accel.accelerated():
         assert received(chunks(data, seed), 5, codec)[-1] == plain[-1]
 
@@ -281,7 +281,7 @@ class Watching(Unconnected):
 
 
 class Splitting(Unconnected):
-    """A class that reads headers by itself."""
+    """A class that overrides how headers are read."""
 
     def _read_frame_header(self) -> Any:
         self.seen.append("header")
@@ -443,7 +443,7 @@ class Starting(Body):
 
 
 class Marked(ProtocolHandler):  # type: ignore[misc]
-    """A handler that writes headers by itself."""
+    """A handler that overrides how headers are written."""
 
     @staticmethod
     def _write_header(buffer: Any, *rest: Any) -> None:

@@ -23,7 +23,7 @@ SEVEN = [[b"\0\0\0\7"]]
 
 
 def pages(body: bytes, known: Any = None, policy: Any = None) -> list[Any]:
-    """Reads a page three times with each reader except that for arrays. Returns all results."""
+    """Reads a page three times with each reader but the one for arrays. Returns all results."""
     kinds = [kind for kind in READERS if kind != "arrays"]
     return [page_answer(READERS[k], body, 4, None, known, policy) for k in kinds for _ in range(3)]
 
@@ -38,7 +38,7 @@ def same(call: Callable[[], Any]) -> None:
 
 
 def test_keys_of_a_class_of_their_own() -> None:
-    """A comparison of dict keys runs code that empties the list during its encoding."""
+    """While a list is encoded, comparisons of its elements' dict keys empty the list."""
     inner = UserType.make_udt_class("ks", "hostile", ("a",), (Int32Type,))
     lists = ListType.apply_parameters([inner])
 
@@ -65,7 +65,7 @@ def test_keys_of_a_class_of_their_own() -> None:
             values.append(holder)
         return answer(lists.serialize, values, 4)
 
-    # The plain result is not compared; accelerated, each call must return bytes.
+    # The plain driver's result is not compared. Accelerated, each call must return bytes.
     attempt()
     with accel.accelerated():
         for _ in range(20):
@@ -192,7 +192,7 @@ def test_a_type_that_changes_within_a_page() -> None:
 
 
 def test_types_of_pages_are_not_kept_alive() -> None:
-    """Pages have new types from a policy or a new list of columns, which must not be kept alive."""
+    """Each page brings a new type or a new list of columns. Neither may stay alive afterwards."""
 
     class New(Disguise):
         def column_type(self, column: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A program's own subclasses and replacements decide how the parts of a routing key are packed.
+"""Subclasses and replaced methods of a program decide how parts of a routing key are packed.
 
 The tests also check the accelerator's counts of calls.
 """
@@ -24,7 +24,7 @@ KEY = b"\0\1a\0\0\2bc\0"
 
 
 def mine(self: Any, parts: Any) -> Iterator[bytes]:
-    """Packs parts in another way than the driver."""
+    """Packs parts differently from the driver."""
     return (b"<" + part + b">" for part in parts)
 
 
@@ -47,7 +47,7 @@ def test_keys_in_parts_are_packed_natively(accelerated: None) -> None:
         assert key_of(made, [b"a"]) == b"a"
         assert key_of(made, b"abc") == b"abc"
         assert key_of(made, None) is None
-    # The setter packs keys of several parts only.
+    # The setter packs only keys of several parts, which are two per statement here.
     assert counted(PACK) == (3 * 2, 0)
     assert b"".join(Statement()._key_parts_packed([b"a", b"bc"])) == KEY
     assert key_of(Statement(), [b"a", bytearray(b"bc")]) == KEY
@@ -129,7 +129,7 @@ def test_the_generator_is_lazy() -> None:
         return seen
 
     def again() -> list[Any]:
-        """Iterates over parts whose generator asks for the next packed part itself."""
+        """The generator of the parts calls `next` on the native generator that reads it."""
         holder: list[Any] = []
 
         def parts() -> Iterator[Any]:
@@ -143,7 +143,7 @@ def test_the_generator_is_lazy() -> None:
         return [trace(end) for end in (lambda: b"c", lambda: 1 / 0, lambda: 5)] + [again()]
 
     def shown(every: Any) -> Any:
-        # Functions among the parts differ from one call to the next.
+        # Functions among the parts are other objects in each call.
         return [["end" if callable(item) else item for item in each] for each in every]
 
     plain = shown(asked())

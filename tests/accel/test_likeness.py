@@ -37,7 +37,7 @@ def functions_of(attribute: Any) -> list[Any]:
 
 
 def patches() -> list[Patch]:
-    """Returns the patches of functions that the driver has."""
+    """Returns the patches that replace functions of the driver, but not those that add a module."""
     return [
         patch
         for patch in _install._state.patches
@@ -47,7 +47,7 @@ def patches() -> list[Patch]:
 
 
 def pairs() -> Iterator[tuple[str, Any, Any]]:
-    """Yields each stand-in's name, its original, and the stand-in itself."""
+    """Yields for each stand-in: its name, the driver's function that it replaces, and itself."""
     for patch in patches():
         both = zip(functions_of(patch.original), functions_of(patch.replacement), strict=True)
         for original, replacement in both:
@@ -56,7 +56,7 @@ def pairs() -> Iterator[tuple[str, Any, Any]]:
 
 
 def described(function: Any) -> list[Any]:
-    """Returns what tools show about a function."""
+    """Returns the metadata of a function that tools such as `help` show."""
     return [
         function.__module__,
         function.__qualname__,
@@ -70,7 +70,7 @@ def described(function: Any) -> list[Any]:
 
 
 def pickled(thing: Any) -> list[Any]:
-    """Returns whether the unpickled object is equal, or an error's class, for each protocol."""
+    """Returns for each pickle protocol whether the copy is equal, or the class of an error."""
     answers = []
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         again = answer(lambda protocol=protocol: pickle.loads(pickle.dumps(thing, protocol)))
@@ -79,7 +79,7 @@ def pickled(thing: Any) -> list[Any]:
 
 
 def copied(function: Any) -> list[bool]:
-    """Returns whether a function is its own copy, alone and in copies of a list and a dict."""
+    """Returns whether copies of a function, and of collections with it, have the same function."""
     return [
         copy.copy(function) is function,
         copy.deepcopy(function) is function,
@@ -89,7 +89,7 @@ def copied(function: Any) -> list[bool]:
 
 
 def looked_up(patch: Patch) -> Any:
-    """Returns a patched attribute as programs get it; a class method is bound."""
+    """Returns a patched attribute as attribute lookup returns it: class methods are bound."""
     return getattr(patch.owner, patch.name)
 
 
@@ -100,7 +100,7 @@ def test_a_stand_in_is_like_its_original(accelerated: None) -> None:
         if name == "query.namedtuple":
             continue
         if hasattr(original, "__wrapped__"):
-            # The driver has decorated this method.
+            # The driver decorates this method.
             assert inspect.signature(replacement) == inspect.signature(original), name
             assert inspect.unwrap(replacement) is inspect.unwrap(original), name
         else:

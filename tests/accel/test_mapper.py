@@ -26,7 +26,7 @@ MODELS = 300
 
 
 def test_statements_are_recorded() -> None:
-    """The session records statements, which the other tests compare."""
+    """The other tests compare the statements that the session records, so it must record some."""
     for _ in range(2):
         _, executed = told(lambda: Thing.create(**GIVEN))
         assert len(executed) == 1
@@ -205,8 +205,8 @@ def late_model() -> Any:
     return Late
 
 
-# CPython 3.13 and later give a class at most 1,000 versions, and the tests change the mapper's
-# classes more often. After that, calls fall back to the driver. So these tests run first.
+# CPython 3.13 and later give a class at most 1,000 version tags, and the tests change the mapper's
+# classes more often. From then on, calls fall back to the driver. So these tests run first.
 early = pytest.mark.early
 
 

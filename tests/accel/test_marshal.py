@@ -17,7 +17,7 @@ assert cluster
 
 
 def references() -> dict[tuple[str, str], Any]:
-    """Returns every reference of the driver's modules to the functions, by module and name."""
+    """Maps the module and name of each reference to a function in `FUNCTIONS` to the function."""
     return {
         (module_name, name): vars(module)[name]
         for module_name, module in list(sys.modules.items())

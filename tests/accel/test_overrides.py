@@ -1,4 +1,4 @@
-"""A program's own subclasses and patches win, whether made before, during or after acceleration."""
+"""A program's own subclasses and patches win, made before, during or after the acceleration."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_patch_after_ours_wins() -> None:
             cells = prepared.bind([WHEN, [WHEN]]).values
             assert cells[0] == b"patched!"
             assert cells[1].endswith(b"patched!")
-            # The patch is removed again.
+            # The program undoes its patch.
             DateType.serialize = ours
             assert prepared.bind([WHEN, [WHEN]]).values == plain
             DateType.serialize = mine
@@ -241,7 +241,7 @@ CALLS: list[str] = []
 
 
 class Plain:
-    """An object with both fields."""
+    """An object with both fields, `a` and `b`."""
 
     def __init__(self, a: object, b: object) -> None:
         self.a, self.b = a, b
@@ -274,7 +274,7 @@ class Dynamic:
 
 
 class Indexed(Plain):
-    """Returns other values by index than by name."""
+    """Its fields differ by index from those by name."""
 
     def __getitem__(self, index: object) -> object:
         return [9, "indexed"][index]  # type: ignore[call-overload]
@@ -294,7 +294,7 @@ class Backwards(collections.namedtuple("Backwards", "b a")):  # noqa: PYI024
 
 
 class Turned(Backwards):
-    """Returns other values by index than the tuple has."""
+    """Its fields differ by index from those in the tuple."""
 
     def __getitem__(self, index: Any) -> Any:
         return (3, "turned")[index]

@@ -1,4 +1,4 @@
-"""Tests processes that an environment variable or a command accelerates, and their children."""
+"""Tests processes that are accelerated by an environment variable or a command, and children."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_process_is_accelerated(tmp_path: Path, way: str) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert len(found) == 7
-    # Each process counts only its own call.
+    # Each process makes one native call and counts only this one.
     assert all(told == [True, 1, True, left] for told in found.values()), found
 
 
@@ -96,7 +96,7 @@ def test_a_program_runs_if_turbocql_cannot_be_imported(tmp_path: Path) -> None:
 
 @pytest.fixture
 def modules(tmp_path: Path) -> Path:
-    """Makes a folder with a module and a package; one module of the package cannot be imported."""
+    """Makes a module, and a package with a module that cannot be imported. Returns their folder."""
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").touch()
     (tmp_path / "package" / "broken.py").write_text("import nosuch_either\n", encoding="utf-8")

@@ -82,7 +82,7 @@ def changes(ring: Ring, policy: Any) -> Iterator[None]:
 
 
 def all_plans(make_policy: Callable[[Ring], Any]) -> list[Any]:
-    """Returns the plans for all statements after each change of a cluster."""
+    """Makes a cluster, and returns the plans for all statements after each of its changes."""
     random.seed(17)
     ring = Ring()
     policy = make_policy(ring)
@@ -161,14 +161,14 @@ def test_round_robin_keeps_its_position() -> None:
 
 
 class Nearest(DCAwareRoundRobinPolicy):  # type: ignore[misc]
-    """A child policy of a program's own."""
+    """A program's own child policy."""
 
     def distance(self, host: Any) -> Any:
         return HostDistance.LOCAL if host.address.endswith("4") else super().distance(host)
 
 
 class Reversed(TokenAwarePolicy):  # type: ignore[misc]
-    """A token-aware policy of a program's own."""
+    """A program's own token-aware policy."""
 
     def make_query_plan(self, working_keyspace: Any = None, query: Any = None) -> Any:
         return list(super().make_query_plan(working_keyspace, query))[::-1]
@@ -250,7 +250,7 @@ def test_plans_do_nothing_before_their_first_host() -> None:
         assert policy._child_policy._position == 0
         assert next(plan)
         assert policy._child_policy._position == 1
-        # A plan that has begun, and one that has not, end as the driver's after `uninstall`.
+        # `uninstall` does not change these two plans: one has begun, and the other has not.
         rest, unused = policy.make_query_plan(None, QUERY), policy.make_query_plan(None, QUERY)
         hosts = [next(rest)]
     hosts += rest

@@ -41,7 +41,7 @@ TYPES = {
 
 
 def readings(types: Any = None) -> list[Any]:
-    """Returns what each reader and each type's own methods decode from the bytes in `TYPES`."""
+    """Decodes the cells in `TYPES` with each reader and with each type's own methods."""
     seen: list[Any] = []
     for text, cells in TYPES.items():
         shape = parse(text)
@@ -59,7 +59,7 @@ def readings(types: Any = None) -> list[Any]:
 
 
 def expect(expected: list[Any]) -> None:
-    """Asserts that each of `readings()` is as expected; fails at the first difference."""
+    """Asserts that `readings()` returns `expected`, item by item."""
     for reading, other in zip(readings(), expected, strict=True):
         assert reading == other
 
@@ -111,7 +111,7 @@ class Keyed(util.OrderedMapSerializedKey):  # type: ignore[misc]
 
 
 def changes() -> dict[str, Callable[[], contextlib.AbstractContextManager[None]]]:
-    """Maps names to functions that return context managers, which change how values are decoded."""
+    """Maps the name of each change to a function. It returns a context manager that makes it."""
 
     def read(byts: bytes, protocol_version: int) -> Any:
         return "read", byts.hex(), protocol_version

@@ -85,7 +85,7 @@ def test_a_class_of_decimals_replaced_before_wins() -> None:
     with replaced(cqltypes, "Decimal", Money):
         with accel.accelerated():
             assert type(DECIMALS.deserialize(written, 4)[0]) is Money
-        # The driver's own functions call the native functions of `cassandra.marshal`.
+        # The driver's own code decodes here. It calls native functions of `cassandra.marshal`.
         assert {seam.part for seam in accel.status().seams if seam.native} <= {"marshal"}
 
 
@@ -294,8 +294,8 @@ def test_interrupts_leave_nothing_half_done() -> None:
                 pass
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-            # An interrupt just after importlib has taken the import lock leaves it taken. Then
-            # no other thread could import a module.
+            # An interrupt just after importlib has acquired the import lock leaves it locked. No
+            # other thread could then import a module.
             while _imp.lock_held():
                 _imp.release_lock()
             accel.uninstall()

@@ -40,7 +40,7 @@ MAKE = "cluster.ResponseFuture.__init__"
 
 @pytest.fixture
 def is_native(driver: str) -> bool:
-    """Whether this release's futures are native."""
+    """Returns whether the accelerator replaces methods of this release's futures."""
     return MAKE not in LEFT[driver]
 
 
@@ -114,7 +114,7 @@ def test_futures_are_native(is_native: bool) -> None:
 
 
 def ended(outcome: Callable[[Any], Any], *, late: bool, **options: Any) -> Any:
-    """Ends a request. Returns the arguments of the callbacks' calls, and the future."""
+    """Ends a request. Returns the arguments with which callbacks were called, and the future."""
     calls: list[Any] = []
 
     def callback(*arguments: Any, **named: Any) -> None:
@@ -445,7 +445,7 @@ def test_timeouts_fire() -> None:
     def outcome() -> Any:
         waiting = future(timeout=0.01)
         waiting._timer.finish(time.time() + 1)
-        # The future was not sent, so the driver starts the timer again, three times.
+        # The future was never sent, so the driver starts the timer anew, but only three times.
         for _ in range(3):
             waiting._timer.finish(time.time() + 1)
         return answer(waiting.result).cls, described(waiting)

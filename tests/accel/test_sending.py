@@ -1,4 +1,4 @@
-"""Native methods of libev's connections write the bytes that the driver's write, in its order."""
+"""Native methods of libev's connections write the driver's bytes in the driver's order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Notifier:
 
 
 class Connection(libevreactor.LibevConnection):  # type: ignore[misc,name-defined]
-    """A connection to a socket of the test. The driver's methods send."""
+    """A connection over a socket of the test. It keeps the driver's methods that send."""
 
     def __init__(self, own: socket.socket) -> None:
         self.deque: deque[bytes] = deque()
@@ -63,7 +63,7 @@ def notifier(monkeypatch: pytest.MonkeyPatch) -> Notifier:
 
 @pytest.fixture
 def sockets() -> Iterator[Callable[..., tuple[Connection, socket.socket]]]:
-    """A function that makes a connection and its peer."""
+    """Yields a function that returns a connection and its peer's socket."""
     opened: list[socket.socket] = []
 
     def pair(kind: int = socket.SOCK_SEQPACKET) -> tuple[Connection, socket.socket]:
@@ -77,7 +77,7 @@ def sockets() -> Iterator[Callable[..., tuple[Connection, socket.socket]]]:
 
 
 def received(peer: socket.socket) -> list[bytes]:
-    """Returns what has arrived, one item per write."""
+    """Returns what has arrived, with one item for each `recv`."""
     peer.setblocking(False)
     items: list[bytes] = []
     while True:
@@ -291,7 +291,7 @@ def test_threads_and_the_event_loop_keep_the_order(notifier: Notifier, sockets: 
 
     def send(number: int) -> None:
         for count in range(per_thread):
-            # The first request of an idle connection is written by this thread.
+            # With one request in flight, this thread writes. With two, the event loop does.
             connection.in_flight = 1 + (count + number) % 2
             connection.push(b"<%d %d>" % (number, count) + b"." * (count % 50 * 20) + b"\n")
             pushed.release()
@@ -299,7 +299,7 @@ def test_threads_and_the_event_loop_keep_the_order(notifier: Notifier, sockets: 
                 time.sleep(0.001)
 
     def loop() -> None:
-        # As the driver's event loop does, in one thread: watch the queue, then write.
+        # A stand-in for the driver's event loop: watches the queue, and writes what is in it.
         while not done.is_set() or connection.deque:
             connection._write_watcher_is_active = bool(connection.deque)
             if connection._write_watcher_is_active:

@@ -1,4 +1,4 @@
-"""Tests how native methods send to a peer that stops reading, resets, or is shared by threads.
+"""Tests sending to a peer that stops reading or resets, and by threads that share a connection.
 
 The driver's own event loop runs. Each test runs plain and accelerated.
 """
@@ -30,14 +30,14 @@ PUSH, HANDLE_WRITE = (
 
 @pytest.fixture(params=["plain", "accelerated"])
 def is_native(request: pytest.FixtureRequest) -> Iterator[bool]:
-    """Runs a test with the driver's methods and with the native methods."""
+    """Accelerates the test, or leaves the driver plain. Yields whether it is accelerated."""
     with accel.accelerated() if request.param == "accelerated" else contextlib.nullcontext():
         yield request.param == "accelerated"
 
 
 @pytest.fixture
 def peers() -> Iterator[Callable[..., Peer]]:
-    """A function that starts a server."""
+    """Yields a function that starts a server."""
     started: list[Peer] = []
 
     def start(*arguments: Any, **options: Any) -> Peer:
@@ -57,7 +57,7 @@ def eventually(holds: Callable[[], bool]) -> bool:
 
 
 def test_requests_come_back_to_their_callers(is_native: bool, peers: Any) -> None:
-    """One at a time, then several at a time."""
+    """Sends requests one at a time, and then several at a time."""
     peer = peers()
     with connected(peer) as connection:
         requests = Requests(connection)
@@ -115,7 +115,7 @@ def test_a_peer_that_stops_reading(is_native: bool, is_alone: bool, peers: Any) 
         while True:
             text = f"{len(sent)} " + "y" * (1 + 89 * len(sent) % 3900)
             if is_alone:
-                # As a request of a connection without others.
+                # Makes this request the only one of the connection.
                 connection.in_flight = 0
             began = time.monotonic()
             try:
@@ -132,7 +132,7 @@ def test_a_peer_that_stops_reading(is_native: bool, is_alone: bool, peers: Any) 
         peer.reads.set()
         requests.wait(len(sent))
         assert eventually(lambda: bool(connection._socket_writable))
-        # The refused request took one stream, as in the driver.
+        # As in the driver, the stream id of the refused request is not freed. None is in flight.
         connection.in_flight = 0
         requests.send("after")
         requests.wait(1)
@@ -158,7 +158,7 @@ def test_a_peer_that_resets(is_native: bool, peers: Any) -> None:
             resets.join()
             assert sent < 20_000
             assert eventually(lambda: bool(connection.is_closed))
-            # The request that was refused has no answer.
+            # The last request was refused, so it has no answer.
             assert eventually(lambda: len(requests.answers) >= sent)  # noqa: B023
         errors = {answer for answer in requests.answers.values() if isinstance(answer, type)}
         assert all(issubclass(error, (OSError, ConnectionShutdown)) for error in errors), errors
@@ -183,7 +183,7 @@ def test_a_connection_that_closes_with_a_queue(is_native: bool, peers: Any) -> N
         assert set(requests.answers.values()) == {ConnectionShutdown}
         with pytest.raises(ConnectionShutdown):
             requests.send("late")
-        # The driver adds these bytes to the queue of a connection that is no longer written.
+        # `push` still queues bytes on a closed connection, but nothing writes them.
         connection.in_flight = 1
         connection.deque.clear()
         connection.push(b"never sent")
@@ -195,7 +195,7 @@ def test_a_connection_that_closes_with_a_queue(is_native: bool, peers: Any) -> N
 
 
 def test_a_child_does_not_write_on_its_parents_connection(is_native: bool, peers: Any) -> None:
-    """A fork copies the queue; the child has no event loop, and the socket is the parent's."""
+    """The child has a copy of the queue but no event loop, and the socket belongs to the parent."""
     peer = peers()
     with connected(peer) as connection:
         requests = Requests(connection)
@@ -203,7 +203,7 @@ def test_a_child_does_not_write_on_its_parents_connection(is_native: bool, peers
         requests.wait(1)
         child = os.fork()
         if child == 0:
-            # The first bytes of any frame would confuse the server.
+            # If the child wrote these bytes, the server would fail, because they are no frame.
             status = 1
             try:
                 connection.in_flight = 1
@@ -238,7 +238,7 @@ def test_interrupts_leave_whole_frames(is_native: bool, peers: Any) -> None:
                 try:
                     signal.setitimer(signal.ITIMER_REAL, 0.0005 + rounds * 0.0003)
                     while True:
-                        # The requests are never waited for: an interrupt may lose an answer.
+                        # An interrupt may lose an answer, so the test does not wait for answers.
                         connection.in_flight = 1 if count % 2 else 2
                         connection.push(query_frame(f"{rounds} {count}"))
                         count += 1
@@ -312,7 +312,7 @@ def test_requests_while_the_event_loop_is_busy_are_written_together(
         queued = len(connection.deque)
         may_go_on.set()
         requests.wait(count)
-        # The first request finds the connection idle: its bytes do not wait for the loop.
+        # Native methods write the first request at once, because no other request is in flight.
         assert queued == (count - 1 if is_native else count)
         if is_native:
             assert seams()[HANDLE_WRITE].native - handled == 1

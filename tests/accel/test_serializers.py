@@ -77,7 +77,7 @@ NUMBERS: list[Any] = [
 
 
 def expected_error(own: Raised) -> type[BaseException]:
-    """Returns the class of the serializer's error if the type raises `own`."""
+    """Returns the class of error that a serializer must raise if the driver's type raises `own`."""
     is_kind = own.cls is struct.error and "required argument" in own.said
     return TypeError if is_kind else own.cls
 
@@ -139,9 +139,9 @@ OTHERS: list[tuple[Any, Any]] = [
 
 
 def compared(cqltype: Any, values: list[Any]) -> int:
-    """Asserts that the serializer's results are the plain type's.
+    """Asserts that the serializer returns or raises the same as the plain type.
 
-    Returns the number of values that have bytes.
+    Returns how many of the values could be serialized.
     """
     serializer = module().find_serializer(cqltype)
     ours = [answer(serializer.serialize, value, 4) for value in values]

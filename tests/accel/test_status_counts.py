@@ -130,7 +130,7 @@ def test_a_programs_bind_params_wins(owner: Any) -> None:
 
 
 def in_a_child(work: Callable[[], Any]) -> Any:
-    """Runs `work` in a forked process and returns its result, which is passed as JSON."""
+    """Runs `work` in a forked process. Returns its result, which the child sends as JSON."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -149,7 +149,7 @@ def in_a_child(work: Callable[[], Any]) -> Any:
 
 
 def counts() -> dict[str, list[int]]:
-    """Returns the counts of each seam that has counted a call."""
+    """Returns the counts of each seam that was called in this process."""
     called = {name: [s.native, s.fallback, s.learned] for name, s in seams().items()}
     return {name: numbers for name, numbers in called.items() if any(numbers)}
 

@@ -112,7 +112,7 @@ def test_functions_may_be_taken_from_their_classes_and_put_back() -> None:
     plain = sent()
 
     def asked(function: Callable[..., Any]) -> list[Any]:
-        """Returns results of the unbound function, called in several ways, and its metadata."""
+        """Calls `function` in several ways. Returns the results and the function's metadata."""
         bound = BoundStatement(prepared)
         return [
             function(bound, [1, "a"]).values,
@@ -130,7 +130,7 @@ def test_functions_may_be_taken_from_their_classes_and_put_back() -> None:
     accel.accelerate()
     assert asked(BoundStatement.bind) == unbound
     assert prepared.bind([1, "a"]).values == wanted
-    # Replaces functions and restores them, as programs do.
+    # Replaces functions, and puts back those that `getattr` returned, as programs do.
     for owner, name in ((BoundStatement, "bind"), (protocol.ExecuteMessage, "send_body")):
         own = getattr(owner, name)
         setattr(owner, name, lambda *_: None)

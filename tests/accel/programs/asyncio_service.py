@@ -1,4 +1,4 @@
-"""Awaits requests on asyncio: callbacks of a driver's future set the result of an asyncio future.
+"""Awaits requests on asyncio: callbacks of the driver's futures set results of asyncio futures.
 
 With the option `reactor`, the driver's connections run on asyncio too.
 """

@@ -2,7 +2,7 @@
 
     python before_the_driver.py FIRST SEAM...
 
-FIRST is the driver's module to import first. Each SEAM must stay unpatched.
+FIRST is the first module of the driver to import. Each SEAM is one that must stay unpatched.
 """
 
 from __future__ import annotations

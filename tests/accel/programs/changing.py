@@ -4,7 +4,7 @@
 
 After each round it prints a line of JSON: the fields of the named tuples, the number of rows with
 wrong values, the statement's result metadata id, and the counts of some seams if turbocql is
-imported. It ends after the round in which a line arrives on its standard input.
+imported. After a line arrives on its standard input, it ends the round, and then exits.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def end_by_a_line(is_over: threading.Event) -> None:
 
 
 def seams() -> dict[str, Any]:
-    """Returns the counts of called seams of bodies, rows and `bind`, with reasons to fall back."""
+    """Returns the call counts and fallback reasons of the seams of bodies, rows and `bind`."""
     if "turbocql" not in sys.modules:
         return {}
     from turbocql import accel

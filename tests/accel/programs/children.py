@@ -2,8 +2,8 @@
 
     python children.py
 
-Prints as JSON, for each process: whether the accelerator is on, how many native calls of one seam
-it counted, whether the status has the right process id, and which parts are left out.
+Prints as JSON, for each process: whether the accelerator is on, how many native calls it counted
+for one seam, whether the status has the right process id, and which parts are left out.
 """
 
 from __future__ import annotations

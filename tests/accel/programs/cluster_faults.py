@@ -2,9 +2,9 @@
 
     python -m tests.accel.programs.cluster_faults HOSTS PORT KEYSPACE VERSION PART ...
 
-`HOSTS` is a list with commas. The part `usual` needs no faults. The part `faults` prints a line
-such as `? kill` and reads a line: meanwhile the test does this to the last node of the list. The
-part `endings` shuts sessions and clusters down while requests are sent.
+`HOSTS` is a list with commas. The part `usual` needs no faults. The part `faults` asks the test
+for faults of the last node in `HOSTS`: it prints a line such as `? kill`, and reads a line once the
+test has killed the node. The part `endings` shuts sessions and clusters down during requests.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def eventually(name: str, holds: Callable[[], bool], timeout_s: float = 90) -> N
 
 
 def attempts(call: Callable[[], Any], timeout_s: float = 60) -> Any:
-    """Calls until there is no error: the driver notices after a while that a node is back."""
+    """Calls `call` until it raises nothing: the driver notices late that a node is back."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -126,7 +126,7 @@ def attempts(call: Callable[[], Any], timeout_s: float = 60) -> Any:
 
 
 def outcomes(futures: list[Any]) -> Counter[str]:
-    """Waits for futures; counts answers and the classes of errors."""
+    """Waits for all futures. Counts the answers, and the errors of each class."""
     counts: Counter[str] = Counter()
     for future in futures:
         try:
@@ -160,7 +160,7 @@ def usual(session: Any) -> None:
     schema(session)
     details(session, select)
     print(STATES.seen, RETRIES.decisions)
-    # One replica cannot answer twice. The retries ask the other nodes, and then give up.
+    # Consistency TWO fails with a single replica. `RETRIES` tries other nodes and then gives up.
     text = f"CREATE KEYSPACE {KEYSPACE}_1 WITH replication ="
     session.execute(f"{text} {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
     session.execute(f"CREATE TABLE {KEYSPACE}_1.t (id int PRIMARY KEY)")
@@ -275,7 +275,7 @@ def faults(session: Any) -> None:
     print(outcomes(futures), 1.4 < time.monotonic() - began < 20)
     hasty = session.execute_async(select, (1,), timeout=0.3, execution_profile="last")
     print(outcomes([hasty]))
-    # More than the node's socket takes: the callers must not wait for it.
+    # The paused node's socket cannot take all of this, but `execute_async` must not block.
     futures, slowest = [], 0.0
     for number in range(1500):
         began = time.monotonic()
@@ -355,7 +355,7 @@ def endings(session: Any) -> None:
         try:
             other.execute(insert, (1, "late"), timeout=2)
         except Exception as error:
-            # The nodes are named in any order.
+            # Only the class is printed, because the text names the nodes in a varying order.
             print(type(error).__name__)
 
 

@@ -2,9 +2,9 @@
 
     python -m tests.accel.programs.NAME HOST PORT KEYSPACE [OPTION]
 
-A program prints results, which must be the same plain and accelerated. If the program is
-accelerated, it prints a last line with the number of native calls by part. It does not import
-turbocql itself.
+A program prints results, which must not change if the test accelerates the program. An
+accelerated program prints one more line: the number of native calls of each part. The programs do
+not import turbocql.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def attempt(call: Callable[..., Any], *values: Any, **named: Any) -> None:
 
 
 def native_calls() -> dict[str, int] | None:
-    """Maps parts of the accelerator to the numbers of their native calls in this process.
+    """Maps each part of the accelerator to its number of native calls in this process.
 
     Returns None if turbocql is not imported.
     """

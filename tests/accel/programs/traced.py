@@ -17,7 +17,7 @@ ENDED: Queue[str] = Queue()
 
 
 def wrapped(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that calls the original, and records a span when the call has ended."""
+    """Returns a function that calls `original`, and records a span when the call has ended."""
 
     @functools.wraps(original)
     def traced(session: Any, *values: Any, **named: Any) -> Any:

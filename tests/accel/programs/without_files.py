@@ -2,7 +2,7 @@
 
     python without_files.py [safe]
 
-The test passes `safe` if the native core runs without quick paths: then few calls are native.
+The test passes `safe` if the native core has no quick paths. Then few calls are native.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def outcome(call: Any, *arguments: Any) -> str:
 
 
 def outcomes() -> list[str]:
-    """Returns the outcomes of functions of the driver for values, messages and pages."""
+    """Calls functions of the driver with values, messages and pages. Returns the outcomes."""
     outcomes = []
     for cqltype, value in VALUES:
         outcomes.append(outcome(cqltype.serialize, value, 4))
@@ -82,7 +82,7 @@ def outcomes() -> list[str]:
         for _ in range(4):
             message = cls(2)
             body = io.BytesIO(bytes.fromhex(page))
-            # The driver reads the kind of the result before the rows.
+            # Skips the kind of the result, which the driver has read before it reads rows.
             body.seek(4)
             outcomes.append(outcome(message.recv_results_rows, body, 4, {}, None, None))
             outcomes.append(outcome(lambda m=message: list(m.parsed_rows)))

@@ -2,8 +2,8 @@
 
     python worker.py HOST PORT fork|spawn|forkserver
 
-Prints a report as JSON: among others, the results that the parent read back, and whether each
-worker was accelerated.
+Prints a report as JSON. It has, for example, the results that the parent process read from the
+table, and says whether each worker was accelerated.
 """
 
 from __future__ import annotations
