@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _suites(chosen: Sequence[str], patterns: Sequence[str], *, is_list: bool) -> list[Suite]:
     """Returns the suites that have cases to run or list.
 
-    If no suite is named, a run takes the suites that run by default, and a list takes all.
+    If `chosen` names no suite, `run` takes the suites that run by default, and `list` takes all.
 
     Raises: SystemExit if a pattern chooses no case.
     """
@@ -107,8 +107,8 @@ def _names(suite: Suite, patterns: Sequence[str], chosen: Sequence[str]) -> list
 def _of_accelerator(patterns: Sequence[str]) -> list[str]:
     """Returns the patterns that contain `accelerat`.
 
-    Unless `--suite` names the accelerator's suite, only these patterns choose its cases. The cases
-    share names with cases of other suites.
+    The accelerator's cases have the same names as cases of other suites. So unless `--suite` names
+    the accelerator's suite, only these patterns choose its cases.
     """
     return [pattern for pattern in patterns if "accelerat" in pattern.lower()]
 

@@ -1,8 +1,8 @@
-"""Floors of the codec's cases: C code of Python and NumPy that does part of a case's work.
+"""The floors of the codec's cases: C code of Python and NumPy that does part of a case's work.
 
 A floor does at most as much as its case. For example, it packs numbers without the lengths between
-them, or joins cells that are already encoded. Where a case has several floors, each is measured,
-and the fastest counts. A floor's note says what it does. This module imports no driver.
+them, or joins cells that are already encoded. If a case has several floors, all are measured, and
+the fastest counts. A floor's note says what the floor does. This module imports no driver.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def _list_floors() -> list[_Floor]:
 
 
 def _rows(columns: list[tuple[str, str]], count: int, shape: str) -> _Floor:
-    """Returns a floor that zips columns, each from a C loop or of ready objects."""
+    """Returns a floor that zips columns. A column comes from a C loop or has ready objects."""
     names: dict[str, Any] = {"zip": zip, "map": map, "add": add, "repeat": repeat}
     parts = []
     for at, (_, cql) in enumerate(columns):
@@ -275,7 +275,7 @@ def _case(value: Any, floor: _Floor) -> Case:
     note, expression, names = floor
     names = {**names, "value": value}
     run: Callable[[], Any] = partial(eval, expression, names)
-    # A floor's result differs from its case's, so the check is only that there is a result.
+    # A floor's result differs from the result of the case, so the check is only that it has one.
     return Case(expression, names, lambda: run() is not None, note)
 
 

@@ -1,7 +1,7 @@
 """scylladb-rs-driver: ScyllaDB's own Python driver over its Rust driver.
 
-Vectors are passed and returned as lists of floats. A row is a dict, the fastest form, or what a row
-factory in Python makes.
+Vectors are passed and returned as lists of floats. By default rows are dicts, which are fastest. If
+the job asks for another form, a row factory in Python makes the rows.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ def _switch(state: str) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    # Callgrind notices the command only while this process executes instructions, not while the
-    # process sleeps, so each sleep is short.
+    # Callgrind notices the command only while this process executes instructions. So the process
+    # sleeps only briefly at a time.
     while control.poll() is None:
         time.sleep(0.005)
     if control.returncode:
@@ -50,9 +50,10 @@ def _switch(state: str) -> None:
 
 @contextmanager
 def counted(command: list[str]) -> Iterator[tuple[str, Path]]:
-    """Runs a program under callgrind; the program counts a part of itself with `counting`.
+    """Runs a program under callgrind. The program chooses with `counting` what is counted.
 
-    Yields what the program prints, and callgrind's file, which is deleted after the block.
+    Yields what the program prints, and the path of callgrind's file. The file is deleted after the
+    block.
 
     Raises: Failed if the program fails.
     """

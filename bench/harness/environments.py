@@ -37,7 +37,7 @@ def python_in(environment: str) -> Path:
 
 
 def python_of(client: str, interpreter: Path | None = None) -> Path:
-    """Returns the interpreter for a client's cases without a server."""
+    """Returns the interpreter for those cases of a client that need no server."""
     if interpreter is None:
         return python_in(f".venv-{client}" if client in RIVALS else OURS)
     environment = ROOT / f".venv-debian-{client if client in RIVALS else 'turbocql'}"
@@ -47,8 +47,8 @@ def python_of(client: str, interpreter: Path | None = None) -> Path:
 
 
 def _make(environment: Path, client: str, interpreter: Path) -> None:
-    # turbocql itself is not installed. Its module is in python/, and fits every interpreter of the
-    # minor version that the module was built for.
+    # turbocql itself is not installed: it is imported from python/. Its native module fits every
+    # interpreter of the minor version for which it was built.
     packages = ["-r", f"{client}.txt"] if client in RIVALS else ["-c", "dev.txt", "numpy"]
     subprocess.run([interpreter, "-m", "venv", environment], check=True)
     pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]

@@ -23,7 +23,7 @@ TIMEOUT_S = 3600
 
 
 class Failed(Exception):
-    """A client did not do its work."""
+    """A client failed, or something that it needs is missing."""
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -34,7 +34,7 @@ def environment(**more: str) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join((str(root), str(root / "python"))),
         # With this seed, sets iterate in the same order in all processes.
         "PYTHONHASHSEED": "0",
-        # OpenBLAS, which NumPy loads, would start threads that spin for a while.
+        # By default OpenBLAS, which NumPy loads, starts threads that spin while they wait.
         "OPENBLAS_NUM_THREADS": "1",
         **more,
     }
@@ -52,7 +52,7 @@ def output(
     timeout_s: float = TIMEOUT_S,
     variables: dict[str, str] | None = None,
 ) -> str:
-    """Runs a process and returns what it prints; shows its standard error if it fails.
+    """Runs a process and returns what it prints. If the process fails, shows its standard error.
 
     Raises: Failed if the process fails or takes too long.
     """

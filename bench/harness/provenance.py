@@ -30,7 +30,7 @@ def _build() -> str:
     options = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
     if "--enable-optimizations" in options:
         return "PGO"
-    # Debian's rules build the target `profile-opt` themselves, which the options do not show.
+    # Debian's interpreters are built with PGO, but their configure options do not say so.
     if sys.base_prefix == "/usr" and Path("/etc/debian_version").exists():
         return "PGO, Debian's"
     return "no PGO"
@@ -68,7 +68,7 @@ def provenance(client: str, version: str) -> dict[str, Any]:
 def commit() -> str:
     """Returns the short hash of the checkout's commit, or an empty string outside a checkout.
 
-    The hash ends with `+` if the sources of the measured code differ from the commit.
+    The hash ends with `+` if the sources of the measured code have uncommitted changes.
     """
     measured = ("python", "src", "crates", "edits", "Cargo.toml", "Cargo.lock")
     try:

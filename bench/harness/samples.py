@@ -22,7 +22,7 @@ def read(path: Path) -> list[Sample]:
 
 
 def keep(path: Path, samples: Sequence[Sample], subject: Sequence[str] = SUBJECT) -> None:
-    """Writes samples to a file, where they replace samples with the same subject.
+    """Writes samples to a file, where they replace samples with the same fields `subject`.
 
     So all samples of a case are from the same run. Samples of cases that were not run stay.
     """

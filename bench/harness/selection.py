@@ -29,7 +29,7 @@ def _has(name: str, word: str) -> bool:
 
 
 def nearest(pattern: str, names: Iterable[str]) -> list[str]:
-    """Returns at most five names whose words are like those of a pattern, the best first."""
+    """Returns at most five names with words like those of a pattern, the most similar first."""
 
     def likeness(name: str) -> float:
         parts = re.findall(r"[\w-]+", name.lower())

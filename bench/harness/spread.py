@@ -1,4 +1,4 @@
-"""Gives clients their turns in rounds, and computes the spread of the rounds' figures."""
+"""Orders the turns of clients in rounds, and computes the spread of the rounds' figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 def turns(items: Sequence[_T], rounds: int) -> Iterator[tuple[int, _T]]:
-    """Yields every item once a round, with the number of the round.
+    """Yields each item once per round, after the number of the round.
 
     Every second round is in reverse order, so that no client always comes after the same one.
     """

@@ -1,4 +1,4 @@
-"""The interface of a suite to the command line: names of cases, options, and a run."""
+"""The interface between a suite and the command line: names of cases, options, and a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Options", "Run", "Suite", "say"]
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command line for a suite."""
+    """The command line's options that a suite gets."""
 
     patterns: Sequence[str] = ()
     rounds: int | None = None

@@ -21,10 +21,10 @@ ROUND_S = 0.02
 
 @dataclass(frozen=True)
 class Case:
-    """An expression to time, and a function whose result has the same form for all clients.
+    """An expression to time, and a function `outcome` that returns the result to check.
 
-    The timed code is an expression, not a function, because a function call takes as long as some
-    cases.
+    The result has the same form for all clients. The timed code is an expression, not a function,
+    because a function call would take as long as the work of some cases.
     """
 
     expression: str
@@ -38,10 +38,10 @@ Maker: TypeAlias = Callable[[], Case]
 
 
 def ns_per_call(case: Case) -> float:
-    """Returns the lowest time per call of several rounds, each long enough for the clock.
+    """Returns the time per call of the fastest of several rounds.
 
-    The time is processor time, which other processes affect less; no case waits. `timeit` disables
-    the garbage collector during the rounds.
+    The time is processor time, which other processes affect less. No case waits for anything.
+    `timeit` disables the garbage collector during the rounds.
     """
     timer = timeit.Timer(case.expression, timer=time.process_time, globals=case.names)
     number = 1
@@ -76,9 +76,9 @@ def measure(
 ) -> None:
     """Checks or times the cases that the arguments name, and prints a line of JSON for each.
 
-    If the first argument is `--outcomes`, the results are printed and nothing is timed. A case that
-    the client cannot run has no time, and a note that says why. A maker's name may end in `#` and a
-    number, if one case has several makers.
+    If the first argument is `--outcomes`, prints the results and times nothing. For a case that the
+    client cannot run, prints no time, and a note with the reason. If a case has several makers, the
+    makers' names end in `#` and a number.
     """
     outcomes = arguments[:1] == ["--outcomes"]
     patterns = arguments[1:] if outcomes else arguments
@@ -91,7 +91,7 @@ def measure(
         if outcomes:
             say({**sample, "done": case is not None, "outcome": outcome})
             continue
-        # Objects that earlier cases have left behind must not be scanned by the GC any more.
+        # Collects what earlier cases have left, and hides the rest from the GC.
         gc.collect()
         gc.freeze()
         say({**sample, "ns": None if case is None else ns_per_call(case)})

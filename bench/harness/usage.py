@@ -43,7 +43,7 @@ def machine_ticks() -> tuple[int, int]:
 
 
 def resident_bytes(field: str = "VmRSS") -> int:
-    """Returns the resident size of this process; the field `VmHWM` is its peak.
+    """Returns the resident size of this process, or with the field `VmHWM`, the peak of this size.
 
     Raises: OSError if the kernel does not report the field.
     """
@@ -63,7 +63,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def _processes(root: int) -> dict[int, str]:
-    """Returns a process and all its descendants, with their command lines."""
+    """Maps the process id of a process and of each descendant to the command line."""
     parents: dict[int, int] = {}
     commands: dict[int, str] = {}
     for folder in Path("/proc").glob("[0-9]*"):

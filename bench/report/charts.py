@@ -1,4 +1,4 @@
-"""Draws the report's charts: logarithmic SVG, from the same medians as the tables."""
+"""Draws the report's charts as SVG files, from the medians in the tables. Axes are logarithmic."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
     "overview_text",
 ]
 
-# Text stays text, and ids are not random, so that the same samples give the same file.
+# Keeps text as text, and derives ids from a fixed salt, so that equal samples give equal files.
 plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "turbocql", "font.size": 8})
 
 # These are the colors of the site's dark pages.
@@ -109,7 +109,7 @@ def _save(figure: Figure, path: Path, description: str) -> None:
 
 
 def _dots(axes: Axes, labels: list[str], figures: dict[str, list[tuple[int, float]]]) -> None:
-    """Draws a line for each label, with a dot for each client."""
+    """Draws a row of the chart for each label, with a dot for each client."""
     for client, points in figures.items():
         color, marker = _style(client)
         axes.plot(
@@ -131,9 +131,9 @@ def _dots(axes: Axes, labels: list[str], figures: dict[str, list[tuple[int, floa
 
 
 def overview_chart(compared: list[Compared], folder: Path | None) -> list[str]:
-    """Draws the ratio of each rival to turbocql with its spread, a line per case.
+    """Draws each rival's time divided by turbocql's, with the spread. Each case has a row.
 
-    The second chart shows the same and is for narrow windows.
+    Returns the names of two charts that show the same. The second is for narrow windows.
     """
     if not compared:
         return []
@@ -145,7 +145,7 @@ def overview_chart(compared: list[Compared], folder: Path | None) -> list[str]:
 
 
 def overview_text(compared: list[Compared]) -> str:
-    """Describes the overview in words: each case, and the ratio of each rival to turbocql."""
+    """Returns the overview in words: each case, and each rival's time divided by turbocql's."""
     return "; ".join(
         f"{case.label}: {', '.join(f'{rival} {case.ratio(rival)}' for rival in case.rivals)}"
         for case in compared
@@ -160,7 +160,7 @@ def _overview(compared: list[Compared], *, is_narrow: bool = False) -> Figure:
         color, marker = _style(rival)
         axes.plot([], [], marker, color=color, label=rival, markersize=5)
     for at, case in enumerate(compared):
-        # The best rival is drawn last, so that no other dot hides it.
+        # The best rival is drawn last, so that no other dot hides its dot.
         for rival in sorted(case.rivals, key=lambda name: -case.rivals[name].median):
             color, marker = _style(rival)
             ratio = case.ratio(rival)
@@ -181,7 +181,7 @@ def _overview(compared: list[Compared], *, is_narrow: bool = False) -> Figure:
     axes.xaxis.set_major_formatter(FuncFormatter(_tick))
     axes.minorticks_off()
     if is_narrow:
-        # The labels are above their lines, because beside them they would take half of the width.
+        # Each label is above its row: to the left of the rows, labels would take half of the width.
         axes.set_yticks([])
         axes.set_ylim(-0.9, len(compared) - 0.5)
         for at, case in enumerate(compared):
@@ -235,7 +235,7 @@ def _codec(cases: list[CodecCase]) -> Figure:
 
 
 def end_to_end_chart(points: list[Endpoint], folder: Path | None, suffix: str = "") -> list[str]:
-    """Draws client processor time per request, a line per scenario and shape."""
+    """Draws client processor time per request, with a row for each scenario and shape."""
     if not points:
         return []
     return [_drawn(partial(_end_to_end, points), folder, f"end-to-end{suffix}")]
@@ -281,7 +281,10 @@ def _growth(by_name: dict[str, dict[str, GrowthSeries]]) -> Figure:
 
 
 def in_flight_chart(points: list[Endpoint], folder: Path | None, suffix: str = "") -> list[str]:
-    """Draws processor time per request by the number in flight, if several were measured."""
+    """Draws how processor time per request depends on the number of requests in flight.
+
+    Draws nothing unless a client was measured with several such numbers.
+    """
     groups: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for point in points:
         clients = groups.setdefault((point.scenario, point.shape), {})
@@ -325,7 +328,7 @@ def _line(axes: Axes, client: str, by_size: dict[int, float]) -> None:
         markersize=3,
         linewidth=1,
     )
-    # There are few ticks and no minor ones, because ticks make up most of an SVG file.
+    # Few ticks are drawn, and no minor ones, because ticks make up most of an SVG file.
     axes.minorticks_off()
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(numticks=5))

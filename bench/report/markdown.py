@@ -14,9 +14,9 @@ _FIGURE = re.compile(r"-|-?[0-9.,]+")
 
 
 def escaped(text: str) -> str:
-    """Escapes `<` outside of code, so that `list<int>` is shown and not taken for an HTML tag.
+    """Escapes `<` outside of code, so that browsers do not read `list<int>` as an HTML tag.
 
-    Tags with the attribute `markdown` stay tags.
+    HTML tags with the attribute `markdown` are not escaped.
     """
     code_or_tag = re.compile(r"(`[^`\n]*`)|<(?=\w)(?!\w+ markdown=)")
     return code_or_tag.sub(lambda match: match[1] or "&lt;", text)
@@ -36,9 +36,10 @@ def filled(text: str) -> list[str]:
 
 
 def folded(summary: str, lines: Iterable[str]) -> list[str]:
-    """Returns lines of Markdown in a block that opens on a click.
+    """Returns lines of Markdown in a `<details>` block, which opens on a click.
 
-    Python-Markdown reads the lines as Markdown because of the attribute; code hosts always do.
+    Python-Markdown reads the lines as Markdown only because of the attribute `markdown`. Code hosts
+    do so without it.
     """
     text = list(lines)
     if text and not text[-1]:
@@ -59,7 +60,7 @@ def table(head: list[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 
 def about(samples: Sequence[Sample], versions: Iterable[str], more: str = "") -> list[str]:
-    """Returns a paragraph with versions, interpreters, machines and days."""
+    """Returns a paragraph with the versions, interpreters, machines and days of the samples."""
     others = [
         sorted({str(sample[name]) for sample in samples if sample.get(name)})
         for name in ("interpreter", "machine")

@@ -54,7 +54,7 @@ class Samples:
 
     @property
     def compared(self) -> list[Sample]:
-        """The samples that the page of benchmarks shows."""
+        """The samples that docs/benchmarks.md shows."""
         return self.codec + self.end_to_end + self.growth
 
 
@@ -66,7 +66,7 @@ def interpreters(samples: Iterable[Sample]) -> list[str]:
 
 @dataclass(frozen=True)
 class Compared:
-    """The processor times of turbocql and its rivals in one run of a case, in microseconds."""
+    """The processor times of turbocql and its rivals in one case, in microseconds."""
 
     label: str
     ours: Spread
@@ -117,7 +117,7 @@ class CodecCase:
 
     @property
     def stock(self) -> float | None:
-        """scylla-driver's time in this case, or else in the case to compare with."""
+        """scylla-driver's time in this case, or if that is missing, in the case in `_BESIDE`."""
         return self.ns.get(STOCK, self.stock_beside)
 
 
@@ -151,7 +151,7 @@ def codec_cases(samples: list[Sample], interpreter: str) -> list[CodecCase]:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The medians of one client in one scenario and shape, with one number in flight."""
+    """One client's medians in a scenario and shape, with one number of requests in flight."""
 
     scenario: str
     shape: str
@@ -169,7 +169,7 @@ class Endpoint:
 
 
 def end_to_end(samples: list[Sample], interpreter: str) -> list[Endpoint]:
-    """Returns the results of one interpreter, by scenario, shape, number in flight and cost."""
+    """Returns one interpreter's results: by scenario, shape, number in flight, and CPU time."""
     groups: dict[tuple[str, str, str, int], list[Sample]] = {}
     for sample in samples:
         if sample.get("interpreter") == interpreter and sample.get("cpu_s") is not None:
@@ -206,7 +206,7 @@ def end_to_end(samples: list[Sample], interpreter: str) -> list[Endpoint]:
 
 @dataclass
 class GrowthSeries:
-    """A series of one client: medians by size."""
+    """One client's results in a series of the growth suite: medians by size."""
 
     name: str
     client: str
@@ -219,7 +219,7 @@ class GrowthSeries:
 
 
 def growth(samples: list[Sample], interpreter: str) -> dict[str, dict[str, GrowthSeries]]:
-    """Returns the series of one interpreter, by name and client."""
+    """Maps the name of each series and then the client to the results under one interpreter."""
     times: dict[tuple[str, str, int], list[float]] = {}
     peaks: dict[tuple[str, str, int], list[float]] = {}
     for sample in samples:

@@ -41,7 +41,7 @@ _CHARTS = {
 def write(
     samples: Path = KEPT, out: Path = BUILT, docs: Path = DOCS, *, draws: bool = True
 ) -> None:
-    """Writes parts, charts, and the pages with both, into a folder.
+    """Writes the parts, the charts, and the pages with both into the folder `out`.
 
     Raises: SystemExit if there are no samples.
     """
@@ -161,13 +161,13 @@ def _about(measured: Samples) -> list[str]:
 
 
 def _dates(samples: list[Sample]) -> str:
-    """Returns the first and the last day of the samples; older samples have no day."""
+    """Returns the first and the last day of the samples. Old samples have no day."""
     days = sorted({str(sample["date"]) for sample in samples if sample.get("date")})
     return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "-"
 
 
 def _commits(samples: list[Sample]) -> str:
-    """Returns the commits of turbocql that the samples were taken at; older samples have none."""
+    """Returns the commits of turbocql that were measured. Old samples have no commit."""
     dated = sorted((str(s["date"]), str(s["commit"])) for s in samples if s.get("commit"))
     commits = dict.fromkeys(commit for _, commit in dated)
     if any(not sample.get("commit") for sample in samples):
@@ -190,9 +190,10 @@ def _rounds(samples: list[Sample]) -> str:
 
 
 def _lost(measured: Samples, interpreter: str) -> tuple[list[str], list[str]]:
-    """Returns two sections of figures in which rivals are better: outside and within the spread.
+    """Returns two sections of figures in which a rival is better than turbocql.
 
-    The first one also lists turbocql's failures.
+    In the first one the difference is larger than the spread. This section also lists turbocql's
+    failures.
     """
     cases = codec_cases(measured.codec, interpreter)
     points = end_to_end(measured.end_to_end, interpreter)
@@ -213,7 +214,7 @@ def _lost(measured: Samples, interpreter: str) -> tuple[list[str], list[str]]:
 
 
 def _tables(measured: Samples, interpreter: str, folder: Path | None, suffix: str) -> list[str]:
-    """Returns all tables and charts of one interpreter, in blocks that fold away."""
+    """Returns all tables and charts of one interpreter, in blocks that open on a click."""
     lines = []
     section: list[str]
     cases = codec_cases(measured.codec, interpreter)

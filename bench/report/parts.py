@@ -1,9 +1,9 @@
 """Puts figures into the documentation's pages. Uses only the standard library.
 
 A part is a piece of Markdown with figures. Its place in a page is between two HTML comments, and
-the first comment names the part. In git, most places only have a text that says what the site
-has there, and how to write it. The site is built with the parts that `python -m bench report` has
-written.
+the first comment names the part. In git, most of these places only have a text that says which
+figures the site shows there, and how to make them. The site is built with the parts that
+`python -m bench report` has written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHART = re.compile(r"^(!\[([^\]]*)\]\((benchmarks/([\w-]+)))(\.svg)\)$", re.MUL
 
 
 def names(page: str) -> list[str]:
-    """Returns the names of the parts that a page has places for."""
+    """Returns the names of the parts for which a page has places."""
     return [mark[2] for mark in _PART.finditer(page)]
 
 
@@ -41,7 +41,7 @@ def filled(page: str, parts: Mapping[str, str]) -> str:
 
 
 def read(folder: Path = BUILT) -> dict[str, str]:
-    """Reads the parts that were written, by name."""
+    """Maps the name of each part that was written to its text."""
     paths = sorted((folder / "parts").glob("*.md"))
     return {path.stem: path.read_text(encoding="utf-8") for path in paths}
 
@@ -49,8 +49,8 @@ def read(folder: Path = BUILT) -> dict[str, str]:
 def themed(page: str, root: str = "") -> str:
     """Returns the page with a light and a dark version of each chart; the site shows one.
 
-    The overview has two more versions for narrow windows. `root` is the way from the page's address
-    to that of the site.
+    The overview has two more versions for narrow windows. `root` is the relative path from the
+    page's address to the site's root.
     """
 
     def put(chart: re.Match[str]) -> str:

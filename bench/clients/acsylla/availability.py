@@ -36,7 +36,7 @@ class Acsylla(AwaitedDriver):
             consistency=acsylla.Consistency.QUORUM,
             request_timeout=load.timeout_s,
             speculative_execution_policy=speculation,
-            # This level leaves out warnings about the lost node and a server other than ScyllaDB.
+            # This level hides warnings that a node is lost, and that the server is not ScyllaDB.
             log_level="critical",
         )
         self._session = await cluster.create_session()

@@ -1,8 +1,8 @@
 """Times the codec's cases with scylla-driver or cassandra-driver, plain and accelerated.
 
 Reads the Java class name of each type from standard input, and prints a line of JSON for each case.
-A case ends the program if its plain and accelerated results differ, or if it fails accelerated
-only.
+The program ends with an error at a case whose plain and accelerated results differ, or that fails
+only if accelerated.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ def main(client: str, patterns: list[str]) -> None:
             say({**sample, "plain_ns": None, "accelerated_ns": None})
             continue
         with accel.accelerated():
-            # The case runs twice: the driver itself decodes the first page with new columns.
+            # Two runs, because the driver itself decodes the first page with new columns.
             outcome_of(maker)
             accelerated, outcome, _ = outcome_of(maker)
         if accelerated is None or outcome != expected:
             raise SystemExit(f"{name}: plain {expected!r:.200}, accelerated {outcome!r:.200}")
         gc.collect()
         gc.freeze()
-        # Both cases are made anew, because a case keeps the functions that it found when it was
-        # made.
+        # The case is made anew for each measurement, because it keeps the driver's functions that
+        # were in place when it was made.
         before = ns_per_call(maker())
         with accel.accelerated():
             case = maker()

@@ -1,4 +1,4 @@
-"""Runs the cases of the codec benchmark with scylla-driver or cassandra-driver, as PyPI has it.
+"""Runs the codec benchmark's cases with the plain scylla-driver or cassandra-driver of PyPI.
 
 Reads the Java class name of each type from standard input, and prints a line of JSON for each case.
 """
@@ -74,7 +74,7 @@ def prepared(columns: list[tuple[str, str]], key: list[int] | None = None) -> An
 
 
 def cases() -> dict[str, Maker]:
-    """Returns a maker of each case."""
+    """Maps the name of each case to its maker."""
     makers: dict[str, Maker] = {}
     for name, (cql, value) in VALUES.items():
         makers[f"value: {name}"] = partial(value_case, cql, value)

@@ -1,4 +1,4 @@
-"""scylla-driver: rows to NumPy arrays and to pandas frames, and one page decoded to tuples."""
+"""scylla-driver: reads rows as NumPy arrays or pandas frames, and decodes a page to tuples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.suites.requests.job import Job
 try:
     import cassandra
 except ImportError:
-    # This environment has pandas but not the driver, which is in its own environment.
+    # This environment has pandas. The driver is in an environment of its own.
     add_packages_of(".venv-scylla-driver")
     import cassandra
 
@@ -35,7 +35,7 @@ class Kept(ProtocolHandler):  # type: ignore[misc]
 
 
 class Columns(ColumnClient):
-    """Reads with `NumpyProtocolHandler`, `DataFrame(rows)` or `np.array`; pages become tuples."""
+    """Scans by `NumpyProtocolHandler`, `DataFrame(rows)` or `np.array`; decodes pages to tuples."""
 
     version = cassandra.__version__
 

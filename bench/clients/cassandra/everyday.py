@@ -15,7 +15,10 @@ _LIBRARIES = {"pandas": "pandas", "pytz": "pytz"}
 
 
 def cases() -> dict[str, Maker]:
-    """Returns makers of the cases whose libraries are installed: a value, and a row with it."""
+    """Returns the makers of two cases per everyday value: the value alone, and a row with it.
+
+    Leaves out values whose libraries are not installed.
+    """
     names = [
         name
         for name in EVERYDAY

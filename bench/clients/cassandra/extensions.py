@@ -19,7 +19,7 @@ _ONE_ROW = "1x10 with metadata, named"
 
 
 def cases() -> dict[str, Maker]:
-    """Returns makers of the cases of `EXTENSIONS`; none if the driver lacks the extensions."""
+    """Maps names to makers for the cases of `EXTENSIONS`. Empty if the driver lacks these."""
     if not FEATURES or not hasattr(FEATURES[0], "use_metadata_id"):
         return {}
     makers: dict[str, Maker] = {}
@@ -74,7 +74,7 @@ def query(_: str) -> Case:
 
 
 def page_case(name: str) -> Case:
-    """Makes a case of a page without metadata: the driver passes the columns that it knows."""
+    """Makes a case that decodes a page without metadata: the driver already knows the columns."""
     page, shape = PAGES[name]
     decode, features, make_rows = ProtocolHandler.decode_message, connection(), FACTORIES[shape]
     columns = decode(4, features, {}, 0, 0, 8, page.body, None, None).column_metadata

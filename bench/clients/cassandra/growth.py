@@ -1,4 +1,4 @@
-"""The growth series with scylla-driver, or cassandra-driver, as they come from PyPI."""
+"""The growth series with the plain scylla-driver or cassandra-driver of PyPI."""
 
 from __future__ import annotations
 

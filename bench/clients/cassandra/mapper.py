@@ -49,9 +49,9 @@ def main(job: dict[str, Any]) -> None:
 
 
 def works(scenario: str) -> Callable[[int], None]:
-    """Returns a function that sends a number of the scenario's requests.
+    """Returns a function that sends as many of the scenario's requests as its argument says.
 
-    For `set_up` and `model_read` the number is that of the rows.
+    For `set_up` and `model_read`, the argument is the number of rows.
     """
     from cassandra.cqlengine import columns, connection, management, models
 

@@ -126,7 +126,7 @@ class Cassandra(Client):
 
 
 class _Timed:
-    """A session that records each request's latency, which the driver's helpers do not report."""
+    """Wraps a session and records the latencies, which the driver's helpers do not report."""
 
     def __init__(self, session: Any, latencies: list[int]) -> None:
         self.submit = session.submit

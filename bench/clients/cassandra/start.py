@@ -1,7 +1,7 @@
 """Measures what the import of a driver costs, plain and accelerated, in processor time.
 
-Each import is a process of its own, and plain and accelerated ones take turns. Prints a line of
-JSON for each case.
+Each import runs in a new process. Plain and accelerated imports take turns. Prints a line of JSON
+for each case.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main(client: str, patterns: list[str]) -> None:
         if not chosen(name, patterns, "accelerator"):
             continue
         seconds: dict[bool, list[float]] = {False: [], True: []}
-        # The first round is not counted: it may compile the modules.
+        # The first round does not count, because Python may compile the modules to bytecode.
         for number in range(ROUNDS + 1):
             for accelerated, measured in seconds.items():
                 cpu_s = processor_s(program, accelerated=accelerated)

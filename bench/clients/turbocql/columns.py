@@ -18,7 +18,7 @@ from turbocql._rows.pages import SyncColumnPages
 
 
 class Columns(ColumnClient):
-    """Reads to NumPy, pandas, polars, or Arrow without pyarrow; loads from Arrow and NumPy."""
+    """Reads to NumPy, pandas, polars or Arrow (without pyarrow). Loads from Arrow and NumPy."""
 
     version = turbocql.__version__
 
@@ -94,7 +94,7 @@ class Columns(ColumnClient):
 
 
 class Raw(Columns):
-    """The floors: pages that are not decoded, vectors byte-swapped by NumPy, encoded cells."""
+    """The floors of reads (no decoding, or NumPy swaps the bytes) and of loads (encoded cells)."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)

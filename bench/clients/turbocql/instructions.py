@@ -42,7 +42,7 @@ def loop_of(case: Case) -> Loop:
 
 
 def calls_of(loop: Loop) -> int:
-    """Returns the calls per sample: 100, or 1 if a call takes over 50 ms under callgrind.
+    """Returns how many calls a sample makes: 100, or 1 if a call takes over 50 ms under callgrind.
 
     The function measures processor time, so that the choice is the same on a busy machine.
     """
@@ -55,16 +55,16 @@ def blocks() -> list[Any]:
     """Allocates memory from Python's and turbocql's allocators, to be kept until the end.
 
     An allocator needs more instructions at the edge of a pool, and every call of a loop may hit
-    that edge. The position of the edge depends on all allocations since the start, even on file
-    names. So each round starts at another position, and the round with the fewest instructions
-    counts.
+    that edge. Where the edge is depends on all allocations since the start, even on those of file
+    names. So before each round, this function moves the allocators on. The round with the fewest
+    instructions counts.
     """
     sizes = [*range(1, 512, 16), *range(1024, 16384, 1024)]
     bind = RowEncoder([("v", "blob")]).bind
     memory: list[Any] = [bytes(size) for size in sizes for _ in range(3)]
     memory += [bind((bytes(size),)) for size in sizes for _ in range(3)]
-    # Python looks up a block's address faster in one part of a 1 MiB arena than in the other.
-    # So each round also allocates a part of an arena.
+    # Python looks up addresses faster in one part of a 1 MiB arena than in the other. So each
+    # round also allocates a part of an arena.
     return memory + [float(number) for number in range(2**20 // sys.getsizeof(0.0) // ROUNDS)]
 
 

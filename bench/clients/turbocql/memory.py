@@ -88,7 +88,7 @@ def _scan(session: turbocql.Session, rows: int, watch: Watch) -> None:
 
 def main(direction: str, rows: int, contact_point: str) -> None:
     """Loads or scans in this process, and prints the `Course`."""
-    # pyarrow is imported first, so that its memory and NumPy's do not count as that of the rows.
+    # pyarrow is imported first, so that the memory of pyarrow and NumPy does not count.
     importlib.import_module("pyarrow")
     work = {"load": _load, "scan": _scan}[direction]
     with turbocql.connect(contact_point, consistency="LOCAL_ONE", page_size=5000) as session:

@@ -1,4 +1,4 @@
-"""Runs what callgrind profiles: one case of the codec, or requests of one shape.
+"""The program that callgrind profiles: it runs one case of the codec, or requests of one shape.
 
 python -m bench.clients.turbocql.profile ways NAME
 python -m bench.clients.turbocql.profile case CLIENT NAME CALLS
@@ -26,12 +26,12 @@ WARM_UP = 500
 
 
 def case_of(client: str, name: str) -> Case:
-    """Returns the case that the benchmark times."""
+    """Returns the case of this name: a floor for the client `floor`, otherwise turbocql's."""
     return (floors.cases() if client == "floor" else codec.cases())[name]()
 
 
 def say_ways(name: str) -> None:
-    """Prints a line for turbocql, and one for each floor."""
+    """Prints a line of JSON for turbocql's case, and one for each of its floors."""
     ways = [("turbocql", name)]
     ways += [("floor", each) for each in floors.cases() if each.partition("#")[0] == name]
     for client, each in ways:
@@ -52,7 +52,7 @@ def run_case(case: Case, calls: int) -> None:
 
 
 def make_spans(session: Any, spans: str) -> None:
-    """Makes OpenTelemetry's spans of a session's requests, which its sampler leaves out or not."""
+    """Traces a session with OpenTelemetry, whose sampler records all spans or leaves all out."""
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter

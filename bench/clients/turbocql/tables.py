@@ -3,8 +3,8 @@
     python -m bench.clients.turbocql.tables ACT SHAPE CONTACT_POINT PATH ROWS
     python -m bench.clients.turbocql.tables files SHAPE DIRECTORY ROWS
 
-ACT is `parse`, `load`, `apart`, `ready` or `unload`. An ACT prints the time of the work alone,
-without the start of the interpreter.
+ACT is `parse`, `load`, `apart`, `ready` or `unload`. The program then prints the time of this work,
+without that of the interpreter's start.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Counts the calls of turbocql's codec that several threads make at the same time.
 
-The threads share the codec. Each has values of its own, so that no reference count is shared.
+The threads share the codec. Each thread has its own values, so that threads do not contend for
+reference counts.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ BATCH = 20
 
 
 def makers() -> dict[str, Callable[[int], Callable[[], Any]]]:
-    """Returns, by case, a function that makes a thread's call with values of its own."""
+    """Maps each case to a function. This returns a thread's call, which has its own values."""
     serializers = [find_serializer(cql_type) for _, cql_type in COLUMNS]
     deserializers = [find_deserializer(cql_type) for _, cql_type in COLUMNS]
     bind, rows = RowEncoder(COLUMNS).bind, RowsDecoder(rows="tuple").decode
@@ -70,10 +71,11 @@ def makers() -> dict[str, Callable[[int], Callable[[], Any]]]:
 
 
 def calls_per_second(make: Callable[[int], Callable[[], Any]], threads: int) -> tuple[float, float]:
-    """Returns the highest rates of several rounds, by the clock and by the threads' own time.
+    """Returns the highest rates of several rounds, per second of wall-clock and of thread time.
 
-    Other processes lower the rate by the clock. The rate by the threads' own time shows on a busy
-    machine too whether threads slow each other down, unless they wait for a lock.
+    Other processes lower the wall-clock rate. Even on a busy machine, the rate by thread time (the
+    processor time of the threads) shows whether threads slow each other down, unless they wait for
+    a lock.
     """
     calls = [make(1000 * number) for number in range(threads)]
     by_clock, by_time = zip(*(_round(calls) for _ in range(ROUNDS)), strict=True)
@@ -104,7 +106,7 @@ def _round(calls: list[Callable[[], Any]]) -> tuple[float, float]:
 
 
 def main(case: str) -> None:
-    """Prints a sample per number of threads."""
+    """Prints a sample for each number of threads."""
     quick = "on" if any(path.on for path in turbocql.diagnosis().quick_paths) else "off"
     for threads in THREADS:
         rate, rate_of_time = calls_per_second(makers()[case], threads)

@@ -32,7 +32,7 @@ class Row:
 
     @property
     def within(self) -> str:
-        """The spreads in words, and whether they overlap; empty without several rounds."""
+        """The spreads in words, and whether they overlap. Empty if there was only one round."""
         if self.made_of is not None and self.made_of[0].rounds > 1:
             vector, text = self.made_of
             return f": the difference of {vector} us and {text} us"
@@ -46,7 +46,7 @@ class Row:
 
 
 def codec_rows(samples: Iterable[Sample]) -> list[Row]:
-    """Returns the medians of each case of the codec and each driver."""
+    """Returns a row with the medians for each codec case and driver."""
     rounds: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for sample in samples:
         if sample.get("plain_ns") is not None:
@@ -73,7 +73,7 @@ def _instructions(sample: Sample) -> float | None:
 def _rounds(
     samples: Iterable[Sample], figure: Callable[[Sample], float | None]
 ) -> dict[tuple[str, str], list[float]]:
-    """Returns a figure of each round, by case and client."""
+    """Maps case and client to one figure of each round. `figure` computes it from a sample."""
     rounds: dict[tuple[str, str], list[float]] = {}
     for sample in samples:
         value = figure(sample)
@@ -107,7 +107,7 @@ def _both(rounds: dict[tuple[str, str], list[float]]) -> list[Row]:
 
 
 def _above(rounds: dict[tuple[str, str], list[float]]) -> list[Row]:
-    """Returns rows with the extra cost of inserting a vector instead of a text."""
+    """Returns rows with the cost of inserting a vector, minus that of inserting a text."""
     rows = []
     for shape in ("callbacks", "concurrent"):
         for driver in PYTHON:
@@ -123,7 +123,7 @@ def _above(rounds: dict[tuple[str, str], list[float]]) -> list[Row]:
 
 
 def tables(samples: list[Sample]) -> dict[str, list[Row]]:
-    """Returns the tables that have rows, by their titles."""
+    """Maps titles to tables, without tables that have no rows."""
     codec = codec_rows(samples)
     every = {
         "The codec, us of processor time per call": [
@@ -149,7 +149,7 @@ def tables(samples: list[Sample]) -> dict[str, list[Row]]:
 
 
 def accelerator_section(samples: list[Sample]) -> list[str]:
-    """Returns the tables, each with the cases that are slower than plain, and the versions."""
+    """Returns the tables and the versions. Below each table are the cases slower than plain."""
     lines: list[str] = []
     for title, rows in tables(samples).items():
         lines += [f"**{title}**", ""]

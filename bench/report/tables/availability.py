@@ -1,4 +1,4 @@
-"""The tables of requests during which a node fails: one for each fault."""
+"""The tables of the suite `availability`, in which a node fails: one for each fault."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _HEAD = [
 
 
 def _cells(rounds: list[Sample]) -> list[str]:
-    """Returns one client's cells: medians of rounds with ranges, and total counts of errors."""
+    """Returns one client's cells: medians and ranges of its rounds, and total counts of errors."""
     errors: Counter[str] = Counter()
     for sample in rounds:
         errors.update(sample["errors"])
@@ -76,7 +76,7 @@ def _seconds(values: Iterable[float | None]) -> str:
 def availability_about(samples: list[Sample]) -> list[str]:
     """Returns lines with the number of lost writes, and with the circumstances of the measurement.
 
-    These are the versions, interpreters, machines, days, rounds, and the load of the processors.
+    The circumstances are versions, interpreters, machines, days, rounds, and processor load.
     """
     lost = sum(sample["lost_writes"] for sample in samples)
     rounds = max(sample["round"] for sample in samples)

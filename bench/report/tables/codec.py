@@ -42,7 +42,7 @@ def codec_section(cases: list[CodecCase]) -> list[str]:
 
 
 def codec_floors(cases: list[CodecCase]) -> list[str]:
-    """Returns a table of the floors, the least time that C code needs for a part of a case."""
+    """Returns a table of the floors. A floor is C code that does a part of a case's work."""
     rows = [
         [case.name, note, us(ns)]
         for case in cases
@@ -62,7 +62,7 @@ def losses(cases: list[CodecCase]) -> list[Loss]:
 
 
 def failures(cases: list[CodecCase]) -> list[str]:
-    """Returns the cases that turbocql cannot run; a case without a note was not measured."""
+    """Returns the cases that turbocql cannot run. The note of such a case has the reason."""
     return [
         f"{case.name}: turbocql cannot: {case.notes[OURS]}"
         for case in cases

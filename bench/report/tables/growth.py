@@ -14,9 +14,10 @@ _CLIENTS = (OURS, *RIVALS)
 
 
 def exponent(series: GrowthSeries) -> float | None:
-    """Returns the k for which the time grows as n ** k, over the upper half of the sizes n.
+    """Returns the exponent k if the time grows as n ** k with the size n.
 
-    The fit is by least squares on the logarithms. Returns None if that half has fewer than two.
+    Fits the logarithms of the larger half of the sizes by least squares. Returns None if that half
+    has fewer than two sizes.
     """
     sizes = sorted(series.ns)
     upper = sizes[len(sizes) // 2 :]

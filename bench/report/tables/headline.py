@@ -41,14 +41,17 @@ _PICTURE = {
 
 
 def overview(cases: Iterable[CodecCase], points: list[Endpoint]) -> list[Compared]:
-    """Returns the rows of the chart that were measured."""
+    """Returns the rows of the overview chart, without cases that were not measured."""
     return list(_compared(_PICTURE, cases, points).values())
 
 
 def headline(
     by_interpreter: Mapping[str, tuple[list[CodecCase], list[Endpoint]]],
 ) -> list[str]:
-    """Returns a table of three figures under the first interpreter, then the others' ratios."""
+    """Returns a table of three figures under the first interpreter.
+
+    After the table come the ratios of the same figures under the other interpreters.
+    """
     rows_of = {name: _compared(_FIGURES, *of) for name, of in by_interpreter.items()}
     if not any(rows_of.values()):
         return []

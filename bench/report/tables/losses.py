@@ -13,8 +13,8 @@ __all__ = ["losses_section"]
 def losses_section(losses: Sequence[Loss], failures: Sequence[str]) -> tuple[list[str], list[str]]:
     """Returns two sections: the losses outside the spread, and those within it.
 
-    The first section is a table, and the cases in which turbocql failed. The second one is a block
-    that opens on a click, or empty.
+    The first section has a table, and the cases in which turbocql failed. The second one is empty,
+    or a block that opens on a click.
     """
     outside = _table([loss for loss in losses if not loss.within])
     if failures:

@@ -21,9 +21,9 @@ __all__ = [
 
 
 def usual(endpoints: list[Endpoint]) -> list[Endpoint]:
-    """Returns, for each scenario and shape, the endpoints with one number in flight.
+    """Returns endpoints with the same number in flight, which is chosen per scenario and shape.
 
-    This number is 100 if an endpoint has it, or else the number that most of the endpoints have.
+    This number is 100 if an endpoint has it. Otherwise it is the number that most endpoints have.
     """
     flights: dict[tuple[str, str], Counter[int]] = {}
     for point in endpoints:
@@ -96,9 +96,9 @@ def losses(endpoints: list[Endpoint]) -> list[Loss]:
     """Returns the figures in which a rival is better: processor time, latency or rate.
 
     Each endpoint of a rival is compared with turbocql's endpoint of the same scenario and number
-    in flight. A shape in `COUNTERPARTS` is compared with its counterpart, any other shape with the
-    same shape. The floor is not a rival. Clients whose names begin with "turbocql" are turbocql
-    with other settings, so they are no rivals either.
+    in flight. A shape in `COUNTERPARTS` is compared with its counterpart there. Any other shape is
+    compared with itself. The floor is not a rival. Clients whose names begin with "turbocql" are
+    turbocql with other settings, so they are no rivals either.
     """
     ours = {(p.scenario, p.shape, p.in_flight): p for p in endpoints if p.client == OURS}
     lost = []
@@ -134,7 +134,7 @@ def _lost(theirs: Endpoint, ours: Endpoint) -> list[Loss]:
 
 
 def in_flight_section(endpoints: list[Endpoint]) -> list[str]:
-    """Returns a table for each scenario and shape measured with several numbers in flight."""
+    """Returns a table for each scenario and shape that has several numbers in flight."""
     lines = []
     groups: dict[tuple[str, str], list[Endpoint]] = {}
     for point in endpoints:

@@ -1,4 +1,4 @@
-"""Tables of loads and unloads of files, for each table in the database and each task."""
+"""The figures of loads and unloads of files: one table for each database table and task."""
 
 from __future__ import annotations
 

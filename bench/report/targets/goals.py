@@ -1,7 +1,7 @@
 """The targets, and the rules that decide whether one is met.
 
-The targets were set on one machine, and another machine is slower or faster. So turbocql can meet
-the target of a codec case in three ways. First, scylla-driver's time in the same run is at least
+The targets were set on one machine, and other machines are slower or faster. So turbocql meets the
+target of a codec case in any of three ways. First, scylla-driver's time in the same run is at least
 `wanted_ratio` times turbocql's. Second, turbocql needs at most `floor_factor` times the floor that
 was measured in the same run. Third, turbocql needs at most `target_us`.
 """
@@ -56,7 +56,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a target was met. `how` has the figures, or says what was not measured."""
+    """Says whether a target was met. `how` has the figures, or names what was not measured."""
 
     met: bool
     how: str
@@ -146,7 +146,7 @@ CODEC: dict[str, Target] = {
 def judge(
     target: Target, ours_ns: float, stock_ns: float | None, floors_ns: dict[str, float]
 ) -> Verdict:
-    """Judges a case by the medians of one run. `floors_ns` has the floors' times by note."""
+    """Judges a case by the medians of one run. `floors_ns` maps notes of floors to their times."""
     ways = []
     least_ratio = target.wanted_ratio
     if least_ratio is not None and stock_ns is not None and stock_ns >= least_ratio * ours_ns:
@@ -211,7 +211,7 @@ class EndToEnd:
         stock_us: float | None,
         floor_us: float | None = None,
     ) -> Verdict:
-        """Judges the target by medians: of turbocql, `below`, scylla-driver and the floor."""
+        """Judges the target by the medians of turbocql, of `below`, scylla-driver and the floor."""
         if self.below:
             if rival_us is None:
                 return Verdict(False, f"{self.below} was not measured", measured=False)

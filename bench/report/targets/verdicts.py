@@ -1,4 +1,4 @@
-"""Decides which targets the samples meet, and lists what is known about missed targets."""
+"""Decides which targets the samples meet, and lists the floors of missed targets."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Judged:
 
 
 def request_verdicts(points: list[Endpoint]) -> list[Judged]:
-    """Judges each target of requests, also where turbocql was not measured."""
+    """Judges each target of requests, even if turbocql was not measured."""
     judged = []
     for target in END_TO_END:
         ours = find(points, target.scenario, target.shape, OURS)
@@ -160,7 +160,7 @@ def request_targets(endpoints: list[Endpoint], profiles: dict[str, Any]) -> list
 
 
 def accelerator_targets(samples: list[Sample]) -> list[str]:
-    """Lists the cases that are below their target, or slower than plain if they have none."""
+    """Lists the cases that miss their target. A case without one must not be slower than plain."""
     lines = []
     for title, rows in tables(samples).items():
         # Latencies have no targets.

@@ -1,9 +1,9 @@
 """Counts instructions per request through other drivers, plain and accelerated.
 
-Callgrind counts the client's process with few and with many requests. The difference gives the
-instructions per request, so that work done once does not count. The kernel's instructions are not
-counted. Unlike processor time, the counts do not depend on what else the machine does. The suite
-needs valgrind and the drivers' environments.
+Callgrind counts a client's process that sends few requests, and one that sends many. The difference
+gives the instructions per request, without work that a process does once. The kernel's instructions
+are not counted. Unlike processor time, the counts do not depend on other processes. The suite needs
+valgrind and the drivers' environments.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def _sampled(case: Case, count: Callable[[int], tuple[Sample, int]]) -> list[Sam
 def per_request(
     count: Callable[[int], tuple[Sample, int]], few: int, many: int
 ) -> tuple[Sample, float]:
-    """Returns what the client's process reports about itself, and the instructions per request."""
+    """Returns the sample that the client's process prints, and the instructions per request."""
     _, before = count(few)
     about, after = count(many)
     return about, (after - before) / (many - few)
 
 
 def _counted(case: Case, contact_point: str, requests: int) -> tuple[Sample, int]:
-    """Returns what the client's process reports about itself, and all its counted instructions."""
+    """Returns the sample that the client's process prints, and all its counted instructions."""
     environment, program = CLIENTS[case.client]
     job = job_of(case, contact_point, requests, WARM_UP)
     command = processes.command(

@@ -1,4 +1,4 @@
-"""The cases of the start of a program: what importing a driver costs, plain and accelerated."""
+"""Cases of a program's start: the processor time to import a driver, plain and accelerated."""
 
 from __future__ import annotations
 

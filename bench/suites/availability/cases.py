@@ -1,4 +1,4 @@
-"""The availability program's cases: faults, clients, and the load that each client gets.
+"""The cases of the availability suite: faults, clients, and the load that each client gets.
 
 This module imports no driver, because the processes of all clients import it.
 """
@@ -33,7 +33,7 @@ JUST_AFTER_S = 11.0
 """A separate figure covers the requests that are due within this many seconds after the fault."""
 
 STORED = 1000
-"""How many rows the table has that is only read from."""
+"""How many rows the table `stored` has. It is only read from."""
 TABLES = {
     name: f"CREATE TABLE availability.{name} (id bigint PRIMARY KEY, v text)"
     for name in ("written", "stored")
@@ -51,7 +51,7 @@ CLIENTS = {
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to one of the three nodes."""
+    """How one of the three nodes fails, and whether the client speculates."""
 
     kills: bool
     speculates: bool
@@ -134,13 +134,13 @@ class Load:
         return key, value_of(key)
 
     def warming_row_of(self, number: int) -> tuple[int, str]:
-        """Returns the row of a warm-up request; the written keys differ from those of the load."""
+        """Returns the row of a warm-up request, whose key the load never writes."""
         key, value = self.row_of(number)
         return (key + _KEYS_OF_A_RUN // 2, value) if self.writes(number) else (key, value)
 
 
 def value_of(key: int) -> str:
-    """Returns the text of a row."""
+    """Returns the text in the row with this key."""
     return f"value {key}"
 
 

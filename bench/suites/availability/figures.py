@@ -19,10 +19,10 @@ end, or empty."""
 
 
 def figures(outcomes: Sequence[Outcome], fault_s: float) -> dict[str, Any]:
-    """Computes a sample's figures. `fault_s` is the fault's time since the beginning of the load.
+    """Computes a sample's figures. The fault came `fault_s` seconds after the load began.
 
-    A latency is measured from when a request was due, not from when it was sent. So a client that
-    sends late because it waits for other requests does not look better.
+    A latency is the time since the request was due, not since it was sent. Otherwise a client that
+    sends late, because it waits for other requests, would look better.
     """
     errors = Counter(error for _, _, error, _ in outcomes if error)
     answered = [(due, ended) for due, ended, error, _ in outcomes if not error]
@@ -67,7 +67,7 @@ def _longest_silence(answered: list[tuple[float, float]], fault_s: float, last: 
 
 
 def _by_second(outcomes: Sequence[Outcome]) -> list[float]:
-    """Returns, for each second, the share of requests due in it that were in time."""
+    """Returns for each second: of the requests due in it, the share that was answered in time."""
     seconds: dict[int, list[Outcome]] = {}
     for outcome in outcomes:
         seconds.setdefault(int(outcome[0]), []).append(outcome)

@@ -1,7 +1,8 @@
-"""Runs an open-loop load in a client's process: each request is sent when it is due.
+"""Runs an open-loop load in a client's process: sends each request when it is due.
 
-The runner passes the `Load` as JSON on the command line. It reads one line of JSON when the load is
-about to begin, and a second line with the outcomes of all requests. This module imports no driver.
+The runner passes the `Load` as JSON on the command line. The process prints a line of JSON just
+before the load begins, and a second line with the outcomes of all requests. This module imports no
+driver.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class CallbackDriver(Driver):
 
 
 class Outcomes:
-    """The outcomes of the requests. Each request has an entry of its own, so no lock is needed."""
+    """The outcomes of the requests. Each request has its own entry, so no lock is needed."""
 
     def __init__(self, load: Load, driver: Driver) -> None:
         self._load, self._driver = load, driver
@@ -91,7 +92,7 @@ class Outcomes:
         self.begins = time.monotonic() + _LEAD_S
 
     def waiting_s(self, number: int) -> float:
-        """Returns the seconds until a request is due; negative for a request that is late."""
+        """Returns the seconds until a request is due. They are negative for a late request."""
         return self.begins + self._load.due_s(number) - time.monotonic()
 
     def answered(self, number: int, value: Any = None) -> None:
@@ -175,7 +176,7 @@ def _run_with_callbacks(load: Load, driver: CallbackDriver) -> None:
                 driver.write((key, value), answered, failed)
             else:
                 driver.read(key, answered, failed)
-        except Exception as error:  # A driver may raise, not call `failed`.
+        except Exception as error:  # A driver may raise instead of calling `failed`.
             failed(error)
 
     for number in range(load.requests):
@@ -216,7 +217,7 @@ def _warm_up(load: Load, driver: CallbackDriver, number: int) -> None:
 
 
 def _tell(load: Load, driver: Driver, outcomes: Outcomes) -> None:
-    """Prints the second line, before the disconnect, which may wait for the lost node."""
+    """Prints the outcomes. The client disconnects only later: this may wait for the lost node."""
     about = provenance(load.client, driver.version)
     say({**about, "note": driver.note, "outcomes": outcomes.lines()})
 

@@ -2,9 +2,9 @@
 
 A pattern has words of "fault client", such as "stopped turbocql". Three nodes of the embedded
 Cassandra hold every row. A client, in a process and an environment of its own, sends 60 requests
-per second for 40 s. After 5 s one node is stopped (SIGSTOP) or killed (SIGKILL) until the last
-request has ended. Then the node is started again, and a read looks for every acknowledged write.
-A case takes about a minute and a half. In each round another node fails.
+per second for 40 s. After 5 s one node is stopped (SIGSTOP) or killed (SIGKILL), until the last
+request has ended. Then the node continues or is started, and the suite reads every acknowledged
+write back. A case takes about a minute and a half. In each round a different node fails.
 
 The outcome of each request goes to `build/bench/availability/`.
 """
@@ -118,7 +118,7 @@ def _fill(cluster: Cassandra) -> None:
 
 
 def _in_quiet(cluster: Cassandra, node: Node, case: Case, runs: Iterator[int]) -> list[Sample]:
-    """Runs `_once`, and repeats it up to two times if the machine was busy.
+    """Calls `_once`, and repeats this up to two times if the machine was busy.
 
     Raises: Failed if the client fails.
     """
@@ -142,7 +142,7 @@ def _wait_until_idle() -> None:
 
 
 def _once(cluster: Cassandra, node: Node, case: Case, run: int) -> Sample:
-    """Runs one client under one fault; all nodes are up before and after.
+    """Runs one client under one fault. All nodes are up before and afterwards.
 
     Raises: Failed if the client fails.
     """

@@ -51,8 +51,8 @@ _READ_ONLY = _single(1536)
 _READ_ONLY.flags.writeable = False
 _INTS = [_random.randrange(-(2**31), 2**31) for _ in range(1000)]
 _TEXTS = [f"element {i}" for i in range(100)]
-# In a Java class name, the names of a UDT and its fields are hexadecimal. Each name here has a
-# letter in that form, because scylla-driver reads digits alone as a number.
+# In a Java class name, the names of a UDT and its fields are written in hexadecimal. This form has
+# a letter for each name here, because scylla-driver reads digits alone as a number.
 UDT = "app.home{lot text, zip int, town text, long double, on boolean}"
 TUPLE = f"tuple<{', '.join(['int'] * 10)}>"
 _INSTANT = datetime.datetime(2026, 2, 28, 12, 34, 56, 789_000)
@@ -260,7 +260,7 @@ class Page:
 
     @property
     def without_metadata(self) -> bytes:
-        """The body as a server writes it for a request that skips the metadata."""
+        """The body that a server writes if the request asks it to leave the metadata out."""
         head = Page.of(self.columns, 0).body[:-4]
         return struct.pack(">iii", 2, 4, len(self.columns)) + self.body[len(head) :]
 
@@ -320,10 +320,11 @@ EXTENSIONS = (
 
 
 def plain_rows(rows: list[Any], columns: list[tuple[str, str]], shape: str) -> list[str]:
-    """Returns texts, the same for all clients: row count, first row, last row, and a digest.
+    """Returns the row count, the first and last row, and a digest, as texts.
 
-    Named rows are read by name and dicts by key, so that a value in the wrong field is noticed.
-    Time zones are dropped, because some clients return timestamps without one.
+    The texts are the same for all clients. Named rows are read by name and dicts by key, so that a
+    value in the wrong field is noticed. Time zones are dropped, because some clients return
+    timestamps without one.
     """
     lines = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""Inputs of the accelerator's benchmark cases, with values of unusual classes for their types."""
+"""Inputs of the accelerator's benchmark cases: values of unusual classes for their CQL types."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def names(patterns: Sequence[str]) -> list[str]:
 
 
 def class_names(more: set[str] | None = None) -> str:
-    """Returns JSON that maps each CQL type to the Java class name that the other drivers read."""
+    """Returns JSON that maps each CQL type to its Java class name, which the other drivers read."""
     types = {cql for cql, _ in VALUES.values()} | {"vector<float, 1536>"} | (more or set())
     for columns in [columns for columns, _ in BINDS.values()] + [k[0] for k in KEYS.values()]:
         types |= {cql for _, cql in columns}
@@ -53,9 +53,9 @@ def _samples(client: str, *arguments: str, interpreter: Path | None) -> list[Sam
 
 
 def check(patterns: Sequence[str], interpreter: Path | None = None) -> set[str]:
-    """Compares the drivers' results. Returns the cases where cassandra-driver's differ.
+    """Compares the drivers' results with turbocql's. Returns where cassandra-driver's differ.
 
-    `run` drops cassandra-driver's times in those cases.
+    In these cases, `run` drops cassandra-driver's times.
 
     Raises: SystemExit if a result of scylla-driver differs from turbocql's.
     """
@@ -97,7 +97,7 @@ def run(options: Options) -> Run:
 
 
 def print_table(samples: list[Sample]) -> None:
-    """Prints the medians in microseconds; of a case's floors, only the fastest."""
+    """Prints the medians in microseconds. If a case has several floors, prints the fastest."""
     times: dict[str, dict[tuple[str, str], list[float]]] = {}
     for sample in samples:
         by_client = times.setdefault(sample["case"], {})

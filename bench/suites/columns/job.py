@@ -35,7 +35,7 @@ class ColumnClient(ABC):
 
     @abstractmethod
     def scan(self, limit: int | None = None) -> Any:
-        """Returns all rows of the table, or some, as one object of the job's shape."""
+        """Returns all rows of the table, or the first `limit`, as one object of the job's shape."""
 
     @abstractmethod
     def page(self) -> Callable[[], Any]:
@@ -47,7 +47,7 @@ class ColumnClient(ABC):
 
     @abstractmethod
     def rows(self, result: Any) -> Iterable[Iterable[Any]] | None:
-        """Returns the result as rows of Python values, or None if the client cannot."""
+        """Returns the result as rows of Python values, or None if the client cannot convert it."""
 
     def make(self, first: int, count: int) -> Any:
         """Returns the data for `load`. The call comes before anything is timed."""
@@ -63,14 +63,14 @@ class ColumnClient(ABC):
 
 
 def to_pylists(columns: dict[str, Any]) -> Iterable[Iterable[Any]]:
-    """Converts NumPy arrays by column to rows in the statement's order; vectors stay arrays."""
+    """Converts columns (NumPy arrays) to rows in the statement's order. Vectors stay arrays."""
     names = ("k", "v") if "v" in columns else ("id", "name", "ratio", "big", "active", "at")
     parts = [columns[name] for name in names]
     return zip(*(part if part.ndim == 2 else part.tolist() for part in parts), strict=True)
 
 
 def arrow_data(job: Job, first: int, count: int) -> Any:
-    """Returns the rows of a load as a `pyarrow.Table`; for `blobs`, the cells are encoded."""
+    """Returns the rows of a load as a `pyarrow.Table`. For `blobs`, its cells are encoded."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,8 +1,8 @@
 """Measures how Ray, Spark, Dask, `session.scan` and scylla-driver within Ray read a table.
 
-The clients take turns on three nodes of the embedded Cassandra. Each sample is a process of its
-own, in the environment of its engine. The process reads the whole table twice to warm up, and then
-once more. The number of rows and the sum of their ids are checked.
+The clients take turns on three nodes of the embedded Cassandra. Each sample comes from a new
+process in the environment of the engine. The process reads the whole table twice to warm up, and
+then once to measure. The number of rows and the sum of their ids are checked.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def driver(config: turbocql.Config, count: int) -> Iterator[Read]:
 
 
 def of_rows(_: Any, table: Any) -> tuple[int, int]:
-    """Returns the number of rows and the sum of ids that Ray's workers find in a data set."""
+    """Returns the number of rows of a data set and the sum of their ids; Ray's workers add up."""
     results = table.map_batches(sums, batch_format="pyarrow", batch_size=None)
     return added(results.iter_batches(batch_format="pyarrow", batch_size=None))
 

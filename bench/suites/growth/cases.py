@@ -54,7 +54,7 @@ class Series:
         return [(n, f"text of row {n}") for n in range(size)]
 
     def encoded(self, size: int) -> bytes:
-        """Returns the value as the protocol encodes it, made without a driver."""
+        """Returns the value as the protocol encodes it. The code here uses no driver."""
         if self.shape == "rows":
             return Page.of(PAIR, size).body
         value = self.value(size)

@@ -21,9 +21,10 @@ _SELF = Path("/proc/self")
 def measure_series(
     client: str, version: str, make: Callable[[Series, int], Case], name: str
 ) -> None:
-    """Measures each size of one series, the smallest first: memory, then a check, then the time.
+    """Measures each size of one series, the smallest first.
 
-    The `outcome` of a case makes a call and returns its result as plain Python.
+    At each size, measures memory, checks the result of `outcome`, and then times the calls. The
+    function `outcome` of a case returns the result of a call as plain Python values.
 
     Raises: SystemExit if the result is wrong.
     """
@@ -49,10 +50,10 @@ def measure_series(
 
 
 def peak_bytes(case: Case) -> int | None:
-    """Returns how far one call, its result included, raises the peak of resident memory.
+    """Returns by how much one call, with its result, raises the peak of resident memory.
 
-    Allocators return memory late and in pages, so the figure is meaningful for large sizes only.
-    Returns None without Linux's `clear_refs`.
+    Allocators return memory late and in pages, so the figure is meaningful only for large sizes.
+    Returns None if the system has no `clear_refs`, a file of Linux.
     """
     names, code = dict(case.names), compile(case.expression, "case", "eval")
     gc.collect()

@@ -1,8 +1,8 @@
 """Counts the instructions of whole requests, with 100 in flight to an embedded Cassandra.
 
-The instructions of the program's thread and of the network's thread count, those of the kernel do
-not. The count of a request varies by up to 1 %, because the threads interleave differently each
-time. So each request is counted several times, and the lowest count is taken.
+The counts cover the Python thread and the network thread, but not the kernel. The count of a
+request varies by up to 1 %, because the threads interleave differently each time. So each request
+is counted several times, and the lowest count is used.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REQUESTS = {
 
 
 def count_requests(names: Sequence[str], core: Path) -> dict[str, Counts]:
-    """Returns the fewest instructions of each request."""
+    """Returns the lowest counts of each request."""
     if not names:
         return {}
     with Server() as server:

@@ -4,13 +4,12 @@
 `make instructions RECORD="why"` records the new counts, with that reason. A case that changed by at
 most 0.5 % keeps its recorded counts and reason, so that many small rises add up until they fail.
 
-Only instructions in turbocql's own shared library are compared: they are the same on a busy and on
-a quiet machine. All instructions of a call are recorded too, and shown where they changed, but they
-cannot fail a case, for three reasons. For a large object, the instructions of the allocators of
-Python and C vary by some 200 with the state of the heap. Libraries choose their code by the
-processor features that callgrind emulates, which are the host's. Python's share depends on its
-version and build. So the file also says where it was recorded; on another architecture nothing is
-compared.
+Only instructions in turbocql's own shared library are compared, because their number is the same on
+a busy and on a quiet machine. All instructions of a call are recorded too, and shown if they have
+changed. But they cannot fail a case, for three reasons. The allocators of Python and C vary by some
+200 instructions with the state of the heap. Libraries choose code for the features of the host's
+processor, which callgrind emulates. Python's share depends on its version and build. So the file
+also says where it was recorded. On another architecture nothing is compared.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ def compare(recorded: Mapping[str, Recorded], now: Mapping[str, Counts], share: 
 def recorded_anew(
     recorded: Mapping[str, Recorded], now: Mapping[str, Counts], reason: str
 ) -> dict[str, Recorded]:
-    """Returns the file's new content: new counts where they changed by over 0.5 %, else the old."""
+    """Returns the cases to record: new counts if they changed by over 0.5 %, otherwise the old."""
     cases = {}
     for name, counts in now.items():
         old = recorded.get(name)
@@ -122,8 +121,9 @@ def recorded_anew(
 
 
 def count(patterns: Sequence[str]) -> tuple[dict[str, Counts], dict[str, str]]:
-    """Returns the fewest instructions per call of each case, and for each case left out, the
-    reason.
+    """Returns the fewest instructions per call of each case.
+
+    Also returns, for each case that was left out, the reason.
     """
     # The caller's environment variables are not passed on: their size moves the stack, and some
     # change what Python, its libraries or callgrind do.
@@ -206,7 +206,7 @@ def processor() -> str:
 
 
 def load(path: Path) -> tuple[dict[str, str], dict[str, Recorded]]:
-    """Reads where the file's counts were recorded, and the counts.
+    """Returns where the counts in a file were recorded, and the counts.
 
     Raises: SystemExit if a case has no reason.
     """

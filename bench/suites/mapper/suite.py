@@ -1,8 +1,9 @@
 """Measures simple statements and the object mapper of other drivers, plain and accelerated.
 
-A pattern has words of a case's name, such as "model_create scylla-driver". Processes that take
-turns measure each case's processor time. Callgrind counts the instructions per request, as in the
-suite `accelerator-instructions`. Samples go to the file of the suite `accelerator`.
+A pattern has words of a case's name, such as "model_create scylla-driver". The suite measures each
+case's processor time in processes that take turns. It counts the instructions per request with
+callgrind, as the suite `accelerator-instructions` does. Samples go to the file of the suite
+`accelerator`.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def run(options: Options) -> Run:
     cases = _cases(options.patterns)
     with Cassandra(heap_mb=1024) as cluster:
         contact_point = cluster.contact_points[0]
-        # This process creates the table, and the rows that are read.
+        # The process of this case creates the table and the rows that are read.
         set_up = Case("set_up", "sync", cases[0].client.removesuffix(ACCELERATED), 1)
         processes.output(_command(set_up, contact_point, STORED, counted=False))
         for _, case in turns(cases, options.rounds or ROUNDS):

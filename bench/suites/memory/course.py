@@ -35,7 +35,7 @@ class Course:
 
     @property
     def growth(self) -> int:
-        """How far the second half's peak exceeds the peak from 5 % of the rows to the half."""
+        """The peak in the second half of the rows, minus the peak between 5 % and half of the rows."""
         return self._peak(0.5, 1) - self._peak(LEFT_OUT, 0.5)
 
     @property

@@ -3,9 +3,9 @@
 The rows are generated batch by batch, and each batch that is read is dropped, so that no memory
 depends on the number of rows. The load and the scan each run in a process of their own in
 `.venv-columns`, which has pyarrow. The process records its resident size every 20 ms. Memory is
-flat when the second half of the run needs at most 16 MiB more than the first half; the first 5 % of
-the rows are left out. With fewer than 1,000,000 rows the verdict says little, because even rows
-that are never freed need only some 60 bytes each.
+flat if the second half of the run needs at most 16 MiB more than the first half. The first 5 % of
+the rows are left out. With fewer than 1,000,000 rows the verdict says little: even if rows were
+never freed, each would need only some 60 bytes.
 
 Without a contact point, an embedded Cassandra is started. With `--keep` the table stays. The run
 fails if memory is not flat.
@@ -34,7 +34,7 @@ DIRECTIONS = ("load", "scan")
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """Returns both directions if the patterns choose one: a scan needs the rows of a load."""
+    """Returns load and scan if the patterns choose one of them: a scan needs the rows of a load."""
     if any(chosen(direction, patterns, "memory") for direction in DIRECTIONS):
         return list(DIRECTIONS)
     return []

@@ -1,11 +1,11 @@
 """Profiles codec cases and requests with callgrind.
 
 A pattern is the full name of a case, such as "value: int", or a scenario and a shape of requests,
-such as "insert_vector workers"; "insert_text workers recorded" and "... sampled-out" make spans of
-the requests. turbocql's client sends requests with 100 in flight to an embedded Cassandra. The top
-functions, and the instructions of a case's floors, go to `profiles.json`. `bench report --targets`
-shows them for missed targets. Instructions are counted only while the case runs; the kernel's are
-not counted. The suite needs valgrind.
+such as "insert_vector workers". With "insert_text workers recorded" or "... sampled-out", the
+requests are traced. turbocql's client sends requests with 100 in flight to an embedded Cassandra.
+The top functions, and the instructions of a case's floors, go to `profiles.json`, from which
+`bench report --targets` shows those of missed targets. Instructions are counted only while the case
+runs, and without those of the kernel. The suite needs valgrind.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TOTAL = re.compile(r"^\s*([\d,]+)(?: \(100\.0%\))?\s+PROGRAM TOTALS")
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """Returns the names of cases and requests, all or those among the patterns."""
+    """Returns the names of the cases and requests in `patterns`, or all without patterns."""
     ours = [case for case in request_cases() if case.client == "turbocql"]
     requests = dict.fromkeys(f"{case.scenario} {case.shape}" for case in ours)
     spans = [f"insert_text workers {spans}" for spans in SPANS]
@@ -70,7 +70,7 @@ def run(options: Options) -> Run:
 
 
 def _add(path: Path, profiles: dict[str, Any]) -> None:
-    """Adds profiles to a file, which keeps those of other cases."""
+    """Adds profiles to a file. Profiles of other cases in the file stay."""
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({**before, **profiles}, indent=1, sort_keys=True)
@@ -87,7 +87,7 @@ def _of_case(name: str) -> dict[str, Any]:
 
 
 def _ways(name: str) -> list[dict[str, Any]]:
-    """Returns turbocql's variant of a case and its floors, and the calls to count for each."""
+    """Returns turbocql's case of this name, then the floors, each with the calls to count."""
     return processes.samples(Path(sys.executable), PROGRAM, "ways", name)
 
 
@@ -135,7 +135,7 @@ def annotated(out: Path, calls: int) -> tuple[float, list[str]]:
 
 
 def function(where: str) -> str:
-    """Returns the function's and the library's name, without their paths."""
+    """Returns the names of the function and of its library, without paths."""
     name, _, library = where.partition(" [")
     name = name.partition(":")[2] or name
     library = Path(library.rstrip("]")).name.partition(".")[0] if library else ""

@@ -1,7 +1,8 @@
 """Sends requests through drivers with coroutines, in several loop shapes. Imports no driver.
 
 `call` takes bind values and returns an awaitable. `read` turns a result into a row, and `key` is
-the index or name of the key in that row. Loops that write contain no code for reading.
+the index or name of the key in that row. Reads and writes have loops of their own, so that writes
+do not pay for code that handles rows.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class Case(Scenario):
 
     @property
     def requests(self) -> int:
-        """The requests (or rows of pages and loads) of a sample: enough for about 1 to 3 s."""
+        """How many requests, or rows of pages and loads, a sample has. They take about 1 to 3 s."""
         slow = self.client.startswith(PYTHON) or self.client == "scyllapy"
         if self.scenario.startswith("page"):
             return 500_000 if self.kind == "vector" else 2_000_000 if slow else 10_000_000
@@ -158,7 +158,7 @@ class Case(Scenario):
 
 
 def request_cases() -> list[Case]:
-    """Returns all cases that are not about columns; compared cases stand next to each other."""
+    """Returns all cases that are not about columns. Cases to compare are next to each other."""
     cases = []
     for scenario in ("insert_text", "select_text", "insert_vector", "select_vector"):
         for in_flight in (1, 100, 1000):
@@ -183,7 +183,7 @@ def request_cases() -> list[Case]:
     for scenario in ("bulk_text", "bulk_vector"):
         for in_flight in (100, 1000):
             cases += [Case(scenario, "bulk", client, in_flight) for client in ("turbocql", *PYTHON)]
-            # The others have no bulk call that is faster, so they use workers.
+            # The other clients have no faster bulk call than workers.
             cases += [Case(scenario, "bulk", client, in_flight) for client in AWAITED[1:]]
             cases.append(Case(scenario, "bulk", FLOOR, in_flight))
     for shape in ("tuples", "named", "dicts"):
@@ -199,7 +199,7 @@ def program(case: Case, *, check: bool = False) -> tuple[str, str]:
     environment, module = CLIENTS[case.client]
     if not case.has_columns:
         return environment, module
-    # turbocql makes Arrow data without pyarrow; checking such data and loading need pyarrow.
+    # turbocql makes Arrow data without pyarrow. To check such data, and to load, pyarrow is needed.
     looks = check and case.shape == "arrow"
     if case.shape in FRAMES or case.scenario in LOADED or looks:
         environment = WITH_FRAMES
@@ -213,7 +213,7 @@ def environments(case: Case) -> set[str]:
 
 
 def accelerated_cases() -> list[Case]:
-    """Returns the cases of each driver, plain and accelerated next to each other."""
+    """Returns the cases of each driver: next to each plain case is the accelerated one."""
     kinds = [
         *(("insert_text", ""), ("insert_vector", "list"), ("insert_vector", "ndarray")),
         *(("select_text", "tuples"), ("select_text", "named")),

@@ -75,7 +75,7 @@ def insert(table: str, kind: str) -> str:
 
 
 def text(key: int, salt: int) -> str:
-    """Returns a row's text. The salt differs by sample, so that another sample's row is noticed."""
+    """Returns a row's text. Each sample has another salt, so that rows of others are noticed."""
     return f"value {key} {salt}"
 
 

@@ -24,8 +24,8 @@ __all__ = ["WARM_UP_KEYS", "Client", "Job", "Pass", "VectorForm", "expect", "mai
 
 VectorForm: TypeAlias = Literal["array", "list", "bytes"]
 
-# These are the first keys of the rows that are written for latencies and for warming up. They are
-# above the keys that the runner reads back.
+# Rows that are written to measure latencies, and to warm up, have keys from these numbers on, which
+# are above the keys that the runner reads back.
 _LATENCY_KEYS, WARM_UP_KEYS = 1_000_000, 2_000_000
 
 
@@ -67,7 +67,7 @@ class Job(Scenario):
         return (data.INSERT if self.writes else data.SELECT)[self.kind]
 
     def rows(self, first: int, count: int, vectors: VectorForm = "array") -> list[Any]:
-        """Returns bind values. The call comes before anything is timed."""
+        """Returns bind values. It is called before anything is timed."""
         if not self.writes:
             stored = data.STORED[self.kind]
             return [((first + i) * 7919 % stored,) for i in range(count)]
@@ -85,7 +85,7 @@ class Job(Scenario):
 
 @dataclass(frozen=True)
 class Pass:
-    """Requests that are run together, and lists that collect their latencies and rows."""
+    """Requests that are sent together, and lists that collect their latencies and rows."""
 
     rows: Sequence[Any]
     latencies: list[int] | None = None
@@ -110,7 +110,7 @@ class Client(ABC):
 
     @abstractmethod
     def scan(self, limit: int | None = None) -> list[Any]:
-        """Returns all rows of the table, or some, as a list in the job's shape."""
+        """Returns all rows of the table, or the first `limit`, as a list in the job's shape."""
 
     @abstractmethod
     def close(self) -> None:
@@ -158,7 +158,7 @@ def _take(job: Job, client: Client) -> dict[str, Any]:
 
 
 def _expect_stored(kind: str, key: int, value: Any) -> None:
-    """Raises AssertionError unless a row that was read is the one that was stored."""
+    """Raises AssertionError unless the row of a key is the one that was stored."""
     if kind == "text":
         expect(value == data.text(key, 0), f"row {key} is {value!r}")
         return

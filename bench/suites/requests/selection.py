@@ -38,7 +38,7 @@ _BESIDE = {**COUNTERPARTS, **{ours: theirs for theirs, ours in COUNTERPARTS.item
 
 
 def named(patterns: Iterable[str]) -> list[Case]:
-    """Returns the cases that the patterns choose, for all clients unless a pattern names one.
+    """Returns the cases that the patterns choose. A pattern without a client chooses all clients.
 
     A shape also chooses the shape that it is compared with. A client's full name chooses only that
     client: `turbocql` does not choose `turbocql-numpy`.

@@ -28,8 +28,8 @@ _TABLES = [
     f"CREATE TABLE bench.vector_scanned (k int PRIMARY KEY, v vector<float, {data.DIMENSIONS}>)",
     f"CREATE TABLE bench.vector_loaded (k int PRIMARY KEY, v vector<float, {data.DIMENSIONS}>)",
     "CREATE TABLE bench.mixed_loaded (k bigint PRIMARY KEY, name text, ratio double, at timestamp)",
-    # The floors write to the next two tables. Their blobs are the encoded cells of the two tables
-    # above.
+    # The floors write to the next two tables. Their blobs are encoded cells of `vector_loaded` and
+    # `mixed_loaded`.
     "CREATE TABLE bench.vector_ready (k blob PRIMARY KEY, v blob)",
     "CREATE TABLE bench.mixed_ready (k blob PRIMARY KEY, name blob, ratio blob, at blob)",
     "CREATE TABLE bench.scanned (id int PRIMARY KEY, name text, ratio double, big bigint,"
@@ -44,7 +44,7 @@ class Wrong(Exception):
 
 
 class Server:
-    """One node with the tables. On entry, tables that are only read from are filled and checked.
+    """One node with the tables. Its `__enter__` fills and checks the tables that are only read.
 
     The table `vector_scanned` is filled and checked only if `scans_vectors` is true.
     """
@@ -115,7 +115,7 @@ class Server:
             raise Wrong(f"{count} of {data.SCAN_ROWS} rows are in scanned")
 
     def _all(self, table: str, columns: str, key: str, at_a_time: int) -> Iterator[Any]:
-        """Yields all rows of a table in token order; each query reads at most `at_a_time`."""
+        """Yields all rows of a table in token order. Each query reads at most `at_a_time` rows."""
         last = _LEAST_TOKEN
         while True:
             rows = self._probe.query(

@@ -1,10 +1,9 @@
 """Measures requests to the embedded Cassandra through all drivers: client CPU and latency.
 
 A pattern has words of "scenario shape client in_flight", such as "insert_text workers 100". Each
-sample is a process of its own in the client's environment; `make` creates missing environments. A
-case is timed only after a small run of the same code returned the right rows. What a sample writes
-or reads is checked too. Run the suite on a quiet machine; only ratios within one run are
-meaningful.
+sample comes from a new process in the client's environment. `make` creates missing environments. A
+case is timed only after a small run of the same code returned the right rows. The rows of the timed
+run are checked too. Run the suite on a quiet machine. Only ratios within one run are meaningful.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ SAMPLE_TIMEOUT_S = 300
 
 
 class Measurement:
-    """The processes of one run, all of which use one server."""
+    """Starts the processes of one run, which all use the same server."""
 
     def __init__(self, server: Server, run: Run, suite: str) -> None:
         self._server, self._run, self._suite = server, run, suite
         self._salts = count(1)
 
     def fit(self, cases: Sequence[Case]) -> list[Case]:
-        """Returns the cases whose code passes a small, checked run."""
+        """Runs the code of each case on few rows. Returns the cases whose rows were right."""
         fit: dict[tuple[str, ...], bool] = {}
-        # The check uses 100 in flight if such a case is chosen. The code is the same for any
-        # number.
+        # The code is the same for any number in flight. If a case with 100 is chosen, it is the
+        # one that is checked.
         for case in sorted(cases, key=lambda case: case.in_flight != 100):
             if _code(case) not in fit:
                 fit[_code(case)] = self._is_fit(case)
@@ -136,7 +135,7 @@ def job_of(
 
 
 def _needed(case: Case) -> set[str]:
-    """Returns the `make` targets that a case needs. turbocql's environment exists already."""
+    """Returns a case's `make` targets. turbocql's environment is not among them: it exists."""
     if case.client == FLOOR:
         return {"target/release/examples/pure_engine"}
     return {
@@ -145,7 +144,7 @@ def _needed(case: Case) -> set[str]:
 
 
 def measure(cases: list[Case], rounds: int, run: Run, suite: str) -> None:
-    """Takes a sample in each round of each case that can run."""
+    """Takes a sample of each case that can run, in each round."""
     with Server(scans_vectors=any(case.scenario == "scan_vector" for case in cases)) as server:
         for target in sorted(set().union(*map(_needed, cases))):
             try:

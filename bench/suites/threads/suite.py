@@ -1,8 +1,8 @@
 """Measures how many calls of the codec one thread and two threads make in a second.
 
 The suite runs under one interpreter, that of `--interpreter` or of `.venv`, with quick paths on and
-off. Run it once with an interpreter that has the GIL, and once with one that is built without it,
-for which the native module was compiled into `python/turbocql`.
+with quick paths off. Run the suite once with an interpreter that has the GIL, and once with a
+free-threaded one, for which you have compiled the native module into `python/turbocql`.
 """
 
 from __future__ import annotations
