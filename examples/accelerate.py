@@ -1,7 +1,7 @@
 """Demonstrates the accelerator: runs one cassandra-driver program without and with it.
 
 Starts a Cassandra, runs `plain_cassandra_driver.py` twice in an environment that has
-cassandra-driver, and prints the times of both runs side by side. Run it with
+cassandra-driver, and prints the times of both runs side by side. Run this program with
 `make demo-accelerate`.
 """
 
@@ -19,7 +19,7 @@ PROGRAM = HERE / "plain_cassandra_driver.py"
 
 
 def run(python: str, how: list[str], contact_point: str) -> dict[str, float]:
-    """Runs the program, and returns the microseconds of processor time per row, by part."""
+    """Runs the program. Maps each part to its microseconds of processor time per row."""
     host, _, port = contact_point.rpartition(":")
     done = subprocess.run(
         [python, *how, str(PROGRAM), host, port],

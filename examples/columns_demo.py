@@ -2,7 +2,7 @@
 
 Uses two data sets that come with matplotlib: daily prices of Google's shares from 2004 to 2008, and
 monthly prices of eight companies and two indices from 1990 to 2022. Writes them with
-`Session.load`, has duckdb aggregate the results while they are read, and draws both aggregates.
+`Session.load`. duckdb aggregates the results while it reads them. Draws both aggregates.
 
 Run it with `make demo-columns`.
 """
@@ -87,7 +87,7 @@ def _types(frame: pl.DataFrame) -> str:
 
 
 def candles_of(rows: turbocql.Rows[Any]) -> dict[str, Any]:
-    """Aggregates days to months. duckdb finds the variable `rows` by its name in the SQL."""
+    """Aggregates days to months. The SQL names the variable `rows`, and duckdb finds it."""
     candles: dict[str, Any] = duckdb.sql(CANDLES).fetchnumpy()
     print(f"duckdb made {len(candles['month'])} months of the days")
     return candles
@@ -150,7 +150,7 @@ def draw(candles: dict[str, Any], returns: pl.DataFrame) -> None:
 
 
 def main() -> None:
-    """Starts a Cassandra, writes, reads and draws the prices, and stops the Cassandra."""
+    """Starts a Cassandra. Writes, reads and draws the prices, and stops the Cassandra."""
     print("starting Cassandra ...")
     with (
         Cassandra() as cluster,

@@ -57,7 +57,7 @@ class Meter:
         self.wall_s, self.cpu_s = time.perf_counter() - wall, _cpu() - cpu
 
     def per(self, count: int, one: str, many: str) -> str:
-        """Formats the rate and the CPU time for `count` items, which `one` and `many` name."""
+        """Formats rate and CPU time of `count` items. `one` and `many` are names of items."""
         rate, cpu_us = count / self.wall_s, self.cpu_s / count * 1e6
         return f"{rate:,.0f} {many} per second, {cpu_us:.1f} us of client CPU per {one}"
 
@@ -69,7 +69,7 @@ def _cpu() -> float:
 
 def write(session: turbocql.Session, digits: Any, kept: Any) -> None:
     """Writes the kept digits, reads them back, and checks that they are equal."""
-    # Each pixel is one float. The NumPy rows are passed to the driver without conversion.
+    # Each pixel is one float. turbocql takes rows of the NumPy array without conversion.
     embeddings = digits.data.astype(np.float32)
     pixels = digits.data.astype(np.uint8)
     rows = ((int(i), int(digits.target[i]), pixels[i], embeddings[i]) for i in kept)
@@ -105,7 +105,7 @@ async def search(contact_points: list[str], digits: Any, queries: Any) -> list[l
 
 
 def draw(digits: Any, queries: Any, found: list[list[Any]], votes: list[int]) -> None:
-    """Draws some queries, each beside its neighbors; the last has a wrong vote, if any has."""
+    """Draws some queries, each beside its neighbors. The last has a wrong vote, if any has."""
     mpl.use("Agg")
     from matplotlib import pyplot
 

@@ -1,8 +1,8 @@
 """Loads a file of embeddings into a real Cassandra, interrupts the load, and resumes it.
 
-Makes a Parquet file of 100,000 embeddings, loads it with a progress bar, and interrupts itself with
-SIGINT. Then resumes from the checkpoint, compares the table with the file, and unloads the table to
-Parquet.
+Makes a Parquet file of 100,000 embeddings, loads it with a progress bar, and interrupts the load
+with SIGINT. Then resumes it from the checkpoint, compares the table with the file, and unloads the
+table to Parquet.
 
 Run it with `make demo-load`.
 """

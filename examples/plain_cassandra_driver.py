@@ -1,7 +1,7 @@
 """Uses cassandra-driver (or scylla-driver), without any code for turbocql.
 
 Writes rows with embeddings and short rows, reads some back by key, and scans the short ones. Prints
-for each part `name: seconds of processor time per row, rows`.
+a line for each part: `name: seconds of processor time per row, rows`.
 
 Run it plain with `python plain_cassandra_driver.py HOST PORT`, or accelerated with
 `python -m turbocql.accel plain_cassandra_driver.py HOST PORT`. `make demo-accelerate` does both.

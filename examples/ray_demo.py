@@ -1,10 +1,10 @@
 """Reads a table of embeddings in parallel with Ray, and writes a computed column back.
 
 The embeddings form a few clusters in 64 dimensions. Ray projects each embedding onto the plane of
-the two directions in which the embeddings differ most. The column that is written back has the
-projections. They are then read from the table and drawn.
+the two directions in which the embeddings differ most, and writes the projections to a column of
+the table. The program then reads the projections and draws them.
 
-Run it with `make demo-ray`. It draws `build/ray.png`.
+Run the program with `make demo-ray`. It draws `build/ray.png`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs an aarch64 wheel on x86-64, under qemu's user emulation: arm64.py WHEEL PYTEST_ARGUMENTS...
 
-It makes build/arm64/VERSION: Debian's CPython for arm64, and an environment with the wheel and the
-packages of requirements/arm64.txt, whose `bin/python` is a script that calls qemu. Programs that
-tests start with `sys.executable` are emulated too; Java runs natively. It needs Debian's packages
-debootstrap and qemu-user-static, and root for debootstrap. Without a wheel it makes nothing.
+The script makes build/arm64/VERSION, with Debian's CPython for arm64 and an environment. This has
+the wheel and the packages of requirements/arm64.txt. Its `bin/python` is a script that calls qemu,
+so programs that tests start with `sys.executable` are emulated too. Java runs natively. The script
+needs Debian's packages debootstrap and qemu-user-static, and root rights for debootstrap.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / "build" / "arm64"
 QEMU = "qemu-aarch64-static"
 RELEASES = {"3.11": "bookworm", "3.13": "trixie"}
-"""The releases of Debian by the version of their CPython."""
+"""Maps a version of CPython to the release of Debian that has it."""
 TAGS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
 
 
 def can_run(version: str) -> str | None:
-    """Returns why this machine does not run this version for arm64; `None` if it does."""
+    """Returns why this machine cannot run this version for arm64, or `None` if it can."""
     if version not in RELEASES:
         return f"Debian has no CPython {version} for arm64 here"
     missing = [name for name in (QEMU, "debootstrap") if shutil.which(name) is None]
@@ -41,7 +41,7 @@ def environment(version: str, wheel: Path, requirements: Path | None = None) -> 
     (place / "bin").mkdir(parents=True)
     interpreter = f"{root}/usr/bin/python{version}"
     python = place / "bin" / "python"
-    # The interpreter takes its own path from its first argument, and finds `pyvenv.cfg` by it.
+    # CPython takes the path of its executable from `argv[0]`, and looks for `pyvenv.cfg` there.
     python.write_text(f'#!/bin/sh\nexec {QEMU} -L {root} -0 "$0" {interpreter} "$@"\n')
     python.chmod(0o755)
     (place / "pyvenv.cfg").write_text(
@@ -52,21 +52,21 @@ def environment(version: str, wheel: Path, requirements: Path | None = None) -> 
     pip += ["--target", str(packages), "--only-binary=:all:", "--python-version", version]
     pip += [f"--platform={tag}" for tag in TAGS]
     run([*pip, "--no-index", "--no-deps", str(wheel)])
-    # pip with --target puts the files beside the package, of `purelib`, into the same folder.
+    # With --target, pip also puts the wheel's `purelib` files into this folder.
     if requirements is not None:
         run([*pip, "--no-deps", "-r", str(requirements)])
     return str(python)
 
 
 def system(version: str) -> Path:
-    """Returns the folder with Debian's CPython of this version, which is made on first use."""
+    """Returns the folder with Debian's CPython of this version. Makes it on first use."""
     root = PLACE / version / "root"
     if not (root / "usr" / "bin" / f"python{version}").exists():
         shutil.rmtree(root, ignore_errors=True)
         root.parent.mkdir(parents=True, exist_ok=True)
         command = ["debootstrap", "--arch=arm64", "--foreign", "--variant=minbase"]
         run([*command, "--include=python3", RELEASES[version], str(root)])
-        # The second stage would configure a system. Only the files are needed.
+        # Only the files are needed. debootstrap's second stage would also configure a system.
         for package in sorted((root / "var" / "cache" / "apt" / "archives").glob("*.deb")):
             run(["dpkg", "-x", str(package), str(root)])
             package.unlink()
@@ -81,7 +81,7 @@ def run(command: list[str]) -> None:
 
 
 def main() -> int:
-    """Runs tests of this checkout on a wheel. Returns the exit status."""
+    """Runs this checkout's tests against the wheel. Returns the exit status."""
     wheel = Path(sys.argv[1])
     tag = re.search(r"-cp3(\d+)-.*aarch64", wheel.name)
     version = f"3.{tag[1]}" if tag else fail(f"{wheel.name} is no wheel for aarch64")

@@ -1,13 +1,13 @@
-"""Generates the synchronous half of the package from the asynchronous half: `make format`.
+"""Generates the package's synchronous code from its asynchronous code. `make format` runs this.
 
 With --check, the script writes nothing, and fails with a diff if a file would change. The script
 removes `async` and `await`, replaces names, and makes these changes:
 
-- `await op` becomes `op.wait()` for a native operation. `NATIVE` matches native operations:
-  variables `op`, and results of methods of the native core and of methods `_start_...`, `_advance`
-  and `_trace`.
+- `await op` becomes `op.wait()` if `op` is a native operation. `NATIVE` matches such operations:
+  variables named `op`, and results of methods of the native core and of the methods `_start_...`,
+  `_advance` and `_trace`.
 - `await in_thread(work, argument)` becomes `work(argument)`.
-- A statement whose first line ends with `# async only` is left out, with the comments above it.
+- A statement is left out if its first line ends with `# async only`. So are comments above it.
 - `# sync: code` becomes `code`.
 - Texts in `TEXTS` are replaced by their synchronous versions.
 """
@@ -39,7 +39,7 @@ DEFINITIONS = {
     "rows.py": ("rows.py", ["AsyncRows"]),
     "_diagnosis/blocking.py": ("aio.py", ["diagnosis", "diagnose"]),
 }
-"""Files that contain generated classes and functions, with the file and names of their sources."""
+"""Maps a file with generated classes and functions to the source file and the names there."""
 
 NATIVE = re.compile(r"op\Z|self\._core\.|self\._start_|(self|rows|self\._rows)\._(advance|trace)\(")
 ONLY_ASYNC = "  # async only"
@@ -103,7 +103,7 @@ once. The asynchronous twin is [`turbocql.aio`][turbocql.aio].
 """,
     ),
 ]
-"""Asynchronous texts, each exactly once in the sources, and the texts that replace them."""
+"""Asynchronous texts, each of which the sources have exactly once, and their replacements."""
 
 
 def marked(code: str) -> str:
@@ -185,7 +185,7 @@ class Tokens:
 
 
 def without_await(code: str) -> str:
-    """Removes `async` and `await`. Makes native operations wait, and `in_thread` a direct call."""
+    """Removes `async` and `await`, calls `wait` on native operations, and calls work directly."""
     tokens = Tokens(code)
     for index, token in enumerate(tokens.tokens):
         if token.type != tokenize.NAME or token.string not in ("async", "await"):
@@ -207,7 +207,7 @@ def without_await(code: str) -> str:
 
 
 def _call_directly(tokens: Tokens, first: int) -> None:
-    """Makes `in_thread(work, argument)` into `work(argument)`."""
+    """Replaces `in_thread(work, argument)` by `work(argument)`."""
     tokens.replace(tokens.begin(first), tokens.end(first + 1))
     last_of_work = tokens.last_of_primary(first + 2)
     after = last_of_work + 1
@@ -276,7 +276,7 @@ def definitions(code: str) -> dict[str, tuple[int, int]]:
 
 
 def generated_definitions(target: Path, source: str, names: list[str]) -> str:
-    """Returns the code of `target`, with its generated classes and functions made anew."""
+    """Returns the code of `target`, whose generated classes and functions are generated anew."""
     asynchronous = (PACKAGE / source).read_text(encoding="utf-8")
     code = target.read_text(encoding="utf-8")
     for name in names:

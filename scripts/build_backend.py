@@ -47,7 +47,7 @@ def build_editable(
     config_settings: dict[str, Any] | None = None,
     metadata_directory: str | None = None,
 ) -> str:
-    """Builds a wheel that refers to this folder. Returns the name of its file."""
+    """Builds an editable wheel, which refers to this folder. Returns the name of its file."""
     edit()
     built: str = maturin.build_editable(wheel_directory, config_settings, metadata_directory)
     return unedited_wheel.renamed(wheel_directory, built) if is_off() else built
@@ -57,7 +57,7 @@ def prepare_metadata_for_build_wheel(
     metadata_directory: str, config_settings: dict[str, Any] | None = None
 ) -> str:
     """Writes the metadata of a wheel. Returns the name of its folder."""
-    # Maturin asks cargo for the metadata, which reads vendored crates only by the configuration.
+    # Maturin asks cargo for metadata. Cargo finds vendored crates only if `edit` has configured it.
     edit()
     name: str = maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
     return unedited_wheel.renamed_metadata(metadata_directory, name) if is_off() else name
@@ -72,7 +72,7 @@ def is_off() -> bool:
 
 
 def edit() -> None:
-    """Edits the crates. With `CRATE_EDITS=off` in the environment, cargo uses no edits.
+    """Edits the crates. With `CRATE_EDITS=off` in the environment, configures cargo without edits.
 
     Raises: SystemExit, if an edit does not fit.
     """

@@ -9,11 +9,11 @@ sources, and Cargo.lock stays as it is. An edit that does not fit the sources is
     scripts/edited_crates.py                      make the copies and the configuration
     CRATE_EDITS=off scripts/edited_crates.py      build without edits from here on
 
-Each copy also gets a constant with the names of the edits. crates/engine refers to the constant, so
-a build without the copies does not compile, unless `CRATE_EDITS=off` was set.
-If there is a folder `vendor` (scripts/sdist.py), the crates' sources come from there, and cargo
+Each copy also gets a constant with the names of the edits. crates/engine refers to this constant,
+so it does not compile without the copies, unless `CRATE_EDITS=off` was set.
+If there is a folder `vendor` (see scripts/sdist.py), the crates' sources come from there, and cargo
 needs no registry.
-For make, the script writes `build/edits`. The time of that file changes only if the edits change.
+The script also writes `build/edits` for make. The time of this file changes only if the edits do.
 The script needs cargo. It uses only the standard library, because a build of the sdist runs it.
 """
 
@@ -36,7 +36,7 @@ COPIES = ROOT / "build" / "crates"
 CONFIG = ROOT / ".cargo" / "config.toml"
 STAMP = ROOT / "build" / "edits"
 VENDOR = ROOT / "vendor"
-"""The sources of all crates, in an sdist that has them."""
+"""The folder with the sources of all crates. Only the vendored sdist has it."""
 OWN = "# Written by scripts/edited_crates.py.\n"
 """The first line of the configuration. A file without it was not written by this script."""
 CONFIGURATION = f"""{OWN}paths = {{paths}}
@@ -53,7 +53,7 @@ VENDORED = {
     "source.crates-io.replace-with": "vendored-sources",
     "source.vendored-sources.directory": "vendor",
 }
-"""The settings with which cargo takes crates from `VENDOR`, in place of the registry."""
+"""The settings that make cargo take crates from `VENDOR` instead of the registry."""
 MARK = """
 /// The names of turbocql's edits of this crate and of those that it is built with.
 #[doc(hidden)]
@@ -61,7 +61,7 @@ pub const EDITS: &str = {value};
 """
 MARKS = {
     "scylla-cql": '"{names}"',
-    # This copy compiles only with the edited copy of scylla-cql.
+    # This value makes scylla's copy compile only with the edited copy of scylla-cql.
     "scylla": "scylla_cql::EDITS",
 }
 """The value of the constant in each crate."""
@@ -112,7 +112,7 @@ def sides(name: str, hunk: re.Match[str]) -> tuple[str, str]:
 
     Raises: Unfit, if the numbers of lines differ from those in the head of the hunk.
     """
-    # An editor may have removed the space of an empty line.
+    # A context line that is empty has a space, which an editor may have removed.
     lines = [line if line.strip("\n") else " \n" for line in hunk[3].splitlines(keepends=True)]
     old = [line[1:] for line in lines if line[0] != "+"]
     new = [line[1:] for line in lines if line[0] != "-"]
@@ -123,7 +123,7 @@ def sides(name: str, hunk: re.Match[str]) -> tuple[str, str]:
 
 
 def sources() -> dict[str, tuple[str, Path]]:
-    """Returns the version and the folder of each crate that the workspace is built from.
+    """Maps each crate on which the workspace depends to its version and its folder.
 
     Raises: Unfit, if cargo fails.
     """
@@ -135,8 +135,9 @@ def sources() -> dict[str, tuple[str, Path]]:
             "--offline",
             *(f"--config={key}={json.dumps(settings[key])}" for key in settings),
         ]
-    # Cargo reads its configuration from the current folder and its parents. In an empty temporary
-    # folder it does not find this checkout's configuration, so it names the registry's sources.
+    # Cargo reads its configuration from the current folder and its parents. It runs in an empty
+    # temporary folder, where it does not find this checkout's configuration. So it returns the
+    # folders of the registry's sources, not those of the copies.
     with tempfile.TemporaryDirectory() as elsewhere:
         try:
             done = subprocess.run(
@@ -253,7 +254,7 @@ def configure(text: str) -> None:
 
 def expect_own() -> None:
     """Raises `Unfit` for a configuration that this script has not written."""
-    # Of two configurations, cargo takes the one without the suffix.
+    # If both configuration files exist, cargo reads the one without the suffix.
     for config in (CONFIG, CONFIG.with_suffix("")):
         if config.is_file() and not config.read_text(encoding="utf-8").startswith(OWN):
             raise Unfit(

@@ -1,4 +1,4 @@
-"""Finds the interpreters that wheels are built for and that tests run on."""
+"""Finds the interpreters for which wheels are built, and on which tests run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLEAN = {
 
 
 def interpreters(variable: str) -> dict[str, str]:
-    """Returns executables by version: those in the environment variable, or one per version.
+    """Maps versions to executables: those that the environment variable names, or one per version.
 
     Without the variable, the executables are found with pyenv or on PATH.
 
@@ -53,7 +53,7 @@ def interpreters(variable: str) -> dict[str, str]:
 
 
 def candidates(version: str) -> Iterator[str]:
-    """Yields paths of this version's interpreters: pyenv's, the latest first, then that on PATH."""
+    """Yields this version's interpreters: pyenv's (the latest first), then the one on PATH."""
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     releases = [path for path in root.glob(f"{version}.*") if path.name.split(".")[2].isdigit()]
     for path in sorted(releases, key=lambda path: int(path.name.split(".")[2]), reverse=True):

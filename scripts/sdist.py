@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Builds the sdist into dist/; with --vendor, also one that contains all crates.
+"""Builds the sdist into dist/. With --vendor, also builds one that contains all crates.
 
-The second, `turbocql-VERSION-vendored.tar.gz`, is for builds without a network: it has the crates'
-sources in `vendor`. scripts/edited_crates.py, which every build runs, takes them from there and
-configures cargo to do so too. pip still needs maturin:
+The second one, `turbocql-VERSION-vendored.tar.gz`, is for builds without a network: it has the
+crates' sources in `vendor`. Every build runs scripts/edited_crates.py. This script takes the
+sources from `vendor`, and configures cargo to do the same. pip still needs an installed maturin:
 
     pip install --no-build-isolation --no-index turbocql-VERSION-vendored.tar.gz
 
-PyPI gets only the first. It needs the environment of requirements/wheels.txt.
+PyPI gets only the first one. This script needs the environment of requirements/wheels.txt.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def main() -> int:
 
 
 def vendored(sdist: Path, folder: Path) -> Path:
-    """Returns the path of an sdist with the crates, which is made and checked in the folder."""
+    """Makes and checks an sdist with the crates in the folder, and returns its path."""
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")
     name = sdist.name.removesuffix(".tar.gz")
     source = folder / name
-    # Run outside of the checkout, whose configuration names edited copies of crates.
+    # Runs outside of the checkout, because its configuration names edited copies of crates.
     command = ["cargo", "vendor", "--quiet", "--locked", "--versioned-dirs"]
     run([*command, "--manifest-path", str(source / "Cargo.toml"), str(source / "vendor")], folder)
     check(source, folder)
@@ -57,7 +57,7 @@ def vendored(sdist: Path, folder: Path) -> Path:
 
 
 def without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Returns a member without names of this machine; `None` for what the check has written."""
+    """Returns a member without this machine's user. Returns `None` for files that `check` wrote."""
     if {".cargo", "build"} & set(Path(member.name).parts[1:2]):
         return None
     member.uid = member.gid = 0

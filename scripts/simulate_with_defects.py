@@ -1,10 +1,10 @@
-"""Runs the simulation with one defect after another. For each, some seed must fail.
+"""Runs the simulation with one defect after another. With each defect, some seed must fail.
 
 Usage: scripts/simulate_with_defects.py [LAST_SEED]     (300 by default)
 
 A defect is an edit of the engine's crates that is left out, or a change of the engine that plants a
-bug. Both are made in a copy of the sources. Results are kept in build/defects.json, by the commit,
-so a run that was interrupted goes on where it was.
+bug. The script makes both in a copy of the sources. It keeps results in build/defects.json, by
+commit. So a run that was interrupted continues with the next defect.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DECLARED = {"types": "src/statement/prepared.rs"}
 """Maps an edit to the file that stays edited, because the engine uses its declarations."""
 
 PLANTED = {
-    # The engine uses what these two edits declare, so only the effect of the edits is removed.
+    # The engine uses declarations of these two edits, so the edits stay but have no effect.
     "without silent-nodes": (
         "crates/engine/src/cluster/watch.rs",
         "            self.silence.known.set(silent.map(|(node, at)| (node.host_id, at))"
@@ -88,8 +88,8 @@ RESULTS = ROOT / "build" / "defects.json"
 def taken_out(text: str, old: str, new: str) -> str:
     """Returns a file's text without the change of a hunk.
 
-    Other edits may have changed the lines around it, so lines of context are left off until the
-    text is found once.
+    Other edits may have changed the lines around the hunk. So lines of context are removed from the
+    hunk until its text is found exactly once.
 
     Raises: Unfit, if no part of the hunk is found once.
     """
@@ -127,7 +127,7 @@ def plant(name: str) -> None:
 
 
 def copy_sources() -> None:
-    """Copies the files of the checkout that git knows, and makes the edited crates of the copy."""
+    """Copies the checkout without ignored files, and makes the edited crates of the copy."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     files = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     shutil.rmtree(COPY, ignore_errors=True)

@@ -1,7 +1,7 @@
 """Checks that the installed turbocql is complete and works: smoke.py CONTACT_POINT...
 
-Without a contact point it leaves out what needs a server. scripts/wheels runs this script with
-`python -I`, in an environment with no other package. On success it prints one line.
+Without a contact point, it leaves out the checks that need a server. scripts/wheels runs this
+script with `python -I`, in an environment with no other package. On success it prints one line.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main(points: list[str]) -> str:
 
 
 def expect(got: object, expected: object) -> None:
-    """Raises SystemExit if the values differ. `python -O` would leave an `assert` out."""
+    """Raises SystemExit if the values differ. An `assert` would have no effect with `python -O`."""
     if got != expected:
         raise SystemExit(f"smoke.py: expected {expected!r}, got {got!r}")
 

@@ -1,6 +1,6 @@
-"""The platforms that wheels are cross-compiled for with zig, and the checks of such wheels.
+"""The platforms for which zig cross-compiles wheels, and the checks of such wheels.
 
-It needs the environment of requirements/wheels.txt.
+The module needs the environment of requirements/wheels.txt.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from elftools.elf.gnuversions import GNUVerNeedSection
 from interpreters import fail
 
 MAX_BYTES = 25_000_000
-"""A wheel above this size has debug information or a second core in it."""
+"""A wheel above this size contains debug information or a second core."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Platform:
         return self.triple.endswith("-musl")
 
 
-# manylinux2014 has the oldest glibc that Rust's standard library runs with, 2.17.
+# manylinux2014 has glibc 2.17, the oldest one with which Rust's standard library runs.
 PLATFORMS = {
     platform.tag: platform
     for platform in (
@@ -63,7 +63,7 @@ YOUNGER = {
     *("_Fork", "gettid", "reallocarray", "tcgetwinsize", "tcsetwinsize", "qsort_r"),
     *("pthread_getname_np", "statx", "preadv2", "pwritev2", "posix_getdents", "renameat2"),
 }
-"""Functions that musl has gained after 1.2.0, which musllinux_1_2 begins with."""
+"""Functions that musl got after 1.2.0. Systems of musllinux_1_2 may have this version."""
 
 
 def chosen(names: str) -> list[Platform]:
@@ -78,7 +78,7 @@ def chosen(names: str) -> list[Platform]:
 
 
 def check_core(wheel: Path, platform: Platform) -> str:
-    """Checks the native core's machine, libraries and symbols. Returns the floor that it needs.
+    """Checks the native core's machine, libraries and symbols. Returns the C library that it needs.
 
     Raises: SystemExit, if the platform's oldest systems lack one of them.
     """
@@ -99,7 +99,7 @@ def check_core(wheel: Path, platform: Platform) -> str:
         for symbol in symbols.iter_symbols()
         if symbol["st_shndx"] == "SHN_UNDEF"
         and symbol.name
-        # A weak symbol may be missing: the code tests its address.
+        # A weak symbol may be missing, because the code tests its address before a call.
         and symbol["st_info"]["bind"] != "STB_WEAK"
     }
     versions = [version for name, version in versions_of(elf) if name == "GLIBC"]
@@ -128,7 +128,7 @@ def versions_of(elf: ELFFile) -> list[tuple[str, tuple[int, ...]]]:
 
 @functools.cache
 def musl_symbols() -> set[str]:
-    """Returns the names that musl's library exports, by the table that zig links with."""
+    """Returns the names that musl exports, from the table that zig uses to link."""
     import ziglang
 
     table = Path(ziglang.__file__).parent / "lib" / "libc" / "musl" / "libc.S"
@@ -164,8 +164,8 @@ def audit(wheel: Path, platform: Platform) -> None:
     report = json.loads(run_tool("auditwheel", "show", "--json", str(wheel)))
     tag = report["overall_tag"]
     if platform.is_musl and set(report["external_libs"]) == {"libc.so"}:
-        # zig writes the dependency as `libc.so`, and auditwheel only knows the name that Alpine
-        # writes. musl's loader takes both names for itself.
+        # zig names the dependency `libc.so`, and auditwheel only knows Alpine's name for it. musl's
+        # loader reads both names as its own.
         tag = report["sym_tag"]
     if tag != platform.tag.replace("manylinux2014", "manylinux_2_17"):
         fail(f"{wheel.name}: auditwheel says {tag}")

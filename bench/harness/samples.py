@@ -11,7 +11,7 @@ __all__ = ["SUBJECT", "Sample", "keep", "read", "write"]
 
 Sample: TypeAlias = dict[str, Any]
 SUBJECT = ("case", "series", "scenario", "shape", "in_flight", "interpreter", "variant")
-"""The fields that say what a sample measures; the client is not one of them."""
+"""The fields that say what a sample measures. The field `client` is not one of them."""
 
 
 def read(path: Path) -> list[Sample]:

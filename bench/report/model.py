@@ -37,7 +37,7 @@ FLOOR = "engine"
 
 
 _BESIDE = {"decode: vector<float, 1536> to NumPy": "decode: vector<float, 1536> to list"}
-"""Maps a case that scylla-driver cannot run to the case of scylla-driver to compare with."""
+"""Maps a case that scylla-driver cannot run to another case, with which it is compared."""
 
 
 class Samples:
@@ -109,11 +109,11 @@ class CodecCase:
     name: str
     ns: dict[str, float] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
-    """The reason why a client has no time, by client."""
+    """Maps each client without a time to the reason."""
     floors: dict[str, float] = field(default_factory=dict)
     stock_beside: float | None = None
     spreads: dict[str, Spread] = field(default_factory=dict)
-    """The spreads in microseconds, by client."""
+    """Maps each client to the spread of its times, in microseconds."""
 
     @property
     def stock(self) -> float | None:

@@ -38,7 +38,7 @@ with turbocql.connect(config=turbocql.Config.from_env()) as session:
     )
     print(session.load(f"{session.keyspace}.prices", later).succeeded, "row more")
 
-    # 3. A query becomes a DataFrame: one partition, or the table by a parallel scan.
+    # 3. Results become DataFrames: a partition by a query, the whole table by a parallel scan.
     select = "SELECT at, price, volume FROM prices WHERE symbol = ?"
     acme = session.execute(select, ("ACME",)).to_pandas().set_index("at")
     print(acme.tz_convert("Europe/Berlin"))

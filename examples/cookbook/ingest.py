@@ -22,7 +22,7 @@ NAMESPACE = uuid.UUID("5b6f9f4e-52a7-4f0c-9a43-7d4e6a0b8f31")
 
 
 def with_ids(raw: Path, keyed: Path) -> None:
-    """Writes the events with ids that depend on nothing but the source and the event's number."""
+    """Writes the events with ids. An id depends only on the source and the event's number."""
     events = pyarrow.json.read_json(raw)
     pairs = zip(events["source"].to_pylist(), events["number"].to_pylist(), strict=True)
     ids = [uuid.uuid5(NAMESPACE, f"{source}/{number}").bytes for source, number in pairs]
@@ -46,7 +46,7 @@ def main() -> int:
         report = session.load(
             f"{session.keyspace}.events",
             keyed,
-            # The time of the file, not of the load: a late load does not overwrite newer writes.
+            # The file's time is the write time. So a late load does not overwrite newer writes.
             timestamp=arguments.file.stat().st_mtime_ns // 1000,
             checkpoint=keyed.with_suffix(".checkpoint"),
             resume="auto",

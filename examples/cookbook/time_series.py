@@ -27,12 +27,12 @@ Reading = tuple[datetime, float]
 
 
 def day_of(at: datetime) -> date:
-    """The bucket of an instant: its day in UTC, wherever this program runs."""
+    """Returns the bucket of an instant: its day in UTC, in whatever zone this program runs."""
     return at.astimezone(timezone.utc).date()
 
 
 def days(begin: datetime, end: datetime) -> Iterator[date]:
-    """The buckets that have readings from `begin` until before `end`."""
+    """Yields the buckets of the readings from `begin` on and before `end`."""
     day = day_of(begin)
     while day <= day_of(end - timedelta(milliseconds=1)):
         yield day
@@ -71,7 +71,7 @@ async def main() -> None:
         await session.execute(TABLE)
         report = await session.execute_many(INSERT, rows, idempotent=True)
         print(report.succeeded, "readings")
-        # A reading that expires after an hour, whatever the table says.
+        # A reading that expires after an hour, whatever TTL the table has.
         await session.execute(INSERT_TTL, ("cellar", day_of(begin), begin, 0.5, 3600))
 
         first, last = instants[100], instants[700]

@@ -30,7 +30,7 @@ PASSAGES = [
 
 
 def embed(text: str) -> np.ndarray:
-    """Stands in for a model: hashes the words of a text. It finds common words, not meaning."""
+    """Stands in for a model: hashes the words of a text. Texts with common words are near."""
     vector = np.zeros(DIMENSIONS, np.float32)
     for word in re.findall(r"\w+", text.lower()):
         vector[int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big") % DIMENSIONS] += 1
@@ -53,7 +53,7 @@ def store(session: turbocql.Session) -> None:
 
 
 def nearest(session: turbocql.Session, question: str, language: str) -> list[tuple[float, str]]:
-    """The similarities and the passages, nearest first."""
+    """Returns pairs of a similarity and a passage, the nearest passage first."""
     rows = session.execute(
         "SELECT passage, similarity_cosine(embedding, :question) AS similarity FROM passages"
         " WHERE language = :language ORDER BY embedding ANN OF :question LIMIT 2",

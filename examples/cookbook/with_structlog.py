@@ -11,9 +11,9 @@ import turbocql
 
 
 def sentence_and_time(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Adds the message of a record of `logging`, and the time of the event that it reports.
+    """Adds the message of a `logging` record, and the time of the event that it reports.
 
-    `event` is the name of the event in turbocql's records.
+    The entry `event` is the name of the event in turbocql's records.
     """
     record = event["_record"]
     at = datetime.fromtimestamp(record.created, timezone.utc)
@@ -26,7 +26,7 @@ shared = [
     structlog.stdlib.add_logger_name,
 ]
 formatter = structlog.stdlib.ProcessorFormatter(
-    # Only records that structlog did not make: those of turbocql and other libraries.
+    # Processes records that structlog did not make: those of turbocql and other libraries.
     foreign_pre_chain=[*shared, sentence_and_time, structlog.stdlib.ExtraAdder()],
     processors=[
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,

@@ -1,7 +1,7 @@
 """Adds the native core's docstrings to the site, and converts all docstrings to Markdown.
 
-A docstring of this project is Markdown, with two exceptions. A paragraph that begins with a word
-and a colon (`Raises: ...`) has its further lines indented. Examples have the form of doctest.
+A docstring of this project is Markdown, with two exceptions. If a paragraph begins with a word and
+a colon (`Raises: ...`), its further lines are indented. Examples have the form of doctest.
 """
 
 from __future__ import annotations

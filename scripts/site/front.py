@@ -1,9 +1,9 @@
-"""Writes how to install turbocql, and the addresses of the README's links, into the pages.
+"""Writes into the pages how to install turbocql, and into the README the addresses of its links.
 
 `RELEASED` decides both. Before the first release, turbocql is installed from a checkout, and the
-README's links are relative. After it, PyPI shows the README too, so its links need the repository's
-address. The README's picture has the address at all times. Run this program after a change of
-`RELEASED`, `INSTALL` or the repository's address in pyproject.toml.
+README's links are relative. From then on, PyPI shows the README too, so its links contain the
+repository's address. The link to the README's picture always does. Run this program after a change
+of `RELEASED`, `INSTALL` or the repository's address in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _PICTURE = re.compile(r'\b(src|srcset)="(?:https://[^"]*/raw/main/)?(docs/[^"]+)
 
 
 def written(text: str, *, is_readme: bool, released: bool = RELEASED) -> str:
-    """Returns a page with the lines of `INSTALL`; the README also with the addresses of links."""
+    """Returns a page with the lines of `INSTALL`. In the README, also writes addresses of links."""
     text = _INSTALL.sub(lambda found: f"{found[1]}\n{INSTALL[released]}\n{found[2]}", text)
     package = "turbocql" if released else "."
     text = _EXTRA.sub(lambda found: f"pip install '{package}{found[1]}'", text)

@@ -14,7 +14,7 @@ from mkdocs.utils import get_relative_url
 from scripts.site import machines
 
 ROOT = Path(__file__).resolve().parents[2]
-# The site is built in strict mode, so a warning of this logger is an error.
+# The site is built in strict mode, in which a warning of this logger is an error.
 LOG = logging.getLogger("mkdocs.hooks.turbocql")
 
 _PAGES: dict[str, str] = {}
@@ -32,7 +32,7 @@ _ELSEWHERE = re.compile(
 def on_files(files: Files, config: Any) -> Files:
     """Adds files from outside the folder of pages.
 
-    They are CHANGELOG.md, DESIGN.md, the charts and the files of the cookbook.
+    These files are CHANGELOG.md, DESIGN.md, the charts, and the files of the cookbook.
     """
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     text = text.replace("](docs/", "](")
@@ -57,7 +57,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     for name in parts.names(markdown):
         if name not in measured:
             LOG.warning("%s: no figures of %s: python -m bench report", page.file.src_uri, name)
-    # Links in the sources lead from docs/cookbook to the repository's files.
+    # In the sources, links lead from docs/cookbook to examples/cookbook.
     markdown = markdown.replace(f"](../../{_EXAMPLES}/", f"](../{_EXAMPLES}/")
     _PAGES[page.file.src_uri] = parts.filled(markdown, measured)
     if page.file.src_uri == "index.md":

@@ -1,8 +1,8 @@
 """Makes the pages for programs that read the site: llms.txt, and each page as Markdown.
 
-The Markdown of a page has the page's path in the sources, so that links between pages work:
-`statements.md` at the site's root is the page `statements/`. llms.txt lists all pages. This module
-uses only the standard library; hooks.py passes what MkDocs and griffe have read.
+The Markdown of a page has the same path as in the sources, so that links between pages work: the
+page `statements/` is also at `statements.md`. llms.txt lists all pages. This module uses only the
+standard library. hooks.py passes it the results of MkDocs and griffe.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def modules(pages: Iterable[str]) -> set[str]:
 
 
 def included(markdown: str, root: Path) -> str:
-    """Returns a page with the files that it includes. Their names are relative to `root`."""
+    """Returns a page in which the included files replace their names, relative to `root`."""
     return _INCLUDE.sub(lambda found: (root / found[1]).read_text(encoding="utf-8"), markdown)
 
 
 def plain(markdown: str, texts: Mapping[str, str]) -> str:
-    """Returns a page without comments and references to names, with the text of its modules.
+    """Returns a page without comments, without references to names, with its modules' texts.
 
     `texts` maps a module's name to the text that replaces `::: module`.
     """
@@ -40,9 +40,9 @@ def plain(markdown: str, texts: Mapping[str, str]) -> str:
 
 
 def llms(name: str, pages: Mapping[str, str], nav: list[Any]) -> str:
-    """Returns the text of llms.txt: a heading for each group of `nav`, a line for each page.
+    """Returns the text of llms.txt: a heading for each group of `nav`, and a line for each page.
 
-    `pages` has the Markdown of each page, by its path. `nav` is that of mkdocs.yml.
+    `pages` maps the path of each page to its Markdown. `nav` is that of mkdocs.yml.
     """
     home = pages["index.md"]
     lines = [f"# {name}", "", f"> {_about(home)}", "", "Each page of this site is Markdown too."]
@@ -68,7 +68,7 @@ def api(module: Any) -> str:
     names = module.exports or [name for name in module.members if not name.startswith("_")]
     for name in map(str, names):
         member = module.members.get(name)
-        # The package only repeats the names of its modules.
+        # Only the modules document their names: the package imports and repeats them.
         if member is None or (member.is_alias and module.is_package) or member.is_module:
             continue
         parts += [f"## {name}", _member(member)]
@@ -99,7 +99,7 @@ def _docstring(thing: Any) -> str:
 
 
 def _entries(entries: list[Any]) -> Iterator[tuple[str, str]]:
-    """Yields the title and the path of each page of a group; a title may be empty."""
+    """Yields the title and the path of each page of a group. A title may be empty."""
     for entry in entries:
         if isinstance(entry, str):
             yield "", entry

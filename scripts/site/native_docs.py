@@ -1,7 +1,8 @@
 """Prints the docstrings of the native core as JSON. The keys are names below `turbocql._core`.
 
-The docstrings are written in Rust, and the core's stub has none. So this script loads the core and
-reads them there. `make docs` runs it with the interpreter that the core was built for.
+The docstrings are written in Rust, and the core's stub has none. So this script imports the core
+and reads its docstrings. `make docs` runs the script with the interpreter for which the core was
+built.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Opens each page of build/site in headless Chromium, wide and narrow, light and dark.
 
 Writes pictures to build/screens, and prints what is wrong: a page that scrolls sideways, a line of
-code that is cut off and cannot be scrolled to, a picture without a size or of the other theme, and
-on the home page a line of code that does not fit into the wide window. Exits with 1 if anything is
+code that is cut off and cannot be scrolled, a picture without a size or for the other theme, and on
+the home page a line of code that does not fit into the wide window. Exits with 1 if anything is
 wrong.
 
 Needs Chromium (Debian's package `chromium`), which is controlled through two pipes. Arguments name
-pages, such as `index.html statements/index.html`; without any, all pages are opened.
+pages, such as `index.html statements/index.html`. Without arguments, all pages are opened.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Browser:
         ours, theirs = os.pipe(), os.pipe()
         command = [program, "--headless", "--disable-gpu", "--hide-scrollbars"]
         command += ["--remote-debugging-pipe", f"--user-data-dir={folder}"]
-        # Chromium has no sandbox for root.
+        # Chromium refuses to run with a sandbox for root.
         command += ["--no-sandbox"] if os.geteuid() == 0 else []
         # Chromium reads commands from descriptor 3 and writes answers to descriptor 4.
         self.process = subprocess.Popen(
@@ -138,7 +138,7 @@ class Browser:
         return dict(answer["result"])
 
     def open(self, address: str) -> None:
-        """Opens a page, and returns when it and its pictures are loaded."""
+        """Opens a page. Returns once the page and its pictures are loaded."""
         self.call("Page.navigate", url=address)
         while self._next().get("method") != "Page.loadEventFired":
             pass

@@ -1,1 +1,1 @@
-"""Tests of columns, in an environment with pyarrow, pandas, polars and other Arrow consumers."""
+"""Tests of results as columns and of loads, with pyarrow, pandas, polars and other libraries."""

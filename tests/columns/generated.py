@@ -20,7 +20,7 @@ UTC = datetime.timezone.utc
 class Kind:
     """A CQL type. `text` is its CQL, and `name` is the text without inner types.
 
-    `parts` are the types directly inside. `size` is the dimension of a vector.
+    `parts` are the types of elements, keys, values or fields. `size` is the dimension of a vector.
     """
 
     text: str

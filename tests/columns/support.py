@@ -122,7 +122,7 @@ def plain(value: Any) -> Any:
 
 
 def cell(value: Any, cql_type: str) -> Any:
-    """Converts a cell of pyarrow to the form of `plain`."""
+    """Converts a cell of pyarrow to the form that `plain` returns."""
     if cql_type.startswith(("set<", "frozen<set", "frozen<map", "map<")):
         return None if value is None else sorted(map(tidied, value), key=repr)
     if cql_type == "list<frozen<set<decimal>>>":
@@ -143,7 +143,7 @@ MANY = f"SELECT n, score, name, v FROM {KEYSPACE}.many"
 
 
 def table(session: Any, columns: str, name: str = "t") -> str:
-    """Creates a table with the key `k` and these columns, and returns its full name."""
+    """Creates a table with the key `k` and these columns. Returns its name with the keyspace."""
     session.execute(f"DROP TABLE IF EXISTS {SPACE}.{name}")
     session.execute(f"CREATE TABLE {SPACE}.{name} (k int PRIMARY KEY, {columns})")
     return f"{SPACE}.{name}"

@@ -115,7 +115,7 @@ def test_loads_of_an_asynchronous_session(session: Any, point: str) -> None:
             else:
                 raise AssertionError("no cancellation")
             ticking.cancel()
-            # A load whose window is full takes no more from its source.
+            # A load with the maximum of requests in flight takes no more from its source.
             taken = 0
 
             def many() -> Iterator[Any]:

@@ -231,7 +231,7 @@ def test_texts_that_are_not_utf_8(session: Any) -> None:
     try:
         session.execute("INSERT INTO odd (p, n, s) VALUES (1, 8, blobAsText(?))", (wrong,))
     except turbocql.errors.InvalidQuery:
-        # Some servers check that the function's result is valid UTF-8.
+        # Some servers check that the function returns valid UTF-8.
         wrong = b"text 8"
         session.execute(insert, (8, "text 8"))
     select = "SELECT n, s FROM odd WHERE p = 1"
@@ -370,7 +370,7 @@ def test_ctrl_c_is_raised_once(session: Any) -> None:
             except KeyboardInterrupt:
                 pass
             except Exception as error:
-                # A consumer raised its own error; the interrupt is raised at the next step.
+                # The consumer raised an error of its own. turbocql raises the interrupt next.
                 try:
                     time.sleep(5)
                 except KeyboardInterrupt:
@@ -396,7 +396,7 @@ def test_no_object_is_made_per_cell(session: Any) -> None:
     assert blocks(rows.to_arrow) < 300
     assert blocks(rows.to_polars) < 300
     assert blocks(lambda: session.execute(f"SELECT n, v FROM {KEYSPACE}.many").to_numpy()) < 300
-    # In comparison, `all()` makes an object per cell.
+    # For comparison: `all()` makes an object for each cell.
     assert blocks(rows.all) > 6000
 
 

@@ -24,5 +24,5 @@ def test_a_program_ends_while_other_threads_read(point: str, consumer: str) -> N
 
 
 def test_a_program_ends_while_another_thread_waits_for_the_gil(point: str) -> None:
-    # The thread waits for the GIL in most runs, not in all.
+    # The thread waits for the GIL in most runs but not in all, so the program runs three times.
     assert [end(point, ending.WAITING) for _ in range(3)] == ["2\n"] * 3

@@ -63,7 +63,7 @@ def rows_of(count: int) -> pa.Table:
 
 
 def table(session: Any, replicas: int, key: str = "k") -> str:
-    """Creates a table in a keyspace with this many replicas, and returns its full name."""
+    """Creates a table whose rows have this many replicas. Returns its name with the keyspace."""
     space = f"faults_{replicas}"
     session.execute(
         f"CREATE KEYSPACE IF NOT EXISTS {space} WITH replication ="
@@ -155,7 +155,7 @@ def test_a_node_is_paused_during_a_load(cluster: Cassandra, session: Any, path: 
         node.resume()
         paused.append(time.monotonic())
 
-    # With one replica of each row, a third of the rows waits for the paused node.
+    # With one replica per row, a third of the rows has its replica on the paused node.
     began = time.monotonic()
     told = load_beside(session, table(session, 1), path, fault)
     begin, end = (at - began for at in paused)
@@ -163,7 +163,7 @@ def test_a_node_is_paused_during_a_load(cluster: Cassandra, session: Any, path: 
     during = [progress.window for progress in told if begin + 3 < progress.elapsed_s < end]
     after = [progress.window for progress in told if progress.elapsed_s > end]
     print(f"window before {before}, during {during}, after {after}", file=sys.stderr)
-    # The window need not shrink at once, so `during` begins 3 s after the pause.
+    # The load need not send fewer requests at once, so `during` begins 3 s after the pause.
     assert min(during + after) <= 0.6 * max(before), (before, during, after)
 
 
@@ -195,7 +195,7 @@ def test_a_node_is_killed_and_started_during_an_unload(
 
 
 def test_a_load_that_stopped_is_resumed(cluster: Cassandra, session: Any, path: Path) -> None:
-    """A node is down for longer than `retry_for_s`. All rows in the checkpoint are written."""
+    """A node is down for longer than `retry_for_s`, so the load stops. A second load resumes it."""
     where, chosen = table(session, 1), random.Random(SEED + 2)
     node = cluster.nodes[chosen.randrange(1, 3)]
     options: Any = {"raise_failures": False, "retry_for_s": 1, "max_failures": 50}

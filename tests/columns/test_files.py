@@ -78,7 +78,7 @@ NAMES = {f"c {number}": cql_type for number, cql_type in enumerate(VALUES)}
 
 
 def stored(cql_type: CqlType, values: list[Any]) -> Any:
-    """Returns an Arrow array of values that are in the form of `VALUES`."""
+    """Returns values, which have the form of those in `VALUES`, as an Arrow array."""
     while cql_type.kind == "frozen":
         cql_type = cql_type.subtypes[0]
     kind, parts = cql_type.kind, cql_type.subtypes
@@ -140,7 +140,7 @@ def same(left: Any, right: Any) -> bool:
 def bare(array: Any) -> list[Any]:
     """Returns the cells of an array in a comparable form.
 
-    Dates and times are numbers, because Python's classes cannot hold all of them.
+    Dates and times become numbers, because Python's classes cannot hold all of them.
     """
     is_, of, valid = pa.types, array.type, array.is_valid().to_pylist()
     if isinstance(array, pa.ExtensionArray):
@@ -210,7 +210,7 @@ def read(source: Source, skip: Callable[[int, int], bool] | None = None) -> Any:
 
 
 def numbers(source: Source, skip: Callable[[int, int], bool] | None = None) -> dict[int, int]:
-    """Maps the number of each row to the row's value of column `n`."""
+    """Maps each row number to the value of column `n` in that row."""
     made: dict[int, int] = {}
     for first, batch in source.batches(skip):
         made.update(enumerate(batch.column("n").to_pylist(), first))
@@ -419,7 +419,7 @@ FRACTIONS += ["01", ".5", "1.", "null", "NaN", '"1"']
 
 
 def test_lists_of_numbers(tmp_path: Path) -> None:
-    """Lists that Arrow parses are equal to the lists that the JSON decoder parses."""
+    """Arrow and the JSON decoder parse the same texts to the same lists."""
     rng, quick = random.Random(7), 0
     for _ in range(4000):
         kind = rng.choice(["float", "double", "tinyint", "smallint", "int", "bigint"])
@@ -450,7 +450,7 @@ def test_lists_of_numbers(tmp_path: Path) -> None:
         flat = pa.array(values, pa.float32() if kind == "float" else pa.float64())
         array = pa.FixedSizeListArray.from_arrays(flat, 3)
         texts = texts_of(array)
-        # Each number is parsed back with the same bits.
+        # Parsing the text of a number returns the number with the same bits.
         assert numbers_of(CqlType(f"vector<{kind}, 3>"), texts).equals(array)
         for odd in (-0.0, math.inf, -math.inf, math.nan):
             assert texts_of(pa.array([[1.5, odd]], pa.list_(flat.type))) is None
@@ -529,7 +529,7 @@ def test_damaged_files(tmp_path: Path) -> None:
                 text = name
             except (EncodeError, OSError, ConfigError) as error:
                 found, text = whole, str(error)
-            # Neither Arrow IPC files nor the footers of Parquet files have checksums.
+            # Damage may stay unnoticed where there is no checksum: in Arrow IPC, and in a footer.
             assert found == whole or name == "d.arrow" or place >= footer, name
             assert name in text, text
     stream = tmp_path / "stream.arrows"

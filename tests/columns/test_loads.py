@@ -82,7 +82,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "batches": lambda rows: rows.batches(rows_per_batch=5),
 }
 NOT_KEPT = {
-    # Each pair has a consumer, and a type whose values this consumer may change.
+    # Each pair has a library, and a CQL type whose values this library may change.
     ("duckdb", "date"),
 }
 
@@ -240,7 +240,7 @@ def test_times_finer_than_milliseconds_fail_their_row(session: Any) -> None:
 
 
 class Tensor:
-    """A CPU tensor that is not a NumPy array; it only supports DLPack."""
+    """A CPU tensor that supports DLPack, and nothing else of NumPy's arrays."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -446,7 +446,7 @@ def test_data_that_changes_during_a_load(session: Any) -> None:
     texts = ["a"] * 2000
 
     class Shrinking(dict[str, Any]):
-        """A dict with a column that the test shortens after it has read the first piece."""
+        """A dict of columns. One of them becomes shorter once the first piece was read."""
 
     data = Shrinking({"k": np.arange(2000, dtype="i4"), "s": texts})
     found_pieces = columns_of(data)
@@ -480,7 +480,7 @@ def test_producers_that_fail(session: Any) -> None:
         assert expected is None or ("no more" in said and "after 1 rows" in said), said
         reader = pa.RecordBatchReader.from_batches(schema, batches(error))
         refused((BulkError, KeyboardInterrupt), partial(session.load, where, reader))
-    # The report counts the rows before the failure, and has the numbers of the rows that failed.
+    # The report counts the rows before the failure, and lists the numbers of the failed rows.
     wide = table(session, "a int, v vector<int, 2>", "wide")
     good = pa.table({"k": pa.array(range(10), pa.int32()), "v": [[1, 2]] * 9 + [[1]]})
     good = good.set_column(1, "v", good["v"].cast(pa.list_(pa.int32())))
@@ -554,14 +554,14 @@ def test_no_object_is_made_per_cell(session: Any) -> None:
         tracemalloc.stop()
         return most
 
-    # One object per cell of a single piece of rows would take more than 1 MB.
+    # A load reads its data piece by piece. An object per cell of one piece would take over 1 MB.
     assert made(lambda: session.load(where, data)) < 150_000
     assert made(lambda: session.execute_many(insert, columns=data)) < 150_000
-    # A piece of the arrays is copied, but without an object per cell.
+    # Pieces of NumPy arrays are copied, but without an object for each cell.
     objects = sys.getallocatedblocks()
     assert made(lambda: session.load(where, arrays)) < 3_000_000
     assert sys.getallocatedblocks() - objects < 2000
-    # In comparison, `to_pylist` makes an object per cell.
+    # For comparison: `to_pylist` makes an object for each cell.
     assert made(data.to_pylist) > 10**6
 
 

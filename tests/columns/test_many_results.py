@@ -1,4 +1,4 @@
-"""Tests of the results of an `execute_many` as one table."""
+"""Tests that the results of all rows of an `execute_many` can be read as one table."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def expected(keys: list[int]) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(params=["sync", "asyncio"])
 def run(request: pytest.FixtureRequest, point: str, session: turbocql.Session) -> Any:
-    """Returns a function that selects partitions, and calls a method of the report."""
+    """Returns a function that selects partitions, and then calls a method of the report."""
 
     def selected(
         keys: list[Any], method: str, page_size: int = 5000, raise_failures: bool = True, **kw: Any
@@ -63,7 +63,7 @@ def run(request: pytest.FixtureRequest, point: str, session: turbocql.Session) -
 
 @pytest.mark.parametrize("page_size", [2, 5000])
 def test_arrow(run: Any, page_size: int) -> None:
-    keys = [3, 99, 0, 5, 3]  # there are no rows of 99
+    keys = [3, 99, 0, 5, 3]  # key 99 has no rows
     table = run(keys, "to_arrow", page_size)
     assert isinstance(table, pa.Table)
     rows = [tuple(row.values()) for row in table.to_pylist()]

@@ -1,4 +1,4 @@
-"""Tests that the error for an unreadable column names the column, and that it may be left out.
+"""Tests that errors name the column that cannot be read, and that a load may leave it out.
 
 These tests need no server.
 """

@@ -41,7 +41,7 @@ def keyspace(session: turbocql.Session) -> None:
 
 
 def rows_of(count: int, salt: int = 0) -> pa.Table:
-    """Returns rows whose cells depend on the row's number. `salt` changes the names and ratios."""
+    """Returns rows whose cells depend on the row number. `salt` changes the names and ratios."""
     start = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
     return pa.table(
         {
@@ -63,7 +63,7 @@ def written(directory: Path, count: int = ROWS, name: str = "rows.parquet") -> P
 
 
 def table(session: Any, name: str = "t") -> str:
-    """Creates a table for the rows of `rows_of`, and returns its full name."""
+    """Creates a table for the rows of `rows_of`. Returns its name with the keyspace."""
     session.execute(f"DROP TABLE IF EXISTS {SPACE}.{name}")
     session.execute(
         f"CREATE TABLE {SPACE}.{name} (k bigint PRIMARY KEY, name text, ratio double, at timestamp)"
@@ -307,8 +307,8 @@ def test_damaged_and_foreign_checkpoints_are_refused(session: Any, tmp_path: Pat
     session.execute(
         f"CREATE TABLE {where} (k bigint PRIMARY KEY, name text, ratio float, at timestamp)"
     )
-    # The new table has another type of `ratio`, and the checkpoint is of the old table. The load
-    # reports one of these two errors.
+    # The load must fail, for one of two reasons: `ratio` has another type in the new table, and
+    # the checkpoint belongs to the old table.
     refused((ConfigError, EncodeError), partial(session.load, where, path, resume=checkpoint))
     refused(OSError, partial(session.load, where, path, resume=tmp_path / "nothing"))
 
@@ -497,7 +497,7 @@ def test_a_rate_is_kept(session: Any, tmp_path: Path) -> None:
     assert time.monotonic() - began > 1.3
     began = time.monotonic()
     session.load(where, path, rate_limit="100 kB/s", columns=["k"])
-    # Each row is a key of eight bytes with a length of four bytes. All rows have 36 kB.
+    # Each row has one value, a key of eight bytes after a length of four. All rows have 36 kB.
     assert time.monotonic() - began > 0.2
     for wrong in (0, -1, "fast", True, "5 parsecs"):
         refused(ConfigError, partial(session.load, where, path, rate_limit=wrong))
@@ -542,7 +542,7 @@ with turbocql.connect(point, timeout_s=60) as session:
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.exhaustive)])
 def test_killed_loads_are_completed(session: Any, point: str, tmp_path: Path, kills: int) -> None:
-    """Kills the loading process at random times; all acknowledged rows must be in the table."""
+    """Kills the loading process at random times. The table must have all acknowledged rows."""
     path = written(tmp_path)
     for number in range(kills):
         chosen = random.Random(SEED + number)
@@ -600,7 +600,7 @@ def test_asynchronous_sessions_load_verify_and_unload(
 
 
 def test_memory_is_bounded(session: Any, point: str, tmp_path: Path) -> None:
-    """A process that loads a file of 150 MB needs less than 110 MB more memory."""
+    """Loading a file of 150 MB raises the memory of a process by less than 110 MB."""
     session.execute(f"DROP TABLE IF EXISTS {SPACE}.wide")
     session.execute(f"CREATE TABLE {SPACE}.wide (k int PRIMARY KEY, v blob)")
     path = tmp_path / "wide.parquet"

@@ -1,4 +1,4 @@
-"""Fixtures of the recipes: a keyspace of the recipe, its environment, its files and servers."""
+"""Fixtures for each recipe: a keyspace, environment variables, files and servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .support import EXAMPLES, ROOT, Program, RunningServer, Server
 
 @pytest.fixture
 def session(cassandra: Cassandra, unique_keyspace: str) -> Iterator[turbocql.Session]:
-    """A session with a keyspace of the recipe."""
+    """Yields a session with a new keyspace for the recipe."""
     with turbocql.connect(cassandra.contact_points, timeout_s=60) as opened:
         opened.execute(
             f"CREATE KEYSPACE {unique_keyspace} WITH replication ="
@@ -32,7 +32,7 @@ def session(cassandra: Cassandra, unique_keyspace: str) -> Iterator[turbocql.Ses
 
 @pytest.fixture
 def environment(cassandra: Cassandra, session: turbocql.Session) -> dict[str, str]:
-    """The variables with which a recipe finds its cluster and keyspace."""
+    """Returns the environment variables that tell a recipe its cluster and keyspace."""
     assert session.keyspace is not None
     return {
         **os.environ,
@@ -64,7 +64,7 @@ def program(environment: dict[str, str], tmp_path: Path) -> Program:
 
 @pytest.fixture
 def schema(session: turbocql.Session) -> Callable[[str], None]:
-    """Executes the statements of a folder's schema.cql."""
+    """Returns a function that executes the statements of a folder's schema.cql."""
 
     def execute(folder: str) -> None:
         for statement in (EXAMPLES / folder / "schema.cql").read_text().split(";"):
@@ -99,7 +99,7 @@ def server(environment: dict[str, str], tmp_path: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def port() -> int:
-    """A port that is free now."""
+    """Returns the number of a free port."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         number: int = listening.getsockname()[1]
     return number

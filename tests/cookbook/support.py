@@ -1,4 +1,4 @@
-"""Helpers for the tests of recipes: paths, and processes of servers."""
+"""Helpers for the tests of recipes: paths, and servers that run as processes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RunningServer:
         return self._log.read_text()
 
     def wait_for(self, is_true: Callable[[], object], timeout_s: float = 120) -> None:
-        """Waits until a condition holds, as long as the process lives."""
+        """Waits until `is_true` returns a true value. Fails if the process ends."""
         end = time.monotonic() + timeout_s
         while not is_true():
             assert self.process.poll() is None, self.log()
@@ -57,14 +57,14 @@ class RunningServer:
         return self.process.wait(timeout_s)
 
     def kill(self) -> None:
-        """Kills the process and its workers, if it lives."""
+        """Kills the process and its workers, if the process lives."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
 
 def answers(url: str) -> bool:
-    """Whether an HTTP server answers."""
+    """Returns whether an HTTP server answers."""
     try:
         httpx.get(url, timeout=5, trust_env=False)
     except httpx.TransportError:
@@ -79,7 +79,7 @@ Server = Callable[..., RunningServer]
 
 
 def is_shown_on(page: str, printed: str) -> bool:
-    """Whether a page of the cookbook shows an output."""
+    """Returns whether a page of the cookbook shows this output."""
     text = (ROOT / "docs" / "cookbook" / page).read_text(encoding="utf-8")
     printed = "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
     return f"```text\n{printed}```\n" in text

@@ -1,4 +1,4 @@
-"""The recipe for files of cqlsh and dsbulk."""
+"""Tests the recipe for files of cqlsh and dsbulk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipe for Django."""
+"""Tests the recipe for Django."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_django_writes_to_cassandra_besides_the_orm(
     assert answer["unknown"] == 404
     assert answer["read"]["user"] == "ada"
     rows = session.execute("SELECT at, page FROM visits WHERE user_id = ?", (answer["id"],)).all()
-    # Visits in one millisecond are one row.
+    # Visits within the same millisecond have the same key, so they are one row.
     assert 1 < len(rows) <= 8
     assert [visit["page"] for visit in answer["read"]["visits"]] == [row.page for row in rows]
     times = [visit["at"] for visit in answer["read"]["visits"]]

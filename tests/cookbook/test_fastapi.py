@@ -1,4 +1,4 @@
-"""The recipe for FastAPI."""
+"""Tests the recipe for FastAPI."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_fastapi_serves_pages_and_ends_at_sigterm(
         assert notes == [f"note {number}" for number in reversed(range(7))]
         assert len(tokens) == 2
 
-        # A page that ends with the last row is followed by an empty one.
+        # If the last row fills a page, an empty page follows.
         page = client.get("/authors/bob/notes", params={"size": "1"}).json()
         assert [note["note"] for note in page["notes"]] == ["of another"]
         after = client.get("/authors/bob/notes", params={"size": "1", "page": page["next"]})

@@ -1,4 +1,4 @@
-"""The recipe for gunicorn and Celery: sessions of processes that really fork."""
+"""Tests the recipe for gunicorn and Celery: sessions of processes that really fork."""
 
 from __future__ import annotations
 

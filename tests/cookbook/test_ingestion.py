@@ -1,4 +1,4 @@
-"""The recipe for ingestion that can be repeated."""
+"""Tests the recipe for ingestion that can be repeated."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_ingestion_is_resumed_after_a_kill(
     assert earlier > 0
     assert written(session) == 2400
 
-    # A row that was updated later keeps the update when the file is ingested again from the start.
+    # After a later update of a row, ingesting the file from the start keeps the update.
     key = session.execute("SELECT id FROM events LIMIT 1").scalar()
     session.execute("UPDATE events SET kind = 'returned' WHERE id = ?", (key,))
     checkpoint.unlink()
@@ -63,7 +63,7 @@ def test_ingestion_is_resumed_after_a_kill(
 
 
 def acknowledged(checkpoint: Path) -> int:
-    """Returns how many rows a checkpoint says were acknowledged."""
+    """Returns the number of acknowledged rows in a checkpoint."""
     if not checkpoint.exists():
         return 0
     ranges = json.loads(checkpoint.read_bytes())["acknowledged"]

@@ -1,4 +1,4 @@
-"""The recipe for Kubernetes and clouds: settings that are parsed and checked, and a worker."""
+"""Tests the recipe for Kubernetes and clouds: its settings and its worker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pod() -> Any:
 
 
 def settings(monkeypatch: pytest.MonkeyPatch, secret: Path) -> Any:
-    """Imports settings.py in the environment of the pod, with the files of its secret."""
+    """Imports settings.py with the environment variables of the pod and the files of its secret."""
     for name, text in documents()["ConfigMap"]["data"].items():
         assert isinstance(text, str), name
         monkeypatch.setenv(name, text)

@@ -35,7 +35,7 @@ def test_programs_are_included_and_not_copied(page: Path) -> None:
         include = re.fullmatch(r'--8<-- "(.*)"\n', block)
         assert include is not None, block
         assert title == f' title="{include[1]}"'
-        # Readers of the sources see no included file, only its name.
+        # The source of a page names an included file but does not show it, so a link follows.
         assert f"{block}```\n\n[{include[1]}](../../{include[1]})\n" in text
         assert language == LANGUAGES[Path(include[1]).suffix]
         programs += 1

@@ -1,4 +1,4 @@
-"""The recipe for DataFrames."""
+"""Tests the recipe for DataFrames."""
 
 from __future__ import annotations
 

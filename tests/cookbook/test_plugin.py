@@ -1,6 +1,6 @@
-"""The recipe for pytest: an example project whose tests use turbocql's plugin.
+"""Tests the recipe for pytest: an example project whose tests use turbocql's plugin.
 
-A pytest process of their own runs these tests.
+The project's tests run in a pytest process of their own.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .support import EXAMPLES, ROOT
 
 
 def outcome(folder: Path, *arguments: str) -> str:
-    """Runs the pytest of a copy of the project, and returns its last line without the seconds."""
+    """Runs pytest in a copy of the project. Returns its last line, without the time."""
     project = folder / "project"
     shutil.copytree(EXAMPLES / "with_pytest", project, ignore=shutil.ignore_patterns("__pycache__"))
-    # Where turbocql is installed, the plugin needs no -p.
+    # An installed turbocql registers the plugin itself, so `-p` is needed only here.
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "turbocql.testing.pytest_plugin", "-q", *arguments],
         cwd=project,

@@ -1,4 +1,4 @@
-"""Tests turbocql's log records as structlog formats them, and the recipe for structlog."""
+"""Tests the recipe for structlog, and how structlog formats turbocql's log records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SELECT = "SELECT key FROM system.local WHERE key = ?"
 
 def test_the_recipe(program: Program) -> None:
     lines = [json.loads(line) for line in program("with_structlog.py").splitlines()]
-    # The first record is of the `USE` that opening the session executes.
+    # When the session opens, it executes a `USE`. The first record is about this statement.
     (own,) = (line for line in lines if line["logger"] == "app")
     (slow,) = (line for line in lines if line.get("request_id") and line is not own)
     assert (own["event"], own["key"], own["request_id"]) == ("reading", "local", "r-17")

@@ -1,4 +1,4 @@
-"""The recipe for logs, metrics and traces."""
+"""Tests the recipe for logs, metrics and traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipe for time series in buckets."""
+"""Tests the recipe for time series in buckets."""
 
 from __future__ import annotations
 

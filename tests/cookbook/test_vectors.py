@@ -1,4 +1,4 @@
-"""The recipe for vector search."""
+"""Tests the recipe for vector search."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # The engines warn about themselves and their killed workers; no test is about these warnings.
+    # The engines warn about their own code and about killed workers. No test checks these warnings.
     config.addinivalue_line("filterwarnings", "default")
 
 

@@ -1,4 +1,4 @@
-"""Generates the rows that the engines write and read, and adds rows up to compare tables."""
+"""Generates the rows that the engines write and read, and computes sums to compare tables."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def sums_of(columns: dict[str, Any]) -> Sums:
 
 
 def _times(column: Any) -> Any:
-    """Returns times as a NumPy array without a zone; pandas gives objects for times with a zone."""
+    """Returns times as a NumPy array without a zone. pandas gives objects for times with a zone."""
     values = np.asarray(column)
     if values.dtype == object:
         values = np.array([one.tz_localize(None) for one in values], "M8[ms]")
@@ -114,7 +114,7 @@ def sums_as_texts(table: Any) -> dict[str, list[Any]]:
 
 
 def total_of_texts(rows: Iterable[Any]) -> Sums:
-    """Adds up rows that `sums_as_texts` made."""
+    """Returns the total of rows that `sums_as_texts` made."""
     return total((row["count"], int(row["ids"]), int(row["checksum"])) for row in rows)
 
 
@@ -126,7 +126,7 @@ def expected(count: int = COUNT) -> Sums:
 
 
 def total(parts: Iterable[Any]) -> Sums:
-    """Adds up sums."""
+    """Returns the total of several sums."""
     made = NOTHING
     for part in parts:
         made += part

@@ -78,10 +78,10 @@ class Faults:
         self._killed: list[int] = []
 
     def of(self, victim: str, worker: str, after_s: float) -> Callable[[], None]:
-        """Returns a function that kills a node, or all workers with connections to nodes.
+        """Returns a function that kills a node, or all workers that have connections to nodes.
 
-        Workers are processes whose command lines contain the text of `worker`. The function first
-        waits until a worker has a connection to a node, and then for `after_s` seconds.
+        Workers are processes with the text `worker` in their command lines. The function first
+        waits until a worker has a connection to a node, and then for another `after_s` seconds.
         """
         assert victim in VICTIMS
 
@@ -130,7 +130,7 @@ class Faults:
         return processes
 
     def _sockets(self) -> set[str]:
-        """Returns the inodes of this machine's connections to the nodes."""
+        """Returns the inodes of the sockets on this machine that are connected to the nodes."""
         inodes = set()
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
             fields = line.split()

@@ -23,9 +23,9 @@ pytestmark = pytest.mark.cassandra
 WORKER = "multiprocessing"
 PARTS = 16
 SETTINGS = {
-    # A task may lose its worker more often than Dask allows by default.
+    # The faults kill the worker of a task more often than Dask allows by default.
     "distributed.scheduler.allowed-failures": 10,
-    # By default, Dask gives up a worker after 15 s of restarting, and its tasks wait for ever.
+    # By default, Dask gives up on a worker that has not restarted in 15 s, and tasks wait for ever.
     "distributed.deploy.lost-worker-timeout": "300s",
     # By default, Dask converts the arrays in a column of vectors to strings.
     "dataframe.convert-string": False,

@@ -232,7 +232,7 @@ def test_reads_in_small_blocks_while_workers_are_killed(
     faults: Faults,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Ray runs a killed task again. If the task had already yielded blocks, Ray skips these blocks.
+    # Ray runs a killed task again, and skips the blocks that the task had already yielded.
     context = ray.data.DataContext.get_current()
     monkeypatch.setattr(context, "target_max_block_size", 200_000)
     read = partial(read_sums, table, tables.config)

@@ -40,7 +40,7 @@ def folder(environment: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def lines(folder: Path, suffix: str) -> list[dict[str, Any]]:
-    """Returns what all workers have written so far, without a line that is being written."""
+    """Returns all complete lines that the workers have written so far."""
     texts = (path.read_text() for path in folder.glob(f"*.{suffix}"))
     written = (line for text in texts for line in text.splitlines(keepends=True))
     return [json.loads(line) for line in written if line.endswith("\n")]
@@ -81,11 +81,11 @@ def test_requests_of_tasks_belong_to_the_trace_of_the_job(
         assert span["attributes"]["db.system.name"] == "cassandra"
     written = sum(span["attributes"]["db.operation.batch.size"] for span in named("INSERT"))
     assert written == 200
-    # The spans of later pages and ranges of a task are children of the task's first span.
+    # In a task, spans of later pages and token ranges are children of the task's first span.
     firsts = {span["context"]["span_id"] for span in named("SELECT")}
     pages = [each for each in spans_of(folder, parent.trace_id) if each["name"].endswith(" page")]
     assert {page["parent_id"] for page in pages} == firsts
-    # A handler in a worker finds the trace, because it is called in the context of the call.
+    # In a worker, a log handler is called in the context of the call, so it finds the trace.
     traced = {
         line["trace_id"] for line in lines(folder, "records") if line["event"] == "slow request"
     }

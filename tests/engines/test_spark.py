@@ -130,7 +130,7 @@ def test_a_schema_of_the_user(table: str, source: Source, tables: Tables) -> Non
 
 
 def test_filters_on_keys_are_pushed(table: str, source: Source, count: int) -> None:
-    # Two of the three partitions exist.
+    # The filter names three partitions, of which two exist.
     few = source.frame(table, push_filters="true")
     few = few.where(f"part in (0, 1, {count}) and id >= 198 and id < 202")
     expected = rows_of(range(198, 202))

@@ -1,4 +1,4 @@
-"""Shared fixtures of tests of whole tables: a session, tables, the command line and files."""
+"""Fixtures for tests of whole tables: a session, tables, the command line, and files."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ DEEP = Udt("model_deep", (("inner", PAIR), ("numbers", ListOf(_BY_NAME["double"]
 UDTS = (PAIR, DEEP)
 _PARTITIONS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "blob", "timestamp", "varint")
 _CLUSTERINGS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "date", "time", "timestamp")
-# The server has no sets of durations. Floats have NaN and two zeros, and decimals have many forms
-# of one number. As set elements or map keys, both would test how the server compares.
+# Set elements and map keys. The server has no sets of durations. Floats have NaN and two zeros, and
+# decimals have many forms of one number: how the server compares these is not tested here.
 _ELEMENTS = sorted(_BY_NAME.keys() - {"duration", "float", "double", "decimal"})
 
 
@@ -81,7 +81,7 @@ class Column:
         made = self.kind.cell(value)
         if not self.is_open or made is None:
             return made
-        # For the server, an open value without elements, or with only null fields, is a null.
+        # The server reads a non-frozen value without elements, or with only null fields, as a null.
         parts = made.values() if isinstance(made, dict) else made
         return made if any(part is not None for part in parts) else None
 
@@ -117,7 +117,7 @@ class Shape:
         return json.dumps([column.kind.canonical(row[column.name]) for column in self.of(role)])
 
     def write(self, row: Row, names: Sequence[str], nulls: str, time: int | None) -> Write:
-        """Returns the write that a load of the columns `names` makes for a row."""
+        """Returns the write that a load makes for a row, if it writes the columns `names`."""
         cells: dict[str, Any] = {}
         for column in self.of("static", "regular"):
             if column.name not in names or (row[column.name] is None and nulls == "unset"):
@@ -128,7 +128,7 @@ class Shape:
         return Write(self.key(row, "partition"), clustering, cells, time)
 
     def keys(self, rng: random.Random, partitions: int, rows: int) -> list[list[Row]]:
-        """Returns different primary keys, in one list for each partition."""
+        """Returns distinct primary keys: a list for each partition."""
         if not self.of("clustering"):
             return [[key] for key in self._parts(rng, "partition", partitions * rows)]
         firsts = self._parts(rng, "partition", partitions)
@@ -176,7 +176,7 @@ _OWN = (
 
 
 def _static_kind(rng: random.Random) -> int:
-    """Returns the number of a type for a static column. Open types are more likely than others."""
+    """Returns the number of a type for a static column. Non-frozen types are the most likely."""
     return rng.randrange(6 if rng.random() < 0.4 else len(_OWN) + len(SCALARS))
 
 
@@ -247,7 +247,7 @@ def _arrow_type(kind: Kind) -> Any:
 
 
 def _arrow(kind: Kind, value: Any) -> Any:
-    """Returns a value in the form from which pyarrow makes an array."""
+    """Returns a value in the form that `pa.array` takes."""
     if value is None:
         return None
     if isinstance(kind, Scalar):
@@ -324,7 +324,7 @@ class Model:
     """The possible static cells of each partition written since the last `settle`, by column."""
 
     def take(self, writes: Sequence[Write], now: int, *, begun: bool = False) -> None:
-        """Records the possible results of writes in any order. With `begun`, writes may be lost."""
+        """Records what the writes can result in, in any order. With `begun`, some may be lost."""
         names = {column.name for column in self.shape.of("static")}
         of_rows: dict[tuple[str, str], list[tuple[Row, int]]] = {}
         of_statics: dict[str, list[tuple[Row, int]]] = {}
@@ -402,9 +402,9 @@ class Model:
             differences.append(f"row {key}: cells of several rows, found {found}")
 
     def read(self) -> tuple[list[Write], int]:
-        """Returns all rows with the static values of their partitions.
+        """Returns all rows, each with the static values of its partition.
 
-        Also returns the number of partitions that have only static values.
+        Also returns how many partitions have only static values.
         """
         writes = []
         for (partition, row), cells in self.rows.items():
@@ -425,7 +425,7 @@ def _expected(cells: Sequence[Cell]) -> str:
 
 
 def _outcomes(before: Cells, orders: Iterable[Sequence[tuple[Row, int]]]) -> list[Cells]:
-    """Returns the possible cells after each order of writes; at equal times, the last one wins."""
+    """Returns what a row's cells can be after each order. At equal times, the later write wins."""
     made: list[Cells] = []
     for order in orders:
         cells = dict(before)
@@ -441,7 +441,7 @@ def _outcomes(before: Cells, orders: Iterable[Sequence[tuple[Row, int]]]) -> lis
 def _candidates(
     before: Cell | None, name: str, changes: Sequence[tuple[Row, int]], begun: bool
 ) -> list[Cell]:
-    """Returns the possible static cells after all changes, or with `begun`, after any of them."""
+    """Returns what a static cell can be after all changes. With `begun`, some may be missing."""
     cells = [(change[name], time) for change, time in changes if name in change]
     known = [before or (None, -1)]
     latest = max(time for _, time in [*known, *cells])

@@ -109,7 +109,7 @@ def as_dsbulk(text: str) -> str:
 
 
 def as_others(text: str) -> str:
-    """Returns a row as written by tools that escape only quotes."""
+    """Returns a row as it is written by tools that escape only quotes."""
     quoted = text.replace('"', '\\"')
     return f'1,"{quoted}"'
 

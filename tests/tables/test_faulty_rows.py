@@ -1,4 +1,4 @@
-"""Tests that rows which the server can never accept fail soon and alone, with a reason."""
+"""Tests that a row that the server never accepts fails soon, with a reason, and no other fails."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_errors_without_a_known_cause(
     count: int,
     batches: bool,
 ) -> None:
-    # Simulates an index that is created during the load.
+    # Simulates an index that is created during the load: the load does not know of it.
     monkeypatch.setattr(target.Care, "has_vectors", False)
     name = table("id int, c int, e vector<float, 4>, PRIMARY KEY (id, c)")
     session.execute(f"CREATE CUSTOM INDEX ON {name} (e) USING 'StorageAttachedIndex'")

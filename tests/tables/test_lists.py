@@ -1,4 +1,4 @@
-"""Tests that repeated loads repeat no elements of lists that are not frozen."""
+"""Tests that loads of the same rows do not append the elements of non-frozen lists again."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_loads_of_other_elements_with_the_same_write_time(
     session.load(name, rows([1, 2]), timestamp=STAMP)
     session.load(name, rows([3]), timestamp=STAMP)
     assert there(session, name) == {0: [3]}
-    # Of two lists with equal write times, either may win. The two are never mixed.
+    # Of two lists with equal write times, either may win, but the table never mixes them.
     session.load(name, rows([4, 5]), timestamp=STAMP)
     assert there(session, name)[0] in ([3], [4, 5])
 
@@ -171,10 +171,10 @@ def test_tasks_that_run_again(
     for _ in range(3):
         assert sink.load([rows([1, 2], [3])]).succeeded == 2
         assert there(session, name) == {0: [1, 2], 1: [3]}
-    # One task may write a key twice.
+    # A single task may write a key twice.
     sink.load([pa.concat_tables([rows([5]), rows([6, 6])])])
     assert there(session, name)[0] in ([5], [6, 6])
-    # Without a list column, the write time is that of the job.
+    # If no column is a list, the write time is that of the job.
     ids = pa.array([7], pa.int32())
     sink.load([pa.table({"id": ids, "v": ids})])
     row = session.execute(f"SELECT WRITETIME(v) AS at FROM {name} WHERE id = 7").one()
@@ -217,7 +217,7 @@ def test_a_server_that_refuses_writetime_of_lists(
     from turbocql._transfer import target
 
     name = table("id int PRIMARY KEY, l list<int>, v int, f frozen<list<int>>")
-    # Some servers refuse WRITETIME of lists. Here an invalid query simulates the refusal.
+    # Some servers refuse WRITETIME of a list. This test sends an invalid query instead.
     monkeypatch.setattr(
         target.Care,
         "list_read_statements",

@@ -37,7 +37,7 @@ CELLS = {
 
 @pytest.fixture
 def failures(session: turbocql.Session, table: Table) -> Callable[..., list[str]]:
-    """Returns a function that loads data into a new table and returns the errors of rows."""
+    """Returns a function that loads data into a new table and returns the errors of its rows."""
 
     def load(data: Any, **options: Any) -> list[str]:
         report = session.load(table(COLUMNS), data, raise_failures=False, **options)

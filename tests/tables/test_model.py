@@ -148,8 +148,8 @@ class Story:
         names = [it.name for it in written]
         others = [it.name for it in shape.columns if it.name not in names]
         others = others if rng.random() < 0.5 else []
-        # In most loads, all rows of a partition have equal static values, as in an unload. If the
-        # static values differ, those with the latest write time win; at equal times, any may win.
+        # In most loads, all rows of a partition have equal static values, as in an unload. Of
+        # different static values the latest write wins, and at equal times any of them.
         differ = way != "constant" and rng.random() < 0.3
         statics: dict[str, Row] = {}
         rows = []
@@ -176,7 +176,7 @@ class Story:
         return None if self.rng.random() < 0.2 else value_of(self.rng, column.kind)
 
     def time(self) -> int:
-        # One time in ten is later than `NOW`. A write at the server's time then changes nothing.
+        # One write time in ten is after `NOW`. Then a write at the server's time changes nothing.
         first = 4 * 10**15 if self.rng.random() < 0.1 else 10**15
         return first + self.rng.randrange(5 * 10**14)
 
@@ -194,7 +194,7 @@ class Story:
         path = self.directory / f"{next(self.numbers)}.{form}"
         if form == "jsonl":
             lines = [{it.name: json_cell(it.kind, row[it.name]) for it in columns} for row in rows]
-            # A line may lack its nulls, except the first line, because it defines the names.
+            # Lines may leave nulls out, except the first line, because it defines the names.
             for line in lines[1:] if rng.random() < 0.5 else ():
                 for name in [name for name, value in line.items() if value is None]:
                     del line[name]
@@ -255,7 +255,7 @@ class Story:
         self.check()
 
     def kill(self) -> None:
-        """Kills a process that loads a file, and resumes the load in this process."""
+        """Starts a process that loads a file, kills it, and resumes the load in this process."""
         self.last = self.generated([key for partition in self.keys for key in partition])
         self.killed(self.last)
 
@@ -363,7 +363,7 @@ def test_a_table_equals_its_model(
 
 
 def _without(*names: str) -> Any:
-    """Returns a faulty `Care.native`, which sets these attributes to empty lists first."""
+    """Returns a faulty `Care.native`, which first sets these attributes to empty lists."""
     known = target.Care.native
 
     def native(self: target.Care, *arguments: Any) -> Any:

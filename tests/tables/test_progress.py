@@ -1,4 +1,4 @@
-"""Tests that progress reports of a load count the rows acknowledged in this and earlier runs."""
+"""Tests that progress reports count the rows that this and earlier runs had acknowledged."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ GIVEN: dict[str, Callable[[], Any]] = {
 
 
 def check(seen: list[Progress]) -> None:
-    """Asserts that `share` matches the acknowledged rows and `left_s` the remaining rows.
+    """Asserts that `share` fits the acknowledged rows, and `left_s` the remaining rows.
 
-    `left_s` is the time for the remaining rows at the rate so far.
+    `left_s` is the time that the remaining rows take at the rate so far.
     """
     assert len(seen) >= 3
     told = [now for now in seen if now.rows and now.share is not None]
@@ -227,7 +227,7 @@ def test_an_exception_of_the_callback_ends_the_load(
         if now.rows:
             raise ValueError("enough")
 
-    # All rows are read at once, so nothing is read after the exception.
+    # The load reads these few rows at once, so it reads nothing after the exception.
     small = data().slice(0, 400)
     with pytest.raises(ValueError, match="enough"):
         session.load(name, small, rate_limit=50, progress=fail)

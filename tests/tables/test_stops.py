@@ -23,7 +23,7 @@ Write = Callable[[str, str], Path]
 
 
 def microseconds(directory: Path, *, fitting: int = 0) -> Path:
-    """Writes a file with a time in each row. The first `fitting` times are whole milliseconds."""
+    """Writes a file with a time in each row. Only the first `fitting` times fit a timestamp."""
     times = np.arange(ROWS) * 1000 + 1
     times[:fitting] -= 1
     ids = pa.array(range(ROWS), pa.int32())
@@ -60,7 +60,7 @@ def test_the_limit_and_the_rows_that_were_not_tried(
     arrays["at"] = arrays["at"]["at"][:20]
     report = loaded(session, name, arrays, max_failures=0)
     assert report.stop_reason == "max_failures=0 was exceeded; 17 rows were not tried"
-    # Only the first ten errors have the value.
+    # Only the first ten errors name the value.
     report = loaded(session, name, arrays, max_failures=14)
     assert report.stop_reason == (
         "max_failures=14 was exceeded, always with the same error; 3 rows were not tried"
@@ -94,7 +94,7 @@ def test_a_first_block_that_fails_as_a_whole(
         place = f'{tmp_path}/times0.parquet: row {row} (the first is 0), column "at": '
         assert text.startswith(f"{place}expected timestamp, got a finer time")
         assert ("; the value is 1970-01-01" in text) is (row == 0)
-    # All rows are tried if a row of the first block fits, or if the data ends after this block.
+    # A load does not stop if a row of the first block fits, or if the data ends with this block.
     report = session.load(
         name, microseconds(tmp_path, fitting=1), raise_failures=False, max_errors=2999
     )
@@ -118,7 +118,7 @@ def test_a_first_block_with_different_errors_does_not_stop_the_load(
 def test_text_of_which_no_row_can_be_read(
     session: turbocql.Session, table: Table, tmp_path: Path
 ) -> None:
-    """The rows are counted while they are read, since a block of text may have many rows."""
+    """A block of text may have many rows, so the limit applies to rows while they are read."""
     name = table("id int PRIMARY KEY, at timestamp")
     for number in (1, 2):
         lines = "".join(f"{n},x{n}\n" for n in range(2000))
@@ -231,7 +231,7 @@ def test_the_command_line(
 def test_the_first_block_of_lists_and_vectors(
     session: turbocql.Session, table: Table, tmp_path: Path
 ) -> None:
-    """The first block is encoded twice: lists with a write time and vectors need special care."""
+    """For lists with a write time, and for vectors, a load encodes the first block twice."""
     name = table("id int PRIMARY KEY, l list<int>, v vector<float, 2>")
     ids = list(range(1500))
     columns = {

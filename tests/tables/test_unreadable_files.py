@@ -43,7 +43,7 @@ def read(path: Path, selection: Selection = Selection(), **options: Any) -> list
 
 
 def refusal(path: Path, **options: Any) -> str:
-    """Returns the error of reading a file, without the path at its beginning."""
+    """Returns the error for a file that cannot be read, without the path at its beginning."""
     with pytest.raises((EncodeError, ConfigError)) as raised:
         read(path, **options)
     text = str(raised.value)

@@ -36,7 +36,7 @@ class Target:
     """The wanted ratio to scylla-driver, if the rule names a ratio instead of a time."""
     floor_factor: float = FLOOR_FACTOR
     floor_note: str = ""
-    """Only floors whose note begins with this text count; the lowest of them decides."""
+    """Only floors whose note begins with this text count. The fastest of them decides."""
 
     @property
     def wanted_ratio(self) -> float | None:
@@ -63,7 +63,7 @@ class Verdict:
     only_by_floor: bool = False
     """Whether the target was met only by the floor, not by the ratio or the time."""
     measured: bool = True
-    """False if a needed figure was not measured: the target is neither met nor missed."""
+    """False if a needed figure was not measured. Then the target is neither met nor missed."""
 
     @property
     def word(self) -> str:
@@ -189,7 +189,7 @@ class EndToEnd:
     limit: str = ""
     """The reason why the target is missed, if it is known."""
     floor_shapes: tuple[str, ...] = ()
-    """The shapes of the floor; the lowest of their times counts. If there are none, the floor is
+    """The shapes of the floor, of which the fastest counts. If there are none, the floor is
     measured in the target's own shape."""
     floor_client: str = "engine"
 

@@ -9,7 +9,7 @@ __all__ = ["CLIENTS", "PARTS", "TABLE", "Client"]
 
 TABLE = "engines.rows"
 PARTS = 16
-"""The number of tasks that a client splits the table into, if it splits the table."""
+"""The number of tasks into which a client splits the table, if it does so."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Client:
     engine: str
     """The environment that the client runs in."""
     worker: str = ""
-    """Text in the command lines of the workers; empty if the client is one process."""
+    """A text in the command line of every worker. Empty if the client is a single process."""
     workers: int = 1
 
 

@@ -32,7 +32,7 @@ __all__ = ["SUITE"]
 
 TOP = 12
 SPANS = ("recorded", "sampled-out")
-"""What happens to the spans that are made of requests."""
+"""What the tracer does with spans of requests: it records all, or samples none."""
 REQUESTS = 5000
 PROGRAM = "bench.clients.turbocql.profile"
 FILE = "profiles.json"

@@ -36,7 +36,7 @@ DIMENSIONS = 768
 PAGE_SIZE = 5000
 SCAN_ROWS = 100_000
 STORED = {"text": 10_000, "vector": 2_000}
-"""How many rows the tables have that are only read from, by their kind."""
+"""Maps the kind of row to the number of rows in the table that is only read."""
 INSERT = {
     "text": "INSERT INTO bench.text_written (k, v) VALUES (?, ?)",
     "vector": "INSERT INTO bench.vector_written (k, v) VALUES (?, ?)",
@@ -47,12 +47,12 @@ SELECT = {
 }
 SCAN = "SELECT id, name, ratio, big, active, at FROM bench.scanned"
 VECTOR_PAGE_SIZE = 1000
-"""How many rows a page has where a row has a vector: a page has about 3 MB."""
+"""How many rows a page has if each has a vector. Such a page has about 3 MB."""
 SCANNED = {
     "scan": (SCAN, SCAN_ROWS, PAGE_SIZE),
     "scan_vector": ("SELECT k, v FROM bench.vector_scanned", 20_000, VECTOR_PAGE_SIZE),
 }
-"""A scan's statement, its number of rows, and the rows per page."""
+"""Maps each scan to its statement, its number of rows, and its rows per page."""
 PAGE = {
     "page": (f"{SCAN} LIMIT {PAGE_SIZE}", PAGE_SIZE),
     "page_vector": (
@@ -60,7 +60,7 @@ PAGE = {
         VECTOR_PAGE_SIZE,
     ),
 }
-"""A statement whose result is one page, and the number of its rows."""
+"""Maps each case of a page to its statement and the number of rows in the page."""
 COLUMNS = {"text": ("k", "v"), "vector": ("k", "v"), "mixed": ("k", "name", "ratio", "at")}
 """The columns of the tables of each kind; the first column is the key."""
 EPOCH = datetime.datetime(2024, 1, 1)

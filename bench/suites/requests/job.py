@@ -43,7 +43,7 @@ class Job(Scenario):
     latency_requests: int
     salt: int
     check: bool
-    """Whether to check every row that is read; the times are then not used."""
+    """Whether to check every row that is read. If so, the times are not used."""
     variant: str = ""
     """Vectors as `list` or `ndarray`, rows as `tuples` or `named`. Empty: the client's default."""
 
@@ -89,9 +89,9 @@ class Pass:
 
     rows: Sequence[Any]
     latencies: list[int] | None = None
-    """Nanoseconds of each request. None: they are not measured, because measuring costs time."""
+    """Nanoseconds of each request. If None, latencies are not measured, because this costs time."""
     seen: list[tuple[Any, Any]] | None = None
-    """Rows that were read. None: they are not kept."""
+    """Rows that were read. If None, rows are not kept."""
 
 
 class Client(ABC):
@@ -99,8 +99,8 @@ class Client(ABC):
 
     version: str
     vectors: VectorForm = "array"
-    """How vectors are passed: as the fastest form that the driver takes. Encoded bytes are for a
-    driver without support for vectors."""
+    """The form in which vectors are passed, the fastest that the driver takes. Drivers without
+    support for vectors get encoded bytes."""
     has_latencies = True
     note: str | None = None
 

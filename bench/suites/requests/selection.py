@@ -33,7 +33,7 @@ _COMPARED_WITH = {
     "numpy": FRAMES,
     "pandas": ("numpy", "polars"),
 }
-"""For each shape of scylla-driver or a floor, turbocql's shapes that it is compared with."""
+"""Maps a shape of scylla-driver or of a floor to the shapes of turbocql to compare with."""
 _BESIDE = {**COUNTERPARTS, **{ours: theirs for theirs, ours in COUNTERPARTS.items()}}
 
 

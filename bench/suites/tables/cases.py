@@ -30,9 +30,9 @@ class Shape:
     columns: str
     types: dict[str, str]
     key: str
-    """The column that is scanned to count the rows."""
+    """The column that the suite scans to count the rows."""
     share: float
-    """The share of the requested rows that the table gets: rows of vectors are large."""
+    """The table gets this share of the requested rows, because rows with vectors are large."""
     loads: Sequence[str]
     unloads: Sequence[str]
 

@@ -9,7 +9,7 @@ SECRET = Path(os.environ.get("CASSANDRA_SECRET", "/var/run/secrets/cassandra"))
 
 
 def credentials() -> tuple[str, str]:
-    """User and password, read again for each new connection: so a changed Secret takes effect."""
+    """Returns user and password. Called for each new connection, so a new Secret takes effect."""
     return (SECRET / "username").read_text().strip(), (SECRET / "password").read_text().strip()
 
 
@@ -22,5 +22,5 @@ def config() -> turbocql.Config:
 
 
 def cloud_config(profile: str) -> turbocql.Config:
-    """The settings of a cluster in the cloud: a profile of clouds.toml."""
+    """Returns the settings of a cluster in the cloud, from a profile in clouds.toml."""
     return turbocql.Config.from_toml("clouds.toml", profile, credentials=credentials)

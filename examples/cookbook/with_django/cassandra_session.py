@@ -1,4 +1,4 @@
-"""The session of this process."""
+"""Makes the session of this process."""
 
 import math
 from contextlib import AbstractContextManager
@@ -10,5 +10,5 @@ from turbocql import workers
 
 
 def session() -> AbstractContextManager[turbocql.Session]:
-    """The session, opened by the first `with` of this process and shared by all of its threads."""
+    """Returns the session. The first `with` of this process opens it, and all threads share it."""
     return workers.session(settings.CASSANDRA, idle_s=math.inf)

@@ -1,4 +1,4 @@
-"""The settings of a Django project: the ORM has its database, and turbocql its cluster."""
+"""The settings of a Django project: a database for the ORM, and a cluster for turbocql."""
 
 import os
 
@@ -11,5 +11,5 @@ ALLOWED_HOSTS = ["*"]
 USE_TZ = True
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": os.environ["ORM_FILE"]}}
 
-# Checked when Django starts, from TURBOCQL_CONTACT_POINTS and so on. Nothing connects here.
+# Reads TURBOCQL_CONTACT_POINTS and so on when Django starts. Nothing connects here.
 CASSANDRA = turbocql.Config.from_env(application_name="shop")

@@ -1,4 +1,4 @@
-"""Views that use both databases: users are in the ORM's, their visits in Cassandra."""
+"""A view that uses both databases: users are in that of the ORM, their visits in Cassandra."""
 
 import datetime
 
@@ -21,7 +21,7 @@ def visits(request: HttpRequest, username: str) -> JsonResponse:
     now = timezone.now()
     with session() as cassandra:
         if request.method == "POST":
-            # A text with values is prepared once for each process.
+            # turbocql prepares a statement with values once per process.
             cassandra.execute(INSERT, (user.id, now, request.POST["page"]), idempotent=True)
             return JsonResponse({"at": now}, status=201)
         week = now - datetime.timedelta(days=7)

@@ -44,7 +44,7 @@ class Note(BaseModel):
 @app.post("/authors/{author}/notes", status_code=201)
 async def write_note(author: str, note: Note, session: Session) -> dict[str, Any]:
     note_id = uuid.uuid1()
-    # The id is chosen here, so the statement can be sent twice and writes one row.
+    # The id is chosen here, so even if the statement is sent twice, it writes one row.
     await session.execute(INSERT, (author, note_id, note.note), idempotent=True)
     return {"id": note_id}
 
@@ -71,7 +71,7 @@ async def read_notes(
 
 @app.get("/health/live", status_code=204)
 async def live() -> None:
-    """The process answers. Whether the database answers does not matter here."""
+    """Answers as long as the process runs, whether or not the database answers."""
 
 
 @app.get("/health/ready", status_code=204)

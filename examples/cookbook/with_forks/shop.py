@@ -1,4 +1,4 @@
-"""A WSGI application. Its session is opened by the hooks of gunicorn.conf.py, in each worker."""
+"""A WSGI application. In each worker, a hook in gunicorn.conf.py opens its session."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ def open_session() -> None:
 
 
 def close_session() -> None:
-    """Waits for the requests in flight, and closes the session of this process if it has one."""
+    """Closes the session of this process, if it has one. Waits for the requests in flight."""
     global _session
     if _session is not None:
         _session.close()
@@ -33,7 +33,7 @@ def session() -> turbocql.Session:
 def application(
     environ: dict[str, Any], start_response: Callable[[str, list[tuple[str, str]]], Any]
 ) -> Iterable[bytes]:
-    """Accepts the order of a query such as `?id=a17&amount=19.90`."""
+    """Stores the order in a query string such as `?id=a17&amount=19.90`."""
     order = {name: values[0] for name, values in parse_qs(environ["QUERY_STRING"]).items()}
     session().execute(
         "INSERT INTO orders (id, amount, accepted_by) VALUES (?, ?, ?)",

@@ -11,7 +11,7 @@ from celery.signals import worker_process_init, worker_process_shutdown
 app = Celery("tasks", broker=os.environ["BROKER_URL"])
 app.conf.broker_transport_options = json.loads(os.environ.get("BROKER_OPTIONS", "{}"))
 app.conf.task_ignore_result = True
-# The pool kills a process that has not started after so many seconds. The default is 4.
+# The pool kills a process that takes longer than this to start. The default is 4 seconds.
 app.conf.worker_proc_alive_timeout = 30
 
 
@@ -25,7 +25,7 @@ def close_session(**signal: Any) -> None:
     shop.close_session()
 
 
-# A task is acknowledged when it is done, so a task of a lost worker runs again, and may run twice.
+# A task is acknowledged when it is done. So the task of a lost worker runs again, maybe twice.
 @app.task(acks_late=True, reject_on_worker_lost=True)
 def book(order_id: str) -> None:
     shop.session().execute(

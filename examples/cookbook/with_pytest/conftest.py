@@ -1,4 +1,4 @@
-"""Fixtures of the project: the tables of the run, and settings of its sessions."""
+"""Fixtures of the project: the tables of the test run, and the settings of its sessions."""
 
 from typing import Any
 

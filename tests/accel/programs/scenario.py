@@ -3,7 +3,7 @@
     PYTHONPATH=python:. PYTHON -m tests.accel.programs.scenario HOST PORT VERSION
 
 With `--accelerated`, it calls `turbocql.accelerate()` before it imports the driver. The JSON has
-the result of each step and the accelerator's status. The program drops and creates its keyspace.
+the result of each step and the accelerator's status. The keyspace is dropped and created again.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     PYTHONPATH=python .venv-columns/bin/python tests/columns/programs/ending.py POINT CONSUMER
 
-The libraries read ahead in threads of their own. pyarrow joins its threads after the interpreter
-has ended. If a call into turbocql did not return in such a thread, the program would never end.
+Both libraries read ahead in their own threads, which call turbocql. pyarrow waits for its threads
+after the interpreter has ended. If turbocql did not return in such a thread, the program would
+never end.
 """
 
 from __future__ import annotations
