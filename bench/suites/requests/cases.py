@@ -51,7 +51,7 @@ FLOOR = "engine"
 """Not a driver: the network engine alone, without Python."""
 
 RAW = "turbocql-raw"
-"""The floors of columns: turbocql's session without decoding or encoding."""
+"""The client that measures the floor of cases about columns: a session that decodes nothing."""
 
 SCYLLADB_RS = "scylladb-rs-driver"
 

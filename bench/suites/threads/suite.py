@@ -23,7 +23,7 @@ __all__ = ["SUITE"]
 
 ROUNDS = 2
 OFF = {"_TURBOCQL_TEST_INTERPRETER": "3.99"}
-"""The version that the native core assumes. It has no quick paths for an unknown version."""
+"""The Python version that the core is told. It has no quick paths for one that it does not know."""
 
 
 _HEAD = """\

@@ -64,7 +64,7 @@ class FileInfo:
 
 
 _MAX_PATH_LENGTH, _MAX_NAME_LENGTH = 4096, 255
-"""A longer text is taken for the content of a file that was passed in place of its path."""
+"""If a text is longer, the caller has probably passed a file's content in place of its path."""
 
 
 def _find_files(source: str | os.PathLike[str], format: str | None) -> list[Path]:
@@ -162,7 +162,7 @@ class Source:
                 yield file.path, schema
 
     def objects(self) -> Iterator[Iterator[list[dict[str, Any]]]]:
-        """The objects of each file of JSON lines, in lists. Their numbers have all digits."""
+        """The objects of each file of JSON lines, in lists. Numeric values keep all digits."""
         return (reader.objects() for reader in self._readers if isinstance(reader, JsonLines))
 
     @property
@@ -217,12 +217,12 @@ class Source:
 
     @property
     def is_quick_to_read_again(self) -> bool:
-        """Whether single rows are found quickly, as in Parquet files, and in small other files."""
+        """Whether one row can be read again quickly: all files are Parquet, or they are small."""
         is_parquet = all(isinstance(reader, ParquetFile) for reader in self._readers)
         return is_parquet or sum(file.size for file in self.files) <= _MAX_QUICK_BYTES
 
     def location(self, row: int, *, finds_line: bool) -> tuple[str, str] | None:
-        """The file of a row, and its line or number in the file; `None` if it was not read.
+        """The file of a row, and its line or number in the file; `None` if the row was not read.
 
         `finds_line` says whether a text file is read again to find the line.
         """
@@ -264,7 +264,7 @@ def open_source(
     selection: Selection = _ALL,
     shows_values: bool = True,
 ) -> Source:
-    """Opens files, whose rows are read in the order of their paths.
+    """Opens files. They are read in the order of `paths`.
 
     Arguments: `types` are the types of the table's columns. `rename` maps names of the data to
         names of the table. User-defined types in CSV or JSON lines need their fields, in `types` or

@@ -250,7 +250,7 @@ impl Drop for SessionState {
     }
 }
 
-/// Makes the error for a completion that a step does not expect.
+/// Makes the error for an operation that got a result which its present step does not wait for.
 pub fn out_of_turn() -> PyErr {
     pyo3::exceptions::PyRuntimeError::new_err("an operation got an unexpected completion")
 }
