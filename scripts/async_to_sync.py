@@ -93,13 +93,13 @@ once. The asynchronous twin is [`turbocql.aio`][turbocql.aio].
         """for an unknown one, both
         raised by the call itself. When awaited: `ConnectError` when no session can be opened, for
         example because no contact point answers or there is no such keyspace;
-        `AuthenticationError` when the user or the password is refused. With `wait_s`, `connect`
-        tries again for that long first.
+        `AuthenticationError` when the user or the password is refused. `wait_s` is how long
+        `connect` waits for a database that starts.
 """,
         """for an unknown one, before
         anything is connected; `ConnectError` when no session can be opened, for example because no
         contact point answers or there is no such keyspace; `AuthenticationError` when the user or
-        the password is refused. With `wait_s`, `connect` tries again for that long first.
+        the password is refused. `wait_s` is how long `connect` waits for a database that starts.
 """,
     ),
 ]

@@ -127,8 +127,8 @@ class Session(Tables[R]):
         The options are `consistency`, `serial_consistency`, `timeout_s`, `page_size`,
         `timestamp`, `idempotent`, `tracing`, `profile`, `custom_payload`, `paging_state`, `target`,
         and `rows` or `row` for the form of the rows. An option that is not passed comes from the
-        statement, else from the profile, else from the session. A `serial_consistency` that is not
-        passed here is sent with conditional statements and batches only.
+        statement, else from the profile, else from the session. A `serial_consistency`
+        from the profile or the session is sent only with batches and conditional statements.
 
         `row` is a callable that makes an object of each row. A dataclass, a named tuple, or a class
         of attrs, msgspec or pydantic gets the values by the names of its fields. Any other callable
@@ -394,7 +394,7 @@ def connect(
     Raises: `ConfigError` for an invalid setting and `TypeError` for an unknown one, before
         anything is connected; `ConnectError` when no session can be opened, for example because no
         contact point answers or there is no such keyspace; `AuthenticationError` when the user or
-        the password is refused. With `wait_s`, `connect` tries again for that long first.
+        the password is refused. `wait_s` is how long `connect` waits for a database that starts.
 
     Example:
         >>> with turbocql.connect("127.0.0.1:9042", keyspace="demo") as session:

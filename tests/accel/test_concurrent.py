@@ -33,7 +33,7 @@ REFUSED, FAILS, EMPTY = 13, 17, 19
 
 
 class Session:
-    """A stand-in for a session. A request ends when it is sent (`at_once`), or by `end`."""
+    """Stands in for a session. With `at_once`, a request ends when it is sent, else by `end`."""
 
     def __init__(self, *, at_once: bool = False) -> None:
         self.sent: list[Any] = []
@@ -113,7 +113,7 @@ def results(
             session, "INSERT", arguments, results_generator=as_generator, **options
         )
         assert as_generator or type(returned) is list
-        # After this has raised an error, the number of further requests varies.
+        # If the iteration raises an error, the number of requests that are sent after it varies.
         return [described(result) for result in returned]
 
     if at_once:

@@ -219,6 +219,7 @@ def accelerated_cases() -> list[Case]:
         *(("select_text", "tuples"), ("select_text", "named")),
     ]
     shapes = [(*kind, shape, 100) for kind in kinds for shape in ("callbacks", "concurrent")]
+    shapes += [("insert_text", "", "sync", 1), ("select_text", "named", "sync", 1)]
     shapes += [("scan", "", shape, 1) for shape in ("tuples", "named", "dicts")]
     return [
         Case(scenario, shape, f"{driver}{ending}", in_flight, variant)

@@ -1,4 +1,4 @@
-"""Measures how many calls of the codec one thread and two threads make in a second.
+"""Measures how many calls of the codec are made in a second by one thread and by two threads.
 
 The suite runs under one interpreter, that of `--interpreter` or of `.venv`, with quick paths on and
 with quick paths off. Run the suite once with an interpreter that has the GIL, and once with a

@@ -73,7 +73,7 @@ def _make_span(spans: Spans, event: Event, datacenters: Datacenters) -> None:
         spans.record_bulk(time_s, fields, origin)
     elif name in ("request", "slow request"):
         if origin is None and fields.get("error") == "canceled":
-            # Without an origin, the call of the canceled request is not known.
+            # No origin was kept for this request, so the span of its call cannot be found.
             return
         if fields.get("bulk"):
             spans.record_failed_row(time_s, fields, origin)

@@ -102,7 +102,7 @@ def code_of(error: BaseException) -> int:
 def report_error(error: BaseException, *, debug: bool, options: Options | None = None) -> int:
     """Prints the message for an error on standard error and returns the exit code.
 
-    `options` are those of the command that failed, by default of the command that runs.
+    `options` are the options of the command that failed. By default, it is the running command.
     """
     code = code_of(error)
     if code == _PIPE:
