@@ -54,8 +54,8 @@ help: ## list the targets
 demo: $(BIN)/.built $(BIN)/.demo jars ## write and search digits in a real Cassandra, draw digits.png
 	$(BIN)/python examples/digits.py
 
-demo-accelerate: $(BIN)/.built .venv-cassandra-driver/.installed jars ## an unchanged cassandra-driver program, plain and accelerated, side by side
-	$(BIN)/python examples/accelerate.py .venv-cassandra-driver/bin/python
+demo-accelerate: $(BIN)/.built .venv-accelerate/.installed jars ## an unchanged cassandra-driver program, plain and accelerated, side by side
+	$(BIN)/python examples/accelerate.py .venv-accelerate/bin/python
 
 demo-columns: $(BIN)/.built .venv-columns/.installed jars ## DataFrames into a real Cassandra and out of it into duckdb, draw build/columns.png
 	PYTHONPATH=python .venv-columns/bin/python examples/columns_demo.py

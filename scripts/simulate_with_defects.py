@@ -171,11 +171,11 @@ def main() -> int:
             results[name] = {"seeds": len(found), "first": found[0] if found else None}
             RESULTS.write_text(json.dumps(results))
         of = results[name]
-        said = (
+        verdict = (
             f"first seed {of['first'][0]}: {of['first'][1][:150]}" if of["first"] else "NOT FOUND"
         )
         what = name if name in PLANTED else f"without {name}"
-        print(f"{what}: {of['seeds']} of {last} seeds; {said}", flush=True)
+        print(f"{what}: {of['seeds']} of {last} seeds; {verdict}", flush=True)
         missed += not of["first"]
     return 1 if missed else 0
 

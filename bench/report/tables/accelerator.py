@@ -138,9 +138,7 @@ def tables(samples: list[Sample]) -> dict[str, list[Row]]:
         "Requests to a server, us of client processor time each": _request_rows(
             samples, _processor_time
         ),
-        "Requests to a server, ms in which 99 of 100 were answered, 100 in flight": _latency_rows(
-            samples
-        ),
+        "Requests to a server, ms in which 99 of 100 were answered": _latency_rows(samples),
         "Requests to a server, thousand instructions of the client each": _request_rows(
             samples, _instructions
         ),
