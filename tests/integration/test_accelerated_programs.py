@@ -35,14 +35,15 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
 }
 """Maps each program to the parts of the accelerator that the program must use."""
 GREEN = {"cassandra-driver": "green_threads gevent", "eventlet": "green_threads eventlet"}
-"""Maps an environment to a program for a reactor that scylla-driver lacks."""
+TWISTED = ("eventlet", "threaded_server twisted")
+"""Environments, each with a program for a reactor that scylla-driver lacks."""
 NEEDS = {
     "data_frames": pytest.mark.needs(sys.version_info < (3, 15), "pandas"),
     "threaded_server asyncore": pytest.mark.needs(sys.version_info < (3, 12), "asyncore"),
 }
 STEPS_ASIDE = {
     *("threaded_server asyncore", "asyncio_service reactor"),
-    *("green_threads gevent", "green_threads eventlet"),
+    *("green_threads gevent", "green_threads eventlet", "threaded_server twisted"),
 }
 """Programs whose connections do not use libev. For them the accelerator leaves sending to the
 driver."""
@@ -54,6 +55,7 @@ CASES = [
         for program in PROGRAMS
     ),
     *(pytest.param(driver, program, marks=PATCHED) for driver, program in GREEN.items()),
+    pytest.param(*TWISTED),
 ]
 
 

@@ -1,6 +1,7 @@
 """Serves requests with eight threads that share a session and its prepared statements.
 
 With the option `asyncore`, the driver's connections run on asyncore, which CPython 3.12 removed.
+With the option `twisted`, they run on Twisted's reactor.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 from cassandra.query import BatchStatement
 from tests.accel.programs.running import connected, print_native
 
-VISITS = "visits_of_asyncore" if "asyncore" in sys.argv else "visits"
+REACTORS = [name for name in ("asyncore", "twisted") if name in sys.argv]
+VISITS = "_of_".join(["visits", *REACTORS])
 TABLE = (
     f"TABLE {VISITS} (user uuid, number int, at timestamp, page text, tags list<text>, score float,"
     " PRIMARY KEY (user, number))"
@@ -64,10 +66,14 @@ class Server:
 
 def main() -> None:
     options: dict[str, Any] = {}
-    if "asyncore" in sys.argv:
+    if "asyncore" in REACTORS:
         from cassandra.io.asyncorereactor import AsyncoreConnection
 
         options["connection_class"] = AsyncoreConnection
+    elif "twisted" in REACTORS:
+        from cassandra.io.twistedreactor import TwistedConnection
+
+        options["connection_class"] = TwistedConnection
     with connected(TABLE, **options) as session, ThreadPoolExecutor(WORKERS) as pool:
         server = Server(session)
         for lines in pool.map(server.serve, range(WORKERS)):
