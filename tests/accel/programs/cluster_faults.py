@@ -159,6 +159,7 @@ def usual(session: Any) -> None:
     pages(session)
     schema(session)
     details(session, select)
+    metrics()
     print(STATES.seen, RETRIES.decisions)
     # Consistency TWO fails with a single replica. `RETRIES` tries other nodes and then gives up.
     text = f"CREATE KEYSPACE {KEYSPACE}_1 WITH replication ="
@@ -259,6 +260,21 @@ def details(session: Any, select: Any) -> None:
         print(future.result().one(), future.custom_payload, future.warnings)
     attempt(session.execute, select, (1, 2))
     attempt(session.execute, "SELECT * FROM t WHERE id = %s", ("it's",))
+
+
+def metrics() -> None:
+    """Uses a cluster that counts its requests and their errors."""
+    opened = cluster(metrics_enabled=True)
+    session = opened.connect(KEYSPACE)
+    select = session.prepare("SELECT * FROM t WHERE id = ?")
+    print(outcomes([session.execute_async(select, (number,)) for number in range(40)]))
+    print(outcomes([session.execute_async("SELECT nothing FROM t") for _ in range(3)]))
+    stats = opened.metrics.get_stats()
+    # The pools may still be opening connections.
+    varying = ("request_timer", "connected_to", "open_connections")
+    counts = {name: stats[name] for name in sorted(stats) if name not in varying}
+    print(stats["request_timer"]["count"], counts)
+    opened.shutdown()
 
 
 def faults(session: Any) -> None:
