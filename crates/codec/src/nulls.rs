@@ -11,8 +11,8 @@ use crate::wire::Reader;
 
 type NullError = Option<Box<CodecError>>;
 
-/// Whether a value of the type can contain a null that servers refuse. `takes_nulls` says whether
-/// elements may be null if the type is a list.
+/// Whether a value of the type can contain a null that servers refuse. `takes_nulls` is for lists
+/// only: it says whether their elements may be null.
 pub fn can_have(cql_type: &CqlType, takes_nulls: bool) -> bool {
     match cql_type.thawed() {
         CqlType::List(element) => !takes_nulls || can_have(element, false),

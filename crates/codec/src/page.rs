@@ -32,7 +32,7 @@ impl Page {
     /// Returns the cells of all rows, row after row.
     ///
     /// If the page has too few bytes for its number of rows, it is refused here, before memory is
-    /// allocated for so many rows.
+    /// allocated for that number of rows.
     pub fn cells(&self) -> Result<PageCells<'_>, Malformed> {
         cells(self.columns.len(), self.row_count, &self.rows)
     }

@@ -5,7 +5,7 @@ use std::fmt;
 /// One step from a value into one of its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Segment {
-    /// A row among several, counted from 0.
+    /// A row, by its number among the rows, counted from 0.
     Row(usize),
     /// A column or bind marker, by name.
     Column(String),
@@ -27,7 +27,7 @@ pub enum Segment {
 pub struct Path(Vec<Segment>);
 
 impl Path {
-    /// Adds a step that encloses those recorded so far.
+    /// Adds a step that encloses all steps recorded so far.
     pub fn push_outer(&mut self, segment: Segment) {
         self.0.push(segment);
     }

@@ -29,7 +29,7 @@ impl AsCell for Cell<'_> {
 /// Encoded rows, one after another in one arena.
 ///
 /// A cell is `[int length][bytes]`; the length is -1 for null and -2 for unset. So the bytes of a
-/// row are exactly the values of a request body, without their count.
+/// row are exactly the values of a request body, without the count that precedes the values.
 #[derive(Clone, Debug, Default)]
 pub struct RowBuffer {
     bytes: Vec<u8>,
@@ -54,8 +54,8 @@ impl RowBuffer {
 
     /// Reserves room for `bytes` more bytes and `rows` more rows.
     ///
-    /// A push without reserved room grows the `Vec`, which aborts the process if there is no
-    /// memory.
+    /// A push without reserved room grows the `Vec`. If there is no memory for that, the process
+    /// aborts.
     #[inline]
     pub fn reserve(&mut self, bytes: usize, rows: usize) -> Result<(), TryReserveError> {
         if self.bytes.capacity() - self.bytes.len() < bytes {

@@ -51,8 +51,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Returns the header's bytes, as many as [`Format::header`] says. The other bytes of the array
-    /// are zero.
+    /// Returns an array that begins with the header. [`Format::header`] is the header's size. The
+    /// bytes after the header are zero.
     ///
     /// # Panics
     /// If a length is above [`MAX_PAYLOAD`].
@@ -70,8 +70,8 @@ impl Header {
         (fields | crc << (8 * width)).to_le_bytes()
     }
 
-    /// Parses a header. Returns `None` if `bytes` has another length than a header of the format,
-    /// or if the CRC does not match.
+    /// Parses a header. Returns `None` if the length of `bytes` is not [`Format::header`], or if
+    /// the CRC does not match.
     pub fn read(format: Format, bytes: &[u8]) -> Option<Header> {
         if bytes.len() != format.header() {
             return None;

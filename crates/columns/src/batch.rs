@@ -14,8 +14,8 @@ use crate::schema::{self, Profile};
 /// cells are appended column by column. The number is small, so that the positions stay in the
 /// CPU's cache.
 pub const BLOCK: usize = 512;
-/// A batch ends when, after a block of rows, it has at least this many bytes. So offsets of 32 bits
-/// suffice, unless the last block is very large.
+/// A batch ends when, after a block of rows, it has at least this many bytes. So Arrow's offsets of
+/// 32 bits suffice for its texts and lists, unless the last block is very large.
 const MAX_BYTES: usize = 1 << 30;
 
 /// Gathers the rows of pages into record batches, one batch at a time.
@@ -65,14 +65,14 @@ impl Batches {
         self.rows
     }
 
-    /// The number of bytes, as on the wire, of the rows in the batch that is being filled.
+    /// The size in bytes of the rows in the batch that is being filled, as the server sent them.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Appends rows of a page to the batch, from the first row that `read` does not count. Stops
-    /// when the batch has `limit` rows or `MAX_BYTES` bytes. Updates `read`. Returns whether the
-    /// whole page has been read.
+    /// Appends rows of a page to the batch. `read` says which part of the page earlier calls have
+    /// appended; this call appends the rows after that part, and updates `read`. It stops when the
+    /// batch has `limit` rows or `MAX_BYTES` bytes. Returns whether the whole page has been read.
     ///
     /// # Errors
     /// If the page cannot be read. The contents of the batch are then invalid.
@@ -140,7 +140,7 @@ pub fn find(
     width: usize,
 ) -> Outcome<usize> {
     spans.resize(rows * width, (0, -1));
-    // 32 bits suffice for the positions in any page.
+    // A frame has at most 2 GiB, so 32 bits suffice for the positions in a page.
     let block = &block[..block.len().min(u32::MAX as usize)];
     let mut unread = block;
     for row in 0..rows {

@@ -107,8 +107,8 @@ impl ListOffsets {
     }
 }
 
-/// A dictionary-encoded or run-end-encoded array. `values` has the distinct values or the values of
-/// the runs, and `index` has, for each row, the index of its value in `values`.
+/// A dictionary-encoded or run-end-encoded array. `values` has the values of the dictionary, or a
+/// value for each run. `index` has, for each row, the index of its value in `values`.
 pub struct Indexed {
     pub index: Vec<usize>,
     pub nulls: Option<NullBuffer>,

@@ -288,7 +288,7 @@ fn uuids(array: &ArrayRef, is_time: bool) -> Option<Kind> {
     fits.then_some(Kind::Uuid { bytes, is_text: false, is_time })
 }
 
-/// Returns an array's timestamps, and the length of a second in their unit.
+/// Returns an array's timestamps, and the number of their units in a second.
 fn instants(array: &ArrayRef) -> Option<(ScalarBuffer<i64>, i64)> {
     if let Some(array) = array.as_primitive_opt::<TimestampMillisecondType>() {
         return Some((array.values().clone(), 1000));

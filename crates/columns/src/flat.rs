@@ -16,7 +16,7 @@ pub type Take<'a> = Box<dyn FnMut(Option<&str>) + 'a>;
 /// Where the cells of a column go.
 pub enum Sink<'a> {
     /// Memory for the values of the page's rows, and a list to which the index of each row with a
-    /// null is added. Rows are counted from the first row of the result.
+    /// null is added. This index counts from the first row of the result, not of the page.
     Numbers(&'a mut [u8], &'a mut Vec<usize>),
     Texts(Take<'a>),
     Nowhere,
@@ -27,7 +27,7 @@ pub struct Reader {
     names: Arc<[Column]>,
     layouts: Vec<Option<Layout>>,
     spans: Vec<(u32, i32)>,
-    /// The number of rows that were read.
+    /// The number of rows in the pages that were read.
     rows: usize,
 }
 
@@ -128,8 +128,9 @@ enum Element {
     Date,
 }
 
-/// A null vector of more elements than this is an error, because a null takes as much memory as a
-/// value. Otherwise, a server could make the client allocate much memory just by a large dimension.
+/// A null vector of more elements than this is an error. In NumPy's layout, a null takes as much
+/// memory as a value, so without this limit a server could make the client allocate much memory
+/// just by a large dimension.
 const LARGEST_NULL: usize = 65_536;
 
 impl Layout {
@@ -164,7 +165,7 @@ impl Layout {
     }
 
     /// Writes cells to `out`, which has exactly the size that they need. Calls `null` with the
-    /// index of each null.
+    /// index in `cells` of each null.
     ///
     /// # Errors
     /// If a cell cannot be read, returns its index in `cells` and the reason.

@@ -74,7 +74,8 @@ impl Integers {
     }
 }
 
-/// An array of numbers, each of which the floating-point CQL type can represent exactly.
+/// An array whose numbers can all be represented exactly in the CQL type of their column, `float`
+/// or `double`.
 pub enum Floats {
     Half(PrimitiveArray<Float16Type>),
     Single(ScalarBuffer<f32>),

@@ -31,7 +31,8 @@ pub struct Rows<'a> {
     pub row_count: usize,
     /// Where the next page begins; `None` for the last page.
     pub paging_state: Option<&'a [u8]>,
-    /// The new id of the metadata, if the columns are not those that the client knows.
+    /// The new id of the metadata. The server sends one if the columns have changed since it last
+    /// described them to the client.
     pub metadata_id: Option<&'a [u8]>,
 }
 
@@ -67,7 +68,7 @@ pub enum ResultError {
     /// A column with an invalid type: the column's name, and the reason.
     Type(String, String),
     /// The result does not describe its columns. The caller has no description of them, or one
-    /// with another number of columns.
+    /// whose number of columns differs from the result's.
     Columns {
         got: usize,
         described: Option<usize>,
@@ -236,7 +237,7 @@ impl<'a> Head<'a> {
         self.paging_state
     }
 
-    /// The new id of the metadata, if the columns are not those that the client knows.
+    /// The new id of the metadata, as [`Rows::metadata_id`] describes it.
     pub fn metadata_id(&self) -> Option<&'a [u8]> {
         self.metadata_id
     }
@@ -275,7 +276,8 @@ fn short_count(reader: &mut Reader<'_>, least_bytes: usize) -> Result<usize, Mal
     Ok(usize::from(number))
 }
 
-/// Skips a type.
+/// Skips a type. Returns `None` if its bytes are malformed, or if it nests more than `deepest`
+/// levels.
 fn pass_type(reader: &mut Reader<'_>, deepest: usize) -> Option<()> {
     let deepest = deepest.checked_sub(1)?;
     let code = reader.array().map(u16::from_be_bytes).ok()?;

@@ -1,4 +1,4 @@
-//! The parameters that all requests have in common.
+//! The parameters that QUERY, EXECUTE and BATCH have in common.
 
 use super::body::{Body, short_size};
 use super::{MessageError, Reason, Version, since};
@@ -84,8 +84,8 @@ impl SerialConsistency {
 pub struct Settings<'a> {
     pub consistency: Consistency,
     pub serial_consistency: Option<SerialConsistency>,
-    /// The write time in microseconds since 1970. The smallest 64-bit integer means no timestamp
-    /// and is refused.
+    /// The write time in microseconds since 1970. The smallest 64-bit integer is refused, because
+    /// servers read it as no timestamp.
     pub timestamp: Option<i64>,
     /// The keyspace of unqualified table names. Only version 5 can carry this name.
     pub keyspace: Option<&'a str>,

@@ -9,8 +9,8 @@ use super::{ParseError, SHOWN, marshal};
 use crate::cql_type::names::{GENERIC, simple};
 use crate::cql_type::{CqlType, MAX_DEPTH, MAX_PARTS, UdtType};
 
-/// Looks up a user-defined type that is written without its fields, by keyspace and name. The
-/// keyspace is empty if none is written.
+/// Takes the keyspace and the name of a user-defined type that is written without its fields, and
+/// returns the type. The keyspace is empty if none is written.
 pub type Resolve<'a> = dyn FnMut(&str, &str) -> Option<CqlType> + 'a;
 
 /// Parses one type. All user-defined types in it must be written with their fields.

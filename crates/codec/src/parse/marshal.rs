@@ -15,7 +15,7 @@ use crate::cql_type::{CqlType, MAX_DEPTH, UdtType};
 
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 
-/// Parses one type. An unknown class is a custom type.
+/// Parses one type. A class that this crate does not know becomes a [`CqlType::Custom`].
 pub fn parse(text: &str) -> Result<CqlType, ParseError> {
     parse_within(text, 0)
 }
@@ -216,13 +216,15 @@ fn scalar(class: &str) -> Option<CqlType> {
         "DecimalType" => CqlType::Decimal,
         "BooleanType" => CqlType::Boolean,
         "BytesType" => CqlType::Blob,
-        // `LexicalUUIDType` is the older class. It sorts values in another order than `UUIDType`.
+        // `LexicalUUIDType` is older than `UUIDType`. Both have the same encoding, but sort values
+        // in different orders.
         "UUIDType" | "LexicalUUIDType" => CqlType::Uuid,
         "TimeUUIDType" => CqlType::TimeUuid,
         "InetAddressType" => CqlType::Inet,
         "SimpleDateType" => CqlType::Date,
         "TimeType" => CqlType::Time,
-        // `DateType` is the older class. It sorts values in another order than `TimestampType`.
+        // `DateType` is older than `TimestampType`. Both have the same encoding, but sort values in
+        // different orders.
         "TimestampType" | "DateType" => CqlType::Timestamp,
         "DurationType" => CqlType::Duration,
         _ => return None,

@@ -52,7 +52,8 @@ impl<'a> Elements<'a> {
 
 /// Returns the elements. Each has `width` bytes, or its own length if `width` is `None`.
 ///
-/// Bytes that cannot hold `dimension` elements are refused before memory is allocated for them.
+/// Bytes that cannot hold `dimension` elements are refused, so a caller may allocate memory for
+/// `dimension` elements afterwards.
 pub fn decode(
     bytes: &[u8],
     dimension: usize,

@@ -177,8 +177,8 @@ fn reads_back(cql_type: &CqlType) {
     assert_eq!(marshal::parse(&cql_type.class_name()).as_ref(), Ok(cql_type));
 }
 
-/// Checks that a parsed type is within the limits of depth and parts, which the parsers enforce. It
-/// may break the other rules of `CqlType::check`.
+/// Checks that a parsed type is within the limits of depth and parts, which the parsers enforce.
+/// The type may break the other rules of `CqlType::check`, which the parsers do not check.
 fn fits(cql_type: &CqlType) {
     let _ = cql_type.to_string();
     match cql_type.check() {

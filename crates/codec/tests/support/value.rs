@@ -26,7 +26,8 @@ pub enum Value {
     /// A tuple or user-defined type.
     Tuple(Vec<Option<Value>>),
     Vector(Vec<Value>),
-    /// The components that the value has. The last ones of the type may be missing.
+    /// The components of the value. They may be fewer than those of its type: the last ones of the
+    /// type may be missing.
     Composite(Vec<Value>),
 }
 
@@ -81,7 +82,8 @@ pub fn decode(plan: &Plan<()>, bytes: &[u8]) -> Result<Value, Malformed> {
             cells.finish()?;
             Value::Tuple(parts)
         }
-        // Fields after those of the plan are ignored. Only a newer schema has such fields.
+        // Fields after those of the plan are ignored. A value has such fields if they were added to
+        // the type after the plan was made.
         Plan::Udt(udt) => {
             Value::Tuple(decode_components(&udt.fields, &mut types::udt::decode(bytes))?)
         }

@@ -13,8 +13,7 @@ use crate::column::cells::Nulls;
 use crate::column::{Filling, Outcome, refused};
 use crate::schema::Profile;
 
-/// Converts a number of elements to an Arrow offset. Returns an error for a number of more than 31
-/// bits.
+/// Converts a number of elements to an Arrow offset. Fails if the number does not fit 31 bits.
 fn offset(count: usize, cql_type: &CqlType) -> Outcome<i32> {
     let too_many = Malformed::Invalid("more than 2,147,483,647 elements in one batch");
     i32::try_from(count).map_err(|_| refused(cql_type, too_many))
