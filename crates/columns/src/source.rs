@@ -15,17 +15,17 @@ use crate::column::Outcome;
 use crate::numbers_in::{Decimals, Floats, Integers};
 use crate::parse;
 
-/// If a value has more bytes than this, memory is reserved with `try_reserve`, which cannot abort.
+/// Memory for a value of more bytes is reserved with `try_reserve`, which can fail but not abort.
 const LONG: usize = 1 << 20;
 
-/// An array, and the CQL type of its cells.
+/// An array, and the CQL type of the cells that are made from its values.
 pub struct Source {
     pub cql_type: CqlType,
     pub nulls: Option<NullBuffer>,
     pub kind: Kind,
 }
 
-/// Cells that were encoded earlier, one for each row.
+/// Cells that were encoded before the batch was bound, one for each row.
 #[derive(Debug, Default)]
 pub struct Encoded {
     pub cells: RowBuffer,

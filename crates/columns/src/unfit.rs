@@ -1,12 +1,12 @@
-//! The error for an array that does not fit its CQL type. Its message names an Arrow type that
-//! fits.
+//! The error for an array that does not fit its CQL type. If a conversion of the array can help,
+//! the message names an Arrow type that fits.
 
 use arrow_schema::{DataType, Field, FieldRef};
 use turbocql_codec::{CodecError, CqlType};
 
 use crate::schema::{CQL_TYPE, Profile, data_type};
 
-/// An array, at any depth, that does not fit its CQL type.
+/// An array that does not fit its CQL type. It is the array of a column, or nested in one.
 pub struct Unfit {
     cql_type: CqlType,
     got: String,

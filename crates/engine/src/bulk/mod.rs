@@ -121,8 +121,8 @@ impl Bulk {
             let is_repeatable = options.idempotent == Some(true);
             let patience = plan.patience;
             if table.lists.is_some() {
-                // The ScyllaDB driver must not retry a row with lists. Only the window retries it,
-                // with another write time.
+                // The ScyllaDB driver must not retry a row with lists. Only `window.rs` retries it,
+                // with a later write time.
                 options.idempotent = Some(false);
             }
             // Two nodes may choose the same write time for two rows with the same key. The stored
@@ -191,7 +191,7 @@ impl Drop for Bulk {
     }
 }
 
-/// Answers the window's questions about rows, by means of the session and the statement.
+/// Answers the questions that `window.rs` asks about rows. Uses the session and the statement.
 struct Judge(Arc<Request>);
 
 impl window::Judge for Judge {
@@ -221,8 +221,8 @@ impl window::Judge for Judge {
         WrittenTable::blame(prepared.markers(), rows.row(0)?, error, session.hides())
     }
 
-    /// A row gets more tries if vectors have an index: the index may refuse a row that overwrites
-    /// another row, and accept the same row later.
+    /// A row gets 8 tries instead of 3 if vectors have an index: the index may refuse a row that
+    /// overwrites another row, and accept the same row later.
     fn tries(&self) -> usize {
         if self.0.table.has_indexes { 8 } else { 3 }
     }

@@ -37,8 +37,8 @@ const RECOVERY: Duration = Duration::from_millis(200);
 /// The mean latency of an epoch is compared with the calm latency, which is the least mean so far.
 /// After [`EPOCHS`] epochs, the calm latency is measured anew, with a quarter of the limit. While
 /// the cluster is calm, the limit grows if it was reached. While the cluster is busy, the limit
-/// stays. When the cluster is too busy, the limit shrinks. After an error that shows an overload,
-/// the limit shrinks more.
+/// stays. When the cluster is too busy, the limit shrinks to 80 %. After an error that shows an
+/// overload, the limit shrinks to 60 %.
 #[derive(Debug)]
 pub(super) struct Control {
     maximum: usize,
@@ -113,7 +113,8 @@ impl Control {
         } else if mean <= BUSY * calm && was_full {
             self.limit = (self.limit + (self.limit / 4.0).max(1.0)).min(self.maximum as f64);
         }
-        // With few requests in flight, every epoch measures the calm latency.
+        // With a limit of at most 16 requests, every epoch measures the calm latency, so no epoch
+        // has to be run with a smaller limit.
         if self.epochs >= EPOCHS && self.limit > 16.0 {
             self.epochs = 0;
             self.measuring = Some(self.limit);

@@ -115,7 +115,7 @@ impl Batcher {
     }
 
     /// Notes that a request of `rows` rows has succeeded, while `in_flight` requests were in
-    /// flight. `batched` says whether its arena was sent in batches.
+    /// flight. `batched` says whether its arena was sent in batches. Returns the request's mode.
     pub(super) fn note(
         &self,
         now: Instant,
@@ -340,8 +340,8 @@ mod tests {
         assert!(Batcher::new(none, &[0]).is_none());
     }
 
-    /// Simulates a server of 64 workers that takes `seconds(rows)` for a request. Returns the share
-    /// of arenas that were sent in batches, in the second half of the simulation.
+    /// Simulates a server of 64 workers that takes `seconds(rows)` for a request of `rows` rows.
+    /// Returns the share of arenas that were sent in batches, in the second half of the simulation.
     fn share_of_batches(seconds: impl Fn(usize) -> f64) -> f64 {
         let batcher = batcher(1000, false);
         let rows = arena(&[(1, 0, 5), (1, 1, 5), (1, 2, 5), (1, 3, 5), (1, 4, 5)]);

@@ -246,7 +246,7 @@ impl Request {
 
     /// Returns the rows of a batch, with the values of static columns only in the first row. These
     /// values are equal in all rows. A static list in every row would be written several times with
-    /// one write time.
+    /// one write time, and would then contain its elements several times.
     fn with_statics_once(&self, rows: &RequestRows) -> RowBuffer {
         let mut once = RowBuffer::with_capacity(rows.bytes(), rows.len());
         for (nth, row) in (0..rows.len()).filter_map(|nth| Some((nth, rows.row(nth)?))) {

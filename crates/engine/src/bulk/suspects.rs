@@ -12,7 +12,8 @@ pub(super) struct Suspect {
     others_succeeded: AtomicBool,
 }
 
-/// The suspects that are being tried again while no row with the same replicas has succeeded.
+/// The suspects that are being tried again. A suspect is removed when another row has succeeded on
+/// the same replicas.
 #[derive(Debug, Default)]
 pub(super) struct Suspects {
     /// Whether there are suspects. While there are none, a success does not take the lock.

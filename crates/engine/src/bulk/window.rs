@@ -87,8 +87,8 @@ struct Window<S> {
 
 /// The pauses before a row is sent again: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// A row that may itself cause its errors fails after this many more tries than [`Judge::tries`],
-/// if its replicas answer a read, even if no other row has succeeded on them.
+/// A row that may itself cause its errors is tried this many times more than [`Judge::tries`] while
+/// no other row succeeds on its replicas. If the replicas then answer a read, the row fails.
 const SUSPECT_EXTRA_TRIES: usize = 2;
 /// How many rows of a failed batch are sent at a time, each in a request of its own.
 const ONE_BY_ONE_IN_FLIGHT: usize = 16;
@@ -216,8 +216,8 @@ where
     }
 
     /// Sends a request, and sends it again after transient errors, until `patience` is over. The
-    /// error's `may_have_applied` is set if any attempt may have been applied, or if `applied` is
-    /// true: the rows may have been applied before.
+    /// error's `may_have_applied` is set if any attempt may have been applied, or if `applied` says
+    /// that an earlier request, a batch, may have applied the rows.
     async fn send_patiently(
         &self,
         rows: RequestRows,
@@ -363,8 +363,7 @@ impl<S> Window<S> {
         self.occupied.load(Ordering::Relaxed) < self.limit.load(Ordering::Relaxed)
     }
 
-    /// Frees the slot of a waiting row. Returns false, and frees nothing, if `MAX_ASIDE` rows wait
-    /// without a slot.
+    /// Frees a waiting row's slot if fewer than `MAX_ASIDE` rows wait without. Whether it did.
     fn leave(&self) -> bool {
         if self.aside.fetch_add(1, Ordering::Relaxed) >= MAX_ASIDE {
             self.aside.fetch_sub(1, Ordering::Relaxed);
@@ -375,7 +374,8 @@ impl<S> Window<S> {
         true
     }
 
-    /// Takes a slot again, even above the limit: rows in the slots may wait for this row's claim.
+    /// Takes a slot again, even above the limit. This row must not wait for a slot, because the
+    /// rows in all slots may wait until this row releases its claim.
     fn come_back(&self) {
         self.occupied.fetch_add(1, Ordering::Relaxed);
         self.aside.fetch_sub(1, Ordering::Relaxed);

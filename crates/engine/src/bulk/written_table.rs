@@ -200,7 +200,8 @@ pub(super) struct Claims {
 #[derive(Debug, Default)]
 struct Keys {
     held: HashMap<u64, Held>,
-    /// When `held` has more entries than this number and than [`SWEEP_AT`], old claims are removed.
+    /// When `held` has more entries than the larger of this number and [`SWEEP_AT`], old claims are
+    /// removed.
     sweep_at: usize,
 }
 
@@ -216,7 +217,8 @@ struct Held {
 /// A claim lasts this much longer than its request, because two nodes that write within one
 /// millisecond may choose the same write time.
 const CLAIM_MARGIN: Duration = Duration::from_millis(2);
-/// The last write time of a key is kept for at least this long, for rows that wait for the key.
+/// The last write time of a key is kept for at least this long after the end of its claim, for rows
+/// that wait for the key.
 const KNOWN: Duration = Duration::from_secs(1);
 const SWEEP_AT: usize = 8192;
 
@@ -250,7 +252,8 @@ impl Claims {
     }
 
     /// Claims all keys, and returns their latest write time. If another claim has one of the keys,
-    /// claims none, and returns the time at which that key becomes free, if that time is known.
+    /// claims none, and returns the time at which that key becomes free, or `None` while the
+    /// request of that claim is in flight.
     fn try_claim(&self, keys: &[u64]) -> Result<i64, Option<Instant>> {
         let now = Instant::now();
         let mut all = self.held.lock().unwrap_or_else(PoisonError::into_inner);

@@ -201,9 +201,9 @@ struct Answer {
     late: u32,
 }
 
-/// A node is slow if this many answers in a row are late. After fewer late answers, the node is
-/// probed again, to see how long its answers take when it does not hang. Two late answers may be
-/// the ends of two hangs, one soon after the other.
+/// After this many late answers in a row, late answers are taken as normal for the node. After
+/// fewer late answers, the node is probed again, to see how long its answers take when it does not
+/// hang. Two late answers may be the ends of two hangs, one soon after the other.
 const SLOW: u32 = 3;
 
 /// The time limit of a node's answer. A third of the connect timeout applies if that is shorter.
@@ -262,9 +262,9 @@ impl Endpoints {
     pub(crate) fn patience(&self, at: SocketAddr) -> Duration {
         let took = match self.states().get(&at) {
             Some(ProbeResult::Answers(answer)) => answer.took,
-            // The last probe failed, or there was none. The driver opens the session at one of the
-            // contact points. It does not translate this address, so the translator has not probed
-            // it.
+            // The last probe failed, or there was none: the driver does not translate the address
+            // of the contact point at which it opens the session, so that address has not been
+            // probed. The time of the slowest contact point is taken instead.
             _ => self.took,
         };
         (took * SLOWER).min(self.limit).max(LEAST_PATIENCE)

@@ -41,8 +41,8 @@ impl Watch for Watcher {
         let (kind, reason) = not_connected(error);
         let mut repeated = node.is_failing.swap(true, Ordering::Relaxed);
         if kind == ErrorKind::Authentication {
-            // The node may count as failing because a connection was lost just before. Only an
-            // earlier refusal makes this one a repetition.
+            // The node may count as failing because a connection was lost just before. This refusal
+            // is a repetition only if the node has refused the credentials before.
             repeated = node.refuses_credentials.swap(true, Ordering::Relaxed);
         }
         let event = Event::new("connection failed", Some(at))

@@ -62,8 +62,8 @@ impl Attempts {
         self.ended_as(result, false, describe);
     }
 
-    /// Like [`Attempts::ended`], for a request of a bulk. Of a bulk's requests, only the unusual
-    /// and the slow ones are reported: the bulk itself is reported at its end.
+    /// Like [`Attempts::ended`], for a request of a bulk. Such a request is reported only if it
+    /// failed, had several attempts or was slow, because the bulk itself is reported at its end.
     pub(crate) fn part_ended<T>(
         &self,
         result: &Result<T, EngineError>,
