@@ -42,7 +42,9 @@ pub(crate) async fn connect(
     config.check()?;
     #[cfg(edited_crates)]
     {
-        // `STILL_FIT` is set once per process, so later calls of `set` have no effect.
+        // The edited driver calls `STILL_FIT` after it has prepared a statement again, to compare
+        // the new types of its bind markers with the earlier ones (`edits/types.patch`). The
+        // function is set once per process, so later calls of `set` have no effect.
         let _ = scylla::statement::prepared::STILL_FIT.set(crate::statement::fits::still_fit);
     }
     let began = Instant::now();

@@ -50,7 +50,7 @@ pub(crate) fn connecting(
         }
         unknown => EngineError::new(ErrorKind::Internal, format!("{doing}: {unknown}")),
     };
-    // Before a session is open, a missing connection is a failed connect, whatever its cause.
+    // Before a session is open, each of these three kinds of errors means that connecting failed.
     let kind = match failure.kind {
         ErrorKind::Unavailable | ErrorKind::Broken | ErrorKind::Timeout => ErrorKind::Connect,
         kind => kind,

@@ -265,7 +265,7 @@ pub(super) fn attempt_error(
 
 pub(crate) fn why_broken(error: &BrokenConnectionError) -> String {
     match error.downcast_ref::<BrokenConnectionErrorKind>() {
-        // The variant's own text has three lines and no further information.
+        // The variant's own text takes three lines to say the same.
         Some(BrokenConnectionErrorKind::ChannelError) => "closed by the other side".to_owned(),
         Some(BrokenConnectionErrorKind::FrameHeaderParseError(
             FrameHeaderParseError::HeaderIoError(error),

@@ -191,10 +191,13 @@ impl Runtime {
         }
     }
 
-    /// Called at the end of an event loop's round, if the round began with [`Runtime::hold`]. Calls
-    /// [`Runtime::release`] and returns false, with one exception: nothing was submitted in the
-    /// round. Then its tasks may have made other tasks ready, through a semaphore or a queue. So
-    /// the first call returns true, and the caller must call again after the next round.
+    /// Called at the end of an event loop's round, if the round began with [`Runtime::hold`]. If
+    /// work was submitted in the round, calls [`Runtime::release`] and returns false.
+    ///
+    /// If nothing was submitted, the tasks of the round may have made other tasks ready, through a
+    /// semaphore or a queue, and these may submit work in the next round. So the first call
+    /// returns true, and the caller must call again after the next round. The second call releases
+    /// even if nothing was submitted.
     pub fn end_round() -> bool {
         let must_repeat = HELD.with_borrow_mut(|held| held.as_mut().is_some_and(Held::waits));
         if !must_repeat {

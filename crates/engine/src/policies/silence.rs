@@ -22,8 +22,8 @@ const RETURNING: u64 = 20;
 /// its first request.
 const DRAINS: u32 = 4;
 
-/// The length of a tick. The watch over silent nodes counts ticks, because they do not pass while
-/// this process itself is paused.
+/// The length of a tick. The watch over silent nodes counts ticks instead of reading a clock,
+/// because no ticks pass while this process itself is paused.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// The state of a session's nodes. A node is silent, or returning (it answers again, and gets more

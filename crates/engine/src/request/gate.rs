@@ -43,7 +43,7 @@ impl State {
     }
 }
 
-/// A request's place in the queue.
+/// A request's place in the queue. A request that is admitted at once has its permit already.
 pub enum QueuePosition {
     First(Permit),
     Queued(Arc<Gate>, oneshot::Receiver<Permit>),

@@ -371,8 +371,8 @@ impl Session {
         }
     }
 
-    /// Counts and reports a request that must not wait although the session is full. Returns its
-    /// error.
+    /// Counts and reports a request that fails because the session is full and it must not wait.
+    /// Returns its error.
     pub fn session_full(
         &self,
         text: &str,

@@ -198,8 +198,8 @@ impl Prepared {
     }
 }
 
-/// The options that one request sets. The request's profile, the session's configuration or a
-/// default decides on the other options.
+/// The options that one request sets. For an option that is not set, the request's profile, the
+/// session's configuration or a default decides.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestOptions {
     pub consistency: Option<Consistency>,

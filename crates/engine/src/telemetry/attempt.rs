@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crate::telemetry::counters::{NodeCounters, RequestKind};
 
-/// An attempt that has begun. It counts as in flight until it is dropped. If it is dropped before
-/// its end, it counts as abandoned.
+/// An attempt that has begun. It counts as in flight until it is dropped. If neither
+/// [`CountedAttempt::succeeded`] nor [`CountedAttempt::failed`] was called by then, it counts as
+/// abandoned.
 #[derive(Debug)]
 pub(crate) struct CountedAttempt {
     node: Arc<NodeCounters>,

@@ -141,7 +141,7 @@ pub struct Telemetry {
     pub(crate) pages: AtomicU64,
     pub(crate) prepared: AtomicU64,
     pub(crate) prepared_again: AtomicU64,
-    /// The number of statements that were found in the cache of prepared statements.
+    /// The number of times that a statement was found in the cache of prepared statements.
     pub cache_hits: AtomicU64,
     /// The nodes, sorted by address: a search in a list of addresses costs less than a hash.
     nodes: RwLock<Vec<(SocketAddr, Arc<NodeCounters>)>>,
@@ -215,8 +215,8 @@ impl Telemetry {
         self.events.push(event);
     }
 
-    /// Whether the session is open. Nodes that are found earlier, during the opening, are not
-    /// reported as new nodes.
+    /// Whether the session is open. Nodes that are found while it is being opened are not reported
+    /// as new nodes.
     #[cfg(edited_crates)]
     pub(crate) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)

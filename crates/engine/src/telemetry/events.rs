@@ -76,8 +76,8 @@ impl Event {
         Event { name, at, thread, node, fields: Vec::new(), origin: None }
     }
 
-    /// Whether the event is about a node or the schema, so that streams of cluster events include
-    /// it.
+    /// Whether streams of cluster events include the event. They include the events about nodes and
+    /// about the schema, except the reports of nodes about each other.
     pub(crate) fn is_of_cluster(&self) -> bool {
         const REPORTED: [&str; 2] = ["node reported up", "node reported down"];
         (self.name.starts_with("node ") && !REPORTED.contains(&self.name))
@@ -151,7 +151,7 @@ impl Events {
         self.wanted.store(wanted, Ordering::Relaxed);
     }
 
-    /// Whether requests may be reported.
+    /// Whether any requests may be reported: slow ones, unusual ones, or all.
     pub fn wants_requests(&self) -> bool {
         self.slow.is_some() || self.wanted.load(Ordering::Relaxed) != 0
     }

@@ -28,7 +28,7 @@ use crate::terms::payload::{CustomPayload, Entries, Payloads};
 ///
 /// The ScyllaDB driver's errors name neither the node nor the number of attempts. They report only
 /// the failure of the last attempt. But an earlier attempt may have been applied, and its failure
-/// may say more.
+/// may say more than that of the last attempt.
 #[derive(Debug)]
 pub(crate) struct Attempts {
     effect: Effect,
