@@ -1,7 +1,8 @@
 //! Finds nulls inside collections. Servers refuse such nulls in most places.
 //!
 //! The codec encodes a null element as a length of -1, at every depth. Cassandra accepts null
-//! elements in one place only: in a frozen list that is the whole value of a column.
+//! elements in one place only: in a frozen list that is the whole value of a column. A field of a
+//! tuple or of a user-defined type may be null.
 
 use crate::cql_type::CqlType;
 use crate::error::CodecError;
@@ -158,7 +159,7 @@ fn first_null_in_fields<'a>(
 ) -> NullError {
     let mut reader = Reader::new(bytes);
     for (segment, part) in parts {
-        // A value written before a field was added to its type has fewer fields.
+        // A value that was written before fields were added to its type ends without these fields.
         if reader.is_empty() {
             return None;
         }

@@ -1,5 +1,5 @@
-//! Encoded rows: cells in one arena. Each cell begins with its length, as bound values do in the
-//! protocol.
+//! Encoded rows: their cells, one after another in one buffer, the arena. Each cell begins with its
+//! length, as bound values do in the protocol.
 
 use std::collections::TryReserveError;
 

@@ -17,7 +17,7 @@ use turbocql_codec::CqlType;
 use turbocql_codec::cql_type::Identifier;
 use turbocql_codec::parse::cql;
 
-/// The name of each file of golden bytes, and the minimum number of its lines.
+/// The name of each file of captured bytes, and the minimum number of its lines.
 const STEMS: [(&str, usize); 27] = [
     ("ascii", 7),
     ("bigint", 80),
@@ -175,8 +175,8 @@ fn values_encode_to_the_same_bytes() {
         let plan = plan(&line.cql_type);
         let encoded_bytes = encoded(&plan, &decode(&plan, bytes).unwrap());
         if line.short() {
-            // Fields that are missing at the end of `bytes` decode as nulls, and these are encoded
-            // again.
+            // Fields that are missing at the end of `bytes` decode as nulls. Encoding writes these
+            // nulls, so the result is longer.
             short += 1;
             assert!(encoded_bytes.len() > bytes.len(), "{}", line.source);
             let nulls = "ffffffff".repeat((encoded_bytes.len() - bytes.len()) / 4);

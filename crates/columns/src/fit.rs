@@ -1,5 +1,5 @@
 //! Decides which Arrow types can be written to which CQL types. Only conversions that lose nothing
-//! are allowed.
+//! are allowed, with one exception: the caller may allow that finer times are truncated.
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ use crate::column::Outcome;
 use crate::numbers_in::{Decimals, Floats, Integers};
 use crate::parse;
 
-/// Memory for a value of more bytes is reserved with `try_reserve`, which can fail but not abort.
+/// Memory for a value of more bytes than this is reserved with `try_reserve`, which cannot abort.
 const LONG: usize = 1 << 20;
 
 /// An array, and the CQL type of the cells that are made from its values.

@@ -258,14 +258,13 @@ impl RowPlan {
         self.encode_positional(items.into_iter(), rows)
     }
 
-    /// Returns, for each column, the position of its value in a named tuple that has the names of
-    /// all columns, in any order. Returns `None` if the tuple is to be bound by position. This is
-    /// so if it has no names. It is also so if it lacks a column's name, and the column names that
-    /// it has are at the same positions as in the statement.
+    /// Returns, for each column, the position of its value in a named tuple. Returns `None` if the
+    /// tuple is to be bound by position. A tuple with the names of all columns, in any order, is
+    /// bound by name. A tuple without names is bound by position.
     ///
-    /// A named tuple is refused if it lacks a column's name, and another column's name is not at
-    /// the same position as in the statement. Otherwise, turbocql would have to guess whether to
-    /// bind it by name or by position.
+    /// A tuple that lacks some columns' names is bound by position if the names of the other
+    /// columns are at the same positions as in the statement. If not, the tuple is refused, because
+    /// turbocql would have to guess whether to bind it by name or by position.
     fn by_name(&self, values: &Bound<'_, PyAny>) -> Outcome<Option<Vec<usize>>> {
         let py = values.py();
         let Some(names) = record::names_of(values)? else { return Ok(None) };

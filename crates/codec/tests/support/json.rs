@@ -94,8 +94,8 @@ fn fields_match(udt: &UdtType, parts: &[Option<Value>], object: &Map<String, Jso
 }
 
 /// Returns the JSON value of a map's key. `name` is the key in the JSON object, where each key is a
-/// string. If the JSON of `key_type` is not a string, `name` contains the value as JSON text. The
-/// `match` must list all types of this kind that the tests use for keys.
+/// string. If values of `key_type` are not strings in JSON, `name` contains the value as JSON text.
+/// The first arm of the `match` must list all such types that the tests use for keys.
 fn key_json(key_type: &CqlType, name: &str) -> Json {
     let string = Json::String(name.to_owned());
     match key_type.thawed() {

@@ -311,8 +311,7 @@ where
             if !goes_on {
                 return Err(error);
             }
-            // The pauses of different rows differ: rows that are sent again together might fail
-            // together again.
+            // The rows' pauses differ: rows that are sent together might fail together again.
             pause = (pause * 2 - pause / 4 * (retry_rows.index() % 3) as u32).min(PAUSES.1);
             self.progress.as_ref().inspect(|progress| progress.sent_again(count));
             rows = retry_rows;
@@ -363,7 +362,8 @@ impl<S> Window<S> {
         self.occupied.load(Ordering::Relaxed) < self.limit.load(Ordering::Relaxed)
     }
 
-    /// Frees a waiting row's slot if fewer than `MAX_ASIDE` rows wait without. Whether it did.
+    /// Frees the slot of a waiting row. Returns false, and frees nothing, if `MAX_ASIDE` rows wait
+    /// without a slot already.
     fn leave(&self) -> bool {
         if self.aside.fetch_add(1, Ordering::Relaxed) >= MAX_ASIDE {
             self.aside.fetch_sub(1, Ordering::Relaxed);

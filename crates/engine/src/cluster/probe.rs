@@ -176,7 +176,8 @@ pub(crate) struct Endpoints {
     /// The addresses that nodes announce, each with the address at which the node is reached.
     rules: Vec<(Allowed, Allowed)>,
     tls: Option<Arc<TlsClient>>,
-    /// The time limit of a node's answer.
+    /// The time limit of the probe before a connection, and the maximum of
+    /// [`Endpoints::patience`].
     limit: Duration,
     /// How long the slowest contact point took to answer.
     took: Duration,
@@ -206,7 +207,7 @@ struct Answer {
 /// hang. Two late answers may be the ends of two hangs, one soon after the other.
 const SLOW: u32 = 3;
 
-/// The time limit of a node's answer. A third of the connect timeout applies if that is shorter.
+/// The value of `Endpoints::limit`, unless a third of the connect timeout is shorter.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// A node that has answered is not probed again for this long, because several connections to it

@@ -23,7 +23,8 @@ impl Effect {
     /// Returns the effect of a statement, judged by its words. The first word shows whether the
     /// statement reads, or is a batch. Any other statement that contains `IF` counts as a
     /// conditional update, and one that contains `IN` as a write to several partitions. A word
-    /// inside a string counts too. Such a mistake is safe: the write is retried less often.
+    /// inside a string counts too. Such a mistake is safe: the write is then not retried in some
+    /// cases in which it could be.
     pub(crate) fn of(text: &str) -> Effect {
         const READS: [&str; 5] = ["SELECT", "LIST", "DESCRIBE", "DESC", "USE"];
         const STAGED: [&str; 3] = ["BEGIN", "IF", "IN"];

@@ -26,7 +26,7 @@ pub(crate) use shown::{has_secrets, without_literals, without_values};
 
 use self::attempts::Tried;
 
-/// An error: a message for people, and fields by which programs decide.
+/// An error: a message for people, and fields by which programs decide what to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineError {
     pub kind: ErrorKind,
@@ -154,7 +154,7 @@ impl EngineError {
         if self.is_rate_limited() { ("rate_limited", None) } else { (self.kind.name(), self.code) }
     }
 
-    /// Whether too few replicas of the row are alive.
+    /// Whether the server has refused the request because too few replicas of the row are alive.
     pub fn is_unavailable(&self) -> bool {
         self.kind == ErrorKind::Server && self.code == Some(0x1000)
     }

@@ -62,8 +62,8 @@ pub(crate) fn attempt_failure(error: &RequestAttemptError) -> String {
 ///
 /// The driver reports its last failure. This failure may be about a connection, although a server
 /// has answered an earlier attempt with an error. Then the server's error is reported instead,
-/// because it says more. But if the last attempt may have been applied, the last failure is
-/// reported: the server's error could say that nothing was applied.
+/// because it says more than the failure of a connection. But if the last attempt may have been
+/// applied, the last failure is reported: the server's error could say that nothing was applied.
 pub(crate) fn executing(doing: &str, error: &ExecutionError, attempts: &Attempts) -> EngineError {
     let failure = execution_failure(doing, error, attempts);
     let about_connections = matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Broken);

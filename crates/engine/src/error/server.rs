@@ -163,8 +163,9 @@ pub(super) fn may_have_applied(error: &DbError, reason: &str, effect: Effect) ->
         // The server refuses before a stage begins. An earlier stage may have been applied.
         DbError::Unavailable { .. } => effect == Effect::Staged,
         // With a text of [`NOT_ADMITTED`], nothing was applied. With any other text, `Overloaded`
-        // means that the coordinator has too many hints. The coordinator handles a write to a table
-        // with views as a logged batch, and may refuse the write after the batch has been logged.
+        // means that the coordinator has too many hints (writes that it keeps for nodes that do not
+        // answer). The coordinator handles a write to a table with views as a logged batch, and may
+        // refuse the write after the batch has been logged.
         DbError::Overloaded => !NOT_ADMITTED.iter().any(|words| reason.starts_with(words)),
         DbError::WriteTimeout { .. }
         | DbError::WriteFailure { .. }

@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     closed: AtomicBool,
     in_flight: AtomicUsize,
     /// The time until which submissions may be held back (see [`Runtime::hold`]), in nanoseconds
-    /// since `began`. The field is 0 until the I/O thread first wakes a consumer.
+    /// since `began`. The field is 0 until the I/O thread first wakes a consumer ([`Wake`]).
     hold_until: AtomicU64,
     began: Instant,
 }

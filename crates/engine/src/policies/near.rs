@@ -56,8 +56,9 @@ impl Rerouted {
 
     /// The policy for conditional statements: the replicas in the order of the ring. Conditional
     /// statements of a partition conflict less if all clients send them to the same replica. The
-    /// ScyllaDB driver uses this order for statements that ScyllaDB has marked as conditional. But
-    /// the first node that prepared the statement may run a release that does not mark statements.
+    /// ScyllaDB driver uses this order only for statements that the server has marked as
+    /// conditional. Cassandra marks no statements, and in a cluster of several releases of ScyllaDB
+    /// the mark depends on which node prepares a statement first. So this policy marks all of them.
     pub(crate) fn conditional(policy: Arc<dyn LoadBalancingPolicy>) -> Rerouted {
         Rerouted { kind: Kind::Conditional, policy }
     }

@@ -19,7 +19,7 @@ use uuid::Uuid;
 const RETURNING: u64 = 20;
 
 /// A node that answers again has its full share of requests after this many times the duration of
-/// its first request.
+/// the first request after its silence, and after [`RETURNING`] ticks at the latest.
 const DRAINS: u32 = 4;
 
 /// The length of a tick. The watch over silent nodes counts ticks instead of reading a clock,

@@ -112,7 +112,7 @@ impl Scan {
                 let ended = tokio::select! {
                     ended = reads.join_next() => ended,
                     // The session is being closed. A page that the reader never takes would delay
-                    // this, so the scan is cut.
+                    // the closing, so the scan is cut.
                     _ = draining.wait_for(|&is_draining| is_draining) => {
                         cut.store(true, Ordering::Release);
                         break;

@@ -165,7 +165,7 @@ impl Session {
             Ok(Arc::new(Prepared::new(prepared, &inner.profiles)?))
         };
         let prepared = inner.preparing.run(text, work);
-        // The ScyllaDB driver sets no time limit.
+        // The ScyllaDB driver sets no time limit for preparing.
         match self.time_left("preparing", options, began)? {
             None => prepared.await,
             Some(time_left) => {
@@ -371,8 +371,8 @@ impl Session {
         }
     }
 
-    /// Counts and reports a request that fails because the session is full and it must not wait.
-    /// Returns its error.
+    /// Counts and reports a request that must not wait, and so fails because the session is full.
+    /// Returns the request's error.
     pub fn session_full(
         &self,
         text: &str,

@@ -39,8 +39,8 @@ pub struct Prepared {
     partition_key: Box<[usize]>,
     result_columns: Arc<[Column]>,
     /// The columns of recent answers. Usually they are `result_columns`. They differ after an
-    /// `ALTER TABLE`. They also differ for a conditional update: its columns are described only
-    /// in its answers.
+    /// `ALTER TABLE`. They also differ for a conditional update on Cassandra, which describes such
+    /// columns only in its answers.
     pub(crate) recent: RecentColumns,
     pub(crate) effect: Effect,
     /// The kind under which requests of the statement are counted.
@@ -368,7 +368,7 @@ pub enum BatchKind {
     Logged,
     /// Statements for one partition are applied together. Across partitions there is no guarantee.
     Unlogged,
-    /// The statements are counter updates, which cannot be replayed.
+    /// No guarantee: the statements are counter updates, which cannot be replayed after a failure.
     Counter,
 }
 

@@ -13,7 +13,8 @@ use pyo3::types::{PyString, PyTuple, PyType};
 use std::sync::Arc;
 use turbocql_codec::{Column, CqlType};
 
-/// Reads an element of `columns`. Returns the column and the marker that encodes its values.
+/// Reads an element of `columns`, an argument of `RowEncoder`. Returns the column and the marker
+/// that encodes its values.
 pub fn marker(
     description: &Bound<'_, PyAny>,
     policy: Option<&Bound<'_, PyAny>>,
