@@ -1,5 +1,6 @@
 //! Decides which Arrow types can be written to which CQL types. Only conversions that lose nothing
-//! are allowed, with one exception: the caller may allow that finer times are truncated.
+//! are allowed, with one exception: the caller may allow that times are truncated to the precision
+//! of the CQL type.
 
 use std::sync::Arc;
 

@@ -16,9 +16,9 @@ use crate::statement::seam::Rows;
 /// The number of arenas to keep at a time: one whose rows are being sent, and the next one.
 const BACKLOG: usize = 2;
 
-/// While rows with this many bytes in all wait to be admitted by the session, no further rows are
-/// taken. Unlike the values of single calls, the rows of a bulk are already encoded while they
-/// wait, so they would fill the memory.
+/// While rows with this many bytes in all wait until the session's gate ([`crate::Gate`]) admits
+/// them, no further rows are taken. Unlike the values of single calls, the rows of a bulk are
+/// already encoded while they wait, so they would fill the memory.
 const MAX_HELD: usize = 32 << 20;
 
 pub(super) struct Intake {

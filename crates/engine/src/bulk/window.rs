@@ -41,8 +41,8 @@ pub(super) struct Limits {
 
 /// Answers questions about rows and errors for which the window would need the session.
 pub(super) trait Judge: Send + Sync {
-    /// Returns a future that waits until no other request writes the rows, and claims them. Returns
-    /// `None` if claims are not needed.
+    /// Returns a future that waits until no other request writes the rows, and then claims them
+    /// (see [`Claim`]). Returns `None` if claims are not needed.
     fn claim(&self, rows: &RequestRows) -> Option<BoxFuture<'static, Claim>>;
 
     /// The replicas of the first row's partition, sorted so that they can be compared.

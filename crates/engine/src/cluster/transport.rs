@@ -8,7 +8,8 @@ pub(crate) async fn connect(at: SocketAddr) -> Result<tokio::net::TcpStream> {
     tokio::net::TcpStream::connect(at).await
 }
 
-/// Opens a connection of the simulation, or a socket if no simulation is in place.
+/// Opens a connection of the simulation (the folder `simulation`), or a socket if no simulation
+/// runs.
 #[cfg(feature = "simulation")]
 pub(crate) async fn connect(at: SocketAddr) -> Result<Box<dyn scylla::simulated::Transport>> {
     match scylla::simulated::CONNECT.get() {

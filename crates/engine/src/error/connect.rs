@@ -39,7 +39,8 @@ pub(crate) fn connecting(
         NewSessionError::EmptyKnownNodesList => {
             EngineError::new(ErrorKind::Config, format!("{doing}: no contact points"))
         }
-        // This is the error of the control connection. It has no pool, despite the variant's name.
+        // This is the error of the control connection, on which the ScyllaDB driver reads the
+        // cluster's state. That connection has no pool, despite the variant's name.
         NewSessionError::MetadataError(MetadataError::ConnectionPoolError(
             ConnectionPoolError::Broken { last_connection_error },
         )) => connection_error(&doing, last_connection_error),

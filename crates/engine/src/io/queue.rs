@@ -191,8 +191,9 @@ impl Runtime {
         }
     }
 
-    /// Called at the end of an event loop's round, if the round began with [`Runtime::hold`]. If
-    /// work was submitted in the round, calls [`Runtime::release`] and returns false.
+    /// Called at the end of a round (an iteration) of an event loop, if the round began with
+    /// [`Runtime::hold`]. If work was submitted in the round, calls [`Runtime::release`] and
+    /// returns false.
     ///
     /// If nothing was submitted, the tasks of the round may have made other tasks ready, through a
     /// semaphore or a queue, and these may submit work in the next round. So the first call

@@ -152,8 +152,8 @@ impl fmt::Display for Allowed {
 }
 
 impl Balancing {
-    /// Makes the routes. The caller must be on the runtime, because latency awareness spawns a
-    /// task.
+    /// Makes the routes. The caller must run on the tokio runtime, because latency awareness spawns
+    /// a task.
     pub(crate) fn routes(&self, silence: &Arc<Silence>, ranks: &Arc<Ranks>) -> Routes {
         let mut builder = DefaultPolicy::builder()
             .token_aware(self.token_aware)
@@ -344,7 +344,8 @@ pub(crate) struct Named {
 }
 
 impl Profiles {
-    /// `routes` are those of the default profile. The caller must be on the runtime.
+    /// `routes` are those of the default profile. The caller must run on the tokio runtime (see
+    /// [`Balancing::routes`]).
     pub(crate) fn new(
         default: Profile,
         routes: Routes,

@@ -42,7 +42,8 @@ pub(crate) struct Silence {
     /// Held while the watch decides whether one more node may be marked silent.
     pub(crate) deciding: Mutex<()>,
     /// The silent nodes, for requests that the ScyllaDB driver makes by itself: a `USE` on all
-    /// connections, the check for schema agreement, and those of the control connection.
+    /// connections, the check for schema agreement, and the requests of the control connection, on
+    /// which the driver reads the cluster's state.
     #[cfg(edited_crates)]
     pub(crate) known: scylla::cluster::SilentNodes,
 }

@@ -368,7 +368,7 @@ pub enum BatchKind {
     Logged,
     /// Statements for one partition are applied together. Across partitions there is no guarantee.
     Unlogged,
-    /// No guarantee: the statements are counter updates, which cannot be replayed after a failure.
+    /// The statements are counter updates. They cannot be replayed, so the batch is not logged.
     Counter,
 }
 
