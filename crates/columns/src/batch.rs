@@ -71,8 +71,8 @@ impl Batches {
     }
 
     /// Appends rows of a page to the batch. `read` says which part of the page earlier calls have
-    /// appended; this call appends the rows after that part, and updates `read`. It stops when the
-    /// batch has `limit` rows or `MAX_BYTES` bytes. Returns whether the whole page has been read.
+    /// appended. This call appends the rows after that part until the batch has `limit` rows or
+    /// `MAX_BYTES` bytes, and updates `read`. Returns whether the whole page has been read.
     ///
     /// # Errors
     /// If the page cannot be read. The contents of the batch are then invalid.

@@ -1,4 +1,5 @@
-//! Measures the ScyllaDB driver alone, without Python. The end-to-end benchmark cannot be faster.
+//! Measures the ScyllaDB driver alone, without Python. Its times are a lower limit for those of
+//! turbocql in the end-to-end benchmark.
 //!
 //!     pure_engine CONTACT_POINT STATEMENT SALT IN_FLIGHT FIRST_KEY:REQUESTS... < VECTORS
 //!

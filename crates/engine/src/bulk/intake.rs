@@ -28,7 +28,7 @@ pub(super) struct Intake {
     /// Groups rows into batches. The field is `None` if each row is a request of its own.
     pub(super) batcher: Option<Batcher>,
     /// Notified when an arena is handed in or must be requested, when no further arena will follow,
-    /// when rows can be taken again, and when fewer requests are in flight than allowed again.
+    /// when rows can be taken again, and when fewer requests than allowed are in flight again.
     pub(super) changed: Notify,
 }
 
