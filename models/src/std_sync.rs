@@ -12,10 +12,12 @@ pub mod atomic {
     //! except in a fence. So each `SeqCst` access has a fence before and after it. This makes it a
     //! little stronger than in Rust: it also orders accesses to other atomics.
     //!
-    //! A `SeqCst` store is made as a swap. With a plain store by one thread, loom would allow that
-    //! a later swap by a second thread reads the value of an earlier swap by a third thread. Rust
-    //! does not allow this, because the earlier swap read the value that the store then replaced.
-    //! All `SeqCst` accesses to an atomic are in one order anyway, so the swap adds no order.
+    //! A `SeqCst` store is made as a swap. Suppose that one thread swaps a value, then a second
+    //! thread stores one, and then a third thread swaps. After a plain store, loom would allow that
+    //! the second swap reads the value of the first swap. Rust does not allow this: a swap reads
+    //! the newest value of the atomic, and the store has replaced the value of the first swap. All
+    //! `SeqCst` accesses to an atomic are in one order anyway, so making the store a swap adds no
+    //! order.
 
     use loom::sync::atomic::fence;
     pub use std::sync::atomic::Ordering;

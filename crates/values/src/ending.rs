@@ -1,9 +1,10 @@
 //! Lets the interpreter end while other threads are in native calls, without an abort.
 //!
-//! When the interpreter ends, CPython before 3.14 ends each daemon thread that wants to run Python
-//! code by unwinding its stack. Native frames do not survive this: the process aborts. So an exit
-//! handler lets threads finish the native call that they are in. A thread that begins a new native
-//! call is delayed. Most programs have ended before the delay is over.
+//! When the interpreter ends, some daemon threads still ask for the GIL. CPython before 3.14 ends
+//! such a thread: it unwinds the thread's stack. If the stack has native frames, this aborts the
+//! process. So an exit handler lets threads finish the native call that they are in. A thread that
+//! begins a new native call after that is delayed, and most processes have ended before the delay
+//! is over.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,8 +23,8 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the exit handler waits for the threads of other libraries. Such a thread returns to its
-/// library when it next calls `must_leave`. The library may wait for the thread without a time
-/// limit.
+/// library when it next calls `must_leave`. The limit is longer than `PATIENCE`, because the
+/// library itself may wait for the thread without a time limit.
 const FOREIGN_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long to delay a thread that enters a native call after the exit has begun. The delay is

@@ -60,7 +60,7 @@ pub struct Traits {
     pub hashable: bool,
 }
 
-/// Text and bytes. Zero bytes are a valid value: empty text or empty bytes.
+/// The properties of text and blobs. Zero bytes are a valid value: empty text or an empty blob.
 const BYTES: Traits = Traits {
     numeric: None,
     order: Order::Lexical,
@@ -73,7 +73,8 @@ const SCALAR: Traits = Traits { order: Order::Unknown, empty_is_null: true, ..BY
 
 const COLLECTION: Traits = Traits { atomic: false, hashable: false, ..SCALAR };
 
-/// A value may lack all its components or fields. Then it has zero bytes and is not null.
+/// The properties of types with components or fields. A value may lack all of these. Then it has
+/// zero bytes, and is not null.
 const COMPONENTS: Traits = Traits { empty_is_null: false, hashable: true, ..COLLECTION };
 
 const fn number(numeric: Numeric, order: Order) -> Traits {

@@ -31,8 +31,8 @@ use crate::memory::with_scratch;
 use crate::plan::HostPlan;
 use crate::python;
 
-/// Appends the bytes of a value without a length. Returns false and appends nothing if the value is
-/// not taken.
+/// Appends the bytes of a value, and no length before them. Returns false and appends nothing if
+/// the value is not taken.
 #[inline]
 pub fn value<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     if !QuickPath::Encode.is_on() {
@@ -51,7 +51,7 @@ pub fn value<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut V
     is_encoded
 }
 
-/// Appends the bytes of a value that [`bytes_unbuffered`] does not take, without a length. If it
+/// Appends, without a length, the bytes of a value that [`bytes_unbuffered`] does not take. If it
 /// returns false, `out` may end with an incomplete value.
 #[inline(always)]
 fn append_buffered<D: Dialect>(
@@ -123,8 +123,9 @@ pub fn bytes_of<'py, D: Dialect>(
     }
 }
 
-/// Makes the `bytes` of a value in a dialect that converts values of other classes. Returns `None`
-/// without an exception if the value is not taken, and if there is no memory.
+/// Makes the `bytes` of a value in a dialect that converts values of classes that the quick path
+/// does not take ([`Dialect::CONVERTS`]). Returns `None` without an exception if the value is not
+/// taken, and if there is no memory.
 #[inline(never)]
 pub fn bytes_converted<'py, D: Dialect>(
     plan: &HostPlan,
@@ -278,7 +279,7 @@ unsafe fn put_converted<D: Dialect>(plan: &HostPlan, object: Object, out: &mut V
     }
 }
 
-/// Appends a value of a type that [`put_scalar`] does not take, without a length. If it returns
+/// Appends, without a length, a value of a type that [`put_scalar`] does not take. If it returns
 /// false, `out` may end with an incomplete value.
 ///
 /// # Safety

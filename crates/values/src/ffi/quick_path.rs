@@ -207,15 +207,15 @@ pub fn quick_paths() -> Vec<(&'static str, bool, Option<String>)> {
     .collect()
 }
 
-/// If `force` is true, turns off all quick paths that are chosen for each value anew. If `force` is
-/// false, turns each of these paths on again, provided that its probe has passed. Tests of the safe
-/// path call it.
+/// If `force` is true, turns off the quick paths, except three that are installed once and not
+/// chosen for each value. If `force` is false, turns each of these paths on again, provided that
+/// its probe has passed. Tests of the safe path call it.
 #[pyfunction]
 pub fn force_safe(force: bool) {
     FORCED_SAFE.store(force, Ordering::Relaxed);
     for (path, state) in QuickPath::ALL.iter().zip(&STATES) {
-        // These quick paths replace slots and methods when the module is imported, and the
-        // replacement is not undone.
+        // These three quick paths replace slots and methods when the module is imported. Nothing
+        // undoes the replacement, so they stay as they are.
         if matches!(path, QuickPath::Coroutines | QuickPath::Handles | QuickPath::Serialize) {
             continue;
         }

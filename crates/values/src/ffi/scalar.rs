@@ -139,7 +139,8 @@ pub unsafe fn as_boolean(object: Object) -> Option<[u8; 1]> {
 }
 
 /// Returns the milliseconds since 1970 of an exact `datetime`, or `None` if the dialect does not
-/// take the value.
+/// take the value. A [`Dialect`] is the form in which turbocql, or one of the accelerated drivers,
+/// writes values.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.

@@ -46,8 +46,8 @@ impl<'py> Parts<'py> {
     }
 }
 
-/// A function that refuses a number of parts that the type cannot hold. It is called before the
-/// parts are read.
+/// A function that is called with the number of parts, before the parts are read. It returns a
+/// failure if a value of the type cannot have this number of parts.
 pub type Check<'a> = &'a dyn Fn(usize) -> Outcome<()>;
 
 /// Returns the parts of a list, tuple or other indexable sequence.

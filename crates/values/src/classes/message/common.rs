@@ -13,7 +13,8 @@ use crate::value::describe::describe;
 
 type Argument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
-/// The smallest timestamp that can be sent. Servers read `i64::MIN` as "no timestamp".
+/// The smallest timestamp that can be sent. Cassandra uses `i64::MIN` for "no timestamp", and
+/// refuses it in a request.
 const EARLIEST: i64 = i64::MIN + 1;
 
 /// The settings that all messages have.
