@@ -13,7 +13,7 @@ import turbocql
 def sentence_and_time(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
     """Adds the message of a `logging` record, and the time of the event that it reports.
 
-    The entry `event` is the name of the event in turbocql's records.
+    In turbocql's records, the entry `event` is the name of the event, not the message.
     """
     record = event["_record"]
     at = datetime.fromtimestamp(record.created, timezone.utc)

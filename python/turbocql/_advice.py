@@ -183,7 +183,7 @@ FOR_INVALID = (
         "split the batch: the server's limit is batch_size_fail_threshold, its log has the size",
     ),
 )
-"""Pairs of a pattern of the server's message about an invalid statement, and advice."""
+"""Each pair has a pattern of the server's message about an invalid statement, and advice."""
 FOR_SYNTAX = (
     (r"'\[\w+\]|expecting '''", "", "a quote within a text is written twice: 'it''s'"),
     (r"\d{4}\[-\d\d\]", "", "a date is in single quotes: '2020-12-31'"),
@@ -253,8 +253,8 @@ FOR_SYNTAX = (
         "UPDATE and DELETE need WHERE with the primary key; TRUNCATE empties a table",
     ),
 )
-"""A pattern of the server's message about a syntax error, a pattern of the statement, and the
-advice for errors that match both patterns."""
+"""Each entry has a pattern of the server's message about a syntax error, a pattern of the
+statement, and the advice for errors that match both patterns."""
 PROPERTIES = {
     **{"ttl": "default_time_to_live", "time_to_live": "default_time_to_live"},
     **{"default_ttl": "default_time_to_live", "gc_grace": "gc_grace_seconds"},
@@ -294,5 +294,5 @@ FOR_VALUES = (
     (r"expected decimal \(.*got float", "pass Decimal(str(value))"),
     (r"expected time \(.*got datetime\.datetime", "of a datetime, pass its .time()"),
 )
-"""Pairs of a pattern of the message about a value that does not fit, and advice. The message is
-matched without its statement."""
+"""Each pair has a pattern of the message about a value that does not fit, and advice. The message
+is matched without its statement."""

@@ -1,4 +1,4 @@
-"""A WSGI application. In each worker, a hook in gunicorn.conf.py opens its session."""
+"""A WSGI application. A hook in gunicorn.conf.py opens a session in each worker."""
 
 import os
 from collections.abc import Callable, Iterable

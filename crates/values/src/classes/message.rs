@@ -20,7 +20,7 @@ use values::Values;
 
 /// The body of a QUERY request: a statement's text and its values.
 ///
-/// Immutable; threads may share it. Every argument is an attribute of the same name.
+/// Immutable; threads may share it. Each argument can be read as an attribute of the same name.
 ///
 /// Shapes: `values` is a sequence of serialized values for markers by position, or a mapping for
 ///     markers by name; at most 65,535 values. Each value is `bytes` or bytes-like, None or
@@ -181,8 +181,8 @@ impl QueryMessage {
 
 /// The body of an EXECUTE request: a prepared statement's id and its values.
 ///
-/// Immutable; threads may share it. Every argument is an attribute of the same name. Arguments of
-/// the same name mean the same as in `QueryMessage`.
+/// Immutable; threads may share it. Each argument can be read as an attribute of the same name.
+/// Arguments that `QueryMessage` has too mean the same as there.
 ///
 /// Shapes: `query_id` and `result_metadata_id` are the ids that the server sent when the statement
 ///     was prepared, at most 65,535 bytes each. Version 5 requires a `result_metadata_id` (`b""`

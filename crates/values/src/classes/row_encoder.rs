@@ -30,8 +30,9 @@ pub const MAX_COLUMNS: usize = u16::MAX as usize;
 /// attributes `keyspace`, `table`, `name` and `cql_type`, such as `Column`. A type is anything that
 /// `CqlType` takes, or an object of your own with `serialize(value, protocol_version) -> bytes`.
 /// `key_columns` are the names or the positions of the partition key's columns, in the order of the
-/// key. `encryption_policy` is an object with `contains_column(column)`, `column_type(column)` and
-/// `encrypt(column, data) -> bytes`, where `column` is a named tuple `(ks, table, col)`.
+/// key. `encryption_policy` encrypts the values of some columns. It is an object with
+/// `contains_column(column)`, `column_type(column)` and `encrypt(column, data) -> bytes`, where
+/// `column` is a named tuple `(ks, table, col)`.
 ///
 /// A row is a sequence, a mapping, a dataclass, or an object of a class of attrs, msgspec or
 /// pydantic. A column is left as it is (unset) if its value is `UNSET`, if a mapping lacks its

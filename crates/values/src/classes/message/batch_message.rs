@@ -33,8 +33,8 @@ struct Entry {
 
 /// The body of a BATCH request: several statements, prepared or not, in one request.
 ///
-/// Immutable; threads may share it. Every argument is an attribute of the same name. Arguments of
-/// the same name mean the same as in `QueryMessage`.
+/// Immutable; threads may share it. Each argument can be read as an attribute of the same name.
+/// Arguments that `QueryMessage` has too mean the same as there.
 ///
 /// Shapes: `statements` is a sequence of pairs `(statement, values)`. An item may also be a
 ///     statement alone, which then has no values. A statement is a `str` of CQL text, or the
