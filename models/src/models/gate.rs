@@ -1,4 +1,5 @@
-//! `Gate`: the bound is never exceeded, no permit is lost, and the order is kept.
+//! Models of `Gate`, which admits requests in their order: its limits are never exceeded, no permit
+//! is lost, and the order is kept.
 
 use std::pin::pin;
 

@@ -1,5 +1,6 @@
-//! Models of `Shared`. A submission is begun, even if the I/O thread is about to park. A submission
-//! during a shutdown is begun or refused. No wake of an event loop is lost.
+//! Models of `Shared`, the queue of the I/O thread. What another thread submits is begun, even if
+//! the I/O thread is about to park. A submission during a shutdown is begun or refused. No wake of
+//! an event loop is lost.
 
 use std::task::Poll;
 

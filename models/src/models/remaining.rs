@@ -1,4 +1,5 @@
-//! `Remaining`, without the GIL: threads that share an iteration return each row once.
+//! Models of `Remaining`, the rows that an iteration has not returned yet, as it is without the
+//! GIL. Threads that share an iteration return each row once.
 
 use loom::thread;
 

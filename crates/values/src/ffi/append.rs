@@ -3,7 +3,7 @@
 use std::ptr;
 
 /// Makes room for `count` more bytes. Returns false if there is no memory, or if the value would be
-/// longer than a frame can carry. The safe path then raises the error.
+/// longer than a frame can carry. The safe path (`crate::value`) then raises the error.
 #[inline(always)]
 pub fn room(out: &mut Vec<u8>, count: usize) -> bool {
     out.capacity() - out.len() >= count || grow(out, count)

@@ -1,4 +1,5 @@
-//! Writes the numbers of an array directly into the output, as the elements of a vector.
+//! Writes the numbers of an array directly into the output, as the elements of a vector. The safe
+//! path (`crate::value`) encodes all other values.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;

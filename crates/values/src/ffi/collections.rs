@@ -1,5 +1,5 @@
 //! Encodes lists, tuples, sets and dicts. A value or item that the functions here do not take is
-//! left to the safe path, which encodes it or raises the error.
+//! left to the safe path (`crate::value`), which encodes it or raises the error.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;

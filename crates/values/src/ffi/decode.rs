@@ -1,10 +1,10 @@
-//! Decodes bytes to values of exact built-in classes, and of a few classes with slots, each class
-//! in its fastest way.
+//! Decodes bytes to values of exact built-in classes, and of a few classes with slots, in the
+//! fastest way for each class.
 //!
 //! If a function here does not make a value, it returns null or `None`, without an exception. The
-//! caller then takes the safe path, which raises the errors. Making a value runs no Python code,
-//! unless an allocation starts a GC. The GC sees no incomplete object, because objects are not
-//! tracked while they are filled.
+//! caller then takes the safe path (`crate::value`), which raises the errors. Making a value runs
+//! no Python code, unless an allocation starts a GC. The GC sees no incomplete object, because
+//! objects are not tracked while they are filled.
 
 use std::ffi::CStr;
 use std::ptr;

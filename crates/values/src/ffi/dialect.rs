@@ -1,5 +1,5 @@
 //! How drivers differ in the bytes of CQL values. A value that a function here does not take is
-//! left to the safe path, or to the accelerated driver's own functions.
+//! left to the safe path (`crate::value`), or to the accelerated driver's own functions.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDateTime;
@@ -36,8 +36,8 @@ pub trait Dialect {
         calendar::exact_timestamp(datetime)
     }
 
-    /// Whether the bytes just written for a vector are those that the driver of this dialect
-    /// writes. If not, the value is not taken. `of_objects` is true if the elements were Python
+    /// Whether the driver of this dialect writes the same bytes as those that were just written for
+    /// a vector. If not, the value is not taken. `of_objects` is true if the elements were Python
     /// objects, and false if they were the numbers of an array.
     #[inline(always)]
     fn accepts_vector(_vector: &VectorPlan<Record>, _bytes: &[u8], _of_objects: bool) -> bool {

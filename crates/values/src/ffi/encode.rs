@@ -7,7 +7,8 @@
 //!
 //! Instances of subclasses, objects that may run Python code, and values that do not fit the type
 //! are not taken. For a value that is not taken, the functions here return false or `None`, and use
-//! no borrowed object after that. The caller then takes the safe path, which raises the errors.
+//! no borrowed object after that. The caller then takes the safe path (`crate::value`), which
+//! raises the errors.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -48,7 +48,7 @@ pub unsafe fn as_int(object: Object) -> Option<[u8; 4]> {
 }
 
 /// Returns an exact `int` of at most 60 bits as 64 bits, or `None` for a larger one, which the safe
-/// path takes.
+/// path (`crate::value`) takes.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.

@@ -14,8 +14,8 @@ use super::object::{Object, items};
 use super::vector::sized;
 use crate::plan::HostPlan;
 
-/// Whether a frame can carry a value of this many bytes. For longer values the safe path raises the
-/// error.
+/// Whether a frame can carry a value of this many bytes. For longer values the safe path
+/// (`crate::value`) raises the error.
 #[inline(always)]
 fn can_be_sent(bytes: &[u8]) -> bool {
     i32::try_from(bytes.len()).is_ok()

@@ -1,5 +1,5 @@
 //! Encodes vectors whose elements have a fixed width: the elements follow each other without
-//! lengths.
+//! lengths. Values that the functions here do not take go to the safe path (`crate::value`).
 
 use std::mem::MaybeUninit;
 
