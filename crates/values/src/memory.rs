@@ -46,8 +46,8 @@ pub fn copied<T: Element + Default>(py: Python<'_>, buffer: &PyBuffer<T>) -> PyR
     Ok(copy)
 }
 
-/// For this many items or more, pyo3's constructors are not used, because they panic when CPython
-/// cannot allocate.
+/// With this many items or more, CPython may lack the memory for a list or tuple. pyo3's
+/// constructors would panic then, so they are used for fewer items only.
 const MANY: usize = 1 << 16;
 
 /// Makes a list of `parts`. Returns a `MemoryError` if there is no memory.

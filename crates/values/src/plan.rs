@@ -9,7 +9,7 @@ use turbocql_codec::{CqlType, Plan, UdtType};
 use crate::failure::Outcome;
 use crate::python;
 
-/// A plan with the Python classes of each user-defined type.
+/// A plan, that is a compiled CQL type, with the Python classes of each user-defined type.
 pub type HostPlan = Plan<Record>;
 
 /// The user's choices where a CQL type can be decoded to more than one Python class.

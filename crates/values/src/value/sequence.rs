@@ -82,8 +82,8 @@ pub fn is_view_of_bytes(value: &Bound<'_, PyAny>) -> bool {
         })
 }
 
-/// Returns at most `length` + 1 items of an iterable, because an iterable that reports a wrong
-/// length may never end.
+/// Returns at most `length` + 1 items of an iterable whose `len()` is `length`. One item more shows
+/// that this length is wrong. Not all items are read, because the iterable may never end.
 fn take<'py>(iterable: &Bound<'py, PyAny>, length: usize) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(iterable.py());
     for (i, part) in iterable.try_iter()?.take(length.saturating_add(1)).enumerate() {

@@ -30,8 +30,8 @@ fn attribute<T: TryFrom<i64>>(plan: &HostPlan, value: &Bound<'_, PyAny>, name: &
 fn days_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
     let year: i32 = attribute(plan, value, "year")?;
     let (month, day) = (attribute(plan, value, "month")?, attribute(plan, value, "day")?);
-    // The microseconds of years far beyond 200,000 do not fit 64 bits.
     let calendar = (1..=12).contains(&month) && (1..=31).contains(&day);
+    // The microseconds of years far beyond 200,000 do not fit 64 bits.
     if !(-200_000..200_000).contains(&year) || !calendar {
         return Err(numbers::out_of_range(plan, value));
     }
