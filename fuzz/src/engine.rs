@@ -14,6 +14,7 @@ use scylla_cql::frame::{
 
 /// The maximum length in bytes of a body that is read or decompressed.
 const MAX_BYTES: usize = 1 << 20;
+/// The opcodes of all responses.
 const OPCODES: [u8; 8] = [0x00, 0x02, 0x03, 0x06, 0x08, 0x0c, 0x0e, 0x10];
 
 /// Parses `data` as a body. The first byte chooses the opcode. The second byte chooses the frame's

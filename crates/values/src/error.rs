@@ -29,7 +29,7 @@ pub fn guarded<T>(call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     })
 }
 
-/// Texts in pyo3's panic messages for a new object that is null.
+/// Parts of the messages with which pyo3 panics if CPython returns null in place of a new object.
 const OUT_OF_MEMORY: [&str; 2] = ["PyObject pointer is null", "Python API call failed"];
 
 /// Returns the exception for a failure. For a value that does not fit its type, this is an

@@ -142,8 +142,9 @@ fn a_release_wakes_the_thread() {
     });
 }
 
-/// The second answer is passed on 0.8 ms after the first. So when the timer of the first fires,
-/// after 1 ms, submissions may still be held back because of the second.
+/// The second answer is passed on 0.8 ms after the first. The timer of the first answer fires 1 ms
+/// after it. At that time, submissions may still be held back (`Runtime::hold`) because of the
+/// second answer. They must be found later.
 #[test]
 fn the_look_is_put_off_by_a_later_answer() {
     interleaved(|| {

@@ -23,9 +23,11 @@ struct Decimal {
     inline: [u64; 4],
 }
 
+/// The flag of a negative number.
 const NEGATIVE: u8 = 1;
 /// The flags of infinity, NaN and signalling NaN.
 const SPECIAL: u8 = 2 | 4 | 8;
+/// Each word is a digit in this base.
 const WORD: i128 = 10_000_000_000_000_000_000;
 
 /// Probes the layout with sample decimals. Returns the reason if one is not read as expected.
