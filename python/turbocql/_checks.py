@@ -41,8 +41,8 @@ T = TypeVar("T")
 _MAX_SHOWN_LENGTH = 100
 """Errors show no text of more characters than this, because it may be a private key."""
 _MAX_NAMES_AFTER_HINT = 10
-"""A message that suggests the nearest name lists all names only if they are at most this many. The
-native core has the same limit."""
+"""If a message suggests the nearest name, it lists all names only if there are at most this many.
+The native core has the same limit."""
 
 
 def class_name(value: object) -> str:
@@ -58,7 +58,9 @@ def holds_url(text: str) -> bool:
 
 
 def shown(value: object) -> str:
-    """Formats a setting for an error, without showing a possible URL, key or table."""
+    """Formats a setting for an error. A value that may contain a secret, such as a URL, a key or a
+    table of settings, is not shown.
+    """
     if value is None or isinstance(value, (float, Enum)):
         return repr(value)
     # Python refuses to convert an int of thousands of digits to text.
@@ -120,7 +122,8 @@ def did_you_mean(name: object, names: Iterable[str], show: Callable[[str], str] 
     The native core calls this function.
     """
     candidates = [*names]
-    # The core passes only the options of `execute`, which do not include its parameter `values`.
+    # If `paging_state` is among the names, they are the options of `execute`. The core leaves out
+    # `values`, which `execute` also accepts as a keyword argument.
     candidates += ["values"] if "paging_state" in candidates else []
     near = nearest(name, candidates) if isinstance(name, str) else None
     return "" if near is None else f"; did you mean {show(near)}?"

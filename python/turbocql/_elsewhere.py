@@ -1,6 +1,6 @@
 """Maps names of other drivers and tools to advice: what turbocql has in place of each.
 
-Only errors need these tables, so this module is imported when such an error is made.
+Only messages of errors need these tables, so this module is imported when an error is made.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def setting_advice(owner: str, name: str) -> str | None:
 
 
 def _by_name(advice_by_names: Mapping[str, str]) -> dict[str, str]:
-    """Maps single names to advice. A key of `advice_by_names` is names separated by spaces."""
+    """Maps each name to its advice. A key of `advice_by_names` has one or more names, separated by
+    spaces.
+    """
     return {name: advice for names, advice in advice_by_names.items() for name in names.split()}
 
 

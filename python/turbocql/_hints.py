@@ -257,7 +257,7 @@ def _copied(sessions: Iterable[_Session]) -> list[_Session]:
     try:
         return list(sessions)
     except RuntimeError:
-        # Another thread is opening a session.
+        # Another thread has opened or closed a session during the iteration.
         return []
 
 

@@ -1,4 +1,6 @@
-"""Columns of a program's data, from which the native core takes runs of rows."""
+"""Columns of a program's data. `run` returns how many rows after `begin` a piece may have, and
+`part` returns the values of these rows for the native core.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _UNITS = ("D", "s", "ms", "us", "ns")
 
 
 def refused(reason: str) -> errors.EncodeError:
-    """An `EncodeError` for data that does not fit. The caller raises it."""
+    """An `EncodeError` for columns that cannot be read or written. The caller raises it."""
     error: errors.EncodeError = errors.from_codec("encode", reason, "", "columns")  # type: ignore[assignment]
     return error
 
@@ -123,7 +125,7 @@ class Numbers:
         factor = count * {"h": 3600, "m": 60}.get(unit, 1)
         numbers = array.astype(array.dtype.newbyteorder("="), copy=False).view("i8")
         max_count = (2**63 - 1) // factor
-        # NumPy's multiplication would overflow silently. The smallest int64 is "not a time".
+        # NumPy's multiplication would overflow silently. The smallest int64 is NaT.
         out_of_range_mask = (numbers > max_count) | ((numbers < -max_count) & (numbers != -(2**63)))
         if out_of_range_mask.any():
             row = int(np.argwhere(out_of_range_mask)[0][0])

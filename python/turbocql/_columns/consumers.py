@@ -1,4 +1,6 @@
-"""Converts the pages of results for pyarrow, polars, pandas and NumPy, for `turbocql.rows`."""
+"""Converts the pages of results to objects of pyarrow, polars, pandas and NumPy. The methods of
+`turbocql.rows` call it.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def gatherer(
 
 
 def check_same_columns(results: Sequence[Any]) -> None:
-    """Raises `Error` unless there is a result, and all results have the same columns."""
+    """Raises `Error` unless there is at least one result, and all results have the same columns."""
     if not results:
         raise errors.Error(
             "there is no result, so the columns are not known: no row of values was sent, or all"

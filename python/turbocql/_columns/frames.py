@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 IsWanted = Callable[[str], bool]
-"""A function that returns whether a column of the data, by its name, is loaded. A column that is
-not loaded may have any type."""
+"""A function that takes the name of a column of the data, and returns whether the column is loaded.
+A column that is not loaded may have any type."""
 _LEAVE_OUT = "or leave it out with columns="
 
 
@@ -48,7 +48,7 @@ def check_collected(data: Any) -> None:
 
 
 def has_objects(data: Any) -> bool:
-    """Whether a frame or series of polars has Python objects, exported to Arrow as addresses."""
+    """Whether a frame or series of polars has Python objects. Polars exports them as addresses."""
     pl: Any = importlib.import_module("polars")
     return any(dtype == pl.Object for dtype in _dtypes_by_name(data).values())
 

@@ -12,7 +12,8 @@ __all__ = ["no_column", "no_columns", "rows_instead"]
 _EXAMPLE = 'columns, such as {"id": [1, 2]}'
 _FOR_ROWS = "rows are for execute_many(statement, rows)"
 _FIELDS = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "__pydantic_fields__")
-"""Attributes of the classes whose objects are values of a row."""
+"""Attributes of dataclasses, and of the classes of attrs, msgspec and pydantic. An object of such a
+class has the values of one row."""
 
 
 def rows_instead(row: Any) -> TypeError:

@@ -30,11 +30,12 @@ _NEVER_SET = {"extensions"}
 _OBSOLETE = {"read_repair_chance", "dclocal_read_repair_chance"}
 """Options that servers still report, although `read_repair` has replaced these options."""
 _QUOTED = {"ascii", "text", "varchar", "inet", "date", "time", "timestamp"}
-"""Types whose values are written in quotes."""
+"""Types whose values `mask_call` writes in quotes."""
 _PLAIN = {
     *("tinyint", "smallint", "int", "bigint", "varint", "float", "double", "decimal"),
     *("boolean", "uuid", "timeuuid", "duration"),
 }
+"""Types whose values `mask_call` writes as the server reports them."""
 
 
 def _option(value: Any) -> str:

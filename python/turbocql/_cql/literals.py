@@ -29,8 +29,8 @@ __all__ = ["literal", "scalar"]
 _LARGEST_FLOAT = 3.4028234663852886e38
 """The largest float of 32 bits."""
 _FIRST_YEAR_AS_TEXT = 1600
-"""The first year whose instants are written as text. Servers read earlier instants by the Julian
-calendar, so these are written as numbers."""
+"""The first year whose instants are written as text. Servers read the text of an earlier instant by
+the Julian calendar, so earlier instants are written as numbers."""
 
 _SCALARS = (
     *(type(None), str, bytes, bytearray, bool, numbers.Number, Decimal, UUID),
@@ -94,8 +94,8 @@ def _udt_fields(value: Any, cql_type: CqlType | None) -> list[tuple[str, Any]] |
     if cql_type is not None and cql_type.kind != "udt":
         return None
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        # The fields of a named tuple may have other names than those of the type, because names
-        # that are no Python identifiers are changed.
+        # The names of a named tuple's fields are Python identifiers. So they may differ from those of
+        # the CQL type, whose fields have the same order.
         names = value._fields if cql_type is None else cql_type.field_names
         return list(zip(names, value, strict=False))
     names_of_class = field_names(type(value))
@@ -183,8 +183,8 @@ def _instant_or_time(value: Any) -> str | None:
     if isinstance(value, datetime.date):
         return text(datetime.date.isoformat(value))
     if isinstance(value, Date):
-        # Servers read years of more than four digits as a number of days. The number of 1970-01-01
-        # is 2**31.
+        # Servers do not read years of more than four digits in text, so a `Date` is written as a
+        # number of days. The number of 1970-01-01 is 2**31.
         return f"{value.days + 2**31}"
     if isinstance(value, datetime.time):
         if value.tzinfo is not None:
@@ -219,7 +219,8 @@ def _instant(instant: Timestamp) -> str:
 
 def _shortest_double(value: float) -> float:
     """The double with the fewest digits that rounds to this float of 32 bits."""
-    # Six digits distinguish most floats; subnormal floats have fewer.
+    # Any decimal of at most six digits survives the conversion to a normal float and back, so the
+    # search begins at six digits. Subnormal floats are less precise.
     for digits in range(1 if abs(value) < 1.2e-38 else 6, 9):
         shortened = float(f"{value:.{digits}g}")
         if (

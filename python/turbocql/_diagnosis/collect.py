@@ -115,10 +115,10 @@ class Diagnosis:
     """The parts of the native core that read and make this interpreter's objects directly.
     `arrays` and `handles` are probed at first use, and are reported as on until then."""
     engine: str
-    """The name and version of the network engine."""
+    """The name and version of the network engine, the ScyllaDB Rust driver."""
     engine_edits: tuple[str, ...]
-    """The edits of the network engine that this build has; empty for a build without them. The
-    folder `edits` of the sources describes each."""
+    """The names of turbocql's changes to the network engine in this build; empty for a build
+    without them. The folder `edits` of the sources describes each change."""
     tls_backend: str
     """The TLS library."""
     compressions: tuple[str, ...]

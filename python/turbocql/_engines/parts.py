@@ -1,7 +1,7 @@
 """Reads and writes tables in parts, for the adapters to Ray, Spark and duckdb.
 
-`Reading` and `Writing` are sent to workers, so they are plain data. Sessions come from the module
-`workers`.
+`Reading` and `Writing` are plain data, because they are sent to worker processes. A worker gets its
+session from `turbocql.workers`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _REFUSED_OPTIONS = frozenset(
     | {"raise_failures"}
 )
 SINK_OPTIONS = tuple(name for name in LoadOptions.__annotations__ if name not in _REFUSED_OPTIONS)
-"""The options of `load` that a sink takes."""
+"""The options of `load` that a sink takes. A sink writes a data set of Ray or Spark to a table."""
 _ROW_OPTIONS = ("rows", "row", "split")
 RELATION_OPTIONS = tuple(name for name in ScanOptions.__annotations__ if name not in _ROW_OPTIONS)
 """The options of `scan` that a relation of duckdb takes."""
@@ -251,9 +251,9 @@ class Writing:
     settings: Config | Environment | Profile
     keyspace_and_table: tuple[str, str]
     options: Mapping[str, Any] = field(hash=False)
-    """Options of `Session.load`. `begun` adds a write time, so that a task that runs again writes
-    the same cells, and changes nothing. A list that is not frozen is different: a task that runs
-    again replaces the list that its earlier run has written."""
+    """Options of `Session.load`. `begun` adds a write time, so a task that runs again writes the
+    same cells with the same write times, and changes nothing. Lists that are not frozen differ: a
+    task that runs again replaces the list that its earlier run has written."""
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The CQL type of each column of the table; empty before `begun`."""
     trace: Mapping[str, str] = field(default_factory=current_trace, compare=False)
@@ -268,11 +268,11 @@ class Writing:
         """A copy with the types of the table's columns, and with the current time as the write time
         if `timestamp` is not set.
 
-        `empty_table` is a `pyarrow.Table` with the columns of the data and no rows, if the columns
-        are known.
+        `empty_table` is a `pyarrow.Table` with the columns of the data and no rows; `None` if the
+        columns of the data are not known.
 
-        Raises: `ConfigError` when there is no such table; `EncodeError` when a column or its type
-            does not fit.
+        Raises: `ConfigError` when there is no such table; `EncodeError` when a column of
+            `empty_table` or its type does not fit the table.
         """
         options = {**self.options}
         with session(self.settings) as open_session:

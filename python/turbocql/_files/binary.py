@@ -64,8 +64,8 @@ class _BinaryFile(Reader):
         return None if reads_all else wanted_names
 
     def validate(self, batch: Any, first_row: int) -> None:
-        """Checks lengths, offsets, UTF-8 and ranges. `first_row` is the number in the file of the
-        first row of the batch.
+        """Checks lengths, offsets, UTF-8 and ranges. `first_row` is the number of the batch's first
+        row, counted from the start of the file.
 
         Raises: `EncodeError`, with the column and the row, for a damaged batch.
         """
@@ -89,7 +89,7 @@ def _has_union(arrow_type: Any) -> bool:
 
 
 def _without_unions(batch: Any) -> Any:
-    """Replaces columns that contain unions by null texts: pyarrow crashes for some unions."""
+    """Replaces columns that contain unions by columns of nulls: pyarrow crashes for some unions."""
     pa = library()
     for position, field in enumerate(batch.schema):
         if _has_union(field.type):
@@ -113,7 +113,7 @@ class ParquetFile(_BinaryFile):
                 coerce_int96_timestamp_unit=int96_unit,
                 memory_map=False,
                 pre_buffer=False,
-                # Without a buffer, a column of a row group would be read into memory at once.
+                # Without a buffer, pyarrow would read a column of a row group as a whole.
                 buffer_size=1 << 20,
                 page_checksum_verification=True,
             )

@@ -179,7 +179,8 @@ def read_all(
 
     def record(position: int, error: Exception) -> None:
         unreadable.add(position)
-        # If many cells are unreadable, the search takes long. `report` ends it by an exception.
+        # If many cells are unreadable, the search takes long. `report` may raise an exception, which
+        # ends the search.
         report(position, error)
 
     _find_unreadable(read, cells, 0, record)
@@ -329,7 +330,7 @@ def _uuids(texts: Any) -> Any:
 
 
 def instants_of(texts: Any) -> Any:
-    """Timestamps in milliseconds, or in the coarsest unit that holds all of them.
+    """Timestamps in milliseconds; in a finer unit if some of them are not whole milliseconds.
 
     Raises: `ValueError` for a text that is no timestamp.
     """

@@ -100,7 +100,7 @@ def _exact_timestamps(fine: Any, coarse: Any) -> Any:
     if max(-range_ms["min"], range_ms["max"]) > _LAST_MS_OF_US:
         raise ValueError("INT96 times finer than a millisecond, and beyond the year 294246")
     # A load without `truncate_time` refuses times finer than a millisecond. So a time that is finer
-    # than a millisecond stays finer, by at least 1 microsecond.
+    # than a millisecond must not become a whole millisecond: at least 1 microsecond remains.
     is_finer = pc.cast(pc.greater(nanoseconds, 0), pa.int64())
     microsecond_parts = pc.max_element_wise(pc.divide(nanoseconds, 1000), is_finer)
     microseconds = pc.add(pc.multiply(milliseconds, 1000), microsecond_parts)

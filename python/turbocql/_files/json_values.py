@@ -143,7 +143,7 @@ def shown_type(cls: type) -> str:
 def _floats(kind: str, cells: Sequence[Any]) -> Any:
     pa = library()
     pc = pa.compute
-    # Python rounds an int to a double once. Arrow would refuse large ints.
+    # `float` rounds an int of any size to the nearest double. Arrow would refuse large ints.
     try:
         doubles = pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
     except OverflowError:

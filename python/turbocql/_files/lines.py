@@ -26,7 +26,8 @@ __all__ = ["CsvFile", "JsonLines"]
 _BLOCK = 512 << 10
 """The initial size of a block in bytes. It is small because pyarrow reads up to 32 blocks ahead."""
 _MAX_LINE_SEARCHES = 10
-"""How many unreadable cells of a CSV file get a line. The file is read again to find each line."""
+"""For how many unreadable cells of a CSV file the error names the line; for others it names the row.
+The file is read again to find each line."""
 _MAX_BLOCK = 1 << 30
 """The largest size of a block in bytes, and so of a row of CSV."""
 
@@ -290,7 +291,7 @@ class JsonLines(Reader):
         return list(filter(self._is_usable_name, names))
 
     def _is_usable_name(self, name: str) -> bool:
-        """Whether Arrow can have a column of this name. A column of another name is left out.
+        """Whether Arrow can have a column of this name. A column of any other name is left out.
 
         Raises: `EncodeError` if Arrow cannot have the column, and the column is wanted.
         """

@@ -1,4 +1,4 @@
-"""Reads and writes lists of numbers in cells of CSV, such as vectors, by Arrow.
+"""Reads and writes cells of CSV that are lists of numbers, such as vectors. Arrow converts them.
 
 Python's `json` creates an object for each number, and takes several times as long.
 """

@@ -91,9 +91,9 @@ class CheckedQuotes(io.RawIOBase):
     def _follow_quotes(self, chunk: bytes) -> None:
         """Checks the quotes of a chunk, and updates `_carry` for the next chunk.
 
-        `_carry` begins with the last byte of the chunk before its final quotes, or with a line end
-        and a quote if a cell is open. Then come the final quotes. Only the next chunk's first byte
-        shows whether they close a cell or are escaped quotes.
+        Only the next chunk's first byte shows whether the quotes at the end of a chunk close a cell
+        or are escaped quotes. So `_carry` keeps these quotes. Before them, it has the byte that
+        precedes them in the chunk; or a line end and a quote, if this byte is within an open cell.
 
         Raises: `EncodeError` for text after a closing quote.
         """

@@ -41,6 +41,8 @@ MAX_BATCH_BYTES = 4 << 20
 """The largest size of a batch. A single row may be larger."""
 
 Skip = Callable[[int, int], bool]
+"""A function that returns whether rows are skipped. Its arguments are the number of the first row,
+and how many rows they are."""
 Unit = tuple[int, Any]
 """A number of rows, and the record batch with these rows; `None` as the batch for skipped rows."""
 

@@ -133,7 +133,7 @@ class Source:
         self._readers, self._context = list(readers), context
         self._file_index = 0
         self._first_rows: list[int] = []
-        """The number of the first row of each file that was read."""
+        """For each file that was read, the number of its first row among the rows of all files."""
         names = self._readers[0].names()
         if not names:
             raise ConfigError(
