@@ -320,6 +320,6 @@ def _can_be_read_again(data: Any) -> bool:
 
 
 def _column_can_be_read_again(values: Any) -> bool:
-    """Whether a column can be read twice. A stream of any other library is assumed to be read once."""
+    """Whether a column can be read twice. A stream of any other library counts as read once."""
     is_library_column = module_of(values) in ("numpy", "pandas", "polars", "pyarrow")
     return is_library_column or not hasattr(values, "__arrow_c_stream__")

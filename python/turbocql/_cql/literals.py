@@ -94,8 +94,8 @@ def _udt_fields(value: Any, cql_type: CqlType | None) -> list[tuple[str, Any]] |
     if cql_type is not None and cql_type.kind != "udt":
         return None
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        # The names of a named tuple's fields are Python identifiers. So they may differ from those of
-        # the CQL type, whose fields have the same order.
+        # The names of a named tuple's fields are Python identifiers. So they may differ from those
+        # of the CQL type, whose fields have the same order.
         names = value._fields if cql_type is None else cql_type.field_names
         return list(zip(names, value, strict=False))
     names_of_class = field_names(type(value))

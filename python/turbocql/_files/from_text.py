@@ -179,8 +179,8 @@ def read_all(
 
     def record(position: int, error: Exception) -> None:
         unreadable.add(position)
-        # If many cells are unreadable, the search takes long. `report` may raise an exception, which
-        # ends the search.
+        # If many cells are unreadable, the search takes long. `report` may raise an exception,
+        # which ends the search.
         report(position, error)
 
     _find_unreadable(read, cells, 0, record)

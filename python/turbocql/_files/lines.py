@@ -26,8 +26,8 @@ __all__ = ["CsvFile", "JsonLines"]
 _BLOCK = 512 << 10
 """The initial size of a block in bytes. It is small because pyarrow reads up to 32 blocks ahead."""
 _MAX_LINE_SEARCHES = 10
-"""For how many unreadable cells of a CSV file the error names the line; for others it names the row.
-The file is read again to find each line."""
+"""How many unreadable cells of a CSV file are reported with a line, others with a row number. The
+file is read again to find each line."""
 _MAX_BLOCK = 1 << 30
 """The largest size of a block in bytes, and so of a row of CSV."""
 

@@ -1,8 +1,8 @@
 """Threads on which asynchronous sessions read columns.
 
-They are daemon threads that Python has started, because the interpreter may end such a thread at
-any point. It would also end a native thread that runs Python code, but would unwind the thread's
-native frames, and the process would abort.
+They are daemon threads, so that a program can exit while they read: the interpreter then ends them
+at any point. The native core does not start them itself, because the interpreter would unwind the
+native frames of such a thread, and the process would abort.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ DONE.set_result(None)
 def wake_tasks(burst: list[Any]) -> None:
     """Wakes tasks whose operations have completed, each in its context, from the end of the list.
 
-    The event loop calls this function, and it also calls `wake_remaining`.
+    The native core queues calls of this function and of `wake_remaining` in the event loop.
     """
     pop_wakeup = burst.pop
     while burst:

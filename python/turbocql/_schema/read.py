@@ -373,8 +373,8 @@ _IndexesByView: TypeAlias = "dict[tuple[str, str], str]"
 
 
 def _indexes_by_view(tables: Iterable[Table]) -> _IndexesByView:
-    """Maps the names of a table and a view to the name of the table's index that ScyllaDB stores in
-    the view.
+    """Maps pairs of a table's name and a view's name to the name of the index of this table that
+    ScyllaDB stores in this view.
     """
     return {(table.name, f"{index}_index"): index for table in tables for index in table.indexes}
 

@@ -222,7 +222,7 @@ class SessionBase(Hooks, Generic[R]):
                 for table in keyspace.tables.values():
                     yield from ((keyspace.name, table.name, name) for name in table.columns)
         for prepared in self.prepared[:_MAX_STATEMENTS_FOR_NAMES]:
-            # The marker `?` has the name of its column, `:name` has another.
+            # A marker `?` has the name of its column. A marker `:name` has a name of its own.
             columns = [] if ":" in prepared.text else prepared.markers
             # Other results than those of `SELECT *` may have aliases.
             if re.match(r"\s*SELECT\s+\*", prepared.text, re.IGNORECASE):

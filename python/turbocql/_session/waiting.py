@@ -29,7 +29,8 @@ _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 1.0
 _LEAST_TIMEOUT_S = 1.0
 """The shortest timeout of an attempt, even if less of `wait_s` is left."""
 _REFUSAL_S = 20.0
-"""How long `connect` tries again after the server has refused the user or the password.
+"""How long `connect` tries again after the first time that the server refused the user or the
+password.
 
 Cassandra and ScyllaDB create their first role about 10 s after they accept connections. Until then
 they refuse this role with the message for a wrong password.
@@ -68,8 +69,8 @@ class Waiting:
     def next_timeout_s(self) -> float:
         """The timeout of the next attempt, in seconds.
 
-        For the first attempt, it is `connect_timeout_s`. Later attempts must also end before
-        `wait_s` has passed.
+        For the first attempt, it is `connect_timeout_s`. A later attempt must also end before
+        `wait_s` has passed, but always gets 1 second if `connect_timeout_s` allows it.
         """
         self._attempts += 1
         if self._attempts == 1:

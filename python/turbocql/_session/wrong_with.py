@@ -27,9 +27,9 @@ class WrongWithError(TypeError, AttributeError):
 class _Refusal:
     """A descriptor for `__enter__` or `__aenter__`, whose lookup raises the error.
 
-    The class gets no `__exit__`, because `isinstance` would then take it for a context manager.
-    Python 3.14 looks up `__exit__` first, so there Python raises its own error, which also says to
-    use the other `with`.
+    The class with the descriptor gets no `__exit__`, because `isinstance` would then take its
+    objects for context managers. Python 3.14 looks up `__exit__` first, so there Python raises its
+    own error, which also says to use the other `with`.
     """
 
     def __init__(self, message: str) -> None:

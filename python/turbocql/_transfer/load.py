@@ -148,7 +148,7 @@ class Load:
         self.care: Care | None = None
         """The written columns that need special care; `None` before `match`."""
         self.pairs: Mapping[str, str] = {}
-        """Maps each column of the table that the load writes to the data's column."""
+        """For each column of the table that the load writes, the name of the data's column."""
 
     def open(
         self,
@@ -222,7 +222,7 @@ class Load:
     def check_file_types(
         self, session: _core.Session, insert: Prepared, care: _core.Care | None
     ) -> None:
-        """Raises `EncodeError`, with the file, if a file has a column whose type does not fit."""
+        """Raises `EncodeError`, with the file, if a column's type does not fit the table."""
         for path, piece in self._files.empty_pieces():
             data = Columns(piece.names, iter([piece]))
             columns = self.columns(data, on_thread=False, care=care)
@@ -240,7 +240,7 @@ class Load:
         return self._files.unreadable_rows
 
     def listed_failures(self, failures: list[BulkFailure]) -> list[BulkFailure]:
-        """Adds files and lines to `failures`, and returns them with those of unreadable rows."""
+        """Adds files and lines to `failures`. Returns them with the failures of unreadable rows."""
         self._complete_errors(failures)
         return self._files.listed_failures(failures)
 
@@ -279,7 +279,7 @@ class Load:
     def checked_block(
         self, session: _core.Session, input_columns: Columns, insert: Prepared
     ) -> Columns | BulkReport:
-        """Encodes the first block, and returns the data's columns.
+        """Encodes the first block of 1,000 rows, and returns the data's columns.
 
         If each row of the block fails with the same error and further rows follow, returns the
         report of a load that has sent nothing.
@@ -340,7 +340,7 @@ class Load:
     def _pairs(
         self, names: Sequence[str], kinds: Mapping[str, str], table_name: str
     ) -> dict[str, str]:
-        """Maps each column of the table that the load writes to the data's column.
+        """Returns the name of the data's column for each column of the table that the load writes.
 
         Raises: `EncodeError` if columns of data and table do not match.
         """

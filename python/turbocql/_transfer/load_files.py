@@ -61,7 +61,7 @@ class Files:
         self._source: Source | None = None
         self._shows_values = True
         self._pairs: Mapping[str, str] = {}
-        """Maps each column of the table that the load writes to the data's column."""
+        """For each column of the table that the load writes, the name of the data's column."""
         self._acknowledged: Ranges = []
         self._max_failures: int = options["max_failures"]
         limit_name = "max_failures" if options["max_errors"] is None else "max_errors"
@@ -113,7 +113,8 @@ class Files:
     def checks_first_block(self) -> bool:
         """Whether the load encodes the first block, of 1,000 rows, before it sends a row.
 
-        This is not needed if the load stops anyway after fewer failures than a block has rows.
+        This is not needed if fewer failures than a block has rows stop the load anyway, or if no
+        number of failures stops it.
         """
         is_limit_high = self._max_failures >= FIRST_BLOCK_ROWS
         return self._source is not None and is_limit_high and self._has_failure_limit
@@ -274,7 +275,7 @@ class Files:
                     break
                 batch = batch.slice(0, self._limit - first)
             self._rows_read += len(batch)
-            # The loop below does not run for a batch whose rows are all unreadable.
+            # The loop below, which also checks, does not run for a batch of unreadable rows.
             self.monitor.check()
             rows_seen = first + len(batch)
             self._estimate(source, rows_seen)
@@ -316,7 +317,7 @@ class Files:
         self._block_reason = first_block_reason(rows)
 
     def _record_unreadable(self, row: int, error: EncodeError, raw: Any) -> None:
-        """Records an unreadable row up to `limit`, unless an earlier run has loaded the row."""
+        """Records an unreadable row, unless it is beyond `limit` or was loaded by an earlier run."""
         if self._limit is not None and row >= self._limit:
             return
         if next(ranges_without(row, row + 1, self._acknowledged), None) is not None:
@@ -356,7 +357,7 @@ class Files:
         if not self._unreadable:
             return report
         rows = max(report.rows, 1 + max(self._unreadable))
-        # A load has stopped if it has too many failures, even if they include its last row.
+        # A load with too many failures counts as stopped, even if all rows were read and sent.
         stopped = report.stopped or len(failures) > self._max_failures
         return dataclasses.replace(report, rows=rows, failures=failures, stopped=stopped)
 

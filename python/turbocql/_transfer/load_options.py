@@ -71,7 +71,9 @@ def check_setting(option: str, setting: object, maximum: int) -> None:
 
 
 def failure_limits(max_failures: Any, max_errors: Any) -> tuple[int, float | None]:
-    """Returns the maximal number of rows that may fail, and their maximal share or `None`."""
+    """Returns the maximum number of rows that may fail, and `None`. If `max_errors` is a share,
+    returns `MAX_FAILURES`, which stops no load, and the share.
+    """
     if max_errors is None:
         return max_failures, None
     if isinstance(max_errors, float) and 0 <= max_errors < 1:

@@ -15,15 +15,16 @@ from ..errors import CodecError, EncodeError, InvalidQuery
 __all__ = ["locate_failures", "name_setting", "naming_settings", "show_values"]
 
 _MAX_LOCATED = 1000
+"""How many failures of a load get the file, and the row if they get no line."""
 _MAX_SHOWN = 10
-"""How many failures of a load get a line and a value. The load's files are read again to find
-these."""
+"""How many failures of a load get the line and the value. The load's files are read again to find
+both."""
 _STATEMENT = "; statement: "
 
 
 def name_setting(error: BaseException, settings: Mapping[str, Any]) -> None:
     """Changes an error about a TTL or a write time, so that it has the name of the data's column.
-    Before, it has `[ttl]` or `[timestamp]`, as the server calls the bind marker.
+    Without the change, it has `[ttl]` or `[timestamp]`, the server's name of the bind marker.
 
     `settings` maps `[ttl]` and `[timestamp]` to the name of the column, or to a value that is not a
     str if there is no such column.

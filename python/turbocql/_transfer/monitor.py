@@ -45,9 +45,10 @@ class Monitor:
         complete_report: Callable[[BulkReport], BulkReport],
     ) -> None:
         """`earlier_acknowledged` are the rows of earlier runs. `get_total_rows` returns the number
-        of rows of the input, or `None` if it is unknown. At most `max_failures` rows may fail, or
-        the share `max_failure_share` of the rows. `count_unreadable` returns the number of rows
-        that could not be read, and `count_rows_read` the number of rows that were read.
+        of rows of the input, or `None` if it is unknown. At most `max_failures` rows may fail. If
+        `max_failure_share` is not `None`, it takes the place of `max_failures`: the share of the
+        rows that may fail. `count_unreadable` returns the number of rows that could not be read,
+        and `count_rows_read` the number of rows that were read.
         `complete_report` adds the rows that could not be read to a report. The load then returns
         this report, or raises an error with it.
         """

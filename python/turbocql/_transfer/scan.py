@@ -211,8 +211,8 @@ class Scan:
         """The token ranges to read: the ranges of the ring, or parts of them."""
         ranges = _ranges(ring(nodes), self._within)
         if len(ranges) > _MAX_RANGES:
-            # A request may also cover ranges of several nodes: its coordinator reads from all of
-            # them.
+            # There are too many ranges of nodes. A request may also cover the ranges of several
+            # nodes: its coordinator reads from all of them.
             ranges = list(self._within)
         # Ranges differ in size. Four ranges for each concurrent reader keep all readers busy to the
         # end. Splits are read by many processes at a time, so one range for each reader is enough,

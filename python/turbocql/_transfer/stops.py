@@ -87,7 +87,8 @@ def with_stop_reason(
     """The report, with the reason of an early end.
 
     `limit` is the option that limits the number of failures, such as `max_failures=1000`. It is
-    the reason unless `reason` is passed. `untried` is the number of rows that were not tried.
+    the reason unless `reason` is passed. `untried` says how many rows were not tried, in words:
+    `5 rows were`.
     """
     if not report.stopped:
         return report

@@ -33,7 +33,9 @@ _OWN = (
     "__setattr__",
     "__getattribute__",
 )
-"""Methods of executors. A class that inherits one of them must not override it."""
+"""Methods that the driver's classes of executors must not define, unless `_SOURCES` has the method
+for the class. `_ConcurrentExecutor`, the base class, may define those without underscores at both
+ends."""
 
 
 def _unpack(pair: Any) -> tuple[Any, Any]:

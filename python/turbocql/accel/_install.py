@@ -33,7 +33,7 @@ __all__ = ["accelerate", "accelerated", "status", "uninstall"]
 
 _MODULES = ("cassandra.cqltypes", "cassandra.protocol", "cassandra.query")
 _GROUP_MODULES = (CONNECTION, CLUSTER, MODELS, *SEAM_MODULES)
-"""Modules that only some groups wait for. All groups wait for `_MODULES`."""
+"""Modules that only some groups of patches wait for. All groups wait for `_MODULES`."""
 
 
 class _State:
@@ -423,7 +423,7 @@ class _Loader(Loader):
         self._loader = loader
 
     def __getattr__(self, name: str) -> Any:
-        # Other tools ask a module's loader for the module's file or code.
+        # Tools ask a loader for attributes. A copy without `_loader` would recurse without end.
         if name == "_loader":
             raise AttributeError(name)
         return getattr(self._loader, name)

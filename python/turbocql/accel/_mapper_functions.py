@@ -33,7 +33,7 @@ def source_digest(code: Any) -> str:
         source = inspect.getsource(code)
     except (OSError, TypeError):
         raise NotReplaced("its source is not there to be compared") from None
-    # The source of a method is indented; `if 1:` before it makes it valid.
+    # The source of a method is indented. With `if 1:` before it, the source can be parsed.
     source = source if source[:1].strip() else f"if 1:\n{source}"
     tokens: list[str] = []
     previous_type = tokenize.NEWLINE

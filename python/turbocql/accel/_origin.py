@@ -74,7 +74,9 @@ def resolved(cls: type[Any], name: str) -> tuple[type[Any], Any] | None:
 def is_own(
     module: ModuleType, owner: type[Any], name: str, native_functions: Iterable[Any] = ()
 ) -> bool:
-    """Whether `module` has defined the attribute `name` of `owner`, or it is a native function.
+    """Whether `module` has defined the attribute `name` of `owner`, or native code replaces it.
+
+    `native_functions` are the native replacements that count as the module's own.
 
     Compiled functions have `__module__` and `__qualname__`, as Python functions do.
     """
@@ -172,8 +174,8 @@ def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], str]]
 def _is_own_method(module: ModuleType, owner: type[Any], name: str) -> bool:
     """Whether the class method `owner.name` is the module's own.
 
-    A program may have replaced the class method and later assigned `owner.name`, saved before, back
-    to the class. That is a bound method, which counts as the module's own too.
+    A program may have saved the value of `owner.name`, replaced the class method, and later stored
+    the saved value in the class again. This value is a bound method. It counts as the module's own.
     """
     attribute = vars(owner).get(name)
     is_bound = type(attribute) is MethodType and attribute.__self__ is owner
@@ -228,8 +230,8 @@ _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 def _is_plain(original: Any) -> bool:
     """Whether a function's parameters can be read from its code object.
 
-    That is faster than `inspect.signature`. The function must not be wrapped and have no
-    annotations, and each parameter must be one that may be passed by position or by name.
+    That is faster than `inspect.signature`. The function must not be wrapped, and must not
+    have annotations. Each parameter must be one that may be passed by position or by name.
     """
     if type(original) is not FunctionType and type(original).__name__ not in _COMPILED:
         return False

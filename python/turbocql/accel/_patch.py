@@ -33,7 +33,9 @@ class Patch:
     replacement: Any
     """The value that is stored in the class or module, such as a classmethod object."""
     counts: Callable[[], tuple[int, int]]
+    """Returns how many calls were native, and how many were passed to the original."""
     learned: Callable[[], int] = int
+    """Returns how many other calls went to the original, because the columns were new."""
     reasons: Callable[[], list[tuple[str, int]]] = list
     """Returns the reasons why calls were passed to the original, each with the number of calls."""
     original: Any = _ABSENT
@@ -111,7 +113,9 @@ def driver_name(protocol: ModuleType) -> str:
 
 
 class Driver:
-    """The modules of the imported driver, and the dialect in which it writes and reads values."""
+    """The modules of the imported driver, and its dialect: the form in which it writes nulls within
+    collections, and timestamps. Releases of the driver differ in it.
+    """
 
     def __init__(self, cqltypes: ModuleType, protocol: ModuleType, query: ModuleType) -> None:
         self.cqltypes, self.protocol, self.query = cqltypes, protocol, query

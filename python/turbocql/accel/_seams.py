@@ -344,7 +344,7 @@ def groups() -> list[Group]:
 
     `TypeWatcher` is first: without it, types are not accelerated. The functions of
     `cassandra.marshal` are last: the other groups call the driver's functions with samples, and
-    these functions call `cassandra.marshal`. If it was patched by then, these calls would count.
+    these functions call `cassandra.marshal`. If it were patched by then, it would count these calls.
     """
     return [
         TypeWatcher(),

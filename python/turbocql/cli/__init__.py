@@ -37,7 +37,7 @@ def _prepare() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
-            # The next file or connection would reuse the closed descriptor.
+            # Otherwise, the next file or connection would get the closed descriptor's number.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
         elif name != "stdin" and isinstance(stream, io.TextIOWrapper):
             # A character that the encoding lacks is written as its escape.

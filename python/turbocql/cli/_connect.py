@@ -118,7 +118,7 @@ def config_of(
     timeout: float | None = None,
     wait: float | None = None,
 ) -> Config:
-    """The settings of the first source that is present. Options that are passed replace them.
+    """The settings of the first source that is present. Other options replace its settings.
 
     The sources are, in this order: `url`; `profile` or `config`; the environment; the default
     profile.

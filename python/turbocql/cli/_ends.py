@@ -102,7 +102,8 @@ def code_of(error: BaseException) -> int:
 def report_error(error: BaseException, *, debug: bool, options: Options | None = None) -> int:
     """Prints the message for an error on standard error and returns the exit code.
 
-    `options` are the options of the command that failed. By default, it is the running command.
+    `options` are the options of the command that failed. By default, they are those of the
+    running command.
     """
     code = code_of(error)
     if code == _PIPE:
