@@ -24,7 +24,7 @@ def missing_attribute(module: str, name: str) -> AttributeError:
 
 def setting_advice(owner: str, name: str) -> str | None:
     """Returns advice for a setting of other drivers that is not a synonym of a turbocql setting;
-    `None` for other settings. `owner` is the name of the class that lacks the setting.
+    `None` for any other name. `owner` is the name of the class that lacks the setting.
     """
     if owner == "ExecutionProfile" and name in _FOR_PROFILES:
         return _FOR_PROFILES[name]

@@ -72,7 +72,7 @@ def hints(
     message = message[:_MAX_MESSAGE]
     hint = _hint_for_statement(error_class, message, statement)
     if coordinator is None and (asked := re.search(r"; asked ([^\s;]+)", message)):
-        # The engine names the node of a failed PREPARE in its message only.
+        # For a failed PREPARE, only the engine's message names the node.
         coordinator = asked[1]
     if hint is None and error_class in _REFUSED and coordinator is not None:
         hint = _hint_for_name(message, statement, coordinator, sessions)
@@ -178,7 +178,7 @@ def _hint_for_vector_index(message: str, statement: str) -> str:
     match = re.search(pattern, statement, re.IGNORECASE | re.DOTALL)
     table, column = match.groups() if match else ("table", "column")
     if "to be indexed" not in message:
-        # The column has another type, or an index of another kind.
+        # The statement's column cannot have such an index: its type or its index is another.
         column = "column"
     # ScyllaDB's message names the class of its index.
     custom, index = ("CUSTOM ", "vector_index") if "vector_index" in message else ("", "sai")

@@ -295,8 +295,8 @@ class Session(Tables[R]):
     def events(self, *, capacity: int = 1000) -> EventStream[ClusterEvent]:
         """Returns a stream of the events of nodes and of the schema from now on.
 
-        The stream holds up to `capacity` events that were not read yet. When another event comes,
-        the oldest is dropped, and counted in the stream's `dropped`. The stream ends when the
+        The stream holds up to `capacity` events that were not read yet. When an event comes to a
+        full stream, the oldest is dropped, and counted in `dropped`. The stream ends when the
         session is closed, and does not keep the session open.
         """
         check_int("capacity", capacity, 1, 2**31 - 1)

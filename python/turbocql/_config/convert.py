@@ -179,6 +179,7 @@ def _read_union(name: str, members: Sequence[Any], value: Any, may_show: bool) -
     enums, lists = map(_is_enum, members), map(_is_list, members)
     # In a union with an enum, the members `str` and `Literal` only allow the names of the enum's
     # members. In a union with a list, `str` only allows a list of one item without its brackets.
+    # So text is not converted to these members.
     candidates = [candidate for candidate in members if candidate is not types.NoneType]
     if any(enums):
         candidates = [part for part in candidates if typing.get_origin(part) is not typing.Literal]

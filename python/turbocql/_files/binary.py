@@ -282,7 +282,7 @@ class ArrowFile(_BinaryFile):
                 self._check_end(file)
 
     def _check_end(self, file: BinaryIO) -> None:
-        """Raises `EncodeError` if the stream has no end mark, so was cut off between batches."""
+        """Raises `EncodeError` if the stream has no end mark: it was cut off between batches."""
         file.seek(0, 2)
         file.seek(max(0, file.tell() - 8))
         if file.read() != b"\xff\xff\xff\xff\0\0\0\0":

@@ -61,8 +61,8 @@ _PATTERNS = {
     "inet": ("^[0-9a-fA-F:.]+$", "an IP address"),
     "ascii": ("^[\\x00-\\x7f]*$", "ASCII characters"),
 }
-"""Maps some of `_TEXTS` to the pattern of their texts and its description. Texts are checked here,
-so that an error names the line of the file."""
+"""For some of `_TEXTS`, the pattern of the texts, and its description in words. Texts are checked
+here, so that an error names the line of the file."""
 _BLOBS = {"blob", "custom", "composite"}
 _UUID = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 

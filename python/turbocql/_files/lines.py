@@ -26,8 +26,8 @@ __all__ = ["CsvFile", "JsonLines"]
 _BLOCK = 512 << 10
 """The initial size of a block in bytes. It is small because pyarrow reads up to 32 blocks ahead."""
 _MAX_LINE_SEARCHES = 10
-"""How many unreadable cells of a CSV file are reported with a line, others with a row number. The
-file is read again to find each line."""
+"""How many unreadable cells of a CSV file are reported with the line. Further cells are reported
+with the number of the row, because the file is read again to find each line."""
 _MAX_BLOCK = 1 << 30
 """The largest size of a block in bytes, and so of a row of CSV."""
 
@@ -162,7 +162,7 @@ class CsvFile(Reader):
                     block = self._next_block_size(block, error)
                     continue
             if checked_file.ends_in_quotes:
-                # pyarrow itself raises no error for this.
+                # pyarrow itself raises no error if a file ends within quotes.
                 raise self.file_error("the file ends within quotes: it may have been cut off")
             if last_batch is not None and read_count > yielded_count:
                 yield self._unyielded_rows(checked_file, last_batch, read_count - yielded_count)

@@ -49,7 +49,7 @@ Unit = tuple[int, Any]
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """The dialect of CSV files."""
+    """How CSV files are written: what separates cells, and how nulls and quotes are written."""
 
     delimiter: str = ","
     header: bool = True

@@ -280,7 +280,7 @@ def open_source(
         raise ConfigError(f"format must be one of {', '.join(READERS)}, got {format!r}")
     sources = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     matches = (path for source in sources for path in _find_files(source, format))
-    # A file may match several sources.
+    # A file that matches several sources is read once.
     file_paths = list(dict.fromkeys(matches))
     if not file_paths:
         raise ConfigError("there are no files to read")

@@ -1,4 +1,4 @@
-"""Writers of Parquet, Arrow IPC, CSV and JSON lines. A file gets its name when it is complete."""
+"""Writers of Parquet, Arrow IPC, CSV and JSON lines. Complete files get their final names."""
 
 from __future__ import annotations
 

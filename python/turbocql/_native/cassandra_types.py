@@ -46,7 +46,7 @@ _GENERIC = {
     "FrozenType": "FrozenType.apply_parameters([ListType.apply_parameters([Int32Type])])",
     "ReversedType": "ReversedType.apply_parameters([Int32Type])",
 }
-"""Classes with parameters, each with an example of how to apply them."""
+"""Classes with parameters, each with an example of a call that applies the parameters."""
 OPAQUE = {"ColumnToCollectionType", "DynamicCompositeType", "_UnrecognizedType"}
 """Classes whose values are bytes, passed through unchanged."""
 

@@ -1,4 +1,4 @@
-"""Describes the call that a request belongs to, for reports about the request."""
+"""Describes the call that a request belongs to, for logs and spans of the request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CallOrigin:
     def __init__(self) -> None:
         self.context = copy_context()
         self.call: Any = None
-        """An object that a consumer of the reports stores for the call, such as `spans._Call`."""
+        """An object that `spans` stores for the call: a `spans._Call`."""
         self.thread_id = threading.get_ident()
         self.thread_name = threading.current_thread().name
         self.resend_count = 0

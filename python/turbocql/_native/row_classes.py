@@ -195,7 +195,7 @@ _cached_field_names: dict[int, tuple[type, frozenset[str] | None]] = {}
 
 def _field_names(cls: Any) -> frozenset[str] | None:
     if dataclasses.is_dataclass(cls):
-        # Unlike `_fields`, these are also the fields that the constructor does not take.
+        # Unlike `_fields`, this includes fields that the constructor does not take.
         return frozenset(field.name for field in dataclasses.fields(cls))
     if hasattr(cls, "__attrs_attrs__"):
         return frozenset(field.name for field in cls.__attrs_attrs__)

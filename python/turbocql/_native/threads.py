@@ -1,8 +1,8 @@
 """Threads on which asynchronous sessions read columns.
 
 They are daemon threads, so that a program can exit while they read: the interpreter then ends them
-at any point. The native core does not start them itself, because the interpreter would unwind the
-native frames of such a thread, and the process would abort.
+at any point. Python starts them, not the native core: if the interpreter ended a native thread, it
+would unwind the thread's native frames, and the process would abort.
 """
 
 from __future__ import annotations

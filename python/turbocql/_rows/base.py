@@ -28,7 +28,8 @@ class PagesBase:
         self._advancing = False
         """Whether the iteration has left the current page and not yet fetched the next page."""
         self._interrupted = False
-        """Whether a wait for the next page has begun that neither fetched a page nor failed."""
+        """Whether a wait for the next page has begun, but ended neither with a page nor with an
+        error: it is still under way, or was interrupted."""
         # The callable passed as `row=` is called while the lock is held, and may use this iterator.
         self._lock = RLock()
 

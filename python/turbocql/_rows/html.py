@@ -23,7 +23,7 @@ _MAX_ELEMENTS = 50
 def result_table(rows: Any, types: Sequence[Any]) -> str:
     """Returns the first rows of a result's current page as an HTML table. No page is fetched.
 
-    `types` has the type of each column, or `None` if its text does not define a type.
+    `types` has the type of each column; `None` for the name of a user-defined type.
     """
     columns = rows._columns
     if not columns:

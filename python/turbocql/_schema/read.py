@@ -109,7 +109,7 @@ class SchemaReading:
 
         Raises: `InvalidQuery` when the server lacks a table that all servers have; `RequestError`
             when none of 20 readings equals the previous one; `UnreadableAnswer` when a row lacks a
-            column that all servers have, or has a value of another type.
+            column that all servers have, or has a value of an unexpected type.
         """
         try:
             self._take(answers)

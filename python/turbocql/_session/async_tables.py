@@ -127,7 +127,7 @@ class AsyncTables(SessionBase[R]):
         load = Load(table, self.keyspace, options, shows_values=shows_values)
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
         # `in_thread` opens and checks the data on another thread, because both may take long.
-        # `for_threads` lets this thread read asynchronous data.
+        # `for_threads` lets the other thread read asynchronous data.
         data = for_threads(data)  # async only
         columns = await self._table(QUERY, load.keyspace_and_table, load.query_options)
         udts = await self._query(UDTS, load.keyspace_and_table[:1], load.query_options)

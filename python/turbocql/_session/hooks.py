@@ -29,8 +29,8 @@ class Hooks:
     _streams: Streams | None
     _ranking: Ranking | None
     """The ranking set by `rank_nodes`. The session refers to the ranking, but the thread that calls
-    the function does not: if the function refers to the session, it would keep the session alive.
-    """
+    the function does not: a thread that refers to a function that refers to the session would keep
+    the session alive."""
 
     def rank_nodes(self, rank: Callable[[Node], int | None] | None) -> None:
         """Makes a function decide in which order the nodes are tried for a request.

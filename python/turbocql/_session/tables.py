@@ -148,7 +148,7 @@ class Tables(SessionBase[R]):
         return load.finished_report(report)
 
     def _care(self, load: Load) -> _core.Care | None:
-        """Makes the native `Care` of a load from `load.care`; `None` if this is `None`.
+        """Makes the native `Care` of a load from `load.care`; `None` if there is none.
 
         This takes up to three steps, each only if the load needs it: read the cluster's time, read
         the table's indexes, and prepare the statements that read stored lists.
@@ -339,8 +339,8 @@ class Tables(SessionBase[R]):
 
         Rows of the table that the data lacks are not looked for.
 
-        Raises: the errors of `load` before it sends anything; `BulkError` when a row of the table
-            cannot be read.
+        Raises: the errors that `load` raises before it sends a row; `BulkError` when a row of the
+            table cannot be read.
 
         Example:
             >>> import numpy as np

@@ -317,7 +317,7 @@ class Files:
         self._block_reason = first_block_reason(rows)
 
     def _record_unreadable(self, row: int, error: EncodeError, raw: Any) -> None:
-        """Records an unreadable row, unless it is beyond `limit` or was loaded by an earlier run."""
+        """Records an unreadable row, unless `limit` excludes it or an earlier run has loaded it."""
         if self._limit is not None and row >= self._limit:
             return
         if next(ranges_without(row, row + 1, self._acknowledged), None) is not None:

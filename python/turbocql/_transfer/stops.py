@@ -24,7 +24,8 @@ __all__ = [
 ]
 
 FIRST_BLOCK_ROWS = 1000
-"""A load stops after this many rows if each of them has failed with the same error."""
+"""The number of rows of a load's first block. The load stops if each of them fails with the same
+error."""
 
 MAX_FAILURES = 2**31 - 1
 """The largest `max_failures`. With it, failed rows do not stop a load."""
@@ -47,7 +48,7 @@ def _kind(error: Exception) -> tuple[object, ...]:
     """The parts of an error that are equal for rows with the same fault."""
     path = error.path if isinstance(error, CodecError) else ""
     # `locate_failures` adds a place to the first 1,000 errors of a load, and a value to the first
-    # 10. So the messages of equal faults may differ in them, and they are removed here.
+    # 10. So the messages of equal faults may differ in place and value. Both are removed here.
     text = _PLACE.sub("", str(error))
     column = re.match(r'column "(?:[^"]|"")*"', text)
     message = _VALUES.sub("", text)

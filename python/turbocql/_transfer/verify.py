@@ -31,7 +31,9 @@ _MAX_LISTED_DIFFERENCES = 1000
 only counted."""
 
 Cells = tuple[Any, ...]
+"""The encoded values of a row. A value is `None` for null, and `...` if a load leaves it out."""
 Rows = list[tuple[int, Cells]]
+"""The number and the cells of each row."""
 
 
 class Verification:
@@ -200,7 +202,7 @@ class Verification:
 def _comparable(value: Any) -> Any:
     """Converts a value for a comparison in which NaN equals NaN, and 0.0 does not equal -0.0.
 
-    All NaNs are equal, because the sign of a NaN may differ between processors, and texts lack it.
+    All NaNs are equal, because their signs may differ between processors, and are lost in texts.
     """
     if isinstance(value, float):
         return (float, "NaN") if value != value else (float, value, math.copysign(1, value))

@@ -35,7 +35,7 @@ class Patch:
     counts: Callable[[], tuple[int, int]]
     """Returns how many calls were native, and how many were passed to the original."""
     learned: Callable[[], int] = int
-    """Returns how many other calls went to the original, because the columns were new."""
+    """Returns how many more calls went to the original, because a result had new columns."""
     reasons: Callable[[], list[tuple[str, int]]] = list
     """Returns the reasons why calls were passed to the original, each with the number of calls."""
     original: Any = _ABSENT

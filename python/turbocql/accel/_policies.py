@@ -46,8 +46,12 @@ _SCYLLA_SOURCES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class _Flavor:
+    """How a token-aware policy orders the hosts of a plan."""
+
     by_distance: bool
+    """Whether it orders all hosts by distance, as in scylla-driver, not only the replicas."""
     has_leaders: bool
+    """Whether the driver knows the leaders of tablets."""
 
 
 _TOKEN_AWARE = {

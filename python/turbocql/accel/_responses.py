@@ -44,7 +44,7 @@ _IMITATED: dict[str, tuple[str, ...]] = {
     "cluster.ResponseFuture._time_remaining": ("fbe4115ebed8",),
     "policies.NoSpeculativeExecutionPlan.next_execution": ("cf59b5678019",),
 }
-"""Functions that native code does not call, because it does their work."""
+"""Functions that native code does not call, because it does their work itself."""
 
 
 def thread_events(

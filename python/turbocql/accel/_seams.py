@@ -343,8 +343,8 @@ def groups() -> list[Group]:
     """All groups for the codec, for connections and for policies.
 
     `TypeWatcher` is first: without it, types are not accelerated. The functions of
-    `cassandra.marshal` are last: the other groups call the driver's functions with samples, and
-    these functions call `cassandra.marshal`. If it were patched by then, it would count these calls.
+    `cassandra.marshal` are last. The other groups call the driver's functions with samples, and
+    these call `cassandra.marshal`. If it were patched by then, these calls would be counted.
     """
     return [
         TypeWatcher(),

@@ -98,7 +98,7 @@ def connection_options(command: Command) -> Command:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
         ctx = click.get_current_context()
-        # `_app.run` prints the errors of the command after the command's context has ended.
+        # `_app.run` needs the options to print an error after the command's context has ended.
         ctx.obj["options"] = options_of(ctx)
         return command(*args, **kwargs)
 
@@ -118,7 +118,7 @@ def config_of(
     timeout: float | None = None,
     wait: float | None = None,
 ) -> Config:
-    """The settings of the first source that is present. Other options replace its settings.
+    """The settings of the first source that is present. Options such as `keyspace` replace them.
 
     The sources are, in this order: `url`; `profile` or `config`; the environment; the default
     profile.

@@ -226,7 +226,7 @@ class Console:
 
     @contextlib.contextmanager
     def _output(self) -> Iterator[bool]:
-        """Redirects standard output to the file of CAPTURE, if set. Yields whether it is set."""
+        """Redirects standard output to the file of CAPTURE. Yields whether there is such a file."""
         if self.capture is None:
             yield False
             return
