@@ -178,7 +178,7 @@ def _hint_for_vector_index(message: str, statement: str) -> str:
     match = re.search(pattern, statement, re.IGNORECASE | re.DOTALL)
     table, column = match.groups() if match else ("table", "column")
     if "to be indexed" not in message:
-        # The statement's column cannot have such an index: its type or its index is another.
+        # The column is no vector, or has an index of another kind, so the advice names no column.
         column = "column"
     # ScyllaDB's message names the class of its index.
     custom, index = ("CUSTOM ", "vector_index") if "vector_index" in message else ("", "sai")

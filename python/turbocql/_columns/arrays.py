@@ -1,4 +1,4 @@
-"""Columns of a program's data. `run` returns how many rows after `begin` a piece may have, and
+"""Columns of a program's data. `run` returns how many rows, from `begin` on, a piece may have, and
 `part` returns the values of these rows for the native core.
 """
 

@@ -1,5 +1,5 @@
-"""Converts the pages of results to objects of pyarrow, polars, pandas and NumPy. The methods of
-`turbocql.rows` call it.
+"""Converts the pages of results to objects of pyarrow, polars, pandas and NumPy, for the modules
+`turbocql.rows` and `turbocql.bulk`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class CallOrigin:
     def __init__(self) -> None:
         self.context = copy_context()
         self.call: Any = None
-        """An object that `spans` stores for the call: a `spans._Call`."""
+        """The `_Call` that `_telemetry.spans` stores for this call; `None` until then."""
         self.thread_id = threading.get_ident()
         self.thread_name = threading.current_thread().name
         self.resend_count = 0

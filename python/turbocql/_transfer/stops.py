@@ -24,8 +24,8 @@ __all__ = [
 ]
 
 FIRST_BLOCK_ROWS = 1000
-"""The number of rows of a load's first block. The load stops if each of them fails with the same
-error."""
+"""The number of rows of a load's first block. The load stops if each row of the block fails with
+the same error."""
 
 MAX_FAILURES = 2**31 - 1
 """The largest `max_failures`. With it, failed rows do not stop a load."""

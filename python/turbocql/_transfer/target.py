@@ -29,9 +29,9 @@ _SAI_CLASSES = ("StorageAttachedIndex", "sai")
 
 class JobTime(int):
     """The write time of a job whose tasks may run again. If the job writes lists that are not
-    frozen, each run of a task has write times of its own. They begin at the cluster's time at the
-    start of the run, or at the job's write time if that is later. So a run replaces the lists of
-    earlier runs.
+    frozen, each run of a task has write times of its own. They begin shortly after the cluster's
+    time at the start of the run, or after the job's write time if that is later. So the lists of
+    one run replace those of another, and no element is stored twice.
     """
 
     __slots__ = ()

@@ -49,7 +49,8 @@ class _Flavor:
     """How a token-aware policy orders the hosts of a plan."""
 
     by_distance: bool
-    """Whether it orders all hosts by distance, as in scylla-driver, not only the replicas."""
+    """Whether it orders all hosts by distance, as in scylla-driver. If not, local replicas come
+    first, and then the other hosts in the order of the wrapped policy."""
     has_leaders: bool
     """Whether the driver knows the leaders of tablets."""
 

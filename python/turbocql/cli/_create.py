@@ -126,9 +126,9 @@ def types_of_data(
 ) -> dict[str, CqlType]:
     """The CQL type of each column, by its name in the table.
 
-    `user_types` are the types of `--type`. `types` are the user-defined types of all keyspaces.
-    Other columns of Parquet and Arrow files have the types of the files. For CSV and JSON lines,
-    types are inferred from the first rows.
+    `user_types` are the types of `--type`. `types` are the user-defined types of all keyspaces. A
+    column without `--type` gets the type that it has in its Parquet or Arrow file. For CSV and JSON
+    lines, its type is inferred from the first rows.
 
     Raises: `ConfigError` for an invalid type, and for a column without a counterpart in CQL.
     """
