@@ -66,8 +66,8 @@ def hints(
     """Returns advice for an error of this class: a list of one text, or an empty list.
 
     `message` is the engine's message without its last part, the statement. `statement` is this
-    statement, with its literals masked. `coordinator` is the node that was asked. `sessions` are
-    searched for names of columns.
+    statement with its literals masked: each is replaced by `…`. `coordinator` is the node that was
+    asked. `sessions` are searched for names of columns.
     """
     message = message[:_MAX_MESSAGE]
     hint = _hint_for_statement(error_class, message, statement)

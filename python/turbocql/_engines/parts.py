@@ -119,7 +119,7 @@ class Reading:
         return None
 
     def in_order(self, split: Split, unit: int, limit: int | None = None) -> Iterator[Any]:
-        """The rows of a part as `pyarrow.Table`s, in the order of tokens.
+        """The rows of a split as `pyarrow.Table`s, in the order of tokens.
 
         The sizes of these `pyarrow.Table`s depend on the rows, not on pages. So they are the same
         at each call, as long as the rows do not change. Each but the last has a multiple of `unit`
@@ -135,7 +135,7 @@ class Reading:
             yield from _gathered_tables(up_to(limit, batches))
 
     def batches(self, split: Split) -> Iterator[Any]:
-        """The rows of a part as `pyarrow.RecordBatch`es, in any order."""
+        """The rows of a split as `pyarrow.RecordBatch`es, in any order."""
         with session(self.settings) as open_session:
             with within_trace(open_session, self.trace):
                 rows = open_session.scan(split=split, **self.options)

@@ -33,7 +33,7 @@ _RUNNING: set[EventThread] = set()
 
 
 class EventThread:
-    """A thread that handles events. It ends when the queue is closed and empty.
+    """A thread that handles events. It ends when the core's queue of events is closed and empty.
 
     Subclasses override `look`, `handle`, `handled` and `finish`, which do nothing here.
     """

@@ -146,7 +146,7 @@ class Load:
         """The data that was passed to `open`; `None` if it is files."""
         self._pairs_of_key: dict[str, str] = {}
         self.care: Care | None = None
-        """The written columns that need special care; `None` before `match`."""
+        """The written columns that need special care: see `target`. `None` before `match`."""
         self.pairs: Mapping[str, str] = {}
         """For each column of the table that the load writes, the name of the data's column."""
 

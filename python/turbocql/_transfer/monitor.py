@@ -24,7 +24,7 @@ _MIN_ROWS_OF_SHARE = 1000
 
 class Stopped(Exception):
     """Ends the reading of the data, because a callback or the checkpoint has failed, too many rows
-    have failed, or each row of the first block has failed.
+    have failed, or each of the first 1,000 rows has failed with the same error.
     """
 
 
