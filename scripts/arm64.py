@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs an aarch64 wheel on x86-64, under qemu's user emulation: arm64.py WHEEL PYTEST_ARGUMENTS...
 
-The script makes build/arm64/VERSION, with Debian's CPython for arm64 and an environment. This has
-the wheel and the packages of requirements/arm64.txt. Its `bin/python` is a script that calls qemu,
-so programs that tests start with `sys.executable` are emulated too. Java runs natively. The script
-needs Debian's packages debootstrap and qemu-user-static, and root rights for debootstrap.
+The script makes build/arm64/VERSION, with Debian's CPython for arm64 and an environment. The
+environment has the wheel and the packages of requirements/arm64.txt. Its `bin/python` is a shell
+script that calls qemu, so programs that tests start with `sys.executable` are emulated too. Java
+runs natively. arm64.py needs Debian's packages debootstrap and qemu-user-static, and root rights
+for debootstrap.
 """
 
 from __future__ import annotations

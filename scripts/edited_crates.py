@@ -254,7 +254,7 @@ def configure(text: str) -> None:
 
 def expect_own() -> None:
     """Raises `Unfit` for a configuration that this script has not written."""
-    # If both configuration files exist, cargo reads the one without the suffix.
+    # If both `.cargo/config.toml` and `.cargo/config` exist, cargo reads the second.
     for config in (CONFIG, CONFIG.with_suffix("")):
         if config.is_file() and not config.read_text(encoding="utf-8").startswith(OWN):
             raise Unfit(

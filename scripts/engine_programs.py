@@ -42,7 +42,7 @@ def printed(engine: str, point: str) -> str:
 
 
 def written(page: str, engine: str, output: str) -> str:
-    """Returns the page, with a program and its output inserted between the program's marks."""
+    """Returns the page, with a program and its output between the comments that mark its place."""
     name = f"examples/engines/with_{engine}.py"
     program = (ROOT / name).read_text(encoding="utf-8")
     block = (

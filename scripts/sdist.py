@@ -2,12 +2,12 @@
 """Builds the sdist into dist/. With --vendor, also builds one that contains all crates.
 
 The second one, `turbocql-VERSION-vendored.tar.gz`, is for builds without a network: it has the
-crates' sources in `vendor`. Every build runs scripts/edited_crates.py. This script takes the
-sources from `vendor`, and configures cargo to do the same. pip still needs an installed maturin:
+crates' sources in `vendor`. Every build runs scripts/edited_crates.py, which takes the sources from
+`vendor`, and configures cargo to do the same. pip still needs an installed maturin:
 
     pip install --no-build-isolation --no-index turbocql-VERSION-vendored.tar.gz
 
-PyPI gets only the first one. This script needs the environment of requirements/wheels.txt.
+PyPI gets only the first one. sdist.py needs the environment of requirements/wheels.txt.
 """
 
 from __future__ import annotations
@@ -41,12 +41,15 @@ def main() -> int:
 
 
 def vendored(sdist: Path, folder: Path) -> Path:
-    """Makes and checks an sdist with the crates in the folder, and returns its path."""
+    """Makes and checks the sdist that contains the crates' sources. Works in `folder`. Returns the
+    path of the new sdist, which is in dist/.
+    """
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")
     name = sdist.name.removesuffix(".tar.gz")
     source = folder / name
-    # Runs outside of the checkout, because its configuration names edited copies of crates.
+    # Cargo runs in `folder`, because the checkout's cargo configuration names edited copies of
+    # crates.
     command = ["cargo", "vendor", "--quiet", "--locked", "--versioned-dirs"]
     run([*command, "--manifest-path", str(source / "Cargo.toml"), str(source / "vendor")], folder)
     check(source, folder)

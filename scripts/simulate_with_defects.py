@@ -3,8 +3,8 @@
 Usage: scripts/simulate_with_defects.py [LAST_SEED]     (300 by default)
 
 A defect is an edit of the engine's crates that is left out, or a change of the engine that plants a
-bug. The script makes both in a copy of the sources. It keeps results in build/defects.json, by
-commit. So a run that was interrupted continues with the next defect.
+bug. The script makes both in a copy of the sources. It keeps the results for the current commit in
+build/defects.json. So after an interruption, the next run continues with the next defect.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ EDITS = (
 """Edits for faults of nodes and networks. Edits against hostile servers have other tests."""
 
 DECLARED = {"types": "src/statement/prepared.rs"}
-"""Maps an edit to the file that stays edited, because the engine uses its declarations."""
+"""Maps an edit to one of its files. This file stays edited when the edit is left out, because the
+engine uses declarations in it."""
 
 PLANTED = {
-    # The engine uses declarations of these two edits, so the edits stay but have no effect.
+    # The engine uses declarations of the edits `silent-nodes` and `keepalive`. So these edits
+    # cannot be left out: the next two entries remove their effect.
     "without silent-nodes": (
         "crates/engine/src/cluster/watch.rs",
         "            self.silence.known.set(silent.map(|(node, at)| (node.host_id, at))"
@@ -77,7 +79,8 @@ PLANTED = {
 """Maps the name of a bug to a file, a text in the file, and the text that replaces it."""
 
 FOUND = re.compile(r"^seed (\d+):[^\n]*\n(?:  \|[^\n]*\n)*  ! ([^\n]*)", re.MULTILINE)
-"""Matches a seed in the simulation's output, and the first promise that was broken."""
+"""Matches a failed seed in the simulation's output, and the first of its lines that begin with `!`,
+which say what was wrong."""
 
 COPY = Path(tempfile.gettempdir()) / "turbocql-defects"
 """The copy of the sources. Within the checkout, the checkout's cargo configuration would apply."""

@@ -564,10 +564,10 @@ class _Overrides(Settings, total=False):
 
 
 def _text_fault(setting: object) -> str | None:
-    """Returns the fault of a text setting, or `None`.
+    """Returns what is wrong with a text setting; `None` if nothing is.
 
-    The caller raises the error. A traceback keeps frames alive, and the frame of this function has
-    the secret in clear text; the frame of the caller does not.
+    This function does not raise the error itself, because a traceback keeps the frames that it
+    passes, and this frame has the secret in clear text. The caller's frame does not have it.
     """
     text = setting.reveal() if isinstance(setting, Secret) else setting
     if text is None:

@@ -215,7 +215,7 @@ class BadCredentials(ServerError):
 
 
 class Unavailable(ServerError):
-    """Code 0x1000: not enough replicas were alive. This attempt did nothing.
+    """Code 0x1000: not enough replicas were alive. The attempt with this answer did nothing.
 
     Another attempt of the same request may have done something: see `may_have_applied`.
     """

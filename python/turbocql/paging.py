@@ -204,7 +204,7 @@ def _mac(key: Secret[bytes], purpose: bytes, *parts: bytes) -> bytes:
 
 
 def _bound_to(statement: Any, values: Any, context: str) -> bytes:
-    """Returns what a token is bound to as bytes: the statement, its values and the context."""
+    """Returns, as bytes, the parts that a token is valid for: statement, values and context."""
     if not isinstance(context, str):
         raise TypeError(f"context must be a str, got {type(context).__name__}")
     if isinstance(statement, _core.Prepared):
@@ -265,6 +265,6 @@ def _without_order(cell: bytes, cql_type: str) -> bytes:
     try:
         value = find_deserializer(cql_type).deserialize(cell)
     except Error:
-        # The type is a user-defined type, or contains one, and the text does not define its fields.
+        # `cql_type` is or contains the name of a user-defined type, which does not tell its fields.
         return cell
     return _written_value(value).encode("utf-8", "surrogatepass")

@@ -190,8 +190,8 @@ class Balancing:
     """Whether replicas are tried in a random order, and not always in the same order."""
     avoid_silent: bool = True
     """Whether a silent node is tried last, until it answers again. A node is silent if it answers
-    neither the requests nor the probe of the session. At most half of the nodes of a datacenter
-    count as silent."""
+    neither the session's requests nor the probe that the session then sends to it. At most half of
+    the nodes of a datacenter count as silent."""
     latency_awareness: LatencyAwareness | None = None
     """The limits beyond which a node is slow and is tried last; `None` for no limits."""
     allowed: Sequence[str] = ()

@@ -18,8 +18,8 @@ Example:
 
 from __future__ import annotations
 
-# The core looks up classes in these modules later, when the process may have no file descriptor
-# left or may be exiting.
+# The core looks up classes in these modules. They are imported now, because the process may have no
+# file descriptor left, or may be exiting, when the core needs them.
 from . import policies, rows  # noqa: F401
 from ._core import BatchMessage, ExecuteMessage, QueryMessage, ResultRows, RowsDecoder
 from ._native import preload  # noqa: F401

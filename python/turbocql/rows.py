@@ -120,7 +120,7 @@ class _Result(_core.Cursor, Generic[T]):
 
     @property
     def trace_id(self) -> UUID | None:
-        """The server's id for the trace of the last page's request.
+        """The server's id for the trace of the latest request for a page of this result.
 
         It is `None` unless the statement was executed with `tracing=True`.
         """

@@ -145,8 +145,8 @@ _NO_OPTIONS = {
 def _advise_statement(cls: type[Any], where: str, advice_by_name: Mapping[str, str]) -> None:
     """Adds advice for attributes that objects of `cls` do not have.
 
-    The advice for an option is to pass it to `execute`. `where` is added to this advice: the other
-    way to pass it.
+    The advice for an option is to pass it to `execute`. At the end of this advice, `where` names
+    the second place that takes the option, such as `, or to prepared.with_options`.
     """
     options = {name: advice.format(where) for name, advice in _NO_OPTIONS.items()}
     advise(cls, {**options, **advice_by_name})

@@ -2,8 +2,8 @@
 
 `RELEASED` decides both. Before the first release, turbocql is installed from a checkout, and the
 README's links are relative. From then on, PyPI shows the README too, so its links contain the
-repository's address. The link to the README's picture always does. Run this program after a change
-of `RELEASED`, `INSTALL` or the repository's address in pyproject.toml.
+repository's address. The link to the README's picture always contains it. Run this program after a
+change of `RELEASED`, `INSTALL` or the repository's address in pyproject.toml.
 """
 
 from __future__ import annotations

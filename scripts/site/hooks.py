@@ -21,7 +21,7 @@ _PAGES: dict[str, str] = {}
 """The Markdown of each page of this build, with its figures, by the page's path."""
 
 _EXAMPLES = "examples/cookbook"
-"""The folder of files that the site has too, because pages link them."""
+"""The folder whose files are copied to the site, because pages link to them."""
 
 _ELSEWHERE = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\ssrc=[\"']?(?:https?:)?//[^\s>]*"
@@ -61,7 +61,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     markdown = markdown.replace(f"](../../{_EXAMPLES}/", f"](../{_EXAMPLES}/")
     _PAGES[page.file.src_uri] = parts.filled(markdown, measured)
     if page.file.src_uri == "index.md":
-        # The programs and the cards need the space of both columns.
+        # The programs and the cards of the home page need the space of both side columns.
         page.meta["hide"] = ["navigation", "toc"]
     root = get_relative_url(".", page.url)
     return parts.themed(_PAGES[page.file.src_uri], f"{root}/")

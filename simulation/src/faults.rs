@@ -15,8 +15,9 @@ use crate::trace::Trace;
 /// A run has faults for this time after its beginning.
 pub const FAULTY: Duration = Duration::from_secs(90);
 
-/// The time from the beginning of a fault until a silent connection may be closed: the keepalive's
-/// timeout. The keepalive's interval may have passed before the fault.
+/// The shortest time from the beginning of a fault until the keepalive closes a silent connection:
+/// a little less than the keepalive's timeout. The keepalive's interval may have passed before the
+/// fault.
 const CLOSED_IN_SILENCE: Duration = Duration::from_secs(9);
 
 /// A number of requests that is larger than the number of streams of a connection, 32,768.
@@ -140,7 +141,7 @@ impl Happened {
     }
 
     /// Whether the fault may make calls fail at the time `at`, even if it has ended. It may do so
-    /// until a keepalive has closed the half-open connection.
+    /// until a keepalive has closed the connection on which no answers arrived.
     pub fn lingers(&self, at: Instant) -> bool {
         matches!(self.fault, Fault::Freeze(_) | Fault::HangShard(_))
             && at < self.began + Duration::from_secs(25)

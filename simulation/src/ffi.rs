@@ -22,8 +22,8 @@ static ENTROPY: AtomicU64 = AtomicU64::new(0);
 
 /// The monotonic clock's value at the beginning of a run, in nanoseconds.
 pub const START: u64 = 1_000_000_000_000_000;
-/// How far the wall clock is ahead of the monotonic clock, in nanoseconds. It begins in the year
-/// 2033.
+/// How far the wall clock is ahead of the monotonic clock, in nanoseconds. At the beginning of a
+/// run, the wall clock shows the year 2033.
 const EPOCH: u64 = 2_000_000_000_000_000_000 - START;
 
 /// Makes the clock and the random numbers of this process simulated.
@@ -101,7 +101,7 @@ impl Child {
     /// Starts a child process that calls `work` and then ends. The output of the process is what
     /// `work` writes to its argument.
     ///
-    /// Each run has a child process, which has no state of earlier runs.
+    /// Each run has a child process of its own, which has no state of earlier runs.
     pub fn start(work: impl FnOnce(File)) -> std::io::Result<Child> {
         let mut ends = [0; 2];
         // SAFETY: `ends` has room for the two descriptors.

@@ -212,7 +212,8 @@ fn closes_connections(given_up: Instant, from: Instant, until: Instant) -> bool 
     given_up + Duration::from_secs(1) >= from && given_up <= until
 }
 
-/// Returns a sentence for each promise that a call breaks.
+/// Returns a sentence for each promise of the engine that a call breaks. For example, a call ends
+/// by its deadline, and a write that is not idempotent is carried out at most once.
 pub fn violations(
     calls: &[Call],
     effects: &BTreeMap<i64, Effect>,
@@ -354,7 +355,8 @@ fn check_reads(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec
     }
 }
 
-/// Returns how many calls of bursts failed although the stopped node resumed in time.
+/// Returns how many calls of bursts failed although the stopped node resumed in time. Only calls
+/// with a time limit of at least `limit` count.
 pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> usize {
     let bursts = calls.iter().filter(|call| call.action == Action::Burst && call.limit >= limit);
     let failed = bursts.filter(|call| {

@@ -3,10 +3,11 @@
 //!     simulate FIRST LAST [--jobs N] [--trace]
 //!     simulate FIRST LAST --return REQUESTS SECONDS
 //!
-//! Runs the kept seeds, then each seed from FIRST to LAST, each in a separate process. Prints the
-//! seeds whose runs break a promise, each with the last lines of its trace. With `--trace`, runs no
-//! kept seed, and prints every line of every run. With `--return`, keeps REQUESTS requests in
-//! flight, and measures what it costs when a node resumes after it hung for SECONDS.
+//! Runs the kept seeds (`KEPT`), then each seed from FIRST to LAST, each in a separate process.
+//! Prints the seeds in whose runs the engine breaks a promise, such as to end a call by its
+//! deadline, each with the last lines of its trace. With `--trace`, runs no kept seed, and prints
+//! every line of every run. With `--return`, keeps REQUESTS requests in flight, and measures what
+//! it costs when a node resumes after it hung for SECONDS.
 #![forbid(unsafe_code)]
 
 use std::io::Write as _;
@@ -36,6 +37,7 @@ const KEPT: &[(u64, &str)] = &[
 struct Options {
     seeds: std::ops::RangeInclusive<u64>,
     jobs: usize,
+    /// How many of the last lines of a run's trace are kept.
     kept: usize,
     shows_all: bool,
     /// For `--return`: the number of requests in flight, and how long a node hangs.

@@ -26,8 +26,8 @@ const OF_NODE: &str = ".sim";
 const WHOLE: Duration = Duration::from_secs(3);
 /// The same time, if the old addresses answer nothing. The keepalive ends the control connection
 /// within 20 s. Then up to five addresses are tried, half a second after each other, each for a
-/// third of the connect timeout. An attempt at an old address that the node's pool began earlier
-/// may last as long.
+/// third of the connect timeout. A node's pool may still be busy with an attempt at an old address
+/// that it began earlier.
 const WHOLE_AFTER_SILENCE: Duration = Duration::from_secs(30);
 /// The time from the end of the control connection until there is another one, if no address that
 /// the session has answers. Up to five addresses are tried, half a second after each other, each
@@ -125,8 +125,8 @@ pub async fn relocate(
     broken
 }
 
-/// Returns how long there was no control connection, if the last one ended after the nodes were
-/// started.
+/// Returns how long there was no control connection, if the one that was open when the nodes were
+/// started has ended since.
 fn control_reopened(events: &[Seen], started: Instant) -> Option<Duration> {
     let of_control = events.iter().filter(|event| event.is("control"));
     let mut later = of_control.skip_while(|event| event.at < started);

@@ -27,7 +27,8 @@ pub struct Story<'a> {
 }
 
 impl Story<'_> {
-    /// Whether the session had connections to all nodes from `SETTLED` before `from` until `until`.
+    /// Whether, from the time `SETTLED` before `from` until `until`, the session had connections to
+    /// all nodes, no fault had an effect, and no `USE` closed connections.
     fn is_quiet(&self, from: Instant, until: Instant) -> bool {
         let Some(from) = from.checked_sub(SETTLED) else { return false };
         let is_near = |fault: &Happened| {

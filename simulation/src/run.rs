@@ -27,7 +27,7 @@ mod part {
     pub const FAULTS: u64 = 3;
     pub const SETTINGS: u64 = 4;
     pub const OTHER_FAULTS: u64 = 5;
-    /// Further workers have the numbers after it.
+    /// The first worker of the program. The other workers have the numbers after it.
     pub const PROGRAM: u64 = 6;
     pub const OTHER_CLIENT: u64 = 100;
     pub const SCYLLA: u64 = 101;
@@ -47,7 +47,8 @@ pub struct Report {
     pub elapsed: Duration,
     pub calls: usize,
     pub failed: usize,
-    /// A sentence for each broken promise.
+    /// A sentence for each promise that the engine has broken, such as to end a call by its
+    /// deadline.
     pub violations: Vec<String>,
     /// The last lines of the trace, or all of its lines.
     pub trace: Vec<String>,
@@ -117,7 +118,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
         let mut session = Session::connect(config.clone()).await;
         if session.is_err() && log.faults().iter().any(|fault| fault.began > connecting) {
             // If a node falls silent while the session is opened, opening may take the whole time
-            // limit.
+            // limit and fail. A second attempt must then succeed.
             session = Session::connect(config).await;
         }
         match session {

@@ -12,9 +12,9 @@ use crate::cluster::{PORT, Refusal, Refused};
 use crate::faults::{Fault, Happened};
 use crate::observed::{INTERVAL, Observed, Sample, Seen};
 
-/// The time from the first request that a node does not answer until the node is shown as silent:
-/// two ticks of the session's watch over its nodes, the tick in between, and the shortest time that
-/// a probe of the watch waits.
+/// The time from the first request that a node does not answer until the node is shown as silent.
+/// The session's watch over its nodes waits for two full ticks after the tick in which the request
+/// is sent, and then probes the node. It waits half a second or more for the probe's answer.
 const SILENT: Duration = Duration::from_millis(950);
 
 /// The same time for a node whose answers were slow before: its probes have more time.
@@ -37,7 +37,7 @@ const LOST: Duration = Duration::from_millis(200);
 const UP: Duration = Duration::from_millis(2500);
 const SOON_TRIED: Duration = Duration::from_secs(20);
 
-/// How long an answer of a node is on the way.
+/// How long an answer of a node is on the way at most.
 const ANSWERED: Duration = Duration::from_millis(100);
 
 /// The time after a schema change within which every node learns of it, and its event arrives.
@@ -125,7 +125,7 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// Whether something else closes or holds connections at the same time.
+    /// Whether an earlier fault closes or holds connections when this fault begins.
     fn is_disturbed(&self) -> bool {
         let earlier = self.story.faults.iter().filter(|other| other.began < self.fault.began);
         earlier.into_iter().any(|other| {
@@ -147,7 +147,7 @@ impl View<'_> {
         self.fault.ended.unwrap_or(last)
     }
 
-    /// Whether the next fault begins after this time.
+    /// Whether the next fault begins, and the run ends, only after this time.
     fn is_alone_until(&self, at: Instant) -> bool {
         self.next.is_none_or(|next| next.began > at)
             && self.samples.last().is_some_and(|sample| sample.at > at)
@@ -197,8 +197,9 @@ impl View<'_> {
         if is_burst || earlier().any(is_recent) { SILENT + ASKED } else { SILENT }
     }
 
-    /// Checks that a node that hangs has requests in flight at once, is soon shown as silent, and
-    /// is shown as answering again after the end.
+    /// Checks three things about a node that hangs: the first request to it is at once counted as
+    /// in flight, the node is soon shown as silent, and after the hang it is shown as answering
+    /// again.
     fn judge_hang(&self, report: &mut impl FnMut(&str)) {
         let (at, began, end) = (self.fault.at, self.fault.began, self.end());
         let during: Vec<_> =

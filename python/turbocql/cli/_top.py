@@ -59,7 +59,9 @@ def top(interval_s: float, count: int | None, **connection: Any) -> None:
 
 
 class _NodeProbes:
-    """Sends small reads to the nodes, and stores the latencies that the session has counted."""
+    """Sends small reads. After each round, stores the mean latency of each node's reads since the
+    round before, from the session's metrics.
+    """
 
     def __init__(self, session: Any) -> None:
         self.session = session
@@ -85,7 +87,7 @@ class _NodeProbes:
         self._metrics = metrics
 
     def rows(self) -> list[list[str]]:
-        """A row of text for each node."""
+        """The cells of the screen's table, as texts: a row for each node."""
         node_cells = []
         for address, datacenter, rack, state, _, _, _ in node_rows(self.session):
             latencies = list(self.latencies.get(address, ()))

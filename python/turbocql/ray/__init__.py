@@ -110,7 +110,8 @@ def sink(
     task that Ray runs again, on another worker, changes nothing. The time is the later of this
     machine's clock and the server's. Rows of the data set with equal primary keys have the same
     time too, so the greater value of each cell stays. If the job writes lists that are not frozen,
-    each run of a task has later write times, and replaces the rows of its earlier runs.
+    each run of a task has later write times than the runs of this task before it, and replaces
+    their rows.
 
     A sink is for one job at a time. Its attribute `rows` is the number of rows that the last job
     wrote.

@@ -39,8 +39,8 @@ def register(spark: SparkSession) -> None:
     Modes: `append` only. Rows with equal keys are replaced, and no other rows are deleted. All rows
     of a job have one write time, its beginning, unless `timestamp` sets another. So a task that
     Spark runs again changes nothing. The time is the later of this machine's clock and the
-    server's. If the job writes lists that are not frozen, each run of a task has later write times,
-    and replaces the rows of its earlier runs.
+    server's. If the job writes lists that are not frozen, each run of a task has later write times
+    than the runs of this task before it, and replaces their rows.
 
     Raises: `ModuleNotFoundError` without PySpark. Reading and writing raise Spark's
         `AnalysisException` or `PythonException`, whose text has turbocql's error: `ConfigError` for

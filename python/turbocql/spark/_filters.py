@@ -34,6 +34,7 @@ class Keys(NamedTuple):
     `bind_values_by_partition` is not empty.
     """
     values: tuple[Any, ...]
+    """The values of the comparisons with clustering columns. A scan binds these."""
     bind_values_by_partition: tuple[tuple[Any, ...], ...]
     """The values of the condition for each queried partition; empty for a scan."""
 

@@ -1,8 +1,8 @@
 """Loopback addresses reserved for one cluster: 127.x.y.1 to 127.x.y.3.
 
-Every address in 127/8 belongs to this machine. So clusters have different addresses and the same
-ports, and no free port has to be guessed. A socket bound to 127.x.y.254 claims the block 127.x.y.*.
-The kernel allows only one such socket, and releases it when the process ends.
+On Linux, every address in 127/8 belongs to this machine. So clusters have different addresses and
+the same ports, and no free port has to be guessed. A socket bound to 127.x.y.254 claims the block
+127.x.y.*. The kernel allows only one such socket, and releases it when the process ends.
 """
 
 from __future__ import annotations

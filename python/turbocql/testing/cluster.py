@@ -38,8 +38,9 @@ _MAX_ROUNDS = 20
 """How many times `wait_until_settled` checks all nodes at most. Two consecutive rounds of checks
 must find nothing missing."""
 _HEAP_ALONE_MB, _HEAP_AMONG_OTHERS_MB = 1024, 640
-# The first node waits for no other node, so its delay is short. Every other node must hear from the
-# first node within the longer delay.
+# Cassandra's `ring_delay_ms`: how long a starting node waits for the state of the other nodes. The
+# first node has no other nodes, so its delay is short. Every other node must hear from the first
+# node within the longer delay.
 _RING_DELAY_FIRST_MS, _RING_DELAY_OTHERS_MS = 100, 5000
 # This statement is executed at consistency ALL. A coordinator refuses the statement if it sees a
 # replica as down.

@@ -86,8 +86,9 @@ class Frame(NamedTuple):
 class FrameReader:
     """Cuts a stream of bytes into frames.
 
-    `check` is called with the version byte of each frame, before the rest of the header is read.
-    The header of an unknown version has an unknown size. `check` may raise an error.
+    `check` is called with the version byte of each frame, and may raise an error. It is called
+    before the rest of the header is read, because the header of an unknown version has an unknown
+    size.
     """
 
     def __init__(self, check: Callable[[int], None] | None = None) -> None:

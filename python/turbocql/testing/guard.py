@@ -57,8 +57,8 @@ def main(order: dict[str, Any]) -> int:
         if node.poll() is None:
             os.killpg(node.pid, signal.SIGKILL)
             node.wait()
-            # The killed node is not started again, so its files are removed. A node that ended by
-            # itself may be started again, so its files stay.
+            # The starter is gone and cannot start the node again, so the node's files are removed.
+            # If the node has ended before, the starter may start it again, so its files stay.
             for folder in order["remove"]:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -77,7 +77,7 @@ def _start(command: list[str], folder: str) -> subprocess.Popen[bytes]:
         stdout=2,  # the guard's standard error is the node's log
         stderr=2,
         start_new_session=True,
-        preexec_fn=die_with_guard,  # this process has one thread, so no other holds a lock
+        preexec_fn=die_with_guard,  # this process has one thread, so no other thread holds a lock
     )
 
 

@@ -1,8 +1,8 @@
 """A minimal CQL client: native protocol v4, one request at a time, no decoding of values.
 
-It checks whether a node answers, and captures the bytes for the golden tests. It shares no code
-with turbocql, so its results are an independent reference. It is not a driver; for programs use
-`turbocql.connect`.
+It checks whether a node answers. It also captures the server's bytes for `tests/golden`, whose
+tests compare turbocql's encoding with these bytes. It uses no code of turbocql's driver, so its
+results are an independent reference. It is not a driver; for programs use `turbocql.connect`.
 """
 
 from __future__ import annotations

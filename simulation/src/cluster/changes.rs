@@ -156,7 +156,7 @@ impl Cluster {
     }
 
     /// Returns the values that were written to the table `remade` with a type that its column `v`
-    /// did not have, each with the time when the table was last made.
+    /// did not have. Each has the time when the table had last been made before that write.
     pub fn misfits(&self) -> Vec<(i64, Instant)> {
         self.lock().misfits.clone()
     }

@@ -119,8 +119,8 @@ struct State {
     tables: BTreeMap<i64, u64>,
     /// The type of the column `v` of the table `remade`, and when the table was last made.
     remade: (Type, Instant),
-    /// Values that were written to the table `remade` with a type that its column `v` did not have,
-    /// each with the time when the table was last made.
+    /// Values that were written to the table `remade` with a type that its column `v` did not have.
+    /// Each has the time when the table had last been made before that write.
     misfits: Vec<(i64, Instant)>,
     /// The number of preparations by node, text and second.
     preparations: BTreeMap<(usize, String, u64), u32>,
@@ -145,7 +145,7 @@ struct Node {
     shards: u16,
     /// The number of connections so far. They are assigned to the shards in turn.
     dealt: u16,
-    /// The shard that has stopped.
+    /// The shard that hangs, if one does.
     hung_shard: watch::Sender<Option<u16>>,
     /// The free threads of each shard.
     threads: BTreeMap<u16, Arc<Semaphore>>,

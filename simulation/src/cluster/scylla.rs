@@ -15,7 +15,7 @@ use crate::random::Random;
 pub const SHARD_AWARE_PORT: u16 = 19042;
 /// How many of a token's first bits are ignored when its shard is computed.
 const IGNORED_BITS: u32 = 12;
-/// Stands for no shard, where a shard is expected.
+/// A number that no shard has, for work of a node that belongs to none of its shards.
 pub const NO_SHARD: u16 = u16::MAX;
 
 const TABLETS: u64 = 8;
@@ -236,8 +236,9 @@ impl Cluster {
         }
     }
 
-    /// Moves one replica of a tablet to another node, or to another shard of its node. Both nodes
-    /// must run.
+    /// Draws a tablet, one of its replicas, and the node and shard to which this replica moves. Does
+    /// nothing if the old or the new node does not run, if the new node already has another replica
+    /// of the tablet, or if the new node and shard are the old ones.
     pub fn migrate_tablet(&self) {
         let mut state = self.lock();
         let state = &mut *state;

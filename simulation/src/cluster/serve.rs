@@ -213,7 +213,8 @@ impl Connection {
         let parameters = reader.parameters();
         self.refuse_if_overloaded()?;
         let (time, consistency) = (parameters.timestamp, parameters.consistency);
-        // A batch that is answered with "unavailable" must not be carried out in part.
+        // If the batch is answered with "unavailable", no part of it may be carried out. So all
+        // keys are checked first.
         for (key, _) in &writes {
             self.cluster.replicas(self.node, *key, consistency)?;
         }

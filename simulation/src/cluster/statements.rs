@@ -37,7 +37,7 @@ pub enum Kind {
 
 impl Kind {
     /// Returns the kind of a text, or `None` if the model does not know the text. A comment at the
-    /// end is ignored; the program adds comments so that texts differ.
+    /// end is ignored: the program (see `workload`) adds comments so that texts differ.
     pub fn of(text: &str) -> Option<Kind> {
         let text = text.split(" /*").next().unwrap_or(text);
         match text {

@@ -21,16 +21,17 @@ use requests::SETTLED;
 /// The time limit of a request.
 pub const LIMIT: Duration = Duration::from_secs(4);
 
-/// The number of rows of a bulk.
+/// The number of rows of a bulk, which is the engine's part of `execute_many`.
 const ROWS: i64 = 16;
-/// How long a bulk sends rows again.
+/// For how long a bulk sends a row again if the row's requests fail.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The maximum time from the start of a killed node until the session is connected to it: the
-/// longest pause between two of the first attempts, with its jitter, and the time that a connection
-/// takes.
+/// longest pause between two of the first attempts, with its jitter, and the time that opening a
+/// connection takes.
 const RECONNECTED: Duration = Duration::from_millis(2500);
-/// After an outage longer than this, the pauses between attempts are longer.
+/// After an outage of at least this length, the pauses between attempts are longer than those that
+/// `RECONNECTED` allows for.
 const SOON_TRIED: Duration = Duration::from_secs(20);
 /// The longest pause between two attempts to connect, with its jitter.
 const LONGEST_PAUSE: Duration = Duration::from_secs(12);

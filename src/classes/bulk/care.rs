@@ -48,7 +48,8 @@ pub struct Care {
     /// `[timestamp]`.
     chosen: Option<(Option<i64>, Vec<ReadStatement>)>,
     vectors: Vec<IndexedVector>,
-    /// A statement that reads one row by its key, and the columns of that key.
+    /// A statement that reads one row by its key, and the columns of that key. The engine executes
+    /// the statement to check whether the row's replicas answer.
     probe: Option<(String, Vec<String>)>,
 }
 

@@ -1,6 +1,6 @@
-//! `execute_many`: encodes rows into arenas, and passes the arenas to the engine. The engine's
-//! window (`turbocql_engine::Bulk`) keeps a limited number of requests in flight, and asks for the
-//! next arena when it can send more rows.
+//! `execute_many`: encodes rows into arenas (buffers of rows), and passes these to the engine. The
+//! engine's window (`turbocql_engine::Bulk`) keeps a limited number of requests in flight, and asks
+//! for the next arena when it can send more rows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

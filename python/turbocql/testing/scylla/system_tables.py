@@ -40,7 +40,8 @@ _VIRTUAL: dict[tuple[str, str], dict[str, bytes]] = {
         "storage_type": TEXT,
     },
 }
-"""The columns of the tables that the simulator answers. The first is the partition key."""
+"""The tables whose queries the simulator answers itself, with the types of their columns. The first
+column of a table is its partition key."""
 
 
 @dataclass(frozen=True)
@@ -204,8 +205,9 @@ def _rewrite(select: Select, text: str, upstream: Mapping[str, str]) -> Refusal 
             text = f"{text[: term.start]}'{upstream_address}'{text[term.end :]}"
     if any(item.column == _FEATURES for item in select.items):
         selected_texts = [text[i.start : i.end] for i in select.items if i.column != _FEATURES]
-        # The comment makes the text differ from a statement without this column, because Cassandra
-        # derives the id of a prepared statement from the text.
+        # Cassandra lacks the column `supported_features`, so the text for Cassandra leaves it out.
+        # Cassandra derives the id of a prepared statement from its text. The comment makes the
+        # text differ from that of a statement that does not name the column.
         item_text = " ".join(text[select.items[0].start : select.items[-1].end].split())
         select_list = ", ".join(selected_texts or [_KEYS[select.table]])
         start, end = select.items[0].start, select.items[-1].end
