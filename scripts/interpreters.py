@@ -15,8 +15,8 @@ ABOUT = (
     " free = 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else '';"
     " print(p.python_implementation(), '.'.join(p.python_version_tuple()[:2]) + free)"
 )
-# This is the environment for other interpreters. Python's own variables would affect them, and
-# PYO3_PYTHON would override maturin's choice of an interpreter.
+# The environment variables with which other interpreters are started. Python's own variables would
+# affect them, and PYO3_PYTHON would override maturin's choice of an interpreter.
 CLEAN = {
     name: value
     for name, value in os.environ.items()

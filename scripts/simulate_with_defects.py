@@ -83,7 +83,8 @@ FOUND = re.compile(r"^seed (\d+):[^\n]*\n(?:  \|[^\n]*\n)*  ! ([^\n]*)", re.MULT
 which say what was wrong."""
 
 COPY = Path(tempfile.gettempdir()) / "turbocql-defects"
-"""The copy of the sources. Within the checkout, the checkout's cargo configuration would apply."""
+"""The copy of the sources. It is outside of the checkout, whose cargo configuration would apply to
+a copy within it."""
 TARGET = ROOT / "target" / "defects"
 RESULTS = ROOT / "build" / "defects.json"
 

@@ -1,6 +1,6 @@
 """Marks the version of a wheel that was built without the edits of the engine's crates.
 
-The module adds the local part `unedited` to the version in the names of the wheel and of its
+The module adds `+unedited`, a local part, to the version in the names of the wheel and of its
 metadata folder, in the metadata, and in the record of files. The version in Cargo.toml stays,
 because Cargo.lock contains it too. The module uses only the standard library, because a build of
 the sdist runs it.

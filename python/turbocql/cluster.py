@@ -34,8 +34,8 @@ class Node:
     """The number of shards on ScyllaDB; `None` without shards, or before the first connection."""
     extensions: tuple[str, ...]
     """The names of ScyllaDB's protocol extensions that an open connection to the node has
-    negotiated, such as `TABLETS_ROUTING_V1`. It is empty for Cassandra, and in builds whose
-    network engine, the ScyllaDB driver for Rust, lacks turbocql's edits."""
+    negotiated, such as `TABLETS_ROUTING_V1`. It is empty for Cassandra, and in builds without
+    turbocql's edits of the ScyllaDB driver for Rust, which is the network engine."""
     tokens: tuple[int, ...]
     """The tokens that the node owns, in ascending order."""
 

@@ -1,7 +1,8 @@
 """Converts CQL values to bytes and back, without a server.
 
-A type is CQL text, a [`CqlType`][turbocql.codec.CqlType], or a class of `cassandra.cqltypes`. In
-text, the fields of a user-defined type are in braces: `frozen<address{street text, zip int}>`.
+A type is CQL text, a [`CqlType`][turbocql.codec.CqlType], or a class of cassandra-driver's module
+`cassandra.cqltypes`. In text, the fields of a user-defined type are in braces:
+`frozen<address{street text, zip int}>`.
 
 Source: native_protocol_v5.spec, section 6.
 """
@@ -91,8 +92,8 @@ def find_serializer(cql_type: TypeLike) -> Serializer | GenericSerializer:
     """The serializer of a type. It is cached if the type is text of fewer than 4,096 characters.
 
     Raises: `ValueError` for text that is not a CQL type; `TypeError` for an object that is not a
-        type, and for a class of `cassandra.cqltypes` without the parameters that it needs. Only for
-        `VectorType` without parameters, the result is a `GenericSerializer`.
+        type, and for a class of `cassandra.cqltypes` without the parameters that it needs. But
+        `VectorType` without parameters is no error: its serializer is a `GenericSerializer`.
 
     Example:
         >>> find_serializer("vector<float, 2>").serialize([1.0, -2.0]).hex(" ", 4)

@@ -22,9 +22,9 @@ _DIGITS, _SCALES = 38, 127
 
 @dataclass(frozen=True)
 class ColumnTypes:
-    """Arrow types for CQL types whose default Arrow type some consumers lack.
+    """Selects the Arrow types of some CQL types, for consumers that lack the default types.
 
-    The defaults lose nothing. A value that does not fit a narrower type raises `DecodeError`.
+    The default types lose nothing. A value that does not fit its Arrow type raises `DecodeError`.
     """
 
     decimal: Literal["text"] | tuple[int, int] = "text"

@@ -158,14 +158,14 @@ class Config:
     tcp_keepalive_s: float | None = None
     """Seconds between the operating system's own TCP keepalive probes; `None` for no probes."""
     max_frame_bytes: int = 256 * 1024 * 1024
-    """The maximum length in bytes of a frame that a server sends, both compressed and decompressed.
-    A longer frame ends its connection."""
+    """The maximum length in bytes of a frame that a server sends. The limit is for the compressed
+    and for the decompressed frame. A longer frame ends its connection."""
     max_in_flight: int = 10_000
     """The maximum number of requests in flight. Further calls wait, first come first served, before
     they encode their values; the wait is part of `timeout_s`."""
     max_in_flight_bytes: int = 256 * 1024 * 1024
     """The maximum number of bytes of the values of the requests in flight. Further calls wait. A
-    request with more bytes is sent when no other request is in flight."""
+    request whose values alone have more bytes is sent when no other request is in flight."""
     when_full: Literal["wait", "raise"] = "wait"
     """Whether a call waits or raises an error when the session has as many requests in flight as it
     may have. The error is [`SessionFull`][turbocql.errors.SessionFull]. The rows of an
@@ -184,10 +184,10 @@ class Config:
     not listed is reached at the address that it announces. Contact points are not translated."""
     client_timestamps: bool = False
     """Whether the client, and not the server, sets the timestamp of a write that has none. Each
-    timestamp is later than the one before. The server always sets the timestamps of conditional
-    statements (`IF`). So if the clocks of client and server differ, and a row has plain and
-    conditional writes, an earlier write may hide a later one. The session warns when it sends its
-    first conditional statement."""
+    timestamp is later than the session's timestamp before it. The server always sets the timestamps
+    of conditional statements (`IF`). So if the clocks of client and server differ, and a row has
+    plain and conditional writes, an earlier write may hide a later one. The session warns when it
+    sends its first conditional statement."""
     schema_agreement_timeout_s: float = 60.0
     """Seconds that a schema statement waits for the nodes to agree on the schema."""
     io_threads: int = 1

@@ -8,8 +8,7 @@ so `Cursor.rowcount` is always -1.
 
 Each error that a connection or cursor raises is an instance of two classes: one of
 `turbocql.errors` and one of this module. For example, a write that timed out is an
-`errors.WriteTimeout` and an `OperationalError`. It has all attributes of an `errors.WriteTimeout`,
-such as `may_have_applied`.
+`OperationalError` and an `errors.WriteTimeout`, with the attributes of the latter.
 
 Threads may share the module and connections (`threadsafety` 2), but not cursors.
 

@@ -366,7 +366,8 @@ _CONNECTING = "connecting"
 """The first word of the engine's messages about a session that is being opened."""
 
 _SESSIONS: WeakSet[Any] = WeakSet()
-"""The sessions of the process. Their caches have the column names that advice suggests."""
+"""The sessions of the process. Their caches contain the column names that the advice in a message
+suggests."""
 
 _CODEC_KIND = {"encode": EncodeError, "range": RangeError, "decode": DecodeError}
 

@@ -1,8 +1,8 @@
 """Signed paging tokens: paging states that users of a web site may hold.
 
-A server trusts a paging state, so a user who changes one can read rows from any position of the
-result. A token is a paging state with a signature. The token is not encrypted, although a paging
-state may contain the keys of rows.
+The database trusts a paging state that comes back. So a user who can change a paging state could
+read rows from any position of the result. A token is a paging state with a signature. The token is
+not encrypted, although a paging state may contain the keys of rows.
 """
 
 from __future__ import annotations
@@ -197,7 +197,8 @@ def _decoded(token: str) -> bytes:
 def _mac(key: Secret[bytes], purpose: bytes, *parts: bytes) -> bytes:
     """Returns the HMAC of `purpose` and the parts.
 
-    Each is preceded by its length, so that different parts never make the same message.
+    In the message, the length of each comes before it. So different parts never make the same
+    message.
     """
     message = b"".join(len(part).to_bytes(8, "big") + part for part in (purpose, *parts))
     return hmac.digest(key.reveal(), message, "sha256")

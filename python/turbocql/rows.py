@@ -230,8 +230,8 @@ advise(
 
 
 class _SyncResult(_Result[T]):
-    """A result that consumers of Arrow read as a stream. They block until pages arrive, so the
-    result of an asynchronous session cannot be of this class.
+    """A result that consumers of Arrow read as a stream. These consumers block until pages arrive,
+    so the result of an asynchronous session cannot be of this class.
     """
 
     __slots__ = ()

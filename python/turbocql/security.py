@@ -120,10 +120,10 @@ class Tls:
     for."""
     server_name: str | Literal[False] | None = None
     """The host name that a connection sends as the TLS server name (SNI), for example to a proxy
-    that routes by this name. The nodes' certificates may be valid for it too. `None`: the host name
-    of the contact point that has the node's address. If no contact point has this address, the
-    first host name among the contact points is sent; if all contact points are addresses, the first
-    host name of `names`. `False`: no name is sent."""
+    that routes by this name. A node's certificate is also accepted if it is valid for this name.
+    `None`: the host name of the contact point that has the node's address. If no contact point has
+    this address, the first host name among the contact points is sent; if all contact points are
+    addresses, the first host name of `names`. `False`: no name is sent."""
 
     def __post_init__(self) -> None:
         _wrap_secret(self, "key")

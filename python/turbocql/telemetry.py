@@ -136,7 +136,7 @@ class NodeMetrics:
     """Attempts whose answer nobody waits for any more: the deadline passed, the call was canceled,
     or another attempt was answered first."""
     in_flight: int = field(default=0, metadata={"now": True})
-    """Attempts without an answer now."""
+    """Attempts that wait for an answer now. Abandoned attempts are not counted here."""
     connections: int = field(default=0, metadata={"now": True})
     """Connections open now, including the one that receives the cluster's events."""
     opened: int = 0
@@ -161,12 +161,12 @@ class NodeMetrics:
 class Metrics:
     """What a session has counted since it was opened.
 
-    `later - earlier` has what happened between the two: counts are subtracted, and `in_flight`,
-    `in_flight_bytes`, `waiting`, and a node's `state`, `in_flight` and `connections` are those of
-    `later`.
+    If `earlier` and `later` are two `Metrics` of a session, `later - earlier` has what happened
+    between them. Counts are subtracted. But `in_flight`, `in_flight_bytes`, `waiting`, and a node's
+    `state`, `in_flight` and `connections` are those of `later`.
 
-    Figures of connections, bytes, and statements prepared again are 0 in builds whose network
-    engine, the ScyllaDB driver for Rust, lacks turbocql's edits.
+    Figures of connections, bytes, and statements prepared again are 0 in builds without turbocql's
+    edits of the ScyllaDB driver for Rust, which is the network engine.
     """
 
     uptime_s: float = 0.0
@@ -185,7 +185,7 @@ class Metrics:
     retries: int = 0
     """Decisions to send a request again after a failed attempt."""
     speculative: int = 0
-    """Attempts begun because an earlier one was slow."""
+    """Attempts begun because an earlier attempt of the request was slow."""
     rows: int = 0
     """Rows received."""
     pages: int = 0

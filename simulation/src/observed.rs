@@ -91,7 +91,8 @@ impl Observed {
     pub async fn follow(self, events: Arc<Events>, trace: Trace) {
         while let Some(mut waiting) = events.take(Duration::ZERO) {
             // The ScyllaDB driver closes connections in the order of a hash map, and the hashes
-            // depend on memory addresses. The events are sorted so that runs are equal.
+            // depend on memory addresses. The events are sorted so that all runs of a seed are
+            // equal.
             let are_closed =
                 |a: &Event, b: &Event| a.name == CLOSED && b.name == CLOSED && a.at == b.at;
             waiting

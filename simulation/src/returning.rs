@@ -18,8 +18,8 @@ use crate::run::{BEGAN, NETWORK, advance, connect};
 use crate::trace::Trace;
 
 const NODES: usize = 3;
-/// The time limit of a request. With a longer limit, all requests would soon wait for the node, and
-/// the other nodes would send it nothing.
+/// The time limit of a request. With a longer limit, all requests in flight would soon wait for the
+/// node. No further requests would then be sent, so the other nodes would send nothing to the node.
 const LIMIT: Duration = Duration::from_secs(1);
 /// The width of the intervals in which requests are counted.
 pub const INTERVAL: Duration = Duration::from_millis(250);

@@ -48,7 +48,7 @@ def _split_statements(text: str) -> Iterator[tuple[str, bool, int]]:
         if kind == "word":
             word = token[0].upper()
             first = first or word
-            # BEGIN ... APPLY BATCH has semicolons of its own.
+            # The semicolons within BEGIN ... APPLY BATCH do not end the statement.
             if first == "BEGIN" and word == "BEGIN":
                 depth = 1
             elif word == "APPLY":

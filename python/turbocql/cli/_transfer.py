@@ -280,7 +280,9 @@ def _create(
     user_types: dict[str, str | None],
     options: dict[str, Any],
 ) -> bool:
-    """Creates the table, and returns whether it is new. A dry run creates no table."""
+    """Creates the table if it does not exist, and returns whether it is new. A dry run only prints
+    the statement.
+    """
     from . import _create as creation
 
     selection = creation.FileSelection(

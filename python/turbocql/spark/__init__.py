@@ -20,12 +20,12 @@ def register(spark: SparkSession) -> None:
 
     All options are texts. `table` names the table, unless the path of `load` or `save` does. The
     workers connect by `url`, or by `profile` and `profile_file`, or by `environment` (the prefix of
-    variables). With `pickle_secrets`, the `url` may have a password. The options to read are
-    `columns`, `where`, `partitions`, `ranges` (how many token ranges a task reads at a time, by
-    default 2), `page_size`, `decimal` (such as `38,10`), `varint` (such as `int64`) and
+    environment variables). With `pickle_secrets`, the `url` may have a password. The options to
+    read are `columns`, `where`, `partitions`, `ranges` (how many token ranges a task reads at a
+    time, by default 2), `page_size`, `decimal` (such as `38,10`), `varint` (such as `int64`) and
     `push_filters`. The options to write are those of
     [`Session.load`][turbocql.session.Session.load]. Reading and writing take `consistency`,
-    `timeout_s` and `retry_for_s`. The guide has a table of all options.
+    `timeout_s` and `retry_for_s`. The guide on engines has a table of all options.
 
     UUIDs, inets, decimals and varints become texts, times become numbers of nanoseconds, durations
     become structs, and vectors become arrays, because Spark has no types for them.

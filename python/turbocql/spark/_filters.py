@@ -16,7 +16,8 @@ from .._cql.names import quoted
 __all__ = ["Keys", "pushed"]
 
 _MAX_QUERIED_PARTITIONS = 256
-"""The maximum number of keys that are queried one by one. For more keys, the table is scanned."""
+"""The maximum number of partitions that are queried one by one. If the filters allow more, the
+table is scanned."""
 _COMPARISONS = {
     spark.EqualTo: "=",
     spark.GreaterThan: ">",
@@ -36,7 +37,7 @@ class Keys(NamedTuple):
     values: tuple[Any, ...]
     """The values of the comparisons with clustering columns. A scan binds these."""
     bind_values_by_partition: tuple[tuple[Any, ...], ...]
-    """The values of the condition for each queried partition; empty for a scan."""
+    """For each queried partition, the values that the condition binds; empty for a scan."""
 
 
 def pushed(
@@ -110,7 +111,7 @@ def _options(filter_: Any, cql_type: str) -> tuple[Any, ...] | None:
         allowed_values = filter_.value
     else:
         return None
-    # In SQL, no value equals null.
+    # In SQL, no value equals null, so nulls are left out.
     key_values = [
         _value(value, cql_type, is_equality=True) for value in allowed_values if value is not None
     ]

@@ -100,8 +100,8 @@ class TableSource(DataSource):  # type: ignore[misc]
         """Returns the settings, the table's name, and the texts of all other options."""
         option_texts = {name.lower(): text for name, text in dict(self.options).items()}
         if any(name.startswith("option.") for name in option_texts):
-            # PySpark 4.3 passes the options of a table in the catalog to the schema, and none to
-            # the reader.
+            # For a table in the catalog, PySpark 4.3 passes the options when it calls `schema`, and
+            # no options when it calls `reader`.
             raise ConfigError(
                 "a table in Spark's catalog cannot be read, because Spark passes no options to its"
                 " reader: use CREATE TEMPORARY VIEW ... USING turbocql OPTIONS (...)"
@@ -301,7 +301,8 @@ def _cast_to_field(array: pa.Array, field: pa.Field) -> pa.Array:
 
 def _check_types(source: pa.DataType, target: pa.DataType) -> None:
     """Raises `ArrowInvalid` if a cast might silently lose a part of a value. In a cast of structs,
-    Arrow matches fields by name, and makes missing fields null.
+    Arrow matches fields by name, and makes missing fields null. So two structs must have the same
+    fields.
     """
     types = pa.types
     if isinstance(source, pa.BaseExtensionType):

@@ -211,7 +211,8 @@ class Cassandra:
                 self._wait_for(node, partial(self._missing_from, node)) for node in self.nodes
             ]
             # After a node was killed and restarted, the other nodes may still see it as up. When
-            # they hear that it has restarted, they see it as down for a moment.
+            # they hear that it has restarted, they see it as down for a moment. So one round in
+            # which nothing is missing is not enough.
             settled_rounds = 0 if any(has_waited) else settled_rounds + 1
             if settled_rounds == 2:
                 return

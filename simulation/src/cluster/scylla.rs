@@ -51,7 +51,7 @@ pub struct Arrival {
     pub tablet: Option<(usize, Instant)>,
 }
 
-/// Returns the shard of a token on a node without tablets.
+/// Returns the shard of a token on a node, if the tables have no tablets.
 fn shard_of(token: i64, shards: u16) -> u16 {
     let biased = (token as u64).wrapping_add(1 << 63) << IGNORED_BITS;
     ((u128::from(biased) * u128::from(shards)) >> 64) as u16
@@ -236,9 +236,9 @@ impl Cluster {
         }
     }
 
-    /// Draws a tablet, one of its replicas, and the node and shard to which this replica moves. Does
-    /// nothing if the old or the new node does not run, if the new node already has another replica
-    /// of the tablet, or if the new node and shard are the old ones.
+    /// Draws a tablet, one of its replicas, and the node and shard to which this replica moves.
+    /// Does nothing if the old or the new node does not run, if the new node already has another
+    /// replica of the tablet, or if the new node and shard are the old ones.
     pub fn migrate_tablet(&self) {
         let mut state = self.lock();
         let state = &mut *state;

@@ -244,8 +244,9 @@ impl Connection {
             // An overloaded node still answers the driver's own requests, because the session does
             // not count these.
             Kind::System | Kind::Use => {}
-            // After replicas have accepted a proposal, Paxos may begin again, and time out when it
-            // reads the row once more.
+            // For some claims, an overloaded node answers with a timeout after it has carried them
+            // out. In Cassandra, after replicas have accepted a proposal, Paxos may begin again,
+            // and time out when it reads the row once more.
             Kind::Claim if cluster.lock().nodes[node].is_overloaded && bigint(1) % 2 == 0 => {
                 cluster.claim(node, bigint(0), bigint(1)).await?;
                 self.refuse_if_overloaded().map_err(|_| store::lost_round())?;

@@ -32,7 +32,7 @@ pub const ARENA_TIME: Duration = Duration::from_millis(5);
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Columns {
     pieces: Mutex<Option<Py<PyIterator>>>,
-    /// For each bind marker, the name of the column in the data. `None` if the columns have the
+    /// For each bind marker, the name of its column in the data. `None` if the columns have the
     /// names of the markers.
     fields: Option<Vec<String>>,
     /// The names of the markers that must have a value in every row.

@@ -25,8 +25,8 @@ impl Plain {
     /// Returns the source and the options with which the pages after the first are requested. A
     /// `USE` may change the session's keyspace before these pages are fetched. A statement that
     /// names its keyspace is not affected, but an unqualified statement would read tables of the
-    /// new keyspace. So its source has the old keyspace, and the pager fails if the session has
-    /// changed to another one.
+    /// new keyspace. So the source of an unqualified statement has the old keyspace, and the pager
+    /// fails if the session has changed to another one.
     pub fn source(self, response: &Response) -> (PageSource, Options) {
         let Plain { text, options, keyspace } = self;
         let keyspace = keyspace.filter(|keyspace| {

@@ -225,8 +225,9 @@ impl RowStep {
         RowStep::finish(<RowStep as Sends>::send(this)?)
     }
 
-    /// Throws the exception into the coroutine of `next_page`. That call passes one argument, the
-    /// exception, because CPython has deprecated the call with a class, a value and a traceback.
+    /// Throws the exception into the coroutine of `next_page`. Its method `throw` is called with
+    /// one argument, the exception, because CPython has deprecated the call with a class, a value
+    /// and a traceback.
     #[pyo3(signature = (thrown, value=None, traceback=None, /))]
     fn throw(
         &self,

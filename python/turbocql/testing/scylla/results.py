@@ -71,7 +71,7 @@ def decode_columns(data: bytes, is_global: bool, count: int) -> list[Column]:
 
 
 def encode_columns(columns: Sequence[Column]) -> tuple[int, bytes]:
-    """The flag for a shared table, or 0, and the description of the columns."""
+    """Returns `GLOBAL_TABLE` if all columns are of one table, else 0, and the encoded columns."""
     tables = {(column.keyspace, column.table) for column in columns}
     if len(tables) == 1:
         first = columns[0]
