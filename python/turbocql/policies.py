@@ -141,13 +141,14 @@ class LatencyAwareness:
     exclusion_threshold: float = 2.0
     """A node is slow when its average latency is more than this many times that of the fastest."""
     retry_period_s: float = 10.0
-    """Seconds until a slow node is tried again."""
+    """A node no longer counts as slow when its last measurement is this many seconds old."""
     update_rate_s: float = 0.1
     """Seconds between two computations of the fastest node's latency."""
     minimum_measurements: int = 50
     """The latency of a node is ignored until it has been measured this many times."""
     scale_s: float = 0.1
-    """The age in seconds at which a measurement counts for much less than a new one."""
+    """A new measurement has 31 % of the weight in a node's average latency if the node's last
+    measurement is this many seconds old, and more if that one is older."""
 
     def __post_init__(self) -> None:
         value = self.exclusion_threshold

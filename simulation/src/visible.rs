@@ -22,7 +22,8 @@ const SILENT_SLOW: Duration = Duration::from_millis(3800);
 
 /// The watch does not probe a node again for this time after the node has answered a probe.
 const ASKED: Duration = Duration::from_secs(1);
-/// A fault that ended less than this time ago may have caused probes of any node.
+/// A fault that ended less than this time ago may have caused probes of any node. If a node has
+/// answered such a probe, [`ASKED`] must pass before the next one.
 const RECENT: Duration = Duration::from_secs(3);
 
 /// The time from the end of a hang until the node is shown as answering: the longest pause between

@@ -57,8 +57,8 @@ def main(order: dict[str, Any]) -> int:
         if node.poll() is None:
             os.killpg(node.pid, signal.SIGKILL)
             node.wait()
-            # The starter is gone and cannot start the node again, so the node's files are removed.
-            # If the node has ended before, the starter may start it again, so its files stay.
+            # The starter has ended or given the node up, and will not start it again. So the node's
+            # files are removed. If the node has ended before, its files stay for another start.
             for folder in order["remove"]:
                 shutil.rmtree(folder, ignore_errors=True)
 

@@ -105,7 +105,8 @@ impl Program {
         self.0.session.execute(&prepared, row, &options, None).await
     }
 
-    /// Waits until the session's gate admits a request, as a Python session does for each request.
+    /// Waits until the session's gate, its bound on requests in flight, admits a request. A Python
+    /// session does so for each request.
     async fn admitted(
         &self,
         text: &str,
