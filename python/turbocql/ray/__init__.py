@@ -41,13 +41,14 @@ def read(
     """A table as a data set. When the data set is used, tasks read parts of the table.
 
     `config` says where the workers connect: see [`workers`][turbocql.workers.session]. `columns`,
-    `where` and `values` are those of [`Session.scan`][turbocql.session.Session.scan]. `scan` has
-    other options of `Session.scan`: `page_size`, `consistency`, `timeout_s`, `retry_for_s` and
-    `profile`. If you call `select_columns` on the data set, only these columns are read. If you
-    call `limit`, the reading ends early. `parallelism` is the number of parts. By default, Ray
-    chooses it, and turbocql reduces it for small tables. `types` selects Arrow types. `resources`
-    are options of `read_datasource` for the read tasks, such as `num_cpus`, `memory`, `resources`
-    and `concurrency` (how many tasks run at a time).
+    `where` and `values` are those of [`Session.scan`][turbocql.session.Session.scan]. `scan` is a
+    mapping of further options of `Session.scan` to their values. It may have `page_size`,
+    `consistency`, `timeout_s`, `retry_for_s` and `profile`. If you call `select_columns` on the
+    data set, only these columns are read. If you call `limit`, the reading ends early.
+    `parallelism` is the number of parts. By default, Ray chooses it, and turbocql reduces it for
+    small tables. `types` selects Arrow types. `resources` are options of `read_datasource` for the
+    read tasks, such as `num_cpus`, `memory`, `resources` and `concurrency` (how many tasks run at a
+    time).
 
     Vectors of numbers become Ray's tensors, which are 2-D arrays in batches of NumPy. A row whose
     vector is null is then an error. With `types=turbocql.columns.ColumnTypes()`, vectors become
