@@ -18,11 +18,11 @@ use super::arrow::Refused;
 pub const MAX_NODES: usize = 100_000;
 const MAX_BUFFERS: usize = 1 << 20;
 /// The maximum size of a buffer: the memory that a process can address. Two sizes up to this one
-/// can be added without an overflow, and such a size can be multiplied by the width of an offset.
+/// can be added without an overflow. So can one of them be multiplied by the width of an offset.
 const MAX_BYTES: usize = 1 << 47;
-/// The maximum length of an array whose elements take no memory, so that a few bytes can declare
-/// any length. When arrow-rs validates fixed-size lists, it allocates a bitmap with a bit per
-/// element.
+/// The maximum length of an array whose elements take no memory. Without a limit, a struct of a few
+/// bytes could make arrow-rs allocate any amount of memory: when arrow-rs validates fixed-size
+/// lists, it allocates a bitmap with a bit per element.
 const MAX_WEIGHTLESS: usize = i32::MAX as usize;
 
 #[repr(C)]
@@ -262,8 +262,8 @@ impl Content<'_> {
         }
     }
 
-    /// Returns the number of bytes, or of the child's elements, up to the end of the range, if each
-    /// element of the array has `size` of them.
+    /// Returns how many bytes, or elements of the child, the array has up to the end of the range.
+    /// Each element of the array takes `size` of them.
     fn scaled(&self, size: usize) -> Result<usize, Refused> {
         let scaled = self.range.end.checked_mul(size).filter(|&scaled| scaled <= MAX_BYTES);
         scaled.ok_or_else(|| format!("{} elements of the size {size} are too many", self.range.end))
@@ -324,8 +324,8 @@ impl Content<'_> {
         unsafe { self.buffers[buffer].cast::<T>().add(index).read_unaligned() }.into()
     }
 
-    /// Returns the last offset of the array. If `is_read`, the offsets must be aligned, because
-    /// arrow-rs then reads the last one in place.
+    /// Returns the last offset of the array. `is_read` says that arrow-rs reads this offset in
+    /// place; then the offsets must be aligned.
     ///
     /// # Safety
     /// Buffer 1 is null or has `range.end + 1` offsets.

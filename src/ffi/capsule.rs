@@ -26,8 +26,9 @@ pub fn array(
 ) -> Result<(Field, ArrayRef), Refused> {
     let structs = (pointer(schema, c"arrow_schema")?, pointer(array, c"arrow_array")?);
     // SAFETY: capsules of these names point to the structs of the Arrow C data interface. The GIL
-    // is held, as the capsules show, and any other user of the capsules needs the GIL too. Without
-    // the GIL, the critical section keeps other threads from taking the structs at the same time:
+    // is held, as the capsules show, and any other user of the capsules needs the GIL too. On an
+    // interpreter built without the GIL, the critical section keeps other threads from taking the
+    // structs at the same time:
     // `import_array` takes both before it calls anything that could leave the section.
     // `tests/unit/test_hostile_producers.py` passes hostile structs,
     // `tests/unit/test_threads.py` passes a capsule to many threads.

@@ -4,8 +4,8 @@
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 
-/// A value that threads attached to the interpreter move in and out. No method but `traverse` lends
-/// a reference to the value, so no Python code can run while the value is borrowed.
+/// A value that threads move in and out while they are attached to the interpreter. No method but
+/// `traverse` lends a reference to the value, so no Python code can run while it is borrowed.
 pub struct GilCell<T>(Guarded<T>);
 
 #[cfg(not(Py_GIL_DISABLED))]

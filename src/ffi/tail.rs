@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 use turbocql_values::system::System;
 
-/// Arrays of at least this size grow in multiples of it. It is the size of a huge page on x86-64,
-/// and on ARM with pages of 4 KiB.
+/// An array that grows to at least this size grows in multiples of it. It is the size of a huge
+/// page on x86-64, and on ARM with pages of 4 KiB.
 const HUGE: usize = 2 << 20;
 /// An upper bound on the bytes that the allocator and the bytearray add to an array.
 const BESIDE: usize = 64;

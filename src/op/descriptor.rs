@@ -20,8 +20,8 @@ use std::os::fd::OwnedFd;
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
 
-/// Returns what wakes event loops and hubs on this system: `eventfd` or `sockets`, or `thread` if
-/// they cannot watch a descriptor.
+/// Returns what wakes event loops and gevent's hubs on this system: `eventfd` or `sockets`, or
+/// `thread` if they cannot watch a descriptor.
 #[pyfunction]
 pub fn waker() -> &'static str {
     match System::current() {
@@ -74,10 +74,12 @@ impl Descriptor {
     /// Makes the descriptor readable.
     pub fn wake(&self) {
         match *self {
-            // A write fails only if the counter is at its maximum. Then it is readable already.
+            // A write fails only if the eventfd's counter is at its maximum. Then the descriptor is
+            // readable already.
             #[cfg(target_os = "linux")]
             Descriptor::EventFd(ref fd) => drop(rustix::io::write(fd, &1u64.to_ne_bytes())),
-            // A write fails only if the buffer of the socket is full. Then it is readable already.
+            // A write fails only if the buffer of the socket is full. Then the other socket is
+            // readable already.
             #[cfg(unix)]
             Descriptor::Sockets { ref written, .. } => drop((&mut &*written).write(&[1])),
         }

@@ -205,7 +205,7 @@ impl OpState {
     }
 
     /// Executes a statement again, after its first execution in this operation has failed. Does not
-    /// use the lanes of the runtime, because they take an operation only once.
+    /// use `Runtime::send`, because an operation has one execution and one ticket for it.
     fn execute_again(self: &Arc<Self>, execution: Execution) {
         let runtime = execution.session.runtime().clone();
         self.run(&runtime, async move {

@@ -1,8 +1,8 @@
 //! Schedules wakes of tasks for the next round of an event loop, at less cost than `call_soon`.
 //!
 //! The quick path is only for the callbacks that wake tasks, because these are many and never
-//! raise. One call of a Python function wakes all tasks of a completion batch. If the batch has a
-//! single task, on asyncio's own event loop, the task is woken without the handle that `call_soon`
+//! raise. One call of a Python function wakes all tasks of a completion batch. On asyncio's own
+//! event loop, a native handle ([`handle::ready`]) takes the place of the one that `call_soon`
 //! makes. All other callbacks are scheduled with `call_soon`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -198,8 +198,8 @@ fn is_wakeup(call: &Bound<'_, PyAny>) -> bool {
 
 /// Ends a [`Runtime::hold`], and so flushes the requests that were held back. The event loop calls
 /// this function after the tasks of a completion batch have run. If these tasks made no request,
-/// the requests are not flushed yet: the event loop calls this function once more, after it has run
-/// the tasks that the batch's tasks have woken.
+/// the hold goes on, because they may have woken other tasks that make requests. The event loop
+/// then calls this function once more, after it has run those other tasks.
 #[pyfunction]
 pub fn release_held(py: Python<'_>) -> PyResult<()> {
     if Runtime::end_round() { call_release_soon(py) } else { Ok(()) }

@@ -21,11 +21,11 @@ with warnings.catch_warnings():
     from cassandra.cqlengine import connection, models
     from tests.accel.mapper import CONNECTION
 
-# The accelerator patches some seams only once these modules are imported.
+# The accelerator replaces some functions of the driver only once these modules are imported.
 assert cluster
 assert concurrent
 
-# These files check how many calls are native. Without quick paths (`SAFE`), fewer calls are.
+# These files check how many calls are native. Without quick paths (`SAFE`), fewer calls are native.
 collect_ignore = ["test_bodies.py", "test_extensions.py", "test_status_counts.py"] if SAFE else []
 if importlib.util.find_spec("cassandra.tablets") is None:
     collect_ignore.append("test_tablet_plans.py")

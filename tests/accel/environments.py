@@ -19,7 +19,8 @@ SAFE = bool(os.environ.get("_TURBOCQL_TEST_INTERPRETER"))
 """Whether the native core runs without quick paths, as on an untested interpreter."""
 DRIVERS = ("scylla-driver", "cassandra-driver")
 EARLIER = ("scylla-driver-previous", "scylla-driver-earlier", "cassandra-driver-earlier")
-"""Earlier releases, which encode and decode in other ways. The last one has no compiled codec."""
+"""Earlier releases, which encode and decode differently from the current ones. The earlier release
+of cassandra-driver has no compiled codec."""
 ALL_DRIVERS = [
     *DRIVERS,
     *(pytest.param(driver, marks=pytest.mark.exhaustive) for driver in EARLIER),
@@ -36,7 +37,8 @@ _FUTURES = {
         *("add_callback", "add_errback", "add_callbacks", "clear_callbacks", "result"),
     )
 }
-"""Methods whose sources are known only of the last releases, and of cassandra-driver."""
+"""Methods that the accelerator replaces only if it knows their sources. It knows those of the
+current scylla-driver and of both releases of cassandra-driver."""
 LEFT: dict[str, set[str]] = {
     "scylla-driver": set(),
     "scylla-driver-previous": _FUTURES,
@@ -45,13 +47,14 @@ LEFT: dict[str, set[str]] = {
     # This release has a single protocol handler.
     "cassandra-driver-earlier": {*_HANDLERS.values()},
 }
-"""For each driver, the seams that are not patched."""
+"""For each driver, the seams (functions that can be replaced) that are not patched."""
 LEFT_LATER: dict[str, set[str]] = {
     **{driver: set() for driver in LEFT},
     # With NumPy 2, the driver's NumPy parser returns no rows.
     "cassandra-driver": {_HANDLERS["NumpyProtocolHandler"]},
 }
-"""For each driver, the patched seams that leave all calls to the driver after their first use."""
+"""For each driver, the patched seams that hand all calls to the driver's function after their first
+use."""
 
 
 def installed_driver() -> str:

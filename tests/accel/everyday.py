@@ -1,4 +1,4 @@
-"""Values that programs bind. Most of them have other classes than a type's built-in class."""
+"""Values that programs bind. Most are not of the built-in class that is usual for a CQL type."""
 
 from __future__ import annotations
 
@@ -401,7 +401,8 @@ TAKEN: dict[str, tuple[Any, Callable[[], Any]]] = {
     "text in a vector": (vector(UTF8Type, 3), lambda: ["a", "b", "c"]),
     "an array.array as a list": (listed(Int32Type), lambda: array.array("i", [1, 2, 3])),
 }
-"""Maps a name to a type, and a function that returns a value that is serialized natively."""
+"""Maps a name to a pair: a type, and a function. The function returns a value of this type that is
+serialized natively."""
 if PANDAS:
     _stamp: Any = importlib.import_module("pandas").Timestamp
     TAKEN |= {

@@ -40,7 +40,7 @@ FEATURE_SETS: dict[str, dict[str, Callable[[], Any]]] = {
 
 
 def connections() -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yields a name and the further arguments of `send_body` for each way to pass features."""
+    """Yields, for each way to pass features, a name and the last arguments of `send_body`."""
     yield "not told", ()
     if not TAKES_FEATURES:
         return

@@ -109,7 +109,7 @@ def response(kind: Any = ROWS, **attributes: Any) -> Any:
 
 
 def described(value: Any) -> Any:
-    """Returns the attributes of a future in a form that is the same for each equal future."""
+    """Returns the attributes of a future in a form in which two futures can be compared."""
     if isinstance(value, ResponseFuture):
         return {name: described(item) for name, item in vars(value).items() if name != "session"}
     if isinstance(value, threading.Event):

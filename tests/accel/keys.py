@@ -1,4 +1,7 @@
-"""Tasks that set routing keys (given as bytes or as a list of parts), and pack parts of keys."""
+"""Tasks that set routing keys (given as bytes or as a list of parts), and pack parts of keys.
+
+A task is a description and a function whose results plain and accelerated are compared.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ Task = tuple[str, Callable[[], Any]]
 
 
 class Part(bytes):
-    """A part of a key whose `len()` is always 2, whatever bytes it has."""
+    """A part of a key. Its `len()` is always 2, whatever bytes the part has."""
 
     def __len__(self) -> int:
         return 2

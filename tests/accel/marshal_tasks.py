@@ -1,4 +1,7 @@
-"""Tasks that call the functions of `cassandra.marshal`."""
+"""Tasks that call the functions of `cassandra.marshal`.
+
+A task is a description and a function whose results plain and accelerated are compared.
+"""
 
 from __future__ import annotations
 

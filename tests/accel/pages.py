@@ -1,4 +1,7 @@
-"""Tasks that decode values and result pages, with results in a comparable form."""
+"""Tasks that decode values and result pages.
+
+A task is a description and a function whose results plain and accelerated are compared.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ READERS = {
 
 
 def deep(value: Any) -> Any:
-    """Converts a value to nested tuples and lists that also compare its classes and attributes."""
+    """Converts a value to nested tuples and lists with the names of its classes and attributes."""
     if isinstance(value, type):
         return named(value)
     cls = type(value)

@@ -35,7 +35,10 @@ def string(text: str) -> bytes:
 
 
 def answer_to(opcode: int, body: bytes) -> tuple[int, bytes]:
-    """Returns the opcode and body of an answer. To a query, answers SET_KEYSPACE with its text."""
+    """Returns the opcode and body of an answer.
+
+    A query is answered by a SET_KEYSPACE whose keyspace is the query's text.
+    """
     if opcode == OPTIONS:
         versions = string("CQL_VERSION") + struct.pack(">H", 1) + string("3.4.7")
         compressions = string("COMPRESSION") + struct.pack(">H", 0)

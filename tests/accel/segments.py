@@ -1,4 +1,7 @@
-"""Tasks that write and read segments and cancel timers, with comparable results."""
+"""Tasks that write and read segments and cancel timers.
+
+A task is a description and a function whose results plain and accelerated are compared.
+"""
 
 from __future__ import annotations
 

@@ -26,5 +26,8 @@ def statement(
 
 
 def seams() -> dict[str, accel.Seam]:
-    """Returns the seams of the accelerator's status by name."""
+    """Maps names to the seams of the accelerator's status.
+
+    A seam is a function of the driver that the accelerator can replace.
+    """
     return {seam.name: seam for seam in accel.status().seams}

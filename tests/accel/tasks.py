@@ -1,4 +1,7 @@
-"""Tasks that encode values, rows, messages and literals, run plain and accelerated."""
+"""Tasks that encode values, rows, messages and literals.
+
+A task is a description and a function whose results plain and accelerated are compared.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ BODIES = ("QueryMessage", "ExecuteMessage", "BatchMessage")
 
 
 def bodies() -> dict[str, accel.Seam]:
-    """Returns the `send_body` seam of each message class."""
+    """Maps each message class to the seam of its `send_body`, which has counts of calls."""
     found = {seam.name: seam for seam in accel.status().seams}
     return {name: found[f"protocol.{name}.send_body"] for name in BODIES}
 
@@ -294,7 +294,10 @@ def test_a_class_of_versions_replaced_before() -> None:
 
 
 def test_versions_replaced_again_and_again() -> None:
-    """CPython stops assigning version tags to a class that was modified too often."""
+    """Changes of a class take effect even when CPython gives the class no new version tags.
+
+    CPython stops assigning version tags to a class that was modified too often.
+    """
     usual = written()
     own = vars(ProtocolVersion)["uses_int_query_flags"]
     other = REPLACEMENTS["opposite"](own)

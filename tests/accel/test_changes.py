@@ -1,4 +1,4 @@
-"""Changes the driver while the accelerator is on, and checks what it does and reports."""
+"""Changes the driver while the accelerator is on. Checks what the accelerator does and reports."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_a_class_without_parameters(name: str) -> None:
 
 @pytest.mark.parametrize("name", NEED_PARAMETERS)
 def test_a_class_without_parameters_within_and_below_others(name: str) -> None:
-    """The codec raises TypeError also for a list of such a class, and for a subclass of it."""
+    """A list of a class without its parameters raises TypeError. So does a subclass of it."""
     within = ListType.apply_parameters([CLASSES[name]])
     below = type("Mine", (CLASSES[name],), {})
     for cls, named in ((within, name), (below, "Mine")):

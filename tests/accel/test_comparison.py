@@ -77,7 +77,10 @@ def count(proof: bool) -> int:
 
 
 def compare(tasks: Iterable[Task]) -> None:
-    """Asserts that tasks have the same results accelerated as plain, and some also afterwards."""
+    """Asserts that tasks have the same results plain and accelerated.
+
+    Some tasks also run after the accelerator is off, and must have the same results again.
+    """
     tasks = list(tasks)
     assert tasks
     plain = [task() for _, task in tasks]
@@ -129,7 +132,7 @@ def test_every_seam_but_those_known_is_patched(status: accel.Status, driver: str
 
 
 def test_every_seam_but_those_known_is_used(status: accel.Status, driver: str) -> None:
-    # Other test files test the seams of these parts.
+    # Other test files test the functions of these parts.
     elsewhere = {"cqlengine", "query_plans", "responses", "frames", "concurrent", "sending"}
     native = {seam.name: seam.native for seam in status.seams if seam.part not in elsewhere}
     if SAFE:

@@ -33,7 +33,10 @@ REFUSED, FAILS, EMPTY = 13, 17, 19
 
 
 class Session:
-    """Stands in for a session. With `at_once`, a request ends when it is sent, else by `end`."""
+    """Stands in for a session. With `at_once`, a request ends when it is sent.
+
+    Otherwise, a request ends when `end` is called.
+    """
 
     def __init__(self, *, at_once: bool = False) -> None:
         self.sent: list[Any] = []

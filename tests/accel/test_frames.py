@@ -69,7 +69,7 @@ def same(call: Callable[[], Any]) -> Any:
 
 
 def messages(version: int) -> list[bytes]:
-    """Returns frames of all kinds, each with another stream id."""
+    """Returns frames of all kinds, each with a stream id of its own."""
     event = string("STATUS_CHANGE") + string("UP") + b"\4\x7f\0\0\1" + struct.pack(">i", 9042)
     warned = struct.pack(">H", 1) + string("careful") + VOID
     payload = struct.pack(">H", 1) + string("key") + struct.pack(">i", 2) + b"ab" + VOID

@@ -35,7 +35,9 @@ def key_of(made: Any, parts: Any = (b"a", b"bc")) -> Any:
 
 
 def counted(name: str) -> tuple[int, int]:
-    """Returns the counts of a seam: native calls, and calls of the driver's function."""
+    """Returns how often a stand-in did the work natively, and how often it called the driver's
+    function.
+    """
     seam = seams()[name]
     return seam.native, seam.fallback
 
@@ -47,7 +49,7 @@ def test_keys_in_parts_are_packed_natively(accelerated: None) -> None:
         assert key_of(made, [b"a"]) == b"a"
         assert key_of(made, b"abc") == b"abc"
         assert key_of(made, None) is None
-    # The setter packs only keys of several parts, which are two per statement here.
+    # The setter packs only keys of several parts. Each of the three statements got two such keys.
     assert counted(PACK) == (3 * 2, 0)
     assert b"".join(Statement()._key_parts_packed([b"a", b"bc"])) == KEY
     assert key_of(Statement(), [b"a", bytearray(b"bc")]) == KEY

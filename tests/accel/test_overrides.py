@@ -1,4 +1,7 @@
-"""A program's own subclasses and patches win, made before, during or after the acceleration."""
+"""A program's own subclasses and patches win over the accelerator.
+
+It does not matter whether the program makes them before, during or after the acceleration.
+"""
 
 from __future__ import annotations
 
@@ -274,7 +277,7 @@ class Dynamic:
 
 
 class Indexed(Plain):
-    """Its fields differ by index from those by name."""
+    """An object whose indexes return other values than its attributes have."""
 
     def __getitem__(self, index: object) -> object:
         return [9, "indexed"][index]  # type: ignore[call-overload]
@@ -294,7 +297,7 @@ class Backwards(collections.namedtuple("Backwards", "b a")):  # noqa: PYI024
 
 
 class Turned(Backwards):
-    """Its fields differ by index from those in the tuple."""
+    """A named tuple whose indexes return other values than its attributes have."""
 
     def __getitem__(self, index: Any) -> Any:
         return (3, "turned")[index]

@@ -1,4 +1,4 @@
-"""Tests processes that are accelerated by an environment variable or a command, and children."""
+"""Tests processes that an environment variable or a command accelerates, and their children."""
 
 from __future__ import annotations
 

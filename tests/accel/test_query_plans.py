@@ -134,7 +134,7 @@ def test_plans_of_the_default_policy() -> None:
 
 
 def test_shuffled_replicas_have_the_drivers_frequencies() -> None:
-    """In 100,000 plans, each pair of first hosts is about as frequent as in the driver's plans."""
+    """Each pair of first two hosts is about as frequent in 100,000 plans as in the driver's."""
     queries = [SimpleStatement("", routing_key=key, keyspace=KEYSPACE) for key in KEYS[2:6]]
 
     def counts() -> dict[tuple[str, ...], int]:

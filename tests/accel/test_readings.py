@@ -111,7 +111,10 @@ class Keyed(util.OrderedMapSerializedKey):  # type: ignore[misc]
 
 
 def changes() -> dict[str, Callable[[], contextlib.AbstractContextManager[None]]]:
-    """Maps the name of each change to a function. It returns a context manager that makes it."""
+    """Maps the name of each change to a function.
+
+    The function returns a context manager, which makes the change and undoes it at the end.
+    """
 
     def read(byts: bytes, protocol_version: int) -> Any:
         return "read", byts.hex(), protocol_version

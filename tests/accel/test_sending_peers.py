@@ -104,7 +104,7 @@ def test_ten_threads_share_a_connection(is_native: bool, peers: Any) -> None:
 
 @pytest.mark.parametrize("is_alone", [True, False])
 def test_a_peer_that_stops_reading(is_native: bool, is_alone: bool, peers: Any) -> None:
-    """The sender is not blocked. The driver refuses more requests once the socket is full."""
+    """The sender is not blocked. Once the socket is full, the driver refuses further requests."""
     peer = peers(buffer=SMALL_BUFFER)
     with connected(peer, buffer=SMALL_BUFFER) as connection:
         requests = Requests(connection)
@@ -132,7 +132,8 @@ def test_a_peer_that_stops_reading(is_native: bool, is_alone: bool, peers: Any) 
         peer.reads.set()
         requests.wait(len(sent))
         assert eventually(lambda: bool(connection._socket_writable))
-        # As in the driver, the stream id of the refused request is not freed. None is in flight.
+        # The driver does not free the stream id of the refused request, and still counts it as in
+        # flight. No request is in flight now.
         connection.in_flight = 0
         requests.send("after")
         requests.wait(1)

@@ -123,7 +123,8 @@ def test_a_programs_bind_params_wins(owner: Any) -> None:
             accel.uninstall()
             assert owner.bind_params is mine
             assert "replaced by somebody" in str(accel.status())
-        # mock has put the accelerator's function back, which now calls the driver's function.
+        # mock has put the accelerator's function back. It calls the driver's function, because the
+        # accelerator is off.
         assert owner.bind_params("%s", (1,), encoder.Encoder()) == "1"
     finally:
         owner.bind_params = own
@@ -149,7 +150,7 @@ def in_a_child(work: Callable[[], Any]) -> Any:
 
 
 def counts() -> dict[str, list[int]]:
-    """Returns the counts of each seam that was called in this process."""
+    """Returns the counts of each replaced function that was called in this process."""
     called = {name: [s.native, s.fallback, s.learned] for name, s in seams().items()}
     return {name: numbers for name, numbers in called.items() if any(numbers)}
 

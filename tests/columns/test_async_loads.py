@@ -115,7 +115,8 @@ def test_loads_of_an_asynchronous_session(session: Any, point: str) -> None:
             else:
                 raise AssertionError("no cancellation")
             ticking.cancel()
-            # A load with the maximum of requests in flight takes no more from its source.
+            # While a load has the maximum number of requests in flight, it takes no further data
+            # from its source.
             taken = 0
 
             def many() -> Iterator[Any]:

@@ -163,7 +163,8 @@ def test_a_node_is_paused_during_a_load(cluster: Cassandra, session: Any, path: 
     during = [progress.window for progress in told if begin + 3 < progress.elapsed_s < end]
     after = [progress.window for progress in told if progress.elapsed_s > end]
     print(f"window before {before}, during {during}, after {after}", file=sys.stderr)
-    # The load need not send fewer requests at once, so `during` begins 3 s after the pause.
+    # A load notices a paused node late and then makes its window of requests in flight smaller. So
+    # `during` begins 3 s after the pause.
     assert min(during + after) <= 0.6 * max(before), (before, during, after)
 
 

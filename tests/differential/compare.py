@@ -1,6 +1,6 @@
 """Compares turbocql and scylla-driver on values and bytes of a type, in one process.
 
-docs/differences.md lists the intended differences.
+docs/differences.md lists the intended differences, which are called rules.
 """
 
 from __future__ import annotations

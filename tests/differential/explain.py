@@ -1,6 +1,6 @@
 """Finds the rules that explain a difference between the drivers, turbocql and scylla-driver.
 
-The rules are found for the innermost parts of a value that differ.
+A rule is an intended difference. Rules are found for the innermost parts in which a value differs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Compares the bytes to which turbocql and scylla-driver (the reference) encode random requests."""
+"""Compares the bytes to which turbocql and scylla-driver (the reference) encode random requests.
+
+A rule, one of `RULES`, is an intended difference.
+"""
 
 from __future__ import annotations
 
@@ -212,7 +215,7 @@ def outcome(write: Any, *arguments: Any) -> bytes | str:
 
 
 def amended(case: Case, rules: set[str]) -> Case:
-    """Returns a changed copy of the request, to which the rules do not apply."""
+    """Returns a copy of the request, changed so that the rules do not apply to the copy."""
 
     def without_unset(values: list[Any]) -> list[Any]:
         return [None if value is UNSET else value for value in values]

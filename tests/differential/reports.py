@@ -44,7 +44,7 @@ def selected(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
 
 
 class Reports(Generic[Key, Report]):
-    """Makes a report for each key: for the keys in `ahead` at once, and for others on demand."""
+    """Makes a report for each key. The keys in `ahead` begin immediately, other keys on demand."""
 
     def __init__(
         self,

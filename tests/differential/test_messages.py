@@ -1,4 +1,7 @@
-"""Tests that both drivers write the same bytes for random requests, unless a rule applies."""
+"""Tests that both drivers write the same bytes for random requests, unless a rule applies.
+
+The drivers are turbocql and scylla-driver. A rule is an intended difference.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that random values have the same routing keys and tokens in both drivers."""
+"""Tests that random values have the same routing keys and tokens in turbocql and scylla-driver."""
 
 from __future__ import annotations
 

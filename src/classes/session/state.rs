@@ -45,7 +45,8 @@ pub struct SessionState {
     pub row_kind: RowKind,
     /// The class of the result objects that users get, derived from [`Cursor`].
     pub rows_class: Py<PyAny>,
-    /// Whether a call raises, instead of waiting, when the session is full.
+    /// Whether a call raises, instead of waiting, when the session is full: when it has as many
+    /// requests or bytes in flight as its settings allow.
     pub raises_when_full: bool,
     closed: AtomicBool,
     /// Whether the session has warned about conditional statements with client timestamps.
@@ -177,9 +178,9 @@ impl SessionState {
         Some(prepared.clone_ref(py))
     }
 
-    /// Removes the statement from the cache if another client may have changed the types of its
-    /// bind markers since it was prepared. Returns whether that may be so; the caller then prepares
-    /// the text again.
+    /// Removes the statement from the cache if [`Prepared::may_be_outdated`]: another client may
+    /// have changed the types of its bind markers. Returns whether the statement may be outdated.
+    /// If so, the caller prepares its text again.
     pub fn forget_outdated(&self, prepared: &Prepared) -> bool {
         if !prepared.may_be_outdated() {
             return false;

@@ -104,8 +104,9 @@ fn histogram(counts: &HistogramCounts) -> (Vec<u64>, u64) {
 struct CallOrigin(Py<PyAny>);
 
 impl SessionState {
-    /// If events of requests are queued, adds a description of the call to the options. Also adds
-    /// the context of the current trace, if there is one, as a custom payload.
+    /// If the session reports requests as events, adds a description of the call to the options,
+    /// and the context of the current trace, if there is one, as a custom payload. Otherwise the
+    /// options stay as they are.
     pub fn with_origin(&self, py: Python<'_>, options: Options) -> PyResult<Options> {
         if !self.engine.telemetry().events.wants_requests() {
             return Ok(options);
@@ -126,7 +127,8 @@ impl SessionState {
         Ok(Some(Arc::new(options.over(&traced))))
     }
 
-    /// Returns the options for a request that is sent again within the same call.
+    /// Returns the options for a request that its call sends again. The description of the call in
+    /// these options gets the number of resends.
     pub fn with_origin_again(
         &self,
         py: Python<'_>,

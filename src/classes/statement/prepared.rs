@@ -30,9 +30,10 @@ pub struct Prepared {
     prepared_at: Instant,
 }
 
-/// If the values for a text cannot be encoded, the text is prepared again, because its types may
-/// have changed. But a text that was prepared less than this time ago is not prepared again. So an
-/// application that passes wrong values causes at most one additional request per second and text.
+/// If the values for a text cannot be encoded, the text is prepared again, because the types of its
+/// bind markers may have changed. But a text that was prepared less than this time ago is not
+/// prepared again. So an application that passes wrong values causes at most one additional request
+/// per second and text.
 const RENEWAL: Duration = Duration::from_secs(1);
 
 impl Prepared {
@@ -48,6 +49,7 @@ impl Prepared {
     }
 
     /// Whether the types of the bind markers may have changed since the statement was prepared.
+    /// This is assumed once the preparation is at least `RENEWAL` ago.
     pub fn may_be_outdated(&self) -> bool {
         self.prepared_at.elapsed() >= RENEWAL
     }

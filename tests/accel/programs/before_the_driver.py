@@ -2,7 +2,8 @@
 
     python before_the_driver.py FIRST SEAM...
 
-FIRST is the first module of the driver to import. Each SEAM is one that must stay unpatched.
+FIRST is the first module of the driver to import. Each SEAM is the name of a driver's function that
+the accelerator can replace in other releases, and must not replace in this one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import turbocql
 
 
 def unpatched() -> dict[str, str]:
-    """Returns the seams that are not patched, with the reasons."""
+    """Returns the names of the seams that are not patched, with the reasons."""
     return {seam.name: seam.why for seam in turbocql.accel.status().seams if not seam.patched}
 
 

@@ -75,7 +75,8 @@ def main() -> None:
         for key in ids[:5]:
             Article.objects(site="main", id=key).batch(batch).delete()
         Article.batch(batch).create(site="other", id=ids[0], title="batch")
-    # The program replaces both attributes again, in one class of columns and between queries.
+    # `change_columns` has set these two attributes for all columns. Now the program replaces them
+    # for `Integer` columns, between queries.
     columns.Integer.get_default = lambda self: 7
     columns.Integer.has_default = property(lambda self: True)
     print([fields_of(article) for article in Article.objects(site="other")])

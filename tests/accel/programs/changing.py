@@ -3,8 +3,9 @@
     python changing.py HOST PORT VERSION KEYSPACE
 
 After each round it prints a line of JSON: the fields of the named tuples, the number of rows with
-wrong values, the statement's result metadata id, and the counts of some seams if turbocql is
-imported. After a line arrives on its standard input, it ends the round, and then exits.
+wrong values, the statement's result metadata id, and, if turbocql is imported, the counts of some
+seams (the driver's functions that the accelerator replaces). After a line arrives on its standard
+input, it ends the round, and then exits.
 """
 
 from __future__ import annotations

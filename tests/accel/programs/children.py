@@ -1,9 +1,10 @@
-"""Starts processes by every start method, and reports the accelerator's status in each.
+"""Starts processes by every start method, and reports the accelerator's status in each process.
 
     python children.py
 
 Prints as JSON, for each process: whether the accelerator is on, how many native calls it counted
-for one seam, whether the status has the right process id, and which parts are left out.
+for one of the driver's functions, whether the status has the right process id, and which parts are
+left out.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     python -m tests.accel.programs.cluster_faults HOSTS PORT KEYSPACE VERSION PART ...
 
-`HOSTS` is a list with commas. The part `usual` needs no faults. The part `faults` asks the test
-for faults of the last node in `HOSTS`: it prints a line such as `? kill`, and reads a line once the
-test has killed the node. The part `endings` shuts sessions and clusters down during requests.
+`HOSTS` has the nodes' addresses with commas between them. The part `usual` needs no faults. The
+part `faults` asks the test for faults of the last node in `HOSTS`: it prints a line such as
+`? kill`, and reads a line once the test has killed the node. The part `endings` shuts sessions and
+clusters down during requests.
 """
 
 from __future__ import annotations

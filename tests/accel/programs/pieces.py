@@ -2,7 +2,7 @@
 
 python pieces.py MODULE ATTRIBUTE deleted|5|object|None
 
-Prints whether the accelerator is on, and how many seams are patched.
+Prints whether the accelerator is on, and how many functions of the driver it has replaced.
 """
 
 from __future__ import annotations

@@ -393,7 +393,8 @@ def main() -> None:
     udts(session, cluster)
     encryption(session)
     version = cluster.protocol_version
-    # Unregistering the mapper's connection shuts the cluster down.
+    # `engine` is the last step, because it unregisters the mapper's connection. That shuts the
+    # cluster down.
     engine(session)
     cluster.shutdown()
     status = turbocql.accel.status()

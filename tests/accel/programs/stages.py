@@ -15,7 +15,7 @@ from turbocql import accel
 
 
 def unpatched() -> dict[str, str]:
-    """Returns the seams that are not patched, with the reasons."""
+    """Returns the driver's functions that are not replaced, with the reasons."""
     return {seam.name: seam.why for seam in accel.status().seams if not seam.patched}
 
 

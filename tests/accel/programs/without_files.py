@@ -1,4 +1,6 @@
-"""Uses an accelerated driver when the process has no free file descriptor: nothing is imported.
+"""Checks that calls of an accelerated driver import no module.
+
+The process has no free file descriptor during the calls, so an import would fail.
 
     python without_files.py [safe]
 

@@ -3,8 +3,8 @@
     PYTHONPATH=python .venv-columns/bin/python tests/columns/programs/ending.py POINT CONSUMER
 
 Both libraries read ahead in their own threads, which call turbocql. pyarrow waits for its threads
-after the interpreter has ended. If turbocql did not return in such a thread, the program would
-never end.
+after the interpreter has ended. If a call of turbocql did not return in one of these threads, the
+program would never end.
 """
 
 from __future__ import annotations
