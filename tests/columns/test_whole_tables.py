@@ -497,8 +497,7 @@ def test_a_rate_is_kept(session: Any, tmp_path: Path) -> None:
     assert time.monotonic() - began > 1.3
     began = time.monotonic()
     session.load(where, path, rate_limit="100 kB/s", columns=["k"])
-    # Each row has one value: four bytes for the length and eight for the key. So the 3,000 rows
-    # have 36 kB.
+    # A row is one value: a length of four bytes and a key of eight. The 3,000 rows have 36 kB.
     assert time.monotonic() - began > 0.2
     for wrong in (0, -1, "fast", True, "5 parsecs"):
         refused(ConfigError, partial(session.load, where, path, rate_limit=wrong))
