@@ -1,8 +1,8 @@
 //! The native coroutine that awaits an operation.
 //!
 //! Code that awaits an operation uses an `OpAwait` as a coroutine. The asyncio task that runs this
-//! code uses the same object as the future that the coroutine waits for. So one object replaces
-//! four objects that Python would make.
+//! code uses the same object as the future that the coroutine waits for. So neither a Python
+//! coroutine nor a separate future is made.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};

@@ -60,7 +60,8 @@ pub trait Step: Send + Sync {
         op: &Arc<OpState>,
     ) -> PyResult<Next>;
 
-    /// Whether the operation waits to send its request.
+    /// Whether the operation has not sent its request yet, because it waits for room in the
+    /// session.
     fn is_unsent(&self) -> bool {
         false
     }

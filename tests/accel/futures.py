@@ -1,4 +1,4 @@
-"""Futures of the drivers without servers: sessions, pools and connections that send nothing."""
+"""Makes futures of the drivers for which no server runs: their connections send nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The object mapper without a server: a session that records statements, and comparisons."""
+"""Uses the driver's object mapper without a server, and compares it plain and accelerated."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def answer_to(opcode: int, body: bytes) -> tuple[int, bytes]:
 
 
 class Peer:
-    """Serves the connections of one driver, in a thread for each."""
+    """Serves the connections of one driver, with one thread per connection."""
 
     def __init__(self, context: ssl.SSLContext | None = None, *, buffer: int | None = None) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Clusters of the drivers without servers, for the tests of query plans."""
+"""Makes clusters of the drivers for which no server runs, for the tests of query plans."""
 
 from __future__ import annotations
 

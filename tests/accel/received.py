@@ -1,4 +1,4 @@
-"""Connections of the drivers without sockets, and the bytes that servers send."""
+"""Makes connections of the drivers that have no sockets, and the bytes that servers send."""
 
 from __future__ import annotations
 

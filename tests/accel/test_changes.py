@@ -23,7 +23,7 @@ NATIVE = pytest.mark.needs(not SAFE, "native calls")
 
 
 def model() -> Any:
-    """Returns a new model class, for which the accelerator has no plan yet."""
+    """Returns a new model class, about whose columns the accelerator has stored nothing yet."""
 
     class Changing(models.Model):  # type: ignore[misc]
         key = columns.Integer(primary_key=True, default=lambda: 7)

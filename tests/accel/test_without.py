@@ -1,4 +1,4 @@
-"""Tests accelerating with some parts left out."""
+"""Tests the accelerator with some of its parts left out. A part replaces a group of functions."""
 
 from __future__ import annotations
 

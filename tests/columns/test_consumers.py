@@ -231,7 +231,7 @@ def test_texts_that_are_not_utf_8(session: Any) -> None:
     try:
         session.execute("INSERT INTO odd (p, n, s) VALUES (1, 8, blobAsText(?))", (wrong,))
     except turbocql.errors.InvalidQuery:
-        # Some servers check that the function returns valid UTF-8.
+        # Some servers check that `blobAsText` returns valid UTF-8.
         wrong = b"text 8"
         session.execute(insert, (8, "text 8"))
     select = "SELECT n, s FROM odd WHERE p = 1"

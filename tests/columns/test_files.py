@@ -529,7 +529,7 @@ def test_damaged_files(tmp_path: Path) -> None:
                 text = name
             except (EncodeError, OSError, ConfigError) as error:
                 found, text = whole, str(error)
-            # Damage may stay unnoticed where there is no checksum: in Arrow IPC, and in a footer.
+            # Damage may stay unnoticed without a checksum: in Arrow IPC, and in Parquet's footer.
             assert found == whole or name == "d.arrow" or place >= footer, name
             assert name in text, text
     stream = tmp_path / "stream.arrows"

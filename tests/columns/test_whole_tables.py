@@ -441,7 +441,7 @@ def test_rows_of_a_partition_are_sent_together(session: Any, tmp_path: Path) -> 
         if batches is False or most == 1:
             assert batched == 0
         else:
-            # With "auto", the load may stop batching after its first measurement.
+            # With "auto", the load stops batching if it measures that single rows are faster.
             assert batched > (count // 2 if batches is True else 0), (batches, most, batched)
         assert seen[-1].bytes > count * 20
         again = session.load(where, tmp_path / "rows.parquet", resume=checkpoint, ttl=5000)

@@ -1,4 +1,4 @@
-"""Fixtures for each recipe: a keyspace, environment variables, files and servers."""
+"""Fixtures for each recipe, a page of docs/cookbook: a keyspace, variables, files and servers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def environment(cassandra: Cassandra, session: turbocql.Session) -> dict[str, st
     return {
         **os.environ,
         "PYTHONPATH": str(ROOT / "python"),
-        "PYTHONHASHSEED": "0",  # the order in which sets are printed
+        "PYTHONHASHSEED": "0",  # fixes the order in which sets are printed
         "TURBOCQL_CONTACT_POINTS": ",".join(cassandra.contact_points),
         "TURBOCQL_KEYSPACE": session.keyspace,
     }

@@ -1,4 +1,4 @@
-"""Helpers for the tests of recipes: paths, and servers that run as processes."""
+"""Helpers for the tests of recipes (pages of docs/cookbook): paths, and servers as processes."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ SELECT = "SELECT key FROM system.local WHERE key = ?"
 
 def test_the_recipe(program: Program) -> None:
     lines = [json.loads(line) for line in program("with_structlog.py").splitlines()]
-    # When the session opens, it executes a `USE`. The first record is about this statement.
+    # One more record is about the `USE` that a session executes when it opens. This record has no
+    # `request_id`.
     (own,) = (line for line in lines if line["logger"] == "app")
     (slow,) = (line for line in lines if line.get("request_id") and line is not own)
     assert (own["event"], own["key"], own["request_id"]) == ("reading", "local", "r-17")

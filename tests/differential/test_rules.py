@@ -1,4 +1,7 @@
-"""Tests that each rule claims its example, and that docs/differences.md lists all rules."""
+"""Tests that each rule claims its example, and that docs/differences.md lists all rules.
+
+A rule is an intended difference between turbocql and scylla-driver.
+"""
 
 from __future__ import annotations
 

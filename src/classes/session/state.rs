@@ -19,7 +19,8 @@ use turbocql_values::plan::Choices;
 use turbocql_values::row::{RowKind, Shape, Shapes};
 
 /// The number of forks from the first process to this one: each child adds one to the number of its
-/// parent. A session stores the number, because it can only be used in the process that opened it.
+/// parent. A session stores the number of the process that opened it, because the session can only
+/// be used there.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// Counts a fork. Python calls this function in the child after each fork.
@@ -170,7 +171,8 @@ impl SessionState {
         drop(dropped);
     }
 
-    /// Returns the prepared statement of this text, if it is cached and not stale.
+    /// Returns the prepared statement of this text, if it is cached and can still be executed: see
+    /// `is_stale` of the engine.
     pub fn cached(&self, py: Python<'_>, text: &str) -> Option<Py<Prepared>> {
         let mut cache = self.cache();
         let prepared = cache.get(text).filter(|prepared| !prepared.get().engine.is_stale())?;

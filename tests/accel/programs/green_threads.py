@@ -1,7 +1,7 @@
 """Runs requests in green threads, with the driver's reactor for gevent or eventlet.
 
-The option is `gevent` or `eventlet`. This library patches the standard library before the program
-imports the driver.
+The option is `gevent` or `eventlet`. The library of this name patches the standard library before
+the program imports the driver.
 """
 
 from __future__ import annotations
