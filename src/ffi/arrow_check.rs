@@ -18,7 +18,7 @@ use super::arrow::Refused;
 pub const MAX_NODES: usize = 100_000;
 const MAX_BUFFERS: usize = 1 << 20;
 /// The maximum size of a buffer: the memory that a process can address. Two sizes up to this one
-/// can be added without an overflow. So can one of them be multiplied by the width of an offset.
+/// can be added without an overflow. One of them can also be multiplied by the width of an offset.
 const MAX_BYTES: usize = 1 << 47;
 /// The maximum length of an array whose elements take no memory. Without a limit, a struct of a few
 /// bytes could make arrow-rs allocate any amount of memory: when arrow-rs validates fixed-size

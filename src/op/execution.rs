@@ -21,8 +21,8 @@ pub struct Execution {
     pub prepared: Arc<Prepared>,
     pub row: Row,
     pub options: Options,
-    /// When the call began, because its time limit counts from then. `None` if the call has neither
-    /// waited nor prepared its statement: it begins when the request is sent.
+    /// When the call began: its time limit counts from then. `None` if the call has neither waited
+    /// nor prepared its statement. Then the time limit counts from the sending of the request.
     pub began: Option<Instant>,
 }
 
