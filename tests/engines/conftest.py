@@ -1,4 +1,7 @@
-"""Shared fixtures of the tests of engines: three nodes, the tables, and faults."""
+"""Shared fixtures of the tests of engines (Dask, DuckDB, Ray and Spark).
+
+They are three nodes, the tables, and faults.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ import turbocql
 from turbocql.testing import Cassandra
 
 ROOT = Path(__file__).resolve().parents[2]
-# Each row is on all three nodes, and a killed node loses at most the last 100 ms of writes.
+# These are the settings of the nodes. A killed node loses at most its writes of the last 100 ms.
+# All three nodes have each row, so the other nodes still have these writes.
 CLUSTER = {"commitlog_sync_period": "100ms", "num_tokens": 16}
 
 

@@ -21,7 +21,7 @@ def read_part(
 
 
 def write_part(first: int, count: int, table: str, config: turbocql.Config, write_time: int) -> int:
-    """Writes `count` of the generated rows on a worker, and returns how many succeeded."""
+    """Writes `count` generated rows, whose ids begin at `first`. Returns how many succeeded."""
     rows: dict[str, Any] = rows_of(np.arange(first, first + count))
     rows["name"] = rows["name"].tolist()
     with workers.session(config) as session:

@@ -1,4 +1,7 @@
-"""Generates the rows that the engines write and read, and computes sums to compare tables."""
+"""Generates the rows that the engines (Dask, DuckDB, Ray and Spark) write and read.
+
+It also computes sums of rows, by which the tests compare tables.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +110,8 @@ def _numbers(chunk: Any) -> Any:
 def sums_as_texts(table: Any) -> dict[str, list[Any]]:
     """Returns the sums of rows as one row.
 
-    `ids` and `checksum` are texts, because Arrow cannot sum checksums.
+    `ids` and `checksum` are texts, because a checksum may exceed Spark's type `long`, and Arrow
+    cannot add checksums modulo 2**64. `total_of_texts` adds them.
     """
     sums = sums_of_arrow(table)
     return {"count": [sums.rows], "ids": [str(sums.ids)], "checksum": [str(sums.checksum)]}

@@ -53,7 +53,7 @@ def frame_of(table: str, config: turbocql.Config) -> Any:
 
 
 def write(table: str, tables: Tables) -> None:
-    """Writes all rows. If a part is written again, it gets the same write time."""
+    """Writes all generated rows. If a part is written again, it gets the same write time."""
     write_time, step = time.time_ns() // 1000, tables.count // PARTS
     parts = [
         dask.delayed(write_part)(

@@ -38,7 +38,7 @@ def workers_of_ray(environment: None) -> Iterator[None]:
 
 
 def write(table: str, tables: Tables) -> None:
-    """Writes all rows, which Ray's workers generate."""
+    """Writes all rows of `rows_of`, which Ray's workers call."""
     generated = ray.data.range(tables.count, override_num_blocks=16).map_batches(
         lambda batch: rows_of(batch["id"]), batch_format="numpy", batch_size=10_000
     )

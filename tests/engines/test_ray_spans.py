@@ -85,7 +85,8 @@ def test_requests_of_tasks_belong_to_the_trace_of_the_job(
     firsts = {span["context"]["span_id"] for span in named("SELECT")}
     pages = [each for each in spans_of(folder, parent.trace_id) if each["name"].endswith(" page")]
     assert {page["parent_id"] for page in pages} == firsts
-    # In a worker, a log handler is called in the context of the call, so it finds the trace.
+    # In a worker, a log handler runs in the OpenTelemetry context of the logged call. So the
+    # handler can read the trace's id.
     traced = {
         line["trace_id"] for line in lines(folder, "records") if line["event"] == "slow request"
     }
@@ -94,7 +95,7 @@ def test_requests_of_tasks_belong_to_the_trace_of_the_job(
 
 def test_a_job_without_a_span_makes_none(folder: Path, tables: Tables, points: list[str]) -> None:
     table = tables.new("ray_untraced")
-    # With other settings, a worker opens another session.
+    # These settings differ from those of the test above, so a worker opens another session.
     config = turbocql.Config(contact_points=points, page_size=77)
     data = turbocql.ray.read(table, config=config)
     assert data.take_all() == []

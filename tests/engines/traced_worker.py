@@ -1,4 +1,4 @@
-"""Writes the spans and records of a worker of Ray into files. Workers import this module."""
+"""Writes the spans and log records of a Ray worker into files. Workers import this module."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProces
 __all__ = ["FOLDER", "set_up"]
 
 FOLDER = "TEST_SPANS_FOLDER"
-"""The environment variable with the folder of the files."""
+"""The environment variable that names the folder of the files."""
 
 
 def set_up() -> None:
-    """Sets up the provider and the handler; Ray calls this in each worker."""
+    """Sets up the tracer provider and the log handler; Ray calls this in each worker."""
     folder = Path(os.environ[FOLDER])
     spans = (folder / f"{os.getpid()}.spans").open("w", buffering=1)
     exporter = ConsoleSpanExporter(out=spans, formatter=lambda span: span.to_json(None) + "\n")

@@ -1,4 +1,6 @@
-"""The calls of the workload (reads, writes, batches and others) that runs during the faults.
+"""The calls of the workload that runs during the faults: reads, writes, batches and others.
+
+The workload is called "the load". The audit (`audit.py`) judges the records of its calls.
 
 The calls are written once for the synchronous and the asynchronous API. Each operation is a
 generator that yields calls of turbocql, each an `Ask`. `load.py` makes the calls and sends back an
@@ -74,7 +76,7 @@ PREPARED = {
     "aside_write": "INSERT INTO {1}.aside (id, value) VALUES (?, ?)",
     "aside_read": "SELECT value FROM {1}.aside WHERE id = ?",
 }
-"""The statements that both sessions of the load prepare at the start.
+"""The statements that the load's synchronous and its asynchronous session prepare at the start.
 
 `{0}` is the keyspace of the load. `{1}` is the keyspace that is dropped and created again.
 """

@@ -54,8 +54,8 @@ class Fault:
     """One fault. `node` is the index of a node; what happens to this node depends on `kind`.
 
     "kill two" spares the node, "rolling restart" begins with it, and "evict statements" counts the
-    statements in its cache. Faults of all nodes, "alter table" and "drop keyspace" ignore `node`.
-    Faults of every other kind hit the node.
+    statements in its cache. "alter table" and "drop keyspace" ignore `node`, and so do faults that
+    hit all nodes. Faults of every other kind hit the node.
     """
 
     kind: str
@@ -81,7 +81,8 @@ class Step:
 
 
 REHEARSAL = Step((Fault(f"reset{EVERYWHERE}", 0, 1.5),), 0.1)
-"""The step of the warm-up. It makes every thread handle errors before the first sample."""
+"""The step of the warm-up. It makes every thread handle errors before the audit takes its
+first sample of the load's resources."""
 
 
 def short_plan(seed: str) -> list[Step]:
@@ -158,8 +159,8 @@ class Injector:
     def run(self, step: Step) -> None:
         """Injects the faults of a step, heals them, and pauses for `rest_s`.
 
-        If a fault did not only hit proxies (its kind is not in `PROXY`), the method waits, before
-        the pause, until the nodes see each other.
+        If the kind of a fault is not in `PROXY`, the method waits, before the pause, until the
+        nodes see each other. Kinds that end with `EVERYWHERE` are not in `PROXY` either.
         """
         self._load.ask("pace", seconds=step.pace_s)
         if len(step.faults) == 1:

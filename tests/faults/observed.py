@@ -33,9 +33,10 @@ class Observation:
     """What a session logged, counted and traced between two moments."""
 
     node: str | None
-    """The node with the fault, as `address:port`; `None` if all nodes have the fault, or none."""
+    """The node with the fault, as `address:port`. It is `None` if all nodes or no node have the
+    fault."""
     besides: frozenset[str]
-    """Metrics that change at the same time for another reason."""
+    """Metrics that change during the observation for other reasons than the fault."""
     began: float
     since: float
     """The time of the fault. `within_s` is counted from this time."""
@@ -191,7 +192,7 @@ class Observer:
         observation = Observation(node, frozenset(besides), now, now, self._callers, before=before)
         self._observations.append(observation)
         yield observation
-        # The last sample is later than the last event of the block.
+        # Waits for a sample that is taken wholly after the last event of the block.
         count = len(self._samples)
         self.wait(lambda: len(self._samples) > count + 1)
         observation.ended = time.time()

@@ -1,4 +1,8 @@
-"""Records of the calls: one record per call, one line of JSON per record."""
+"""Records of the load's calls: one record per call, one line of JSON per record.
+
+"The load" is the process of `load.py`, which makes calls of turbocql during the faults. The audit
+(`audit.py`) reads the records.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ _POLL_S = 0.2
 _NAMED = 20
 """How many calls the report shows at most."""
 _STEADY = 5
-"""How many consecutive samples must each equal the sample before, except in memory."""
+"""How many consecutive samples must each equal the sample before. `rss_mib` may differ."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +189,8 @@ class _Run:
                 self._say(load.complaints())
                 raise
             complaints = load.complaints() + self._proxies.complaints()
+        # Some faults, such as schema changes, are calls that the load makes for the injector. These
+        # failures are calls that hung, and statements that failed in all their tries.
         self._none("the load makes the calls of the faults", injector.failures)
         silent = "the processes of load and proxies report no failure"
         self._none(silent, [complaints] if complaints else [])
@@ -203,7 +205,7 @@ class _Run:
         begun = time.monotonic()
         time.sleep(self._times.warm_up_s / 2)
         # Errors make the allocators keep memory. The rehearsal causes errors before the first
-        # sample.
+        # sample, so that this sample includes the memory.
         injector.run(REHEARSAL)
         self._recovered(load, "before the faults")
         time.sleep(self._times.warm_up_s / 2)
@@ -246,9 +248,10 @@ class _Run:
         self._lines.append(Line(name, 1, failures))
 
     def _steady_sample(self, load: Child) -> Sample:
-        """Returns the first sample that equals the `_STEADY` samples before it, except in memory.
+        """Returns the first sample that equals the `_STEADY` samples before it.
 
-        After `recover_s`, the method returns the latest sample.
+        Their `rss_mib` may differ. If there is no such sample within `recover_s`, the method
+        returns the latest sample.
         """
         deadline, equal, last = time.monotonic() + self._times.recover_s, 0, None
         while True:
@@ -260,9 +263,9 @@ class _Run:
             time.sleep(_POLL_S)
 
     def _settled_sample(self, load: Child, expected: Sample) -> Sample:
-        """Returns the first sample that `judge_samples` finds good after the sample `expected`.
+        """Takes samples until `judge_samples` finds no violation in one, compared with `expected`.
 
-        After `recover_s`, the method returns the latest sample.
+        Returns this sample, or the latest one if there is none within `recover_s`.
         """
         deadline = time.monotonic() + self._times.recover_s
         while True:
@@ -311,7 +314,7 @@ class _Run:
         return Report(table.markdown(), lines, calls)
 
     def _read_serial(self, audit: Audit) -> dict[int, int | None]:
-        """Reads claims and chains at consistency SERIAL, and returns the winners of the claims.
+        """Reads claims and chains (see `calls.py`) at SERIAL. Returns the winners of the claims.
 
         The reads also complete Paxos rounds that are in progress.
         """

@@ -50,7 +50,7 @@ Scene = Callable[["Place"], Iterator[tuple[str, Observation]]]
 
 
 class Place:
-    """Three nodes, a proxy before each, and a node that requires credentials."""
+    """Three nodes, and a node that requires credentials. It can run a proxy before each node."""
 
     def __init__(self, cluster: Cassandra, secure: Cassandra, folder: Path) -> None:
         self.cluster = cluster
@@ -78,7 +78,7 @@ class Place:
 
     @contextmanager
     def observer_behind_proxies(self, **settings: Any) -> Iterator[tuple[Observer, Child, str]]:
-        """Yields an observer of a session behind proxies, the proxies, and the last node."""
+        """Yields an observer of a session behind proxies, the proxies, and the last address."""
         with self.proxies(self.cluster) as (child, points):
             hosts = (node.address for node in self.cluster.nodes)
             addresses = dict(zip(hosts, points, strict=True))
@@ -357,7 +357,7 @@ SCENES: dict[Scene, tuple[str, ...]] = {
     slow_statement: ("a statement is slow",),
     speculation: ("a node is slow, with `speculation`",),
     schema: ("another client changes the schema", "a node has forgotten a statement"),
-    # This scene is the last, because the cluster has another node after it.
+    # This scene is the last, because it replaces a node of the cluster by a new one.
     ring_changes: (
         "a node has another address",
         "a node leaves the cluster",

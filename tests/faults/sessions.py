@@ -1,4 +1,7 @@
-"""Judges the logs and the metrics of the load's sessions."""
+"""Judges the logs and the metrics of the load's sessions.
+
+"The load" is the process of `load.py`, which makes calls of turbocql during the faults.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Chain:
 
 @dataclass
 class State:
-    """The rows of all tables except `wide`."""
+    """The rows of the tables of `stored.py`, except `wide`."""
 
     writes: dict[int, tuple[int | None, str | None]] = field(default_factory=dict)
     """The value and note of each row, by id."""

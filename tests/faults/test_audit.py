@@ -1,4 +1,4 @@
-"""Tests that the audit finds each kind of violation.
+"""Tests that the audit (`audit.py`) finds each kind of violation.
 
 Each case takes records and rows without a violation, and makes one thing in them wrong.
 """

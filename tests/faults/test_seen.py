@@ -48,7 +48,7 @@ def observe(place: Place) -> Observe:
 
 
 RING = ("a node has another address", "a node leaves the cluster", "a node is added")
-"""Rows whose scenes take a minute, because nodes restart and the other nodes learn of it late."""
+"""The rows of a scene that takes a minute: a node restarts, and the other nodes notice it late."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tests that the audit finds contradictory metrics, and faults that are not in the logs."""
+"""Tests that the audit (`sessions.py`) finds contradictory metrics, and faults that no log has."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ FAULTS = (
 - `pass`: forwards everything
 - `delay`: forwards each piece of data `seconds` later
 - `throttle`: forwards at most `bytes_per_s`, per connection and direction
-- `swallow`: discards all data in both directions; a connection never recovers
+- `swallow`: discards all data in both directions; an affected connection passes no data again, even
+  after the fault
 - `drop`: discards each frame with the probability `share`; the connection stays open
 - `cut`: ends a connection in the middle of a frame
 - `half-close`: ends the stream to the client of each open connection, but still forwards the

@@ -158,7 +158,7 @@ DECIMALS = [
     "1e100",
     "1e-100",
     "-123456789e-1000",
-    # CQL's grammar and JSON numbers cannot express positive exponents beyond a double's range.
+    # Positive exponents beyond a double's range need JSON strings: CQL and JSON numbers lack them.
     """fromJson('"1e2147483"')""",
     """fromJson('"-123456789e1000"')""",
     """fromJson('"1e2147483647"')""",

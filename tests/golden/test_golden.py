@@ -1,8 +1,8 @@
 """Decodes the bytes that a real Cassandra stored, and encodes the values again.
 
 Most expected values come from the server's `toJson` text. The others come from the literal, because
-the text lacks or changes them. These are NaN, infinities, timestamps of numeric literals, and short
-tuples, for which `toJson` fails.
+the text lacks or changes them. These are NaN, infinities, timestamps of numeric literals, and
+tuples that were stored without their last fields, for which `toJson` fails.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Expected:
 
     def __init__(self, line: dict[str, Any]) -> None:
         self.literal: str = line["literal"]
-        # These parts of the literal are null in the JSON. They are in the order of the literal.
+        # The parts of the literal that are null in the JSON, in their order in the literal.
         self.hidden = re.findall(r"-?NaN|-?Infinity|null|3\.4028236e38", self.literal)
         self.value = self.read(parse(line["type"]), self.tree(line["json"]))
 

@@ -61,7 +61,7 @@ def lines_of(program: subprocess.Popen[str]) -> Queue[str | None]:
 
 
 def printed(cluster: Cassandra, programs: Sequence[subprocess.Popen[str]]) -> list[list[str]]:
-    """Returns the lines that each program prints. When all ask for a fault, `act` makes it."""
+    """Returns the lines that each program prints. When all programs ask for a fault, makes it."""
     queues = [lines_of(program) for program in programs]
     lines: list[list[str]] = [[] for _ in programs]
     while True:

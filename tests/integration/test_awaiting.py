@@ -309,7 +309,8 @@ def test_the_default_exception_handler_works_in_debug_mode(points: list[str]) ->
     async def main() -> None:
         async with turbocql.aio.connect(points) as session:
             await session.execute(SELECT)
-            # In debug mode, the handler reads attributes of the current handle, here turbocql's.
+            # In debug mode, the exception handler reads attributes of the `Handle` that the loop
+            # runs now. Here this handle is turbocql's.
             asyncio.get_running_loop().default_exception_handler({"message": "said"})
 
     asyncio.run(main(), debug=True)
@@ -394,9 +395,10 @@ def test_a_later_callback_runs_after_the_waiting_task(points: list[str]) -> None
 
 @pytest.mark.needs(not sysconfig.get_config_var("Py_GIL_DISABLED"), "quick paths")
 def test_handles_that_are_not_as_expected_are_not_used(cassandra: Cassandra) -> None:
-    """If the probe of asyncio's handles fails, only the quick path `handles` is turned off.
+    """If asyncio's handles are not as expected, only the quick path `handles` is turned off.
 
-    The environment of a child process makes this probe fail.
+    turbocql probes internals of CPython before a quick path relies on them. The environment of a
+    child process makes the probe of the handles fail.
     """
     program = (
         "import asyncio, sys, turbocql.aio\n"

@@ -191,7 +191,7 @@ async def test_another_node_is_tried_when_one_is_silent(
         cassandra_three.contact_points,
         keyspace=everywhere,
         consistency="ONE",
-        # Without avoid_silent=False, the session would notice the paused node and not use it.
+        # By default (avoid_silent=True), the session would notice the paused node and avoid it.
         balancing=Balancing(shuffle_replicas=False, avoid_silent=False),
         speculation=ConstantSpeculation(delay_s=0.05),
         # With this interval, the paused node counts as connected during the whole test.

@@ -99,7 +99,7 @@ class Traffic:
             key += 4
 
     def go_on(self, requests: int = 300) -> None:
-        """Waits until this many more round trips have succeeded."""
+        """Waits until `requests` more pairs of a write and a read have succeeded."""
         target = self.done + requests
         assert eventually(lambda: self.done >= target, timeout_s=60), self.failures[-1:]
 

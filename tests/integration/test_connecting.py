@@ -368,12 +368,12 @@ def test_closed_sessions_leave_no_threads_or_file_descriptors(points: list[str])
             session.execute("SELECT key FROM system.local")
             session.execute("SELECT key FROM system.local WHERE key = ?", ("local",))
             session.execute_many("SELECT key FROM system.local WHERE key = ?", [("local",)] * 9)
-    # A thread of an earlier test may have ended since then.
+    # A thread of an earlier test may have ended after `before` was read.
     assert eventually(lambda: all(now <= then for now, then in zip(state(), before, strict=True)))
 
 
 def test_threads_that_cannot_be_started(points: list[str]) -> None:
-    """`connect` raises an error that names io_threads instead of waiting for the threads."""
+    """`connect` raises an error that names io_threads. It does not wait for the threads."""
     done = run_python(
         """
         import resource, sys

@@ -502,7 +502,7 @@ def test_errors_of_every_class(
         assert isinstance(error, getattr(cursor.connection, ours.__name__))
         assert error.__cause__ is None
         if isinstance(error, errors.ServerError):
-            # The network engine does not report the coordinator of a failed PREPARE.
+            # The crate scylla does not report the coordinator of a failed PREPARE.
             assert error.coordinator == (
                 None if parameters == (1,) else cassandra.contact_points[0]
             )

@@ -20,7 +20,7 @@ from turbocql.testing import Cassandra
 
 KEYSPACE = "deadlines"
 SLACK_S = 2.0
-"""A generous margin: a call that ignores its limit takes 10 s or more."""
+"""How many seconds above its limit a call may take. A call that ignores its limit takes 10 s."""
 
 
 @pytest.fixture(scope="module")
@@ -550,8 +550,8 @@ def test_a_short_connect_timeout_leaves_the_watch_alive(
     cassandra_three: Cassandra, keyspace: str
 ) -> None:
     """With a short connect timeout, the session still notices a hung node and avoids it.
-
-    It waits at least 0.5 s for the answer to a probe, which is more than a third of this timeout.
+    The session waits at least 0.5 s for a node's answer to its probe. The upper bound of this wait,
+    a third of the connect timeout, is only 0.4 s here.
     """
     with turbocql.connect(
         cassandra_three.contact_points, connect_timeout_s=1.2, consistency="QUORUM"

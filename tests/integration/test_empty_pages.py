@@ -172,7 +172,7 @@ def test_the_time_limit_holds(liar: str, keyspace: str, emptying: Emptying) -> N
         began = time.monotonic()
         rows = session.execute(text, timeout_s=1.0)
         assert time.monotonic() - began < 1.5
-        # `execute` stopped at its time limit. `one` requests the following pages.
+        # `execute` stopped requesting pages at its time limit. `one` requests the following pages.
         row = rows.one()
         assert row is not None
         assert row.ck == 0

@@ -129,7 +129,8 @@ async def test_more_requests_at_once_than_streams(loop: Loop, cassandra: Cassand
 def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
     """A node that was down for 7.5 s is reached within 3 s.
 
-    With pauses that double from 50 ms, the next attempt would be more than 5 s later.
+    If the pauses between attempts doubled from 50 ms on, the next attempt would come more than 5 s
+    after the node is back.
     """
     down = threading.Event()
 
@@ -157,7 +158,7 @@ def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
 def test_a_table_made_again_with_other_types_takes_no_old_bytes(
     cassandra: Cassandra, table: str
 ) -> None:
-    """The session keeps its prepared statements, as another session creates the table again."""
+    """A session keeps its prepared statements when another session creates the table again."""
     insert = "INSERT INTO engine_edits.again (k, v, u) VALUES (?, ?, ?)"
     with (
         turbocql.connect(cassandra.contact_points) as session,

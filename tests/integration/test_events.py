@@ -103,7 +103,7 @@ async def test_an_asynchronous_stream(loop: Loop, points: list[str], number: int
             " {'class': 'SimpleStrategy', 'replication_factor': 1}"
         )
         assert (await waiting).keyspace == f"async_events_{loop.name}_{number}".lower()
-        # A wait that is canceled loses nothing.
+        # Canceling a wait for an event loses no event.
         waiting = asyncio.ensure_future(events.__anext__())
         await asyncio.sleep(0)
         waiting.cancel()

@@ -46,7 +46,7 @@ Lie = Callable[[Answer], bytes]
 
 @pytest.fixture(scope="module", autouse=True)
 def edited() -> None:
-    """Fails if the engine has no edits. Without them, most tests would hang or crash Python."""
+    """Fails if the crate scylla lacks edits/*.patch. Most tests would then hang or crash Python."""
     assert turbocql.diagnosis().engine_edits, "the core was built without the edits of its engine"
 
 
@@ -505,7 +505,7 @@ PEERS += [("rack", b"\0\x0d"), ("tokens", b"\0\x22\0\x0d")]
 
 
 def peers(count: int, more: bool) -> bytes:
-    """Returns the body of a result of `system.peers` that announces rows and has none."""
+    """Returns a result of `system.peers` without rows that announces rows, and perhaps a page."""
     head = struct.pack(">iii", ROWS, GLOBAL_TABLE | (2 if more else 0), len(PEERS))
     if more:
         head += struct.pack(">i", 1) + b"p"

@@ -30,10 +30,11 @@ def session(cassandra_three: Cassandra) -> Iterator[turbocql.Session]:
 
 @pytest.fixture
 def table(session: turbocql.Session) -> str:
-    """Creates a table for one test and returns its name. TRUNCATE would not be enough.
+    """Creates a table for one test and returns its name.
 
-    After a TRUNCATE, a replica may still apply an earlier write. If a later write of the same list
-    had the same timestamp, the elements of both writes would remain.
+    If the tests shared a table, a TRUNCATE before each test would not be enough. A replica may
+    apply an earlier write after the TRUNCATE. If a later write of the same list had the same
+    timestamp, the elements of both writes would remain.
     """
     name = f"lists_{next(NUMBERS)}"
     session.execute(

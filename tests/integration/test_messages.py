@@ -1,6 +1,6 @@
 """Tests of the request bodies that `turbocql.protocol` encodes, on a real server.
 
-A plain socket sends the bodies. Responses and effects are read without turbocql.
+A plain socket sends the bodies. Responses and written rows are read without turbocql.
 `test_every_byte_is_read` shows that no body has surplus bytes.
 """
 

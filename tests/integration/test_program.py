@@ -1,4 +1,4 @@
-"""Runs the program that type checkers check, and compares its output."""
+"""Runs tests/typing/program.py, which type checkers check, and compares its output."""
 
 from __future__ import annotations
 

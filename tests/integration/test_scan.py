@@ -174,7 +174,7 @@ def estimates(ends: list[int], sizes: list[int]) -> list[tuple[str, str, int, in
 
 
 def weight_between(told: list[tuple[str, str, int, int]], before: int, last: int) -> float:
-    """Returns the size between two tokens, as if data were spread evenly within a range."""
+    """Returns the size of the data between two tokens, if each range has its data spread evenly."""
     found = 0.0
     for begin_, end_, count, size in told:
         begin, end = int(begin_), int(end_)

@@ -24,7 +24,8 @@ COMPOSITE = (
     "(a=>org.apache.cassandra.db.marshal.IntegerType)'"
 )
 
-# Names are not in the order of dependencies, so `Keyspace.statements` must sort by dependencies.
+# In alphabetical order, some types come before the types that they use. So `Keyspace.statements`
+# must sort by dependencies.
 ELABORATE = """
 CREATE KEYSPACE <ks> WITH durable_writes = false AND
     replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1};
@@ -182,7 +183,7 @@ def test_the_statements_of_a_schema_create_the_same_objects(here: list[str], mad
 def check_elaborate(keyspace: Keyspace) -> None:
     """Asserts that the schema has what the statements created.
 
-    A comparison of two readings would not notice an object that both lack.
+    A comparison of two schemas that turbocql has read would not notice an object that both lack.
     """
     assert keyspace.durable_writes is False
     assert keyspace.virtual is False
@@ -292,7 +293,7 @@ async def test_changes_are_noticed(face: Face, here: list[str], unique_keyspace:
         assert (await client.schema()).table(name).options["comment"] == "changed"
         await other.execute(f"DROP TABLE {name}")
         assert (await client.schema()).keyspaces[unique_keyspace].tables == {}
-        # A schema that was returned earlier stays the same.
+        # The schema `made` was returned before these changes and is still the same.
         assert list(made.table(name).columns) == ["k", "v"]
         await other.execute(f"DROP KEYSPACE {unique_keyspace}")
         with pytest.raises(KeyError, match=f"no keyspace '{unique_keyspace}'"):

@@ -50,7 +50,7 @@ async def test_a_private_authority(face: Face, cassandra_secure: Cassandra) -> N
 
 async def test_untrusted_certificates_are_refused(face: Face, cassandra_secure: Cassandra) -> None:
     cluster = cassandra_secure
-    # The system's trust store does not have the authority.
+    # The system's trust store does not have the authority that signed the node's certificate.
     with pytest.raises(errors.ConnectError, match="certificate"):
         await face.open(cluster.contact_points, tls=True, **login(cluster))
     async with face.connect(

@@ -50,8 +50,8 @@ from turbocql.testing import Cassandra
 JSON_ROWS = 1000
 """The first key of the rows that the server made from JSON. Keys of turbocql's rows begin at 0."""
 
-# `EACH` has a field of every scalar type. For each shape in `SHAPES` there is one more UDT. Its
-# fields have this shape, each with another scalar type that the server accepts inside the shape.
+# `EACH` has a field of every scalar type. Each shape in `SHAPES` is a kind of container. For each
+# there is one more UDT: its fields are this container of each scalar type that the server accepts.
 EACH = Udt("each", tuple((f"f_{name}", leaf) for name, leaf in AWKWARD.items()))
 AROUND = Udt("around", (("inner", EACH), ("n", AWKWARD["int"])))
 OF_COUNTERS = Udt("of_counters", (("f_counter", shape("vector", COUNTER)),))
@@ -280,7 +280,7 @@ def test_durations_in_keys(session: Session) -> None:
 
 def test_casts_to_text(session: Session) -> None:
     """Casts to text can also express infinities and NaNs, which JSON cannot."""
-    # Timestamps before the year 1 are left out: a cast omits their era, as JSON does.
+    # Timestamps before the year 1 are left out, because a cast omits their era, as `toJson` does.
     every = {**AWKWARD, **BEYOND_JSON, "timestamp": AWKWARD["timestamp"]}
     columns = [Column(f"c_{name}", leaf) for name, leaf in every.items()]
     make_table(session, "t_cast", columns)
@@ -334,10 +334,10 @@ def test_values_that_json_shows_wrongly(session: Session) -> None:
 
 
 def test_the_server_finds_values_that_json_cannot_express(session: Session) -> None:
-    """In a WHERE clause, the server compares turbocql's values with values that it made from JSON.
+    """In WHERE clauses, the server compares turbocql's values with values that it makes from JSON.
 
     Sets and maps inside tuples and vectors have only one element here. The server sorts several
-    elements if it makes them from JSON, but not if they are bound, so the two could differ.
+    elements if it makes them from JSON, but not if they are bound, so equal sets could differ.
     """
     fields = Udt("beyond", tuple((f"f_{name}", leaf) for name, leaf in BEYOND_JSON.items()))
     session.execute(fields.create)

@@ -70,7 +70,10 @@ class Load:
         self._thread.join()
 
     def nodes_since(self, since: float) -> set[str | None]:
-        """Returns the nodes that answered calls begun after a time. A failed call gives None."""
+        """Returns the nodes that answered calls. Only calls that began after `since` count.
+
+        A call that failed gives None.
+        """
         return {node for began, _, node, _ in self.calls.copy() if began > since}
 
 

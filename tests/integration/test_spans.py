@@ -97,7 +97,7 @@ async def test_a_span_per_call(
         (attempt,) = exported.children(span)
         assert (attempt.name, (attempt.attributes or {})["turbocql.attempt"]) == ("attempt", 1)
         assert span.start_time <= attempt.start_time <= attempt.end_time <= span.end_time  # type: ignore[operator]
-        # A failed call, whose span has the text without literals.
+        # The span of a failed call has the statement's text without its literals.
         with pytest.raises(errors.InvalidQuery):
             await client.execute("SELECT nothing FROM kv WHERE v = 'secret'")
         exported.wait(lambda: exported.roots("SELECT"))
@@ -107,7 +107,7 @@ async def test_a_span_per_call(
         assert attributes["db.response.status_code"] == "0x2200"
         assert failed.status.status_code == trace.StatusCode.ERROR
         assert failed.parent is None
-        # A batch.
+        # The span of a batch has the number of its statements.
         batch = turbocql.Batch()
         for key in range(3):
             batch.add(insert, (7_000_001 + key, "secret"))

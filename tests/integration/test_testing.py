@@ -270,7 +270,7 @@ def test_ctrl_c_ends_a_cluster_of_the_command_line() -> None:
         log = Path(shown.split("log:")[1].split()[0])
         assert "contact points: 127." in shown
         assert "turbocql.connect(" in shown
-        assert len(processes_of(log.parent.parent)) == 2  # these are the guard and the server
+        assert len(processes_of(log.parent.parent)) == 2  # the server, and its parent, the guard
         os.killpg(child.pid, signal.SIGINT)  # like Ctrl-C in a terminal
         rest, _ = child.communicate(timeout=30)
     finally:

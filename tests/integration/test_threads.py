@@ -40,7 +40,10 @@ def table(cassandra: Cassandra) -> str:
 
 
 def run_together(*works: Callable[[int], object]) -> None:
-    """Calls each function once on its own threads, eight threads in all. Raises their exception."""
+    """Runs eight threads, which each call one of the functions. Raises an exception of a thread.
+
+    Each function is called by the same number of threads.
+    """
     start = threading.Barrier(THREADS)
 
     def run(number: int) -> None:
@@ -92,7 +95,7 @@ def test_threads_share_a_session(cassandra: Cassandra, table: str) -> None:
 
 
 def test_one_result_is_read_by_all(cassandra: Cassandra, table: str) -> None:
-    """Each row goes to one thread. A thread that asks while a page is fetched gets an error."""
+    """Each row goes to one thread. While a thread fetches a page, the other threads get errors."""
     with turbocql.connect(cassandra.contact_points) as session:
         seen: list[Any] = []
         iteration = iter(session.execute(f"SELECT k, v, n FROM {table} WHERE p = 0", page_size=60))

@@ -1,4 +1,4 @@
-"""Tests of calls that are not awaited: their errors say so, and `async for` awaits them."""
+"""Tests of calls without `await`: errors say that it is missing. `async for` awaits the calls."""
 
 from __future__ import annotations
 

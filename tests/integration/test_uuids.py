@@ -37,7 +37,7 @@ def test_ranges(cassandra_session: Session) -> None:
     assert selected("id >= ? AND id <= ?", low, high) == set(inside)
     assert selected("id < ?", low) == {outside[0]}
     assert selected("id > ?", high) == {outside[1]}
-    # A `Timestamp` is a millisecond, as the arguments of the server's functions are.
+    # A `Timestamp` stands for a whole millisecond, like the arguments of the server's functions.
     millisecond = Timestamp.from_datetime(MOMENT)
     low, high = turbocql.min_uuid_from_time(millisecond), turbocql.max_uuid_from_time(millisecond)
     assert selected("id >= ? AND id <= ?", low, high) == {*inside, outside[1]}

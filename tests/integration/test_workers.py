@@ -1,4 +1,7 @@
-"""Tests of `turbocql.workers`: tasks of engines share one session per process and settings."""
+"""Tests of `turbocql.workers`: tasks (of Ray, Spark or Dask) share sessions.
+
+There is one session for each process and settings.
+"""
 
 from __future__ import annotations
 

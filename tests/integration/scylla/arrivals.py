@@ -11,9 +11,9 @@ from turbocql.testing import Scylla
 from turbocql.testing.scylla import ClientConnection, Request
 
 SHARDS = {0: 4, 1: 2}
-"""Maps a node's index to its number of shards. The third node, like old ones, announces none."""
+"""Maps a node's index to its number of shards. The third node announces none, like a Cassandra."""
 ROWS = 200
-"""The number of rows of each table. Row n has the int n, from 0, and its digits as text."""
+"""The number of rows of each table. Row n, from 0, has the id n and the digits of n as text."""
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -29,7 +29,7 @@ def pools_are_full(
     shards: Mapping[int, int] = SHARDS,
     others: Sequence[ClientConnection] = (),
 ) -> bool:
-    """Whether each node has a connection to each of its shards, not counting those in `others`."""
+    """Whether each shard of each node has a connection that is not in `others`."""
     others_ends = set(map(_ends, others))
     connections = [client for client in scylla.connections() if _ends(client) not in others_ends]
     return all(
@@ -50,7 +50,7 @@ def executes(scylla: Scylla) -> list[Request]:
     return [
         request
         for request in scylla.requests()
-        # System tables are left out, because a session reads the schema after events.
+        # Requests on system tables are left out, because a session sends them after schema events.
         if request.opcode == "EXECUTE" and request.text and " system" not in request.text
     ]
 
@@ -63,7 +63,7 @@ def arrived(scylla: Scylla, work: Callable[[], object]) -> list[Request]:
 
 
 def shard_of(token: int, shards: int) -> int:
-    """Returns a token's shard by ScyllaDB's formula without tablets, with 12 bits ignored."""
+    """Returns a token's shard without tablets. ScyllaDB's formula ignores the 12 highest bits."""
     return (((token + 2**63) << 12) % 2**64) * shards >> 64
 
 

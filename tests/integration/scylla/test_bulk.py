@@ -42,7 +42,7 @@ def limited(scylla: Scylla) -> Iterator[Scylla]:
 
 
 def refuse_at_first(limited: Scylla, marked: str) -> None:
-    """Makes limited nodes refuse statements that contain `marked`.
+    """Makes the nodes that have rate limits refuse statements that contain `marked`.
 
     For half a second they refuse all of them. After that they refuse any request above 40 per
     second. A slow machine may not send so many, and then only the first half second has refusals.
@@ -166,8 +166,8 @@ def test_a_limit_that_does_not_end_fails_the_rows(
     columns = dict(zip(("id", "a"), map(list, zip(*rows, strict=True)), strict=True))
     scylla.limit(marked="INSERT INTO")
     try:
-        # If no refused row succeeds for a second, the other refused rows fail without waiting a
-        # second each.
+        # If no row that was refused succeeds for a second, all refused rows fail. They do not each
+        # wait for a second.
         with pytest.raises(BulkError) as caught:
             session.load("vnodes.t", columns, retry_for_s=1)
         with pytest.raises(BulkError) as many:

@@ -118,7 +118,8 @@ def assert_native(seams: dict[str, Any]) -> None:
     assert seams["query.BoundStatement.bind"][1] == 0
     (rows,) = [count for name, count in seams.items() if "recv_results_rows" in name and any(count)]
     assert rows[0] > 1000
-    # Several responses may have new columns before turbocql has learned them from the first one.
+    # Several responses may have new columns before turbocql has learned the columns from the first
+    # of these responses.
     assert rows[1] + rows[2] < 400, rows
 
 
@@ -137,7 +138,7 @@ def test_columns_change_under_metadata_ids(cluster: Cassandra, scylla: Scylla, d
             scylla.reset()
             last = until(next_round, lambda found: bool(executes(scylla)))
             sent = {request.metadata_id for request in executes(scylla) if request.node != 2}
-            # Requests send the new id, and skip the metadata again.
+            # Requests send the new id, and ask the server again to leave the metadata out.
             assert bytes.fromhex(new) in sent
             assert any(request.skips_metadata for request in executes(scylla))
         else:

@@ -84,7 +84,7 @@ def test_accelerated_drivers_stay_native(cluster: Cassandra, scylla: Scylla, dri
         assert native >= count
         assert fallback == 0, reasons
     assert seams["query.BoundStatement.bind"][:2] == [262, 0]
-    # The accelerator leaves the first result without metadata of each statement to the driver.
+    # For each statement, the driver itself reads the first result that comes without metadata.
     reader = [count for name, count in seams.items() if "recv_results_rows" in name]
     assert sum(count[1] for count in reader) <= 4
     assert sum(count[0] for count in reader) >= 100
@@ -102,7 +102,8 @@ def test_a_program_of_three_nodes(cluster: Cassandra, tmp_path: Path, driver: st
     with turbocql.connect(cluster.contact_points) as session:
         for name in names:
             session.execute(f"CREATE KEYSPACE {name} WITH replication = {REPLICATION % 3}")
-        # The simulated nodes cannot read custom payloads. Version 3 of the protocol has none.
+        # The simulated nodes cannot read custom payloads. So the program uses version 3 of the
+        # protocol, which has no payloads.
         plain = compared(cluster, names, tmp_path, driver, "3", "usual", "endings")
         assert plain.count("all ended: True") == 4
         for name in names:

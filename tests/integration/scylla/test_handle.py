@@ -1,4 +1,4 @@
-"""Tests of the simulation's handle: interrupted calls, wrong arguments, no-op statements."""
+"""Tests of `Scylla`, the handle of a simulation: interrupted calls, arguments, no-op statements."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def misrouted(scylla: Scylla, session: turbocql.Session) -> int:
         for number in range(ROWS):
             assert session.execute(select, (number,)).one() == (number, str(number))
 
-    # The third node serves all requests and announces no tablets.
+    # The third node announces no tablets, so no request that it receives counts as misrouted.
     requests = arrived(scylla, read)
     assert len(requests) >= ROWS
     return sum(request.is_misrouted is True for request in requests)
@@ -91,7 +91,10 @@ async def heals(scylla: Scylla) -> None:
 
 
 def test_tablets_of_version_2_are_followed(cluster: Cassandra, scylla: Scylla) -> None:
-    """Version 2 of the extension has another payload, and ends each EXECUTE with a block."""
+    """In version 2 of the extension, payloads have a version, and each EXECUTE ends with a block.
+
+    The block is a byte about the version of the tablet that the client knows.
+    """
     for node, count in SHARDS.items():
         scylla.set_shards(node, Shards(count, tablets_v2=True))
     try:
