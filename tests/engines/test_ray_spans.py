@@ -47,7 +47,7 @@ def lines(folder: Path, suffix: str) -> list[dict[str, Any]]:
 
 
 def spans_of(folder: Path, trace_id: int) -> list[dict[str, Any]]:
-    """Returns the workers' spans of a trace, without those of attempts."""
+    """Returns the workers' spans that belong to a trace. Spans of attempts are left out."""
     spans = lines(folder, "spans")
     of_trace = [span for span in spans if span["context"]["trace_id"] == f"0x{trace_id:032x}"]
     return [span for span in of_trace if span["name"] != "attempt"]
@@ -67,7 +67,7 @@ def test_requests_of_tasks_belong_to_the_trace_of_the_job(
         sink = turbocql.ray.sink(table, config=config)
         data = turbocql.ray.read(table, config=config, columns=["id"], parallelism=3)
     parent = job.get_span_context()
-    # The data sets are computed later, on other threads and in the workers.
+    # The data sets are computed only now, after the span `job` has ended, in threads and workers.
     rows.write_datasink(sink)
     assert sorted(row["id"] for row in data.take_all()) == list(range(200))
 

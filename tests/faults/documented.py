@@ -21,7 +21,10 @@ class Row:
     logged: frozenset[tuple[str, str]]
     """The events, each with its level."""
     counted: frozenset[str]
-    """The metrics, such as `retries` and `errors["Overloaded"]`, without `state`."""
+    """The metrics that the fault changes, such as `retries` and `errors["Overloaded"]`.
+
+    `state` is left out.
+    """
     state: str | None
     """The state of the node; `None` if the row has none."""
     errors: frozenset[str]

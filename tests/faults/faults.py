@@ -81,8 +81,8 @@ class Step:
 
 
 REHEARSAL = Step((Fault(f"reset{EVERYWHERE}", 0, 1.5),), 0.1)
-"""The step of the warm-up. It makes every thread handle errors before the audit takes its
-first sample of the load's resources."""
+"""The step that `run.py` injects during the warm-up. It makes every thread handle errors before the
+audit takes its first sample of the load's resources."""
 
 
 def short_plan(seed: str) -> list[Step]:
@@ -124,7 +124,7 @@ def long_plan(seed: str) -> Iterator[Step]:
 def _nodes(chance: random.Random) -> Iterator[int]:
     """Yields random indices of nodes.
 
-    No index comes twice in a row, so that the driver can reconnect to the node.
+    No index comes twice in a row, so that turbocql has time to reconnect to a node.
     """
     node = chance.randrange(_NODES)
     while True:

@@ -32,7 +32,7 @@ class Link:
         self.client = Side(self, self.up)
         self.node = Side(self, self.down)
         self.is_cut_off = False
-        """Whether the client must not notice when the node's side ends."""
+        """Whether the client's side stays open when the node's side ends."""
 
     def begin(self, fault: Fault) -> None:
         """Begins a fault on this link, which is open."""

@@ -31,7 +31,7 @@ class About(TypedDict, total=False):
 
     ids: list[int]
     """The ids of the rows that the call writes. For a conditional update: the one id that the call
-    writes as the winner if it is applied."""
+    writes as the winner if the update is applied."""
     failed: list[tuple[int, str, bool, bool]]
     """For an `execute_many`: one entry for each row that failed. It has the row's id, the class of
     the error, whether the row may have been written, and whether `turbocql.errors` has the class.

@@ -71,7 +71,8 @@ _HEAP_MB = 512
 JVM = (
     # The JVM uses only the C1 compiler, because nodes restart too often for C2 to pay off.
     "-XX:TieredStopAtLevel=1",
-    # A node that was paused during a schema change pulls the schema after 0.5 s, not a minute.
+    # A node that was paused during a schema change pulls the schema after 0.5 s. The default is a
+    # minute.
     "-Dcassandra.migration_delay_ms=500",
     # Schema changes need no flush, because they are in the commit log.
     "-Dcassandra.flush_local_schema_changes=false",

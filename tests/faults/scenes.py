@@ -78,7 +78,7 @@ class Place:
 
     @contextmanager
     def observer_behind_proxies(self, **settings: Any) -> Iterator[tuple[Observer, Child, str]]:
-        """Yields an observer of a session behind proxies, the proxies, and the last address."""
+        """Yields an observer, the proxies of its session, and the address of the last proxy."""
         with self.proxies(self.cluster) as (child, points):
             hosts = (node.address for node in self.cluster.nodes)
             addresses = dict(zip(hosts, points, strict=True))

@@ -23,7 +23,7 @@ SLOW_S = 0.3
 """After how many seconds a request of the load is logged as slow. Faults that delay frames cause
 such events."""
 _LATER_S = 5.0
-"""How many seconds after the end of its fault an event may be logged."""
+"""How many seconds after the end of a fault an event that it causes may be logged."""
 
 _BROKEN = frozenset({"connection lost"})
 _LATE = frozenset({"slow request", "node silent", "connection lost"})
@@ -75,8 +75,8 @@ class Seconds(logging.Handler):
 def judge_logged(windows: Sequence[Window], pairs: Iterable[Sequence[Any]]) -> Line:
     """Checks that each kind of fault that hit something is in the logs, at least once.
 
-    Not every window (a time with a fault) must have events: its fault may hit only connections or
-    statements that the sessions do not use at the time.
+    A single window (a time with a fault) need not have events. Its fault may hit only connections
+    or statements that the sessions do not use at the time.
     """
     line = Line("each kind of fault is in the logs")
     seconds: dict[str, set[int]] = {}

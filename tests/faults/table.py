@@ -28,7 +28,7 @@ class _Row:
     slowest: Call | None = None
     slowest_s: float = 0.0
     in_flight_s: float = 0.0
-    """The sum of all calls' times during the faults."""
+    """The seconds during the faults for which calls were in flight, added up over all calls."""
 
 
 class Table:

@@ -32,7 +32,7 @@ def place(cassandra_secure: Cassandra, tmp_path_factory: pytest.TempPathFactory)
 def observe(place: Place) -> Observe:
     """Returns a function that makes the fault of a row and returns the observation.
 
-    A scene with several rows runs once.
+    A scene that makes the faults of several rows runs once.
     """
     done: dict[Scene, dict[str, Observation]] = {}
 
@@ -61,7 +61,7 @@ def test_a_fault_is_seen_as_the_page_says(row: str, observe: Observe) -> None:
 
 
 def test_a_wrong_row_is_noticed(observe: Observe) -> None:
-    """`differences` finds what a row states but was not observed, and what the row leaves out."""
+    """`differences` finds what only the row states, and what was only observed."""
     name = "a node dies"
     observation, row = observe(name), ROWS[name]
     planted = replace(
@@ -79,7 +79,8 @@ def test_a_wrong_row_is_noticed(observe: Observe) -> None:
     nothing: frozenset[str] = frozenset()
     emptied = Row(frozenset(), nothing, None, nothing, nothing, nothing, {})
     messages = list(observation.differences(emptied))
-    # Two events at WARNING; `lost`, `failed`, `refused`, `retries` and the error; two about spans.
+    # Two messages are about events at WARNING. Five are about `lost`, `failed`, `refused`,
+    # `retries` and the error. Two are about spans.
     assert len(messages) == 2 + 5 + 2, messages
 
 

@@ -158,7 +158,7 @@ DECIMALS = [
     "1e100",
     "1e-100",
     "-123456789e-1000",
-    # Positive exponents beyond a double's range need JSON strings: CQL and JSON numbers lack them.
+    # JSON strings can have positive exponents beyond a double's range. CQL and JSON numbers cannot.
     """fromJson('"1e2147483"')""",
     """fromJson('"-123456789e1000"')""",
     """fromJson('"1e2147483647"')""",

@@ -251,7 +251,10 @@ class Expected:
 
 
 def exact(value: Any) -> Any:
-    """Returns a form that is equal only if types, signs of zeros, NaNs and scales are equal."""
+    """Returns a form of a value. Two forms are equal only if the values have equal types and bits.
+
+    So signs of zeros, NaNs, and the scales of decimals are compared too.
+    """
     if isinstance(value, float):
         return "float", struct.pack(">d", value)
     if isinstance(value, Decimal):

@@ -79,7 +79,7 @@ def test_a_program_has_the_same_results(cassandra: Cassandra, driver: str, versi
     assert set(accelerated["left"]) == LEFT[driver] | LEFT_LATER[driver]
     counts = accelerated["counts"]
     if SAFE:
-        # With all quick paths off, values fall back to the driver's own functions.
+        # With all quick paths off (`SAFE`), the driver's own functions convert the values.
         assert counts["connection.Timer.cancel"][0] > 0
         return
     for name in USED:
@@ -87,8 +87,8 @@ def test_a_program_has_the_same_results(cassandra: Cassandra, driver: str, versi
     used = {name for name in SEGMENTS if counts[name][0] > 0}
     # The native reader of frames decodes received segments without these functions.
     assert used == ({"segment.SegmentCodec.encode"} if version == 5 else set())
-    # The scenario has a RoundRobinPolicy. Frames of version 4 are compressed, so the driver encodes
-    # and decodes them.
+    # The scenario uses a RoundRobinPolicy, not a TokenAwarePolicy. Frames of version 4 are
+    # compressed, so the driver encodes and decodes them.
     elsewhere = {"policies.TokenAwarePolicy.make_query_plan"}
     elsewhere |= {name for name in REQUESTS if version == 4 and "_ProtocolHandler" in name}
     for name in REQUESTS - LEFT[driver] - elsewhere:

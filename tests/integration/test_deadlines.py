@@ -391,7 +391,7 @@ def test_rows_that_wait_are_not_all_encoded(cassandra: Cassandra) -> None:
         many = pool.submit(session.execute_many, insert, values(), concurrency=100, timeout_s=60)
         assert eventually(lambda: begun > 2)
         time.sleep(2)
-        # 4 MB are in flight, 32 MB wait, and some more rows are being encoded.
+        # At most 4 MB are in flight and 32 MiB wait. Some more rows are being encoded.
         assert begun * large < 64_000_000
         hold.set()
         assert many.result(60).succeeded == rows

@@ -45,7 +45,7 @@ Make = Callable[[Cassandra], object]
 
 
 def failure(heading: str, *, secure: bool = False) -> Callable[[Make], Make]:
-    """Registers a function that makes a failure. docs/failures.md has messages in this order."""
+    """Registers a function that makes a failure, in the order of docs/failures.md."""
 
     def declare(make: Make) -> Make:
         FAILURES.append(Failure(heading, make, secure))

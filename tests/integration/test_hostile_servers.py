@@ -505,7 +505,7 @@ PEERS += [("rack", b"\0\x0d"), ("tokens", b"\0\x22\0\x0d")]
 
 
 def peers(count: int, more: bool) -> bytes:
-    """Returns a result of `system.peers` without rows that announces rows, and perhaps a page."""
+    """Returns a result of `system.peers` without rows, which announces rows or another page."""
     head = struct.pack(">iii", ROWS, GLOBAL_TABLE | (2 if more else 0), len(PEERS))
     if more:
         head += struct.pack(">i", 1) + b"p"

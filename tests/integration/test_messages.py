@@ -255,7 +255,7 @@ def test_consistency_of_reads(
         with pytest.raises(Refused, match=r"^0x2200: ANY "):
             read()
     else:
-        # For a serial level, the server names the level that it requests from the replicas.
+        # For a read at a serial level, the error has the level at which the server reads replicas.
         asked = {"SERIAL": "QUORUM", "LOCAL_SERIAL": "LOCAL_QUORUM"}.get(level.value, level.value)
         with pytest.raises(Refused) as caught:
             read()
@@ -353,7 +353,7 @@ def test_now_in_seconds_of_writes(wire: Wire, ks: str, number: int, way: Way) ->
     way(wire, text, [integer(number)], now_in_seconds=now + 50_000)
     ((left,),) = wire.ask(f"SELECT ttl(v) FROM {ks}.kv WHERE k = {number}")
     assert left is not None
-    # The difference is the time that passed on the server's clock during the test.
+    # The difference is the time that passed from `now` until the server read the row.
     assert 0 <= 51_000 - int.from_bytes(left, "big") < 600
 
 
@@ -607,14 +607,14 @@ def test_every_part_at_once(wire: Wire, ks: str, number: int, way: Way, named: b
     if wire.version == 5:
         for _, left in second.rows:
             assert left is not None
-            # The difference is the time that passed on the server's clock during the writes.
+            # The difference is the time that passed from `now` until the row was written.
             assert 0 <= int.from_bytes(left, "big") - 99_950 < 600
 
 
 def bodies(wire: Wire, ks: str, keys: Iterator[int]) -> Iterator[tuple[int, int, bytes]]:
     """Yields the key, opcode and body of requests. Every kind that can set the column `v` occurs.
 
-    For each optional part of the protocol version, except a paging state, some body ends with it.
+    Each optional part that the version has, except a paging state, is the last part of some body.
     """
     text = f"INSERT INTO {ks}.kv (k, v) VALUES (?, ?)"
     known = wire.prepare(text)

@@ -135,7 +135,7 @@ def test_metrics_show_a_hung_node_within_a_second(cassandra_three: Cassandra) ->
                 return metrics.in_flight == metrics.nodes[hung].in_flight > 0
 
             assert eventually(only_the_hung_node_is_awaited, 1.0)
-            # A node that answered slowly when the session was opened counts as silent later.
+            # A node that answered slowly at first counts as silent later than other nodes.
             assert eventually(lambda: session.metrics().nodes[hung].state == "silent", 6.0)
             outcomes = [call.result() for call in calls]
         failed = outcomes.count("RequestTimeout")

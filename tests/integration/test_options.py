@@ -265,7 +265,7 @@ async def test_profiles(face: Face, points: list[str], keyspace: str, number: in
         assert lowered.one().v == "a"
         text = f"SELECT v FROM kv WHERE k = {number}"
         assert (await client.execute(text, profile="three")).one().v == "a"
-        # The consistency of writes is lowered only if they are idempotent.
+        # The policy "downgrading" lowers the consistency only of writes that are idempotent.
         batch = Batch(profile="three", idempotent=True)
         batch.add(INSERT, (number, "b"))
         await client.execute(batch)

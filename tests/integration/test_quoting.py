@@ -95,7 +95,7 @@ def session(cassandra: Cassandra, cassandra_keyspace: str) -> Iterator[Session]:
 
 
 def as_bound(cql_type: str, value: Any) -> Any:
-    """Returns the value as a session reads it after it was bound."""
+    """Returns what a session reads after `value` was bound and written."""
     return value if "point" in cql_type else decode(cql_type, encode(cql_type, value))
 
 

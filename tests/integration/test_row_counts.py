@@ -54,7 +54,7 @@ async def test_scalar(twin: Face, points: list[str], table: str) -> None:
         assert (await client.execute(select, (1, 2), row=Item)).scalar() == "v2"
         assert (await client.execute(select, (1, 3))).scalar() is None  # a null
         assert (await client.execute(select, (2, 2))).scalar() is None  # no row
-        # The first page is enough.
+        # `scalar` needs only the first page.
         paged = await client.execute(f"SELECT n FROM {table} WHERE k = 1", page_size=2)
         assert paged.scalar() == 0
         assert [row.n for row in await paged.all()] == list(range(ROWS))

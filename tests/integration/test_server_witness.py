@@ -336,8 +336,8 @@ def test_values_that_json_shows_wrongly(session: Session) -> None:
 def test_the_server_finds_values_that_json_cannot_express(session: Session) -> None:
     """In WHERE clauses, the server compares turbocql's values with values that it makes from JSON.
 
-    Sets and maps inside tuples and vectors have only one element here. The server sorts several
-    elements if it makes them from JSON, but not if they are bound, so equal sets could differ.
+    Sets and maps inside tuples and vectors have only one element here. The server sorts elements
+    that it makes from JSON, but not bound ones. So two equal sets could have different bytes.
     """
     fields = Udt("beyond", tuple((f"f_{name}", leaf) for name, leaf in BEYOND_JSON.items()))
     session.execute(fields.create)

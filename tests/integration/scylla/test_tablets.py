@@ -79,7 +79,7 @@ async def write_until(is_over: asyncio.Event, client: Client, insert: turbocql.P
 
 
 async def heals(scylla: Scylla) -> None:
-    """Waits for half a second in which every request arrives at a replica."""
+    """Waits until every request of half a second has arrived at a replica."""
     deadline = time.monotonic() + 30
     while True:
         scylla.reset()
