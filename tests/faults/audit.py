@@ -34,8 +34,7 @@ RSS_MARGIN_MIB = 48.0
 
 The native allocator keeps the pages that a thread has used, for each thread and size class. The
 margin is about half a MiB for each of 100 threads. A leak of 50 bytes per call exceeds the margin
-after about a million calls. The long form of the audit, `soak.py`, makes as
-many.
+after about a million calls. The long form of the audit, `soak.py`, makes as many.
 """
 RECOVERED_SHARE = 0.95
 """The share of calls that must be answered after all faults. It is not 1, because 200 callers on

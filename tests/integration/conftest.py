@@ -45,7 +45,7 @@ def number() -> int:
 
 @pytest.fixture
 def points(cassandra: Cassandra) -> list[str]:
-    """The contact points of the shared node."""
+    """The contact points of the node that all tests share."""
     return cassandra.contact_points
 
 

@@ -56,7 +56,8 @@ def test_connecting_past_a_node_that_hangs(cassandra_three: Cassandra, encrypted
         with turbocql.connect(points[0], connect_timeout_s=20, **options) as session:
             select = "SELECT key FROM system.local"
             assert session.execute(select, timeout_s=10, idempotent=True).one() == ("local",)
-            # The session found the hung node by discovery and lists it as not connected.
+            # The session learned of the hung node from another node. It lists the hung node as not
+            # connected.
             state = {f"{node.address}:{node.port}": node.connected for node in session.nodes}
             assert state[points[0]]
             assert not state[points[-1]]

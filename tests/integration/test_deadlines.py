@@ -550,8 +550,8 @@ def test_a_short_connect_timeout_leaves_the_watch_alive(
     cassandra_three: Cassandra, keyspace: str
 ) -> None:
     """With a short connect timeout, the session still notices a hung node and avoids it.
-    The session waits at least 0.5 s for a node's answer to its probe. The upper bound of this wait,
-    a third of the connect timeout, is only 0.4 s here.
+
+    A probe would wait a third of this timeout, 0.4 s, for an answer, but it waits at least 0.5 s.
     """
     with turbocql.connect(
         cassandra_three.contact_points, connect_timeout_s=1.2, consistency="QUORUM"

@@ -39,14 +39,14 @@ def cluster() -> Iterator[Cassandra]:
 
 @pytest.fixture
 def scylla(cluster: Cassandra) -> Scylla:
-    """The handle of the simulation."""
+    """The handle of the simulation: it shows the requests that arrived, and changes nodes."""
     assert cluster.scylla is not None
     return cluster.scylla
 
 
 @pytest.fixture
 def session(cluster: Cassandra, scylla: Scylla) -> Iterator[turbocql.Session]:
-    """A session whose connection pools are full."""
+    """A session that has a connection to each shard of each node."""
     with turbocql.connect(cluster.contact_points) as opened:
         wait_until(lambda: pools_are_full(scylla))
         yield opened

@@ -79,7 +79,7 @@ async def write_until(is_over: asyncio.Event, client: Client, insert: turbocql.P
 
 
 async def heals(scylla: Scylla) -> None:
-    """Waits until every request of half a second has arrived at a replica."""
+    """Waits until all requests of half a second have arrived at replicas."""
     deadline = time.monotonic() + 30
     while True:
         scylla.reset()
