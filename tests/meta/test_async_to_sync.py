@@ -114,7 +114,7 @@ def test_a_change_of_a_generated_file_is_noticed_and_undone(copy: Path, target: 
         ("def f() -> Coroutine[Any, Any, AsyncRows[T]]: ...\n", "def f() -> Rows[T]: ...\n"),
         ("async with a as b:\n    pass\n", "with a as b:\n    pass\n"),
         ("rows = [row async for row in rows]\n", "rows = [row for row in rows]\n"),
-        # Awaited native operations become calls of `wait`.
+        # An awaited native operation becomes a call of its `wait`. Other awaits are removed.
         ("await op\n", "op.wait()\n"),
         ("await op.result()\n", "op.result()\n"),
         ("await operation\n", "operation\n"),
@@ -124,7 +124,7 @@ def test_a_change_of_a_generated_file_is_noticed_and_undone(copy: Path, target: 
             "while f() and await self._advance(): ...\n",
             "while f() and self._advance().wait(): ...\n",
         ),
-        # Parentheses are removed unless they belong to a call.
+        # Parentheses around an awaited expression are removed, unless they belong to a call.
         ("(await f(x)).one()\n", "f(x).one()\n"),
         ("f(await g(x))\n", "f(g(x))\n"),
         ("f[0](await g(x), 1)\n", "f[0](g(x), 1)\n"),
@@ -136,7 +136,7 @@ def test_a_change_of_a_generated_file_is_noticed_and_undone(copy: Path, target: 
         ("await in_thread(self.end)\n", "self.end()\n"),
         ("x = await in_thread(a.b, c, await op)\n", "x = a.b(c, op.wait())\n"),
         ("if not await in_thread(f, g(1, 2)): ...\n", "if not f(g(1, 2)): ...\n"),
-        # Strings keep `await`; doctest examples do not.
+        # Strings and comments keep `await`. Doctest examples do not.
         ('f("await x")  # await x\n', 'f("await x")  # await x\n'),
         (
             '"""E:\n    >>> async with a.b() as c:\n    ...     (await c.d()).one()\n    1\n"""\n',

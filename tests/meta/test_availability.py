@@ -11,7 +11,10 @@ from tests.meta.sources import ROOT
 
 
 def _outcomes() -> list[list[Any]]:
-    """Returns the outcomes of 20 s with one request per second, for a fault at 4.5 s."""
+    """Returns the outcomes of 20 s with one request per second, for a fault at 4.5 s.
+
+    Each is the due time, the end, the error, and whether the request lost a connection.
+    """
     outcomes: list[list[Any]] = [[due, due + 0.25, "", False] for due in range(20)]
     outcomes[5] = [5, 6.5, "", False]  # This request is answered late.
     outcomes[6] = [6, 6.1, "ConnectionLost", True]
@@ -31,7 +34,8 @@ def test_figures_count_from_when_a_request_was_due() -> None:
     assert (found["slowest_s"], found["slowest_error_s"]) == (1.5, 10)
     assert (found["first_answer_s"], found["last_late_s"]) == (2.0, 11.5)
     # Silences count from the fault at 4.5 s. The next answers come at 6.5 s and 8.25 s. The request
-    # at 16 s has no answer. So the longest silences are 4.5 s to 6.5 s, and 15.25 s to 17.25 s.
+    # at 16 s has no answer. So two silences are the longest: from 4.5 s to 6.5 s, and from 15.25 s
+    # to 17.25 s.
     assert found["longest_silence_s"] == 2.0
     assert found["in_time_by_second"] == [1] * 5 + [0] * 3 + [1] * 8 + [0] + [1] * 3
 

@@ -24,8 +24,8 @@ LAYERS = {
     "clients": {"harness", "suites", "clients"},
     "report": {"harness", "suites", "report"},
 }
-"""Maps each folder to the folders that it may import. Clients run in other environments, so suites
-and reports refer to clients by strings."""
+"""Maps each folder to the folders that it may import. Clients may run in environments of their own,
+so suites and reports refer to clients by strings."""
 
 
 def _imported(path: Path) -> set[str]:
@@ -42,7 +42,7 @@ def _imported(path: Path) -> set[str]:
 @pytest.mark.parametrize("folder", sorted(LAYERS))
 def test_a_folder_imports_only_those_below_it(folder: str) -> None:
     uses = {path: _imported(path) for path in (ROOT / "bench" / folder).rglob("*.py")}
-    # worker.py imports a client, because worker.py runs in the environment with scylla-driver.
+    # worker.py may import a client, because it runs in the environment with scylla-driver.
     uses[ROOT / "bench" / "suites" / "engines" / "worker.py"] = set()
     assert {path: used for path, used in uses.items() if used - LAYERS[folder]} == {}
 
@@ -76,7 +76,7 @@ def test_every_folder_of_suites_is_in_the_registry() -> None:
     [
         (["value: uuid", "--suite", "codec"], ["value: uuid"]),
         (["stopped turbocql"], ["stopped turbocql"]),
-        # The list includes the cases that a case is compared with.
+        # The list also has the cases that the chosen case is compared with.
         (["page arrow"], ["page arrow turbocql 1", "page tuples scylla-driver 1"]),
         (["mapper model_get", "--suite", "mapper"], ["model_get sync scylla-driver 1"]),
     ],

@@ -32,7 +32,7 @@ FOLDERS = (
 GENERATED = {"build/crates", "build/measured", ".cargo/config.toml"}
 """Paths that a build creates."""
 COMMANDS = {"make", "python", "pytest", "turbocql", "except", "async"}
-"""Spans that begin with one of these words are commands or pieces of code."""
+"""Inline code that begins with one of these words is a command or a piece of code, and no name."""
 
 
 @cache
@@ -51,7 +51,7 @@ def endings() -> set[str]:
 
 @cache
 def words() -> set[str]:
-    """Returns the words of all sources except this file."""
+    """Returns the words of all sources except those of this file."""
     suffixes = {".py", ".pyi", ".rs", ".toml", ".yml", ".patch"}
     sources = [path for path in paths() if path.suffix in suffixes or path.name == "Makefile"]
     texts = (path.read_text(encoding="utf-8") for path in sources if path != Path(__file__))

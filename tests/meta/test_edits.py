@@ -1,4 +1,7 @@
-"""Tests the edits of the engine's crates: their form, their size, and errors for unfit edits."""
+"""Tests the edits, patches of the ScyllaDB Rust driver's crates: their form and their size.
+
+Also tests the errors for edits that do not fit these crates.
+"""
 
 from __future__ import annotations
 
@@ -169,7 +172,7 @@ def test_unchanged_files_are_not_written_again(crate: Path, tmp_path: Path) -> N
 def test_an_edit_applies_to_vendored_crates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cargo resolves without a registry, before and after the configuration is written."""
+    """Cargo resolves without a registry, both with the edits and after they are removed."""
     digest = "0" * 64
     registry = "registry+https://github.com/rust-lang/crates.io-index"
     package = '[package]\nname = "{}"\nversion = "1.0.0"\nedition = "2021"\n'

@@ -70,7 +70,7 @@ def test_the_package_exports_all_public_names() -> None:
         "diagnose",
     ):
         offered = set(importlib.import_module(f"turbocql.{module}").__all__)
-        # Only annotations need these names. Users import them from their modules.
+        # Users need these names only for annotations, and import them from their modules.
         offered -= {
             "AwaitableRows",
             "BatchKind",

@@ -1,4 +1,4 @@
-"""Tests when `make instructions` fails, and which figures it records again."""
+"""Tests for which counts `make instructions` fails, and which counts `RECORD=` replaces."""
 
 from __future__ import annotations
 

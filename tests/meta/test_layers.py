@@ -32,8 +32,8 @@ FLOORS = [
     "_engines",
 ]
 """The private folders of the package, bottom first. A folder uses no later one, directly or through
-others. The modules beside the folders, which users import, have no floor. No two rooms may use
-each other; a room is a folder or a module beside the folders."""
+others. The modules beside the folders, which users import, have no place in this order. A room is a
+folder or a module beside the folders. No two rooms may use each other."""
 LEAVES = {"accel", "cli", "duckdb", "ray", "spark", "testing"}
 """Folders that no other room imports."""
 NAMING_THE_CORE = {

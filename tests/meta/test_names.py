@@ -25,10 +25,11 @@ VAGUE = frozenset(
         *("more", "most", "again"),
     }
 )
-"""Words that do not say what a name holds. Names of fields, columns or counts do say it."""
+"""Words that do not say what a name holds, unlike words for fields, columns or counts."""
 LIMIT = 0.01
-"""The share of vague names at which the test fails. Vague names that must stay (public parameters,
-the `other` of `__eq__`) are a smaller share. Similar packages have shares of 0.001 to 0.004."""
+"""The share of vague names at which the test fails. Some vague names must stay: public parameters,
+and the `other` of `__eq__`. Their share is below this limit. Similar packages have shares of 0.001
+to 0.004."""
 RIDDLES = frozenset(
     {
         *("Doors", "knock", "lie_down", "get_up", "News", "bell", "LATECOMERS", "OTHERWISE"),

@@ -1,4 +1,4 @@
-"""Compares the figures in docs/accelerator-proposals.md with the kept samples of the benchmark."""
+"""Compares docs/accelerator-proposals.md with the accelerator's samples in `bench/samples`."""
 
 from __future__ import annotations
 

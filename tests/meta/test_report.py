@@ -117,7 +117,7 @@ def test_memory_is_compared_with_its_spread() -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with the files that `make docs` writes from the kept samples.
+    """Returns a folder with the files that `make docs` writes from the samples in `bench/samples`.
 
     The overview is the only chart in this folder.
     """

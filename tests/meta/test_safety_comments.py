@@ -25,7 +25,7 @@ def missing_tests(source: str) -> list[str]:
         for file, cases in _TEST.findall(text):
             path = ROOT / "tests" / file
             if not path.exists():
-                # Comments also name Python sources, from the repository's root or from `python`.
+                # Comments also name Python sources. Their paths begin at the root or in `python`.
                 if not (ROOT / file).exists() and not (ROOT / "python" / file).exists():
                     missing.append(file)
                 continue

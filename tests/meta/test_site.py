@@ -19,7 +19,7 @@ PUBLIC = sorted(
     for name in python_modules()
     if name.count(".") < 2 and not any(part.startswith("_") for part in name.split("."))
 )
-# People also read these pages in the repository.
+# People read these pages both on the site and in the repository.
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 
@@ -98,9 +98,9 @@ def test_links_work_where_the_sources_are_read(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_pages_read_the_same_on_the_site(page: Path) -> None:
-    """Python's Markdown hides unknown tags, and needs an empty line before a list.
+    """The site's Markdown hides unknown tags, and needs an empty line before a list.
 
-    Code hosts do not need the empty line.
+    Code hosts need no such line, so only a test notices that it is missing.
     """
     text = without_code(page)
     assert not re.search(r"<(?!picture>)\w[\w ]*>", text), (

@@ -1,4 +1,4 @@
-"""Checks builds without the edits of the engine's crates.
+"""Checks builds without the edits, the patches of the ScyllaDB Rust driver's crates.
 
 Such a build is refused unless it is requested. The version of its wheel shows that the edits are
 missing, and importing the package warns.
@@ -64,9 +64,9 @@ def test_a_build_without_edits_must_be_requested(
 
 
 def test_the_edited_copies_define_edits() -> None:
-    """An engine built with `edited_crates` refers to `EDITS`, which only the edited copies define.
+    """If rustc has `--cfg edited_crates`, the engine refers to `EDITS` of the edited copies.
 
-    So such an engine does not compile with the published crates.
+    The published crates lack `EDITS`, so such an engine does not compile with them.
     """
     engine = (ROOT / "crates" / "engine" / "src" / "lib.rs").read_text()
     assert "pub const ENGINE_EDITS: &str = scylla::EDITS;" in engine

@@ -1,4 +1,4 @@
-"""Tests the tables on the page of the whole-table benchmark, and its targets.
+"""Tests the tables on the page of the whole-table benchmark, and the benchmark's targets.
 
 The page does not show the targets.
 """

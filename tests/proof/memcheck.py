@@ -47,8 +47,8 @@ def damaged() -> None:
     known = {cql_type: test_mutations.coders(cql_type) for cql_type in test_mutations.TYPES}
     for cql_type, data in test_mutations.mutants(test_mutations.SEED, MUTANTS):
         # Data without a nonzero byte is skipped. For a UUID of zeros, CPython before 3.12 makes an
-        # int 0, whose address valgrind treats as uninitialized (see memcheck.supp). The report
-        # would name turbocql's frames.
+        # int 0, whose address valgrind treats as uninitialized (see memcheck.supp). Here valgrind
+        # would report it in turbocql's frames, which that file does not suppress.
         if any(data):
             test_mutations.check(known[cql_type], data)
     assert test_mutations.run_bodies(test_mutations.SEED, BODIES)

@@ -173,7 +173,7 @@ MALFORMED: dict[str, list[bytes]] = {
         b"\0\0\0\1\0\0\0\x11\0\0\0\1\0\0\0\1a\0\0\0\4\0\0\0\5"
     ],
 }
-"""Invalid bytes by type, one item for each reason."""
+"""Invalid bytes by type, one item for each reason why bytes can be invalid."""
 
 
 def refused(call: Path) -> Path:
@@ -394,4 +394,4 @@ def paths() -> Iterator[tuple[str, Path]]:
 
 
 PATHS: dict[str, Path] = dict(paths())
-"""All calls by their names."""
+"""Maps the name of each call to the call."""

@@ -71,7 +71,8 @@ BEYOND: dict[str, bytes] = {
     "list<text>": counted(b"a", b"\xff", b"b"),
     "list<uuid>": counted(SCALARS["uuid"], b""),
 }
-"""Values for which the quick path falls back to the safe path, sometimes in the middle."""
+"""Values that the quick path, which depends on CPython's internals, leaves to the safe path. For
+lists it does so after some elements."""
 
 COLUMNS = [(f"c{i}", cql_type) for i, cql_type in enumerate(CELLS)]
 PAIR = [("id", "int"), ("tags", "list<text>")]
@@ -88,7 +89,7 @@ SEVERAL = [
     result([(f"c{i}", "int")], [[b"\0\0\0\1"]], shared=i % 2 == 0, paging_state=b"")
     for i in range(70)
 ]
-"""Bodies with different metadata. A decoder caches the metadata of fewer bodies."""
+"""Bodies with different columns. They are more than the 64 that a decoder caches."""
 
 BODIES = [EVERY, ODD, PAIRS, *SEVERAL[:2]]
 """Valid bodies that contain their metadata."""

@@ -83,7 +83,8 @@ def floats(random: Random) -> float:
 
 
 LENGTHS = (1, 5, 18, 19, 20, 37, 38, 39, 60)
-"""Numbers of digits around the limits of the 19-digit words of Python's decimals."""
+"""Numbers of digits. A decimal of Python stores 19 digits in a word, so some of these numbers are
+next to the limits of one and two words."""
 
 
 def decimals(random: Random) -> Decimal:

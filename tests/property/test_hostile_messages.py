@@ -1,4 +1,4 @@
-"""Tests messages with parts whose methods raise, return wrong results, or change the data."""
+"""Tests messages with parts whose methods raise, return wrong results, or change the values."""
 
 from __future__ import annotations
 

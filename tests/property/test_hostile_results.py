@@ -65,7 +65,7 @@ assert len(WATCHED) == WIDTH
 
 @contextmanager
 def collected_by_another_thread() -> Iterator[None]:
-    """Runs the GC on another thread. An interpreter without the GIL ignores a threshold of 1."""
+    """Runs the GC on another thread. A Python without the GIL ignores the threshold of `often`."""
     ended = threading.Event()
 
     def collect() -> None:
@@ -82,7 +82,10 @@ def collected_by_another_thread() -> Iterator[None]:
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_collector_sees_nothing_unfinished(kind: Kind) -> None:
-    """A list or tuple with an unset slot has fewer referents than its length."""
+    """The GC must find no list or tuple with an unset slot.
+
+    Such an object has fewer referents than its length.
+    """
     body = result(
         [(f"c{i}", t) for i, (t, _) in enumerate(WATCHED)], [[d for _, d in WATCHED]] * 20
     )
@@ -154,7 +157,7 @@ def test_rows_in_cycles_are_collected(kind: Kind) -> None:
 
 
 def test_threads_share_a_decoder() -> None:
-    """The threads decode bad bodies too, and more different metadata than the decoder caches."""
+    """The bodies have more different metadata than the decoder caches. Some of them are bad."""
     decoder = RowsDecoder("dict")
     bodies = [
         result([(f"n{i}", "uuid"), ("l", "list<text>")], [[bytes(16), counted(b"a")]] * (i % 4))

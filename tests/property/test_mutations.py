@@ -37,7 +37,7 @@ WHOLE = [data for values in VALID.values() for data in values]
 
 ONE_FORM = {"tinyint", "smallint", "int", "bigint", "counter", "blob", "custom", "uuid", "inet"}
 ONE_FORM |= {"date", "time", "timestamp"}
-"""Kinds of types for which each value has only one encoding."""
+"""The kinds of types of which each value has only one encoding."""
 
 LENGTHS = [
     *(n.to_bytes(4, "big") for n in (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFE)),
@@ -136,7 +136,7 @@ def same(one: Any, other: Any) -> bool:
 def writable(value: Any) -> bool:
     """Returns whether a decoded value can be encoded.
 
-    Times outside the day, and texts from bytes that are not UTF-8, cannot be encoded.
+    A `Time` outside a day, and a text from bytes that are not UTF-8, cannot be encoded.
     """
     if isinstance(value, str):
         return not any("\udc80" <= character <= "\udcff" for character in value)

@@ -195,7 +195,7 @@ def records(draw: st.DrawFn, cql_type: str, parts: list[Case]) -> Case:
 
 
 class Record(tuple[Any, ...]):
-    """The expected form of a named tuple. The codec has a separate class for each type."""
+    """The expected form of a UDT value, which decodes to a named tuple of its type's own class."""
 
     def __new__(cls, names: Iterable[str], values: Iterable[Any]) -> Record:
         record = super().__new__(cls, values)
@@ -258,7 +258,11 @@ def types(depth: int) -> st.SearchStrategy[str]:
 
 
 def exact(value: Any) -> Any:
-    """Returns a form that is equal only if types, NaNs, scales and field names are equal."""
+    """Returns a form of a value, by which values are compared.
+
+    Equal forms mean that the values are equal, and also their classes, the signs of their float
+    zeros, their scales and their field names. NaN equals NaN.
+    """
     if isinstance(value, float):
         return "nan" if value != value else struct.pack(">d", value)
     if isinstance(value, Decimal):

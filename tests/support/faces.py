@@ -30,7 +30,11 @@ _END = object()
 
 
 async def _in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Calls `call` in a new daemon thread. A pool's thread that hangs would prevent the exit."""
+    """Calls `call` in a new daemon thread.
+
+    If `call` hangs, a thread of a pool would keep the process from exiting. A daemon thread does
+    not.
+    """
     done: Future[T] = Future()
 
     def work() -> None:

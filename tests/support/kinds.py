@@ -1,7 +1,8 @@
 """CQL types as trees, with sample values and functions that help to compare values.
 
-`canonical` returns the form that tests/support/witness.py prints. `parse_json` reads the server's
-own JSON, with objects as lists of pairs. `identical` compares Python values and their classes.
+`canonical` returns the form that tests/support/witness.py, which reads with scylla-driver, prints.
+`parse_json` reads JSON that the server wrote, with objects as lists of pairs. `identical` compares
+Python values and their classes.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Kind(ABC):
 
 @dataclass(frozen=True)
 class Scalar(Kind):
-    """A scalar type. `samples` are values that turbocql decodes exactly as they were written."""
+    """A scalar type. `samples` are values that a read returns exactly as they were written."""
 
     name: str
     samples: Sequence[Any]
@@ -325,7 +326,7 @@ UUIDS = (
     UUID("12345678-1234-5678-1234-567812345678"),
 )
 TIME_UUIDS = (
-    UUID("13814000-1dd2-11b2-8080-808080808080"),  # the smallest of 1970-01-01 00:00
+    UUID("13814000-1dd2-11b2-8080-808080808080"),  # the smallest at 1970-01-01 00:00
     UUID("d2177dd0-eaa2-11de-a572-001b779c76e3"),
     UUID("ffffffff-ffff-1fff-bf7f-7f7f7f7f7f7f"),
 )

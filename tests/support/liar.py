@@ -65,7 +65,9 @@ Change = Callable[[Answer], bytes]
 
 
 def ending_when(down: threading.Event) -> Change:
-    """Returns a change that passes an answer on, or ends its connection if `down` is set."""
+    """Returns a change that passes an answer on. If `down` is set, the change ends the
+    connection instead.
+    """
 
     def change(answer: Answer) -> bytes:
         if down.is_set():
@@ -142,7 +144,7 @@ class Liar:
             thread.join(10)
 
     def requested(self, opcode: int, body: bytes) -> None:
-        """Called with each request before it is sent to the node."""
+        """Called with each request before it is sent to the node. Subclasses override it."""
 
     def _start(self, target: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)

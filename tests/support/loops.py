@@ -14,14 +14,14 @@ from turbocql import _core
 T = TypeVar("T")
 
 _LIMIT_S = 60
-"""The time limit of a scenario."""
+"""The time limit of `Loop.run`."""
 
 __all__ = ["LOOPS", "Loop"]
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A kind of event loop. With `notifier`, a thread wakes it, without a file descriptor."""
+    """A kind of event loop. If `notifier` is true, a thread wakes it, else a file descriptor."""
 
     name: str
     make: Callable[[], asyncio.AbstractEventLoop]

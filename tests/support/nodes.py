@@ -30,7 +30,7 @@ def _is_stopped(pid: int | None) -> bool:
 def paused(node: Node) -> Iterator[None]:
     """Pauses a node's process during the `with` block.
 
-    The node still accepts data, and answers nothing.
+    The kernel still accepts connections and data for the node, but the node answers nothing.
     """
     node.pause()
     try:

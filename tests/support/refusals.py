@@ -22,7 +22,9 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def in_clear(error: BaseException, secret: str = SECRET) -> list[str]:
-    """Returns the variables in turbocql's frames whose text contains the secret, as `place: name`.
+    """Returns the local variables in turbocql's frames whose text contains the secret.
+
+    Each is `file:line function: variable`.
 
     An error tracker that records local variables would show these variables.
     """

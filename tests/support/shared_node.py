@@ -54,7 +54,7 @@ def use(contact_points: list[str]) -> None:
 
 @contextmanager
 def new_keyspaces_dropped(contact_points: list[str]) -> Iterator[None]:
-    """Drops, at the end of the block, the keyspaces that were made in it."""
+    """Drops, at the end of the `with` block, the keyspaces that were created in the block."""
     with turbocql.connect(contact_points, timeout_s=60) as session:
         before = set(session.schema().keyspaces)
         try:

@@ -13,7 +13,8 @@ KEYSPACE = (
 )
 
 ROWS = 997
-"""The number of rows in partition 0 of `wide`. It is a prime, so the last page is never full."""
+"""The number of rows in partition 0 of `wide`. It is a prime, so no page size from 2 to 996 divides
+it, and the last page is not full."""
 
 
 def make_tables(contact_points: Sequence[str], keyspace: str) -> None:

@@ -1,4 +1,4 @@
-"""Runs a function on several threads at a time."""
+"""Runs a function on several threads at the same time."""
 
 from __future__ import annotations
 

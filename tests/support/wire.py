@@ -160,7 +160,7 @@ def _frames(envelope: bytes) -> bytes:
 
 
 class Wire:
-    """A connection on which the constructor sends OPTIONS and STARTUP."""
+    """A connection. The constructor opens it and sends OPTIONS and STARTUP."""
 
     def __init__(self, contact_point: str, version: int) -> None:
         host, _, port = contact_point.rpartition(":")

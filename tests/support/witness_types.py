@@ -1,8 +1,8 @@
 """Edge-case values of every CQL type, and the JSON that Cassandra reads and writes for them.
 
-The types come from tests/support/kinds.py, most with other samples. The JSON readers of dates and
-timestamps accept years before 1 and after 9999. `values` builds values for any nested type.
-`json_of` converts a value to JSON from which the server makes the same value.
+The types come from tests/support/kinds.py. Most have samples of this module instead of those there.
+`read_date` and `read_timestamp` accept years before 1 and after 9999. `values` builds values for
+any nested type. `json_of` converts a value to JSON from which the server makes the same value.
 """
 
 from __future__ import annotations
@@ -241,7 +241,8 @@ def refusal(path: str, leaf: Scalar) -> str | None:
 
 
 UNWRITABLE = ("set vector counter", "key vector counter")
-"""Types that the server accepts for a column, but cannot write, as it cannot sort their vectors."""
+"""Types of columns that the server accepts. It cannot write values of them, because it cannot sort
+the vectors in these values. Each is a `path` of `shape`, then the name of the innermost type."""
 
 _ONE_OF: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "list": ("[{0}]", lambda value: [value]),

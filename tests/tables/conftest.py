@@ -19,7 +19,7 @@ SPACE = "tables"
 _numbers = count()
 
 Table = Callable[[str], str]
-"""Makes a table with these columns, and returns its name with the keyspace."""
+"""A function that makes a table with these columns, and returns the keyspace and name as CQL."""
 
 
 class Ended(NamedTuple):
@@ -31,7 +31,7 @@ class Ended(NamedTuple):
 
 
 Command = Callable[..., Ended]
-"""Runs `turbocql` with these arguments, connected to the test's node."""
+"""A function that runs `turbocql` with these arguments, connected to the test's node."""
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,8 @@ __all__ = [
 Role = Literal["partition", "clustering", "static", "regular"]
 Row = dict[str, Any]
 Cell = tuple[Any, int]
-"""A pair: the canonical form of a value (`None` for a null), and the write time."""
+"""A pair: the canonical form of a value, and the write time. The canonical form is what
+`Kind.canonical` returns, or `None` for a null."""
 Cells = dict[str, Cell]
 
 _BY_NAME = {kind.name: kind for kind in SCALARS}
@@ -65,7 +66,8 @@ class Column:
     kind: Kind
     role: Role
     is_open: bool
-    """Whether the type is a collection or a UDT without `frozen`, so that each part has a cell."""
+    """Whether the type is a collection or a UDT without `frozen`, so that each of its
+    parts is a cell on the server."""
 
     @property
     def cql(self) -> str:
@@ -81,7 +83,7 @@ class Column:
         made = self.kind.cell(value)
         if not self.is_open or made is None:
             return made
-        # The server reads a non-frozen value without elements, or with only null fields, as a null.
+        # A read returns null for a non-frozen value without elements, or with only null fields.
         parts = made.values() if isinstance(made, dict) else made
         return made if any(part is not None for part in parts) else None
 
@@ -117,7 +119,7 @@ class Shape:
         return json.dumps([column.kind.canonical(row[column.name]) for column in self.of(role)])
 
     def write(self, row: Row, names: Sequence[str], nulls: str, time: int | None) -> Write:
-        """Returns the write that a load makes for a row, if it writes the columns `names`."""
+        """Returns the write of a row by a load that writes the columns `names`."""
         cells: dict[str, Any] = {}
         for column in self.of("static", "regular"):
             if column.name not in names or (row[column.name] is None and nulls == "unset"):
@@ -176,7 +178,10 @@ _OWN = (
 
 
 def _static_kind(rng: random.Random) -> int:
-    """Returns the number of a type for a static column. Non-frozen types are the most likely."""
+    """Returns the number of a type for a static column.
+
+    In about half of the calls, it is a collection or UDT without `frozen`.
+    """
     return rng.randrange(6 if rng.random() < 0.4 else len(_OWN) + len(SCALARS))
 
 
@@ -324,7 +329,10 @@ class Model:
     """The possible static cells of each partition written since the last `settle`, by column."""
 
     def take(self, writes: Sequence[Write], now: int, *, begun: bool = False) -> None:
-        """Records what the writes can result in, in any order. With `begun`, some may be lost."""
+        """Records the contents that the writes can result in, whatever their order.
+
+        If `begun` is true, the load was killed, and the server may have only some of the writes.
+        """
         names = {column.name for column in self.shape.of("static")}
         of_rows: dict[tuple[str, str], list[tuple[Row, int]]] = {}
         of_statics: dict[str, list[tuple[Row, int]]] = {}
@@ -337,7 +345,7 @@ class Model:
             of_statics.setdefault(partition, []).append((rest, at))
         for key, changes in of_rows.items():
             before = self.rows.get(key)
-            # With `begun`, the server may have applied only some of the writes to this key.
+            # If `begun` is true, the server may have applied only some of the writes to this key.
             counts = range(1 if begun else len(changes), len(changes) + 1)
             some = [part for n in counts for part in itertools.permutations(changes, n)]
             possible = _outcomes(before or {}, some)
@@ -425,7 +433,10 @@ def _expected(cells: Sequence[Cell]) -> str:
 
 
 def _outcomes(before: Cells, orders: Iterable[Sequence[tuple[Row, int]]]) -> list[Cells]:
-    """Returns what a row's cells can be after each order. At equal times, the later write wins."""
+    """Returns what a row's cells can be, for each order of the writes.
+
+    Of two writes with the same write time, the one that is later in the order wins.
+    """
     made: list[Cells] = []
     for order in orders:
         cells = dict(before)
@@ -441,7 +452,7 @@ def _outcomes(before: Cells, orders: Iterable[Sequence[tuple[Row, int]]]) -> lis
 def _candidates(
     before: Cell | None, name: str, changes: Sequence[tuple[Row, int]], begun: bool
 ) -> list[Cell]:
-    """Returns what a static cell can be after all changes. With `begun`, some may be missing."""
+    """Returns what a static cell can be after the changes: all, or, with `begun`, only some."""
     cells = [(change[name], time) for change, time in changes if name in change]
     known = [before or (None, -1)]
     latest = max(time for _, time in [*known, *cells])

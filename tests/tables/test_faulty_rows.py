@@ -1,4 +1,7 @@
-"""Tests that a row that the server never accepts fails soon, with a reason, and no other fails."""
+"""Tests that a row that the server never accepts fails soon and with a reason.
+
+No other row must fail.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from turbocql.errors import EncodeError, ServerError
 from .conftest import SPACE, Command, Table
 
 LIMIT_S = 20.0
-"""A generous time limit for loads. It is far below `retry_for_s`."""
+"""A generous time limit for loads. It is far below 60 s, the default of `retry_for_s`."""
 
 
 def vectors(count: int, faulty: dict[int, list[float]]) -> dict[str, Any]:
@@ -100,7 +103,7 @@ def test_errors_without_a_known_cause(
     count: int,
     batches: bool,
 ) -> None:
-    # Simulates an index that is created during the load: the load does not know of it.
+    # Simulates an index that is created during the load, so that the load does not know of it.
     monkeypatch.setattr(target.Care, "has_vectors", False)
     name = table("id int, c int, e vector<float, 4>, PRIMARY KEY (id, c)")
     session.execute(f"CREATE CUSTOM INDEX ON {name} (e) USING 'StorageAttachedIndex'")

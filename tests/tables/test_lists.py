@@ -1,4 +1,7 @@
-"""Tests that loads of the same rows do not append the elements of non-frozen lists again."""
+"""Tests that a row that is loaded twice does not get the elements of its lists twice.
+
+If a list that is not frozen is written again with the same write time, the server appends to it.
+"""
 
 from __future__ import annotations
 
@@ -174,7 +177,7 @@ def test_tasks_that_run_again(
     # A single task may write a key twice.
     sink.load([pa.concat_tables([rows([5]), rows([6, 6])])])
     assert there(session, name)[0] in ([5], [6, 6])
-    # If no column is a list, the write time is that of the job.
+    # A task that writes no list uses the write time of the job unchanged.
     ids = pa.array([7], pa.int32())
     sink.load([pa.table({"id": ids, "v": ids})])
     row = session.execute(f"SELECT WRITETIME(v) AS at FROM {name} WHERE id = 7").one()

@@ -1,6 +1,7 @@
 """Compares each table with its model after generated loads.
 
-Loads are repeated, killed and resumed, and tables are unloaded and loaded again.
+Loads are repeated, killed and resumed, and tables are unloaded and loaded again. A `Story` is a
+random sequence of these steps on one table.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ SEEDS = range(80)
 PROOF_SEEDS = range(240)
 KILLED = (6, 18)
 """If a story's seed, modulo the number of `SEEDS`, is one of these numbers, the story kills a
-process. A kill takes seconds."""
+process. Few stories do, because it takes seconds."""
 Form = Literal["parquet", "csv", "jsonl", "arrow"]
 FILES: tuple[Form, ...] = ("parquet", "csv", "jsonl", "arrow")
 FORMS = (*FILES, "table", "dict")
@@ -148,8 +149,9 @@ class Story:
         names = [it.name for it in written]
         others = [it.name for it in shape.columns if it.name not in names]
         others = others if rng.random() < 0.5 else []
-        # In most loads, all rows of a partition have equal static values, as in an unload. Of
-        # different static values the latest write wins, and at equal times any of them.
+        # In most loads, all rows of a partition have equal static values, as in unloaded files. Of
+        # different static values, the one with the latest write time wins. If the write times are
+        # equal, any of the values can win.
         differ = way != "constant" and rng.random() < 0.3
         statics: dict[str, Row] = {}
         rows = []
@@ -313,7 +315,8 @@ class Story:
         report = self.session.load(
             self.where, target, raise_failures=False, **load.options, **self.pace()
         )
-        # A partition with only static values is unloaded as a row without a clustering key.
+        # A partition with only static values is unloaded as a row without a clustering key. A load
+        # refuses such a row.
         assert (report.succeeded, len(report.failures)) == (len(rows), alone), report
         writes = [write._replace(time=load.time) for write in rows]
         self.model.take(writes, NOW + next(self.numbers))
@@ -363,7 +366,10 @@ def test_a_table_equals_its_model(
 
 
 def _without(*names: str) -> Any:
-    """Returns a faulty `Care.native`, which first sets these attributes to empty lists."""
+    """Returns a faulty `Care.native`, which ignores some columns that need special care.
+
+    It sets these attributes of the `Care` to empty lists, then calls the method that it replaces.
+    """
     known = target.Care.native
 
     def native(self: target.Care, *arguments: Any) -> Any:

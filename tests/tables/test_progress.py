@@ -1,4 +1,4 @@
-"""Tests that progress reports count the rows that this and earlier runs had acknowledged."""
+"""Tests that reports of progress count acknowledged rows, including those of earlier runs."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ GIVEN: dict[str, Callable[[], Any]] = {
 
 
 def check(seen: list[Progress]) -> None:
-    """Asserts that `share` fits the acknowledged rows, and `left_s` the remaining rows.
+    """Asserts that `share` is about the share of rows that servers have acknowledged.
 
-    `left_s` is the time that the remaining rows take at the rate so far.
+    `left_s` must be about the time that the remaining rows take at the rate so far.
     """
     assert len(seen) >= 3
     told = [now for now in seen if now.rows and now.share is not None]
@@ -227,7 +227,8 @@ def test_an_exception_of_the_callback_ends_the_load(
         if now.rows:
             raise ValueError("enough")
 
-    # The load reads these few rows at once, so it reads nothing after the exception.
+    # The load reads these few rows as one block. So it reads nothing after the exception, which
+    # must end the sending too.
     small = data().slice(0, 400)
     with pytest.raises(ValueError, match="enough"):
         session.load(name, small, rate_limit=50, progress=fail)

@@ -33,7 +33,10 @@ def microseconds(directory: Path, *, fitting: int = 0) -> Path:
 
 
 def loaded(session: turbocql.Session, table: str, data: Any, **options: Any) -> BulkReport:
-    """Loads data, and checks that `raise_failures` raises the same report."""
+    """Loads data twice, with and without `raise_failures`. Returns the report of the second load.
+
+    Checks that both loads stop early, and that the error of the first has a reason.
+    """
     with pytest.raises(BulkError) as caught:
         session.load(table, data, **options)
     report = session.load(table, data, raise_failures=False, **options)
@@ -60,7 +63,7 @@ def test_the_limit_and_the_rows_that_were_not_tried(
     arrays["at"] = arrays["at"]["at"][:20]
     report = loaded(session, name, arrays, max_failures=0)
     assert report.stop_reason == "max_failures=0 was exceeded; 17 rows were not tried"
-    # Only the first ten errors name the value.
+    # Only the first ten errors name the value, but all 15 count as the same error.
     report = loaded(session, name, arrays, max_failures=14)
     assert report.stop_reason == (
         "max_failures=14 was exceeded, always with the same error; 3 rows were not tried"
@@ -118,7 +121,7 @@ def test_a_first_block_with_different_errors_does_not_stop_the_load(
 def test_text_of_which_no_row_can_be_read(
     session: turbocql.Session, table: Table, tmp_path: Path
 ) -> None:
-    """A block of text may have many rows, so the limit applies to rows while they are read."""
+    """A block of text may have many rows, so a load counts failed rows while it reads the block."""
     name = table("id int PRIMARY KEY, at timestamp")
     for number in (1, 2):
         lines = "".join(f"{n},x{n}\n" for n in range(2000))

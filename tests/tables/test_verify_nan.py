@@ -1,4 +1,4 @@
-"""Tests that comparisons ignore the bits of a NaN, but not the sign of a zero."""
+"""Tests that `verify` ignores the bits of a NaN, but not the sign of a zero."""
 
 from __future__ import annotations
 

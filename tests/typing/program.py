@@ -1,7 +1,7 @@
 """A user's program that uses nearly the whole API. mypy and pyright check it in strict mode.
 
-It can also be run: `python program.py host:port`. A type checker must infer the types that the
-calls of `assert_type` name. At run time, these calls do nothing.
+It can also be run: `python program.py host:port`. The calls of `assert_type` name types that a type
+checker must infer. At run time, these calls do nothing.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ async def asynchronous(config: Config) -> None:
 
 
 def rows_of_the_session(point: str) -> None:
-    """The type of a session has the form of its rows as a parameter."""
+    """The type of a session has a parameter: the type of its rows."""
     select = "SELECT key FROM system.local"
     with turbocql.connect(point, rows="dict", timeout_s=30) as session:
         assert_type(session, Session[dict[str, Any]])
@@ -267,12 +267,12 @@ def rows_of_the_session(point: str) -> None:
 
 
 def takes_any_session(session: Session) -> None:
-    """Without a parameter, `Session` is a session whose rows are `Any`."""
+    """Without a parameter, `Session` is the type of a session whose rows are `Any`."""
     assert session.execute("SELECT key FROM system.local").one_or_raise() is not None
 
 
 async def rows_of_the_asynchronous_session(point: str) -> None:
-    """The type of an asynchronous session has the form of its rows as a parameter."""
+    """The type of an asynchronous session has a parameter: the type of its rows."""
     select = "SELECT key FROM system.local"
     async with turbocql.aio.connect(point, rows="dict") as session:
         assert_type(session, AsyncSession[dict[str, Any]])

@@ -47,6 +47,6 @@ async def missing_await(session: AsyncSession) -> None:
 
 
 def credentials_of_other_types() -> None:
-    """Credentials are a callable that returns a pair."""
+    """Passes credentials that are not a callable, or that return no pair."""
     Config(credentials=("ann", "hunter2"))  # type: ignore[arg-type]
     Config(credentials=lambda: "hunter2")  # type: ignore[arg-type]

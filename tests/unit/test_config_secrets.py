@@ -113,7 +113,7 @@ def test_a_password_among_settings_is_shown_nowhere(
             for link in chain(error):
                 assert SECRET not in f"{link!r}{link}{vars(link)}"
         else:
-            # Commas split the text into valid host names, so nothing shows that it was a URL.
+            # Commas split the text into valid host names, so `Config` cannot detect a URL.
             assert name == "contact_points"
             assert not scheme
             assert "@" not in end

@@ -277,7 +277,7 @@ def test_a_password_is_shown_nowhere(before: str, after: str, end: str) -> None:
         for link in chain(error):
             assert SECRET not in f"{link!r}{link}{vars(link)}"
     else:
-        # If `before` has the only @, the secret is in a host or a keyspace, and may be shown.
+        # If only `before` has an @, the secret is part of a host or a keyspace, and may be shown.
         assert "@" in before or SECRET not in repr(config)
 
 
@@ -492,7 +492,8 @@ def test_invalid_files_are_refused(write: Callable[[str], Path], text: str, said
     file = write(text)
     message = refused(lambda: Config.from_toml(file))
     assert said in message
-    # The checks of `Config` itself do not know the file, so their errors do not name it.
+    # Errors of `Config` itself, with these texts, do not name the file, which `Config` does not
+    # know.
     own = ("seconds", "contact_points must be", "keyspace must be 1")
     assert str(file) in message or any(beginning in said for beginning in own)
 
@@ -531,7 +532,7 @@ def test_python_3_10_reads_with_tomli(
     assert Config.from_toml(write("app")).keyspace == "app"
 
 
-# Values by annotation, including annotations that no field has yet
+# Conversions by the annotation of a field, including annotations that no field of `Config` has
 
 
 class Colour(Enum):

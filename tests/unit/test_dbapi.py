@@ -30,7 +30,7 @@ CLASSES = [
     cls for cls in vars(errors).values() if inspect.isclass(cls) and issubclass(cls, errors.Error)
 ]
 
-# These classes are in the section "Exceptions" of PEP 249, each with its base class.
+# The classes of the section "Exceptions" of PEP 249, with their base classes.
 STANDARD: dict[str, type[Exception]] = {
     "Warning": Exception,
     "Error": Exception,
@@ -390,7 +390,7 @@ def test_a_connection_wraps_only_a_session() -> None:
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """Yields a port on which no server listens. It is bound, so no other program gets it."""
+    """Yields a port on which no server listens. A socket holds it, so no other program gets it."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]

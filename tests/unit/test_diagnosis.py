@@ -1,4 +1,4 @@
-"""Tests a diagnosis without a server, and how a server's answers become nodes."""
+"""Tests a diagnosis without a server, and how rows of system tables become its list of nodes."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def peers(number: int, *others: int) -> tuple[list[dict[str, Any]], str]:
 
 
 def answered(*answers: Any) -> tuple[tuple[NodeDiagnosis, ...], list[str], list[str]]:
-    """Returns the nodes, the notes, and the table of each query."""
+    """Passes these answers to the queries. Returns the nodes, the notes, and each query's table."""
     notes: list[str] = []
     running: Generator[str, Any, tuple[NodeDiagnosis, ...]] = _nodes(notes)
     asked = [next(running)]

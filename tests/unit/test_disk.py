@@ -1,4 +1,4 @@
-"""Tests which temporary files are left when a program ends at any point."""
+"""Tests that a program that ends early leaves no temporary files, and no damaged files."""
 
 import subprocess
 import sys

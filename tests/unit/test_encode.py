@@ -206,7 +206,8 @@ def test_elements_of_arrays_are_converted_exactly() -> None:
         bits = np.frombuffer(bytes(range(200, 248)), dtype)
         size = len(bits)
         assert encode(f"vector<{element}, {size}>", bits) == bits.byteswap().tobytes()
-    # Rounding this number to double first would give another float. Arrays and numbers must agree.
+    # Rounded to a double and then to a float, this number is another float than if it is rounded
+    # once. Arrays must be encoded like numbers.
     number = 2**53 + 2**29 + 1
     assert encode("vector<float, 1>", np.array([number])) == encode("float", number)
 
@@ -307,8 +308,8 @@ def test_missing_fields_of_user_defined_types_are_null() -> None:
 
 
 def test_records_are_encoded_by_field_names_not_attribute_names() -> None:
-    # The record was decoded before the type got its last field. Its attribute for the field
-    # "Zip Code" is Zip_Code.
+    # The record was decoded before the type got its last field. The record's attribute for the
+    # field "Zip Code" is `Zip_Code`.
     before = decode('address{street text, "Zip Code" int}', encode(ADDRESS, ("Main", 7))[:-4])
     assert before._fields == ("street", "Zip_Code")
     assert encode(ADDRESS, before) == encode(ADDRESS, ("Main", 7, None))

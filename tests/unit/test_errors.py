@@ -177,7 +177,7 @@ def test_each_kind_of_engine_error_has_a_class(kind: str, cls: type[errors.Error
 
 
 def test_messages_name_the_node_the_attempts_and_the_advice() -> None:
-    """Texts that an error adds to a message precede the statement, and none is repeated."""
+    """Texts that an error adds to a message come before the statement, and each comes once."""
 
     def message(kind: str, said: str, code: int | None = None, attempts: int = 1) -> str:
         refusal = errors.from_engine(

@@ -33,7 +33,7 @@ CONNECTS = [turbocql.connect, aio.connect, dbapi.connect]
 def keywords(function: Callable[..., Any]) -> dict[str, Any]:
     """Returns the defaults of the parameters that are passed by name only.
 
-    Raises: AssertionError if the function takes names that its signature does not have.
+    Raises: AssertionError if the signature has `**options` instead of names.
     """
     parameters = inspect.signature(function).parameters.values()
     assert all(each.kind is not inspect.Parameter.VAR_KEYWORD for each in parameters)
@@ -41,7 +41,7 @@ def keywords(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def listed(documented: object) -> dict[str, str]:
-    """Returns the options of a help text, each as `name=default`, with their meanings."""
+    """Maps each option of a help text, as `name=default`, to its meaning."""
     text = inspect.getdoc(documented) or ""
     lines = text.partition("\nOptions, with their defaults:\n\n")[2].splitlines()
     return dict(line.removeprefix("- `").split("`: ", 1) for line in lines)

@@ -1,4 +1,4 @@
-"""Tests the advice in errors for requests that a server refuses, and for data without columns."""
+"""Tests the advice in errors: for refused requests, and for rows where columns are expected."""
 
 from __future__ import annotations
 
@@ -608,7 +608,7 @@ def test_a_range_is_a_column() -> None:
 
 
 def test_advice_reads_the_beginning_of_a_message() -> None:
-    """A message can be long, as servers quote values. Some regexes would run for minutes on it."""
+    """A message that quotes values can be long. Some regexes would run for minutes on all of it."""
     reason = "Invalid x" + " constant for x of type " * 5000 + "counter " * 40_000
     began = time.monotonic()
     error = errors.from_engine(

@@ -1,4 +1,4 @@
-"""Tests that malformed Arrow data is refused, and that each of its C structs is released once.
+"""Tests that malformed Arrow data is refused, and that each C struct of the data is released once.
 
 The tests need no server. `scripts/memcheck` runs them too.
 """
@@ -201,7 +201,7 @@ class Producer:
         return made
 
     def check(self) -> None:
-        """Checks that structs that were handed over were released once, and others not at all.
+        """Checks that each struct was released once if it was handed over, and otherwise never.
 
         Child structs are not handed over, so the consumer must not call their `release`.
         """
@@ -345,7 +345,7 @@ def test_wrong_capsule_names() -> None:
             producer.capsule(made, name)
             for made, name in zip(integers(producer), names, strict=True)
         )
-        # The consumer must not take the struct of the valid capsule either.
+        # One of the two capsules may be valid. The consumer must not take its struct either.
         producer.handed_over.clear()
         is_refused(_core.Piece.of_array, schemas, arrays)
         producer.check()

@@ -23,7 +23,7 @@ QUICK_PATHS_ARE_OFF = bool(
 LIGHT = {
     *("turbocql", "turbocql._core", "turbocql._native", "turbocql._native.imports"),
     "turbocql.diagnose",
-    # The probes of quick paths import it.
+    # The core imports it to test, in each process, whether its quick paths work.
     *(() if QUICK_PATHS_ARE_OFF else ("turbocql.types",)),
 }
 """The modules of the package that `import turbocql` loads."""
@@ -113,7 +113,7 @@ print(sorted(set(turbocql.__all__) - set(namespace)))"""
 
 @pytest.mark.parametrize("first", ["import turbocql.diagnose", "import turbocql.aio", "pass"])
 def test_diagnose_is_the_function(first: str) -> None:
-    """The function's module is also called `diagnose`. Importing it must not rebind the name."""
+    """The module of this function has the same name, but must not become `turbocql.diagnose`."""
     program = f"{first}; import turbocql; print(turbocql.diagnose.__name__); turbocql.diagnose()"
     assert run(program).startswith("diagnose\nturbocql")
     assert run("from turbocql.diagnose import diagnose as f; print(f.__name__)") == "diagnose\n"

@@ -1,6 +1,7 @@
-"""Tests the code for other systems on Linux. The variable `_TURBOCQL_TEST_SYSTEM` selects it.
+"""Runs, on Linux, the code that turbocql has for other operating systems.
 
-One test imports turbocql's Python code as on Windows, without modules and functions of POSIX.
+The variable `_TURBOCQL_TEST_SYSTEM` selects the system. One test imports turbocql's Python code as
+on Windows, without modules and functions of POSIX.
 """
 
 from __future__ import annotations

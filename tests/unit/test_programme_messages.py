@@ -1,4 +1,4 @@
-"""Test cases from a proposal for encoders of QUERY, EXECUTE and BATCH.
+"""Tests the bodies of QUERY, EXECUTE and BATCH, with the cases of a proposal for these encoders.
 
 The expected bytes are built with `struct` from the specification. The code that builds them shares
 nothing with turbocql.
@@ -46,14 +46,14 @@ def flags(version: int, bits: int) -> bytes:
 
 
 def query_body(version: int, values: Sequence[Cell] | None) -> bytes:
-    """Returns a QUERY at QUORUM without other parameters."""
+    """Returns the body of a QUERY with the consistency QUORUM and, if not `None`, values."""
     text = QUERY.encode()
     body = struct.pack(">i", len(text)) + text + short(4) + flags(version, values is not None)
     return body + (b"" if values is None else cells(values))
 
 
 def execute_body(version: int, values: Sequence[Cell], bits: int = 0x01, end: bytes = b"") -> bytes:
-    """Returns an EXECUTE at QUORUM."""
+    """Returns the body of an EXECUTE with the consistency QUORUM."""
     ids = short(16) + QUERY_ID + (short(16) + METADATA_ID if version >= 5 else b"")
     return ids + short(4) + flags(version, bits) + cells(values) + end
 
@@ -137,7 +137,7 @@ class TestQueryAndExecuteParameters:
         assert query(version, values) == query_body(version, values)
 
     def test_query_without_values(self, version: int) -> None:
-        """A QUERY with an empty list of values has a count. A QUERY without a list has none."""
+        """A QUERY with an empty list of values has its length, 0. A QUERY without a list has none."""
         assert query(version, None) == query_body(version, None)
         assert query(version, []) == query_body(version, [])
         assert query(version, None) != query(version, [])
@@ -150,7 +150,7 @@ class TestQueryAndExecuteParameters:
 def batch_body(
     version: int, statements: Iterable[tuple[str | bytes, Sequence[Cell]]], count: int
 ) -> bytes:
-    """Returns an unlogged BATCH at LOCAL_QUORUM."""
+    """Returns the body of an unlogged BATCH with the consistency LOCAL_QUORUM."""
     body = struct.pack(">BH", 1, count)
     for statement, values in statements:
         if isinstance(statement, bytes):

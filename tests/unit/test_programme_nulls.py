@@ -1,4 +1,4 @@
-"""Tests nulls in collections. At every depth, FF FF FF FF decodes to `None`."""
+"""Tests nulls in collections. At every depth, an element of the length -1 decodes to `None`."""
 
 from __future__ import annotations
 

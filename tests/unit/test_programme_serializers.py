@@ -24,7 +24,7 @@ from turbocql.errors import EncodeError
 
 FLOAT_MAX = 3.4028234663852886e38
 ROUNDING_EDGE = 3.4028235677973366e38
-"""The number half a step above the largest float32. It and larger numbers round to infinity."""
+"""The lowest number that rounds to infinity: half a step above the largest float32."""
 
 
 def serialize(cql_type: str, value: Any) -> bytes:

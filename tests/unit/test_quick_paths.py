@@ -127,9 +127,9 @@ def test_this_process_has_the_expected_paths() -> None:
 
 
 READ = {"sets", "attributes", "lookups", "versions", "decimals", "arrays", "coroutines"}
-"""The paths that only read objects. Their probes compare only values."""
+"""The quick paths that only read objects. Their probes compare only values."""
 TRACKED = {"decode", "uuids", "addresses", "times", "records", "rows"}
-"""The paths that make objects which the GC can track. Their probes check the tracking too."""
+"""The quick paths that create objects which the GC can track. Their probes also check the tracking."""
 CORRUPTED = [
     *((name, "value") for name in PATHS if name != "handles"),
     *((name, "hash") for name in PATHS if name not in {*READ, "encode", "handles"}),
@@ -193,13 +193,13 @@ assert off == {"uuids"}, off
     ],
 )
 def test_what_somebody_has_put_in_the_place_of_a_class(replacement: str) -> None:
-    """Each replacement of `uuid.UUID` turns the path of UUIDs off, and none causes a crash."""
+    """Each replacement of `uuid.UUID` turns the quick path `uuids` off, and none causes a crash."""
     run_here(f"import uuid\nuuid.UUID = {replacement}\n{ONLY_UUIDS}")
 
 
 @needs_gil
 def test_a_probe_that_raises_leaves_its_path_off() -> None:
-    """The GC does not track UUIDs of the quick path. A tracked UUID shows that the path is off."""
+    """The quick path `uuids` creates UUIDs that the GC does not track, unlike the safe path."""
     run_here(
         "import gc, uuid\nown = uuid.UUID.__eq__\n"
         "def fail(self, other):\n    raise RuntimeError\n"

@@ -17,7 +17,7 @@ from turbocql.codec import RowEncoder, encode, find_serializer
 from turbocql.errors import EncodeError, RangeError
 from turbocql.protocol import BatchMessage, ExecuteMessage, QueryMessage
 
-# Programs for other drivers catch these exceptions.
+# Programs that were written for other drivers catch these exceptions.
 THEIRS = (OverflowError, struct.error)
 
 
@@ -106,8 +106,8 @@ BEYOND: dict[str, tuple[Any, list[Any]]] = {
 }
 CASES = [(cql_type, value) for cql_type, (_, values) in BEYOND.items() for value in values]
 
-# Each entry nests a type in another type, and a bad value in a value of the outer type. It returns
-# the outer type and value, and the path of the error.
+# The arguments of each function are a type, a good value of the type, and a bad one. It returns an
+# outer type, a value of it that contains the bad value, and the end of the path in the error.
 Depth = Callable[[str, Any, Any], tuple[str, Any, str]]
 DEPTHS: dict[str, Depth] = {
     "list": lambda t, good, bad: (f"list<{t}>", [good, bad], "[1]"),
@@ -157,7 +157,7 @@ def beyond(call: Callable[[], object]) -> RangeError:
         call()
     error = caught.value
     assert type(error) is RangeError
-    # Older programs catch the error as one of these classes.
+    # Programs from before `RangeError` existed catch these classes.
     for cls in (EncodeError, ValueError, TypeError):
         assert isinstance(error, cls)
     same = pickle.loads(pickle.dumps(error))

@@ -1,6 +1,7 @@
 """Tests binding rows to cells: by position, by name and from objects, one row or many.
 
-Most tests run with three kinds of columns: see `WAYS`.
+Most tests run three times: with types of the native core, with types in Python, and with an
+encryption policy. `WAYS` has the functions that make these encoders.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Delegate:
 
 
 class Policy:
-    """An encryption policy that covers the given columns and returns the data unchanged."""
+    """An encryption policy for these columns. Its `encrypt` returns the data unchanged."""
 
     def __init__(self, columns: list[tuple[str, Any]]) -> None:
         self.types = dict(columns)
@@ -124,7 +125,10 @@ def named(names: str) -> Any:
 
 @way
 def test_named_tuples_with_names_at_other_positions(way: Way) -> None:
-    """A named tuple that lacks a column is refused if it has another column at a wrong position."""
+    """A named tuple that has fields for only some of the columns is bound by position.
+
+    It is refused if one of these fields is at another position than its column.
+    """
     encoder = way([("a", "int"), ("b", "int")])
     swapped, beside, first, few = map(named, ("b a", "b c", "a c", "b"))
     assert encoder.bind(swapped(1, 2)).cells == [b"\0\0\0\2", b"\0\0\0\1"]
@@ -393,6 +397,6 @@ def test_routing_keys_of_parts() -> None:
     for parts in wrong:
         with pytest.raises(ValueError, match="1 to 65535 parts"):
             pack(parts)
-    # These are results of Cassandra's Murmur3.
+    # Cassandra's Murmur3 has the same results.
     assert token_of(b"") == 0
     assert token_of(b"123") == -7468325962851647638

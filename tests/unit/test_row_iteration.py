@@ -1,4 +1,4 @@
-"""Tests `for` and `async for` over rows. Native iterators read pages that Python provides."""
+"""Tests the native iterators behind `for` and `async for` over rows, with pages of these tests."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_exceptions_are_thrown_into_a_step() -> None:
     ],
 )
 def test_an_awaited_page_receives_only_the_thrown_exception(thrown: tuple[Any, ...]) -> None:
-    """CPython has deprecated `throw` with more than one argument. Some callers still pass more."""
+    """Callers may pass up to three arguments to `throw`. CPython has deprecated more than one."""
     received: list[tuple[Any, ...]] = []
 
     class Waiting:

@@ -232,7 +232,7 @@ def test_every_type_has_its_number_or_its_class() -> None:
         for column, cql_type in zip(page.columns, types, strict=True):
             assert column.cql_type == str(CqlType(cql_type))
         assert page.columns[23].cql_type == "tuple<int, text>"
-    # If a type has no number in the server's version, the server sends the type's Java class name.
+    # For a type without a number in its protocol, a server sends the type's Java class name.
     for cql_type in types:
         class_name = CqlType(cql_type).class_name.encode()
         named = struct.pack(">H", len(class_name)) + class_name
@@ -266,7 +266,10 @@ def test_more_metadata_than_the_cache_holds() -> None:
 
 
 def test_equal_metadata_with_other_flags_and_counts() -> None:
-    """The number of columns and the flag for a shared table are outside the cached bytes."""
+    """The cache must compare more than the bytes of the columns.
+
+    The number of columns and the flag for a table that they share come before these bytes.
+    """
     one = result([("a", "int")], [[b"\0\0\0\1"]])
     two = result([("a", "int"), ("b", "int")], [[b"\0\0\0\1"] * 2])
     bodies = [one, two]

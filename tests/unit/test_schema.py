@@ -1,4 +1,4 @@
-"""Tests how a schema is built from rows, its CREATE statements, and when a reading is complete."""
+"""Tests how a schema is built from rows, its CREATE statements, and when all rows are read."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_conditional_statements_are_recognized(text: str, is_conditional: bool) 
     ],
 )
 def test_timeouts_are_removed_from_statements(text: str, left: str) -> None:
-    # The timeout becomes a comment, so that statements with other timeouts still have other ids.
+    # The timeout becomes a comment. So statements that differ in their timeout differ in their id.
     assert analyse(text).text.partition("/*")[0].strip() == left
 
 

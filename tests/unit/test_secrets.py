@@ -259,7 +259,7 @@ class Vault:
 
 
 def logged_in() -> tuple[str, str]:
-    """Credentials of a module-level function."""
+    """Credentials that are a module-level function."""
     return "ann", SECRET
 
 
@@ -322,7 +322,7 @@ def test_settings_with_a_secret_are_not_pickled(tmp_path: Path) -> None:
                 assert way in said
     closure: Any = lambda mechanism: with_password(SECRET, mechanism)  # noqa: E731
     refused(lambda: pickle.dumps(Config(authenticator=closure)))
-    # A string that is not the path of a file may be the key itself.
+    # A string that is not the path of an existing file may be the key itself.
     refused(lambda: pickle.dumps(Config(tls=Tls(certificate=b"c", key=str(tmp_path / "none")))))
     assert "give the path" in refused(
         lambda: pickle.dumps(Tls(certificate=b"c", key=SECRET.encode()))

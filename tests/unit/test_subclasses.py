@@ -39,7 +39,7 @@ class NotATime(datetime.datetime):
 
 
 class FarAway(datetime.datetime):
-    """A datetime with a year that `datetime` cannot hold, as a pandas Timestamp can have."""
+    """A datetime with a year above 9999. A pandas Timestamp can have such a year."""
 
     year = property(lambda self: 20_000)
 

@@ -138,13 +138,13 @@ def changing(kind: str) -> tuple[Any, list[Callable[[], object]]]:
 
 
 def unless_changed(encode: Callable[[Any], T], value: Any) -> T | None:
-    """Encodes a value that other threads change. Returns `None` if the change causes an error."""
+    """Encodes a value that other threads change. Returns `None` if a change causes an error."""
     try:
         return encode(value)
     except EncodeError:
         return None
     except RuntimeError as error:
-        # The error of Python's iterators over dicts and sets.
+        # Python's iterators over dicts and sets raise this error.
         if "during iteration" not in str(error):
             raise
         return None
@@ -258,7 +258,7 @@ def test_threads_share_an_iteration_while_pages_are_fetched() -> None:
 
 
 def test_threads_resume_one_step() -> None:
-    """Each step returns its row to one thread. In the other thread, `send` raises an error."""
+    """Two threads resume the same step. One gets the row. In the other, `send` raises an error."""
 
     class Pages:
         async def next_page(self) -> list[int]:
@@ -291,7 +291,7 @@ def test_threads_resume_one_step() -> None:
 
 
 def test_a_capsule_is_taken_once() -> None:
-    """Threads import one Arrow array at the same time: one of them gets it."""
+    """Threads import one Arrow array at the same time. Exactly one of them gets it."""
     for _ in range(8):
         producer = Producer()
         schema, values = integers(producer)
@@ -340,7 +340,7 @@ def test_threads_encode_a_message_and_construct_others() -> None:
 
 
 def test_importing_the_module_does_not_enable_the_gil() -> None:
-    """Importing the module does not enable the GIL in an interpreter built without it."""
+    """In an interpreter built without the GIL, an extension module can enable it. Ours must not."""
     is_enabled = getattr(sys, "_is_gil_enabled", lambda: True)
     assert sys.modules["turbocql._core"] is _core
     asked_for = os.environ.get("PYTHON_GIL") == "1"

@@ -57,7 +57,7 @@ def test_uuids_that_other_programs_created() -> None:
     assert datetime_from_uuid(uuid.UUID("082db400-fe7f-11f0-8002-000000000001")) == (
         datetime.datetime(2026, 1, 31, 8, 30, tzinfo=UTC)
     )
-    # The last of the ten ticks of a microsecond.
+    # A time UUID counts in tenths of a microsecond. This one has the last tenth.
     assert datetime_from_uuid(max_uuid_from_time(MOMENT)) == MOMENT
 
 

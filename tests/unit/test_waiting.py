@@ -32,7 +32,7 @@ def open_async(*points: str, **settings: Any) -> Any:
 
 @pytest.fixture(params=[open_sync, open_async], ids=["sync", "async"])
 def opens(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Opens a session of either API."""
+    """Returns a function that opens a session, of the synchronous or the asynchronous API."""
     function: Callable[..., Any] = request.param
     return function
 
@@ -75,7 +75,7 @@ def test_temporary_failures_are_waited_for(
     with Starting([phase]) as server, pytest.raises(errors.ConnectError, match=text) as caught:
         opens(server.contact_point, wait_s=1)
     assert 1 <= time.monotonic() - began < 3
-    # The pauses between attempts are 0.1 s, 0.2 s, 0.4 s and the rest of the second.
+    # The pauses between attempts are 0.1 s, 0.2 s and 0.4 s, then what is left of the second.
     assert 3 <= attempts_of(caught.value) <= 5
     assert type(caught.value) is errors.ConnectError
     assert cause is None or isinstance(caught.value.__cause__, cause)
@@ -97,7 +97,7 @@ def test_without_wait_there_is_one_attempt(
     with Starting([(0x1001, "busy")]) as server:
         with pytest.raises(errors.ConnectError, match="busy") as caught:
             opens(server.contact_point)
-        # One connection is the probe of the contact point, the other one is that of the session.
+        # The first connection tests the contact point, the second is that of the session.
         assert server.connections == 2
     assert "attempt" not in str(caught.value)
     assert records() == []
@@ -168,7 +168,7 @@ def test_roles_that_cannot_be_read_are_waited_for(opens: Callable[..., Any]) -> 
 
 
 def test_one_of_several_contact_points_may_start(opens: Callable[..., Any]) -> None:
-    """A server of another protocol does not end the wait for a contact point that is down."""
+    """A contact point with a server of another protocol does not end the wait for another one."""
     with (
         Starting(["http"]) as wrong,
         Starting(["refused"]) as down,

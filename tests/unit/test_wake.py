@@ -1,4 +1,7 @@
-"""Tests how an event loop wakes the tasks of a completion batch."""
+"""Tests how an event loop wakes tasks whose operations have completed.
+
+The core passes the tasks to wake as a list, the batch.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ name: contextvars.ContextVar[str] = contextvars.ContextVar("name")
 
 
 def burst(*wakeups: Callable[[Any], None]) -> list[Any]:
-    """Returns a batch as the native core makes it: callbacks in reverse order, with contexts."""
+    """Returns a batch as the native core makes it: callbacks and their contexts, the last first."""
     made: list[Any] = []
     for wakeup in reversed(wakeups):
         context = contextvars.copy_context()
@@ -26,7 +29,7 @@ def burst(*wakeups: Callable[[Any], None]) -> list[Any]:
 
 
 class Told:
-    """Wakeup callbacks that record the name in their context."""
+    """Callbacks of a batch. Each records the `name` of the context in which it runs."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -115,7 +118,7 @@ def test_a_nested_loop_wakes_the_remaining_tasks() -> None:
 
 
 def test_an_interrupted_wake_loses_no_task(run: Run) -> None:
-    """If a signal's KeyboardInterrupt prevents `wake_tasks`, `wake_remaining` wakes all tasks."""
+    """If a KeyboardInterrupt comes before `wake_tasks` runs, `wake_remaining` wakes all tasks."""
     told = Told()
     made = burst(told.first, told.second)
 
