@@ -241,8 +241,7 @@ def refusal(path: str, leaf: Scalar) -> str | None:
 
 
 UNWRITABLE = ("set vector counter", "key vector counter")
-"""Types of columns that the server accepts. It cannot write values of them, because it cannot sort
-the vectors in these values. Each is a `path` of `shape`, then the name of the innermost type."""
+"""Columns that the server creates but cannot write, because it cannot sort the vectors in them."""
 
 _ONE_OF: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "list": ("[{0}]", lambda value: [value]),

@@ -42,8 +42,7 @@ __all__ = [
 Role = Literal["partition", "clustering", "static", "regular"]
 Row = dict[str, Any]
 Cell = tuple[Any, int]
-"""A pair: the canonical form of a value, and the write time. The canonical form is what
-`Kind.canonical` returns, or `None` for a null."""
+"""A pair: the form of a value that `Kind.canonical` returns, or `None`, and the write time."""
 Cells = dict[str, Cell]
 
 _BY_NAME = {kind.name: kind for kind in SCALARS}
@@ -66,8 +65,7 @@ class Column:
     kind: Kind
     role: Role
     is_open: bool
-    """Whether the type is a collection or a UDT without `frozen`, so that each of its
-    parts is a cell on the server."""
+    """Whether the type is a collection or a UDT without `frozen`, with a cell for each part."""
 
     @property
     def cql(self) -> str:
@@ -178,10 +176,7 @@ _OWN = (
 
 
 def _static_kind(rng: random.Random) -> int:
-    """Returns the number of a type for a static column.
-
-    In about half of the calls, it is a collection or UDT without `frozen`.
-    """
+    """Returns the number of a type for a static column. Half of the time, the type is open."""
     return rng.randrange(6 if rng.random() < 0.4 else len(_OWN) + len(SCALARS))
 
 
@@ -329,10 +324,7 @@ class Model:
     """The possible static cells of each partition written since the last `settle`, by column."""
 
     def take(self, writes: Sequence[Write], now: int, *, begun: bool = False) -> None:
-        """Records the contents that the writes can result in, whatever their order.
-
-        If `begun` is true, the load was killed, and the server may have only some of the writes.
-        """
+        """Records the results of all orders of the writes, and, if `begun`, of only some writes."""
         names = {column.name for column in self.shape.of("static")}
         of_rows: dict[tuple[str, str], list[tuple[Row, int]]] = {}
         of_statics: dict[str, list[tuple[Row, int]]] = {}
@@ -433,10 +425,7 @@ def _expected(cells: Sequence[Cell]) -> str:
 
 
 def _outcomes(before: Cells, orders: Iterable[Sequence[tuple[Row, int]]]) -> list[Cells]:
-    """Returns what a row's cells can be, for each order of the writes.
-
-    Of two writes with the same write time, the one that is later in the order wins.
-    """
+    """Returns a row's cells after each order. If write times are equal, the later in it wins."""
     made: list[Cells] = []
     for order in orders:
         cells = dict(before)

@@ -492,8 +492,7 @@ def test_invalid_files_are_refused(write: Callable[[str], Path], text: str, said
     file = write(text)
     message = refused(lambda: Config.from_toml(file))
     assert said in message
-    # Errors of `Config` itself, with these texts, do not name the file, which `Config` does not
-    # know.
+    # `Config` itself raises the errors with these texts, and does not know the file.
     own = ("seconds", "contact_points must be", "keyspace must be 1")
     assert str(file) in message or any(beginning in said for beginning in own)
 

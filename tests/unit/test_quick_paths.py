@@ -129,7 +129,7 @@ def test_this_process_has_the_expected_paths() -> None:
 READ = {"sets", "attributes", "lookups", "versions", "decimals", "arrays", "coroutines"}
 """The quick paths that only read objects. Their probes compare only values."""
 TRACKED = {"decode", "uuids", "addresses", "times", "records", "rows"}
-"""The quick paths that create objects which the GC can track. Their probes also check the tracking."""
+"""The quick paths that create objects which the GC can track. Their probes check this tracking."""
 CORRUPTED = [
     *((name, "value") for name in PATHS if name != "handles"),
     *((name, "hash") for name in PATHS if name not in {*READ, "encode", "handles"}),
