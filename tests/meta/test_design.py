@@ -32,7 +32,7 @@ FOLDERS = (
 GENERATED = {"build/crates", "build/measured", ".cargo/config.toml"}
 """Paths that a build creates."""
 COMMANDS = {"make", "python", "pytest", "turbocql", "except", "async"}
-"""Inline code that begins with one of these words is a command or a piece of code, and no name."""
+"""Inline code that begins with one of these words is a command or a piece of code, not a name."""
 
 
 @cache

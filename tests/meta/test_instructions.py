@@ -1,4 +1,4 @@
-"""Tests for which counts `make instructions` fails, and which counts `RECORD=` replaces."""
+"""Tests when `make instructions` fails, and which recorded counts `RECORD=` replaces."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def test_workflows_call_targets_that_exist(path: Path) -> None:
 
 
 def unpinned(text: str) -> list[str]:
-    """Returns the actions that do not name a commit, with a comment that has the version."""
+    """Returns the actions that are not named by a commit and by a version in a comment."""
     return [
         action
         for action in re.findall(r"\buses: (.*)", text)

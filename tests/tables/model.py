@@ -425,7 +425,7 @@ def _expected(cells: Sequence[Cell]) -> str:
 
 
 def _outcomes(before: Cells, orders: Iterable[Sequence[tuple[Row, int]]]) -> list[Cells]:
-    """Returns a row's cells after each order. If write times are equal, the later in it wins."""
+    """Returns a row's cells after each order of its writes. At equal times, the last one wins."""
     made: list[Cells] = []
     for order in orders:
         cells = dict(before)

@@ -232,7 +232,7 @@ def test_every_type_has_its_number_or_its_class() -> None:
         for column, cql_type in zip(page.columns, types, strict=True):
             assert column.cql_type == str(CqlType(cql_type))
         assert page.columns[23].cql_type == "tuple<int, text>"
-    # For a type without a number in its protocol, a server sends the type's Java class name.
+    # A server sends the Java class name of a type that has no number in the server's protocol.
     for cql_type in types:
         class_name = CqlType(cql_type).class_name.encode()
         named = struct.pack(">H", len(class_name)) + class_name

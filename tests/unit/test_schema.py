@@ -1,4 +1,4 @@
-"""Tests how a schema is built from rows, its CREATE statements, and when all rows are read."""
+"""Tests how a schema is built from rows, its CREATE statements, and when it is read completely."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def test_roles_that_cannot_be_read_are_waited_for(opens: Callable[..., Any]) -> 
 
 
 def test_one_of_several_contact_points_may_start(opens: Callable[..., Any]) -> None:
-    """A contact point with a server of another protocol does not end the wait for another one."""
+    """If one contact point answers in another protocol, `connect` still waits for the other one."""
     with (
         Starting(["http"]) as wrong,
         Starting(["refused"]) as down,
