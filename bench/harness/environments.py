@@ -1,8 +1,8 @@
 """The folders of the benchmarks, and the interpreters of their environments.
 
 scylla-driver and cassandra-driver both install the package `cassandra`, so each has an environment
-of its own. For another interpreter, these two drivers and turbocql each get one more environment,
-`.venv-debian-NAME`. `python_of` makes such an environment if it is missing.
+of its own. If a run names an interpreter with `--interpreter`, these two drivers and turbocql each
+have one more environment, `.venv-debian-NAME`. `python_of` makes it if it is missing.
 """
 
 from __future__ import annotations

@@ -22,9 +22,10 @@ def read(path: Path) -> list[Sample]:
 
 
 def keep(path: Path, samples: Sequence[Sample], subject: Sequence[str] = SUBJECT) -> None:
-    """Writes samples to a file, where they replace samples with the same fields `subject`.
+    """Writes samples to a file, where they replace samples of the same cases.
 
-    So all samples of a case are from the same run. Samples of cases that were not run stay.
+    Two samples are of the same case if the fields `subject` have the same values. So all samples of
+    a case are from one run. Samples of cases that were not run stay.
     """
 
     def about(sample: Sample) -> tuple[Any, ...]:

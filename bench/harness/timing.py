@@ -91,7 +91,8 @@ def measure(
         if outcomes:
             say({**sample, "done": case is not None, "outcome": outcome})
             continue
-        # Collects what earlier cases have left, and hides the rest from the GC.
+        # Frees the garbage of earlier cases. Then takes all objects that are alive out of the
+        # GC's reach.
         gc.collect()
         gc.freeze()
         say({**sample, "ns": None if case is None else ns_per_call(case)})

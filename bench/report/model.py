@@ -37,7 +37,7 @@ FLOOR = "engine"
 
 
 _BESIDE = {"decode: vector<float, 1536> to NumPy": "decode: vector<float, 1536> to list"}
-"""Maps a case that scylla-driver cannot run to another case, with which it is compared."""
+"""Maps a case that scylla-driver cannot run to the case whose scylla-driver time stands for it."""
 
 
 class Samples:

@@ -33,15 +33,16 @@ def main(client: str, patterns: list[str]) -> None:
             say({**sample, "plain_ns": None, "accelerated_ns": None})
             continue
         with accel.accelerated():
-            # Two runs, because the driver itself decodes the first page with new columns.
+            # The first run only prepares the second one: even with the accelerator on, the driver's
+            # own function decodes the first page with new columns.
             outcome_of(maker)
             accelerated, outcome, _ = outcome_of(maker)
         if accelerated is None or outcome != expected:
             raise SystemExit(f"{name}: plain {expected!r:.200}, accelerated {outcome!r:.200}")
         gc.collect()
         gc.freeze()
-        # The case is made anew for each measurement, because it keeps the driver's functions that
-        # were in place when it was made.
+        # Each measurement makes the case anew. A case refers to the functions that were in place
+        # when it was made: the driver's own, or the accelerator's.
         before = ns_per_call(maker())
         with accel.accelerated():
             case = maker()

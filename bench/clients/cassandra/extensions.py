@@ -19,7 +19,7 @@ _ONE_ROW = "1x10 with metadata, named"
 
 
 def cases() -> dict[str, Maker]:
-    """Maps names to makers for the cases of `EXTENSIONS`. Empty if the driver lacks these."""
+    """Maps the names in `EXTENSIONS` to makers. Empty if the driver lacks these extensions."""
     if not FEATURES or not hasattr(FEATURES[0], "use_metadata_id"):
         return {}
     makers: dict[str, Maker] = {}

@@ -20,7 +20,7 @@ from bench.suites.accelerator.start import CASES
 
 ROUNDS = 21
 PURELIB = ROOT / "packaging" / "turbocql.data" / "purelib"
-"""The files that a wheel installs beside the package."""
+"""The folder of the files that a wheel installs beside the package."""
 WATCH = (
     f"import sys; sys.path.append({str(PURELIB)!r}); import _turbocql_accelerate as a; a.watch()"
 )

@@ -21,7 +21,7 @@ from bench.harness.timing import Case, ns_per_call, say
 from bench.suites.requests.job import Job, Pass
 
 NATIVE_NS = 30e6
-"""How long the profiled calls take without callgrind, so that its start does not matter."""
+"""Without callgrind, the profiled calls take about this long. So its start does not matter."""
 WARM_UP = 500
 
 

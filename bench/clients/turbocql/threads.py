@@ -28,7 +28,7 @@ BATCH = 20
 
 
 def makers() -> dict[str, Callable[[int], Callable[[], Any]]]:
-    """Maps each case to a function. This returns a thread's call, which has its own values."""
+    """Maps each case to a function that makes the call of one thread, with the thread's values."""
     serializers = [find_serializer(cql_type) for _, cql_type in COLUMNS]
     deserializers = [find_deserializer(cql_type) for _, cql_type in COLUMNS]
     bind, rows = RowEncoder(COLUMNS).bind, RowsDecoder(rows="tuple").decode
@@ -73,9 +73,9 @@ def makers() -> dict[str, Callable[[int], Callable[[], Any]]]:
 def calls_per_second(make: Callable[[int], Callable[[], Any]], threads: int) -> tuple[float, float]:
     """Returns the highest rates of several rounds, per second of wall-clock and of thread time.
 
-    Other processes lower the wall-clock rate. Even on a busy machine, the rate by thread time (the
-    processor time of the threads) shows whether threads slow each other down, unless they wait for
-    a lock.
+    Other processes lower the wall-clock rate. The rate by thread time (the processor time of the
+    threads) shows even on a busy machine whether threads slow each other down. But it does not
+    show that threads wait for a lock.
     """
     calls = [make(1000 * number) for number in range(threads)]
     by_clock, by_time = zip(*(_round(calls) for _ in range(ROUNDS)), strict=True)

@@ -147,7 +147,7 @@ def tables(samples: list[Sample]) -> dict[str, list[Row]]:
 
 
 def accelerator_section(samples: list[Sample]) -> list[str]:
-    """Returns the tables and the versions. Below each table are the cases slower than plain."""
+    """Returns the tables and the versions. Lists the cases that the accelerator makes slower."""
     lines: list[str] = []
     for title, rows in tables(samples).items():
         lines += [f"**{title}**", ""]

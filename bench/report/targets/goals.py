@@ -180,8 +180,8 @@ class EndToEnd:
     scenario: str
     shape: str
     below: str = ""
-    """turbocql must need less time than this client in the same run and shape. If the text is
-    empty, the time, the ratio to scylla-driver or the floor decides."""
+    """turbocql must need less time than this client in the same run and shape. If no client is
+    named, turbocql's time, its ratio to scylla-driver or the floor decides."""
     about_us: float | None = None
     stock_us: float | None = None
     """scylla-driver's time when the target was set, in the best of `stock_shapes`."""

@@ -84,7 +84,7 @@ class Load:
 
     client: str
     run: int
-    """Makes the keys of the written rows unique among all runs on one cluster."""
+    """The number of the run. It makes the keys of written rows unique among the cluster's runs."""
     contact_points: list[str]
     speculation_s: float | None
     """The delay before an idempotent request is sent to one more node; None for never."""

@@ -15,7 +15,7 @@ Outcome = Sequence[Any]
 """The due time of a request, its end, its error, and whether it lost a connection. Times are
 seconds since the beginning of the load; the end is None if the request did not end. The error is
 the name of the exception's class, `WrongRow` for a wrong answer, `NoOutcome` if the request did not
-end, or empty."""
+end, and empty for a right answer."""
 
 
 def figures(outcomes: Sequence[Outcome], fault_s: float) -> dict[str, Any]:

@@ -61,7 +61,7 @@ _ATTEMPTS = 3
 _IDLE_S, _IDLE_TIMEOUT_S = 5.0, 300.0
 _CONNECT_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 30.0
-# These are Cassandra's defaults. The embedded cluster has longer ones, for slow machines.
+# Cassandra's default timeouts. By default, the embedded cluster has longer ones, for slow machines.
 _SERVER = {
     "read_request_timeout": "5s",
     "range_request_timeout": "10s",

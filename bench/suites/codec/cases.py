@@ -51,8 +51,9 @@ _READ_ONLY = _single(1536)
 _READ_ONLY.flags.writeable = False
 _INTS = [_random.randrange(-(2**31), 2**31) for _ in range(1000)]
 _TEXTS = [f"element {i}" for i in range(100)]
-# In a Java class name, the names of a UDT and its fields are written in hexadecimal. This form has
-# a letter for each name here, because scylla-driver reads digits alone as a number.
+# In a Java class name, the names of a UDT and its fields are written in hexadecimal. The names here
+# are chosen so that each contains a letter in this form: scylla-driver would read digits alone as a
+# number.
 UDT = "app.home{lot text, zip int, town text, long double, on boolean}"
 TUPLE = f"tuple<{', '.join(['int'] * 10)}>"
 _INSTANT = datetime.datetime(2026, 2, 28, 12, 34, 56, 789_000)

@@ -53,9 +53,9 @@ def _samples(client: str, *arguments: str, interpreter: Path | None) -> list[Sam
 
 
 def check(patterns: Sequence[str], interpreter: Path | None = None) -> set[str]:
-    """Compares the drivers' results with turbocql's. Returns where cassandra-driver's differ.
+    """Compares the drivers' results with turbocql's.
 
-    In these cases, `run` drops cassandra-driver's times.
+    Returns the cases in which cassandra-driver's results differ. `run` drops its times in them.
 
     Raises: SystemExit if a result of scylla-driver differs from turbocql's.
     """

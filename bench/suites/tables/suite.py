@@ -2,10 +2,13 @@
 
 All tools use CSV files, and turbocql also Parquet. Each sample comes from a new process. All
 processes use one node of the embedded Cassandra. A sample has the number of rows, the wall-clock
-time, the processor time of the client and of the node, and the client's largest resident size. The
-task *parse* only reads the CSV file as a load does, and *ready* loads the same rows from Arrow data
-in memory. The sum of both is the floor of a load of CSV. After each load, and each unload to CSV,
-the suite counts the written rows.
+time, the processor time of the client and of the node, and the client's largest resident size.
+
+Two of the tools are floors, which turbocql runs too. The tool `parse` reads the CSV file, as a load
+does, and writes nothing. The tool `ready` loads the same rows from Arrow data in memory. The sum of
+their times is the floor of a load of CSV.
+
+After each load, and after each unload to CSV, the suite counts the written rows.
 """
 
 from __future__ import annotations
@@ -141,7 +144,7 @@ def _measure(current: Run, options: Options, name: str, node: Any, directory: Pa
     _execute(node, f"CREATE TABLE whole.{name} ({shape.columns})")
     arguments = ("files", name, str(directory), str(count))
     processes.output(processes.command(python_in(".venv-columns"), PROGRAM, *arguments))
-    # The samples of these loads are dropped: they are slow, as Cassandra's JVM still compiles.
+    # The samples of these loads are dropped: Cassandra is slow until its JVM has compiled its code.
     for _ in range(2):
         _sampled("ready", "load", name, node, directory, count)
     steps = [("load", tool) for tool in shape.loads] + [("unload", tool) for tool in shape.unloads]

@@ -1,8 +1,9 @@
 """Measures how many calls of the codec are made in a second by one thread and by two threads.
 
-The suite runs under one interpreter, that of `--interpreter` or of `.venv`, with quick paths on and
-with quick paths off. Run the suite once with an interpreter that has the GIL, and once with a
-free-threaded one, for which you have compiled the native module into `python/turbocql`.
+The suite runs under one interpreter, that of `--interpreter` or of `.venv`. It measures with quick
+paths (code that uses CPython's C layouts) on and with quick paths off. Run the suite once with an
+interpreter that has the GIL, and once with a free-threaded one, for which you have compiled the
+native module into `python/turbocql`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["SUITE"]
 
 ROUNDS = 2
 OFF = {"_TURBOCQL_TEST_INTERPRETER": "3.99"}
-"""The Python version that the core is told. It has no quick paths for one that it does not know."""
+"""Makes the core behave as on Python 3.99, for which it has no quick paths."""
 
 
 _HEAD = """\

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pyo3::prelude::*;
 
-/// Incremented when a class of the driver changes in a way that can invalidate plans. A plan from
-/// an earlier epoch is made again before it is used.
+/// The epoch: a number that is incremented when a class of the driver changes in a way that can
+/// invalidate plans. A plan from an earlier epoch is made again before it is used.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
 /// Whether stand-ins work natively. An application may keep a reference to a stand-in after

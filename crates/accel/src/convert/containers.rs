@@ -1,5 +1,6 @@
-//! Serializes collections, tuples, records and vectors from objects that the quick path has
-//! refused; most of them are not of an exact built-in class.
+//! Serializes collections, tuples, records and vectors from objects that the quick path (the code
+//! that reads CPython's C layouts) has refused. Most of these objects are not of an exact built-in
+//! class.
 //!
 //! The drivers ask an object for its length, and then iterate over it. If this module refuses a
 //! value halfway, the driver's function iterates over it again. So this module accepts only objects
@@ -270,8 +271,8 @@ fn put_elements<D: Dialect>(
     all_parts(&elements, |part| !part.is_none() && encode::value::<D>(&vector.element, part, out))
 }
 
-/// Packages of tensors. `__array__` of such a tensor returns an array with the same numbers as an
-/// iteration over the tensor.
+/// Packages of tensors. `__array__` of a tensor of these packages returns an array with the same
+/// numbers as an iteration over the tensor.
 const TENSOR_PACKAGES: [&str; 4] = ["torch", "jax", "jaxlib", "tensorflow"];
 
 /// Returns the numbers of an object as an array: the object itself if it is an array of numbers, or
@@ -295,7 +296,7 @@ fn elements_of<'py>(
     numpy::is_row_of_numbers(&array).then_some(array)
 }
 
-/// Appends an element of variable size after its length.
+/// Appends the length of an element of variable size, and then the element.
 fn put_sized<D: Dialect>(element: &HostPlan, part: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     let mut bytes = Vec::new();
     if part.is_none() || !encode::value::<D>(element, part, &mut bytes) {

@@ -221,8 +221,8 @@ fn day_of_text(text: &str) -> Option<i32> {
     (year > 0 && again == (year.into(), month as u8, day as u8)).then_some(days)
 }
 
-/// Returns the nanoseconds since midnight of an exact `datetime.time`. Returns an exact `int` as it
-/// is, if a day has more nanoseconds.
+/// Returns the nanoseconds since midnight of an exact `datetime.time`. Returns an exact `int`
+/// unchanged if it is less than the number of nanoseconds in a day.
 pub fn time(object: &Bound<'_, PyAny>) -> Option<i64> {
     if let Ok(time) = object.cast_exact::<PyTime>() {
         let seconds = (i64::from(time.get_hour()) * 60 + i64::from(time.get_minute())) * 60

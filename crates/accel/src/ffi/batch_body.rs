@@ -14,8 +14,8 @@ use turbocql_values::ffi::quick_path::QuickPath;
 
 /// Makes the body of a batch. Each statement must be an exact tuple of three items: True (prepared)
 /// or False, the id or the text, and an exact list or tuple of serialized values. Returns `None` if
-/// a statement is anything else, if the body is too long, if there is no memory, or if the quick
-/// path is off.
+/// a statement is anything else, if the body is too long, if there is no memory, or if
+/// `QuickPath::Encode` is off.
 pub fn body<'py>(
     statements: &Bound<'py, PyList>,
     unset: &Bound<'py, PyAny>,

@@ -1,5 +1,7 @@
-//! Serializes as cassandra-driver and scylla-driver do. Differs from turbocql's own codec in values
-//! that the drivers write in another way, and in objects that only the drivers take.
+//! Serializes as cassandra-driver and scylla-driver do. A dialect is how values are written: as
+//! turbocql's own codec writes them, or as one of these drivers does. The dialects here differ from
+//! turbocql's in values that the drivers write in another way, and in objects that only the drivers
+//! take.
 
 use std::marker::PhantomData;
 
@@ -69,7 +71,7 @@ pub trait Convert {
     ) -> bool;
 }
 
-/// The dialect of a driver, which uses `C` for objects of other classes.
+/// The dialect of a driver. `C` converts the objects that are not of the usual built-in class.
 pub struct Converting<C, const FLOAT_TIME: bool, const EMPTY_NULL: bool>(PhantomData<C>);
 
 impl<C: Convert, const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect

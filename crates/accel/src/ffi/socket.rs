@@ -25,9 +25,9 @@ pub enum SentNow {
 
 /// Sends what a socket accepts at once.
 ///
-/// Python's `socket.send` releases the GIL between reading the descriptor and the call. Then another
-/// thread can close the socket, and a new socket can get the same descriptor. The caller has the
-/// descriptor from the socket and has kept the GIL since.
+/// Python's `socket.send` reads the descriptor, releases the GIL, and then calls `send`. Meanwhile
+/// another thread can close the socket, and a new socket can get the same descriptor. This cannot
+/// happen here: the caller must have kept the GIL since it read the descriptor from the socket.
 pub fn send_now(descriptor: c_int, data: &[u8]) -> SentNow {
     // SAFETY: `data` is readable for `size` bytes. `send` (POSIX) does not write to memory, and it
     // reports a descriptor that is no socket as an error. The flags keep it from waiting and from

@@ -260,7 +260,7 @@ impl SegmentStandIn {
         }
         let mut payload = payload.into_any();
         if compression.format == Format::Compressed {
-            // The driver, too, gets this attribute after the read.
+            // As in the driver, this attribute is looked up after the payload was read.
             let before = number(pyo3::intern!(py, "uncompressed_payload_length"))?;
             let Some(before) = before.and_then(|before| i32::try_from(before).ok()) else {
                 back(buffer, length + TRAILER)?;

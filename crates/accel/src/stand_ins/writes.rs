@@ -1,4 +1,4 @@
-//! The dialects in which drivers serialize values.
+//! The dialects of drivers: how each driver serializes values.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! Sends the requests of an executor.
+//! Sends the requests of an executor, the driver's object behind a call of `execute_concurrent`.
 
 use pyo3::exceptions::{PyException, PyStopIteration};
 use pyo3::prelude::*;
@@ -11,8 +11,8 @@ impl Executors {
     /// executor's lock.
     pub(super) fn execute_next(&self, executor: &Bound<'_, PyAny>) -> PyResult<bool> {
         match self.next(executor) {
-            // If any function that it calls here raises a StopIteration, the driver takes it for
-            // the end of the statements.
+            // The driver takes a StopIteration for the end of the statements, whichever function
+            // has raised it.
             Err(error) if error.is_instance_of::<PyStopIteration>(executor.py()) => Ok(false),
             has_next => has_next,
         }

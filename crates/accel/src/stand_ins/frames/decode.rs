@@ -1,5 +1,5 @@
-//! The stand-in for `decode_message` of the driver's protocol handlers. It decodes the result of
-//! the kind Void natively, such as the answer to a write.
+//! The stand-in for `decode_message` of the driver's protocol handlers. Natively, it decodes only
+//! results of the kind Void, such as the answer to a write.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyType};

@@ -158,7 +158,7 @@ impl Frames {
                 }
             }
         };
-        // If there is no request, its timeout has removed it.
+        // If the stream has no request, the request's timeout has removed it.
         let Some(request) = request else { return free(connection, stream.as_any()) };
         let (callback, decoder, metadata): (
             Bound<'py, PyAny>,

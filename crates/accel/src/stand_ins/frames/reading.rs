@@ -164,8 +164,8 @@ impl Frames {
         }))
     }
 
-    /// Returns the contents of a buffer. Returns `None` if its position is not its end, where the
-    /// driver leaves it.
+    /// Returns the contents of a buffer. The driver leaves the buffer's position at the end. Returns
+    /// `None` if the position is elsewhere.
     fn contents<'py>(&self, buffer: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let py = buffer.py();
         if !buffer.get_type().is(&self.bytes_io) {
@@ -242,7 +242,7 @@ impl<'py> Received<'py> {
                 prefixed.put(payload);
                 true
             })?;
-            // The driver decompresses the payload again, and handles the error.
+            // If this fails, the driver decompresses the payload again, and handles the error.
             let Ok(payload) = compression.decompressor.call1((prefixed,)) else {
                 return Ok(Segment::Odd);
             };

@@ -1,4 +1,4 @@
-//! Converts values as the methods of columns do, and copies values.
+//! Converts values as the methods of the object mapper's columns do, and copies values.
 
 use pyo3::prelude::*;
 use pyo3::types::{

@@ -114,7 +114,8 @@ enum PlanState {
     /// The model was used this many times, and has no plan yet.
     Seen(u32),
     /// The model has this plan, which does not keep the model's class alive. If another class gets
-    /// the same address later, the plan is not used for it, because its version is different.
+    /// the same address later, the plan is not used for that class, because the version of that
+    /// class is not the plan's.
     Planned(Arc<Plan>),
     /// The class version at the last failed attempt to plan the model, and the number of calls
     /// since that attempt.
@@ -305,7 +306,8 @@ impl MapperStandIn {
         if !mapper.is_usual(py)? {
             return Ok(None);
         }
-        // The driver's functions have parameters with these names, so they raise an error.
+        // A keyword argument `self` or `cls` is a second value for the function's first parameter.
+        // The driver's function raises the error for it.
         if let Some(named) = named
             && (named.contains(pyo3::intern!(py, "self"))?
                 || named.contains(pyo3::intern!(py, "cls"))?)

@@ -49,7 +49,7 @@ impl Mapper {
             if is_null(column, &value)? {
                 continue;
             }
-            // The driver also marks a saved default as explicit.
+            // As the driver does, marks the value as explicit if it is a default that is now saved.
             if has_default(column, py)? && !manager.is_changed(&self.values, column)? {
                 manager.set_explicit(true)?;
             }

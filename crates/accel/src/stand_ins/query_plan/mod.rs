@@ -270,8 +270,8 @@ fn child_plan<'py>(
     hosts.try_iter()
 }
 
-/// Returns the plan of `DefaultLoadBalancingPolicy`; None if the statement targets a host that is
-/// up.
+/// Returns the plan of `DefaultLoadBalancingPolicy`. Returns None if the statement targets a host
+/// that is up: the driver then makes the plan.
 fn child_of_default(py: Python<'_>, request: &Request) -> PyResult<Option<State>> {
     let (policy, query) = (request.policy.bind(py), request.query.bind(py));
     let keyspace = keyspace_of(py, request)?;

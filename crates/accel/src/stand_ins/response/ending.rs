@@ -23,7 +23,7 @@ impl Responses {
         response: &Bound<'py, PyAny>,
     ) -> PyResult<bool> {
         let py = future.py();
-        // In the driver's messages, reading these attributes has no side effects.
+        // Only the driver's messages are handled here: reading their attributes has no side effects.
         if !response.get_type().is_subclass(self.result_message.bind(py))? {
             return Ok(false);
         }
@@ -61,7 +61,8 @@ impl Responses {
         Ok(true)
     }
 
-    /// Whether the driver does more with rows: it learns new columns, or reads pages continuously.
+    /// Whether the driver handles these rows in a way that native code does not: it learns new
+    /// columns from the response, or reads pages continuously.
     fn is_special(&self, future: &Bound<'_, PyAny>, response: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = future.py();
         let message = future.getattr(pyo3::intern!(py, "message"))?;
@@ -150,8 +151,8 @@ impl Responses {
         }
         future.call_method0(pyo3::intern!(py, "_cancel_timer"))?;
         let event = future.getattr(pyo3::intern!(py, "_event"))?;
-        // From here to the end of the list of callbacks, no Python code runs, so the lock need not
-        // be held. If the driver's method is called, it cancels the timer again, which has no
+        // From here until the callbacks are listed, no Python code runs, so the lock need not be
+        // held. If false is returned, the driver's method cancels the timer again, which has no
         // effect.
         let lock = future.getattr(pyo3::intern!(py, "_callback_lock"))?;
         if !events.is_free(&lock)? {

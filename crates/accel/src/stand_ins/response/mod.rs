@@ -83,8 +83,8 @@ enum Kind {
 pub struct ResponseStandIn {
     original: Py<PyAny>,
     responses: Py<Responses>,
-    /// Checks that what this method uses is the driver's own, and so are the functions that native
-    /// code does not call.
+    /// Checks that the classes and functions of the driver that this method uses are still the
+    /// driver's own. This includes those that native code imitates without calling them.
     usual: Py<Usual>,
     kind: Kind,
     counts: Counts,

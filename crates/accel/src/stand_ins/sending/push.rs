@@ -34,7 +34,8 @@ impl Sending {
         match self.idle_descriptor(connection, &queue, &event_loop)? {
             None => queue.add(message)?,
             Some(descriptor) => match socket::send_now(descriptor, message.as_bytes()) {
-                // The event loop gets an error too, and closes the connection as the driver does.
+                // The event loop then writes the queue, gets the same error, and closes the
+                // connection as the driver does.
                 SentNow::Failed => queue.add(message)?,
                 SentNow::Nothing => {
                     set_full(connection)?;
@@ -53,9 +54,10 @@ impl Sending {
         Ok(true)
     }
 
-    /// Returns the descriptor of a connection's socket, if the connection has no other request and
-    /// the event loop does not write for it. The loop writes only while the connection's write
-    /// watcher is active. Only the loop activates that watcher, for a queue that is not empty.
+    /// Returns the descriptor of a connection's socket, if the message's request is the only one of
+    /// the connection, and the event loop does not write for the connection. The loop writes only
+    /// while the connection's write watcher is active. Only the loop activates that watcher, for a
+    /// queue that is not empty.
     fn idle_descriptor(
         &self,
         connection: &Bound<'_, PyAny>,
@@ -76,7 +78,8 @@ impl Sending {
                 return Ok(None);
             }
         }
-        // After a fork, the parent process still has the socket, and it gets the answers.
+        // A forked process does not write at once: its parent still has the socket, and gets the
+        // answers.
         let process = event_loop.getattr(pyo3::intern!(py, "_pid"))?;
         if process.extract::<u32>().ok() != Some(std::process::id()) {
             return Ok(None);
@@ -87,7 +90,7 @@ impl Sending {
     }
 }
 
-/// Makes the driver refuse more requests until the event loop has written the queue. The loop
+/// Makes the driver refuse further requests until the event loop has written the queue. The loop
 /// writes only when the socket accepts data again.
 fn set_full(connection: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = connection.py();
