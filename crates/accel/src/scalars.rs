@@ -59,7 +59,8 @@ impl ReadWays {
 }
 
 impl<'a, 'py> Scalars<'a, 'py> {
-    /// Returns `None` if a quick path (code that uses CPython's C layouts) that decoding needs is off.
+    /// Returns `None` if one of the quick paths that decoding needs is off. These use CPython's C
+    /// layouts.
     pub fn new(py: Python<'py>, properties: &'a ReadWays) -> Option<Self> {
         let choices = Choices { naive_timestamps: true, numpy_vectors: false };
         // `reading` makes compound values with the functions of these two quick paths.

@@ -23,8 +23,8 @@ type Object = *mut ffi::PyObject;
 /// know the driver's class. A reference to the class is leaked, so that no other class can get its
 /// address.
 static SORTED: AtomicUsize = AtomicUsize::new(0);
-/// The address of `OrderedMapSerializedKey`; zero under the same conditions as `SORTED`. A reference
-/// to this class is leaked too.
+/// The address of `OrderedMapSerializedKey`; zero under the same conditions as `SORTED`. A
+/// reference to this class is leaked too.
 static MAP: AtomicUsize = AtomicUsize::new(0);
 
 /// Sets the driver's classes of sets and maps. An argument is None if the driver lacks the class,

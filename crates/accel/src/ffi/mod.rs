@@ -17,8 +17,8 @@ pub mod version;
 use pyo3::prelude::*;
 use turbocql_values::ffi::quick_path::QuickPath;
 
-/// Decides which of the accelerator's own quick paths are on. A quick path uses C layouts or private
-/// functions of CPython, so it is on only if its probe finds them as expected.
+/// Decides which of the accelerator's own quick paths are on. A quick path uses C layouts or
+/// private functions of CPython, so it is on only if its probe finds them as expected.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
     QuickPath::Attributes.decide(py, record::probe_attributes)?;
     QuickPath::Lookups.decide(py, attribute::probe_lookups)?;

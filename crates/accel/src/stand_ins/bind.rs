@@ -314,8 +314,8 @@ impl StandIn for BindStandIn {
         if let Ok(false) = result {
             return Ok(None);
         }
-        // Both attributes are set even after an error, because the driver's method, too, then leaves
-        // in the statement the cells that come before the refused value.
+        // Both attributes are set even after an error: the driver's method, too, then leaves the
+        // cells before the refused value in the statement.
         statement.setattr(pyo3::intern!(py, "raw_values"), raw)?;
         statement.setattr(pyo3::intern!(py, "values"), cells)?;
         if result.is_err() {

@@ -60,8 +60,8 @@ impl StandIn for KeyPartsStandIn {
     }
 }
 
-/// Whether `_key_parts_packed` of a statement is the driver's function `packer`, or the stand-in for
-/// that function.
+/// Whether `_key_parts_packed` of a statement is the driver's function `packer`, or the stand-in
+/// for that function.
 pub fn packs_as_driver(packer: &Py<PyAny>, statement: &Bound<'_, PyAny>) -> bool {
     let py = statement.py();
     let function = statement

@@ -164,8 +164,8 @@ impl Frames {
         }))
     }
 
-    /// Returns the contents of a buffer. The driver leaves the buffer's position at the end. Returns
-    /// `None` if the position is elsewhere.
+    /// Returns the contents of a buffer. The driver leaves the buffer's position at the end.
+    /// Returns `None` if the position is elsewhere.
     fn contents<'py>(&self, buffer: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let py = buffer.py();
         if !buffer.get_type().is(&self.bytes_io) {

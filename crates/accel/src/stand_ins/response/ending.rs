@@ -23,7 +23,8 @@ impl Responses {
         response: &Bound<'py, PyAny>,
     ) -> PyResult<bool> {
         let py = future.py();
-        // Only the driver's messages are handled here: reading their attributes has no side effects.
+        // Only the driver's messages are handled, because reading their attributes has no side
+        // effects.
         if !response.get_type().is_subclass(self.result_message.bind(py))? {
             return Ok(false);
         }
