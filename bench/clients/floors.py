@@ -242,7 +242,7 @@ def _rows(columns: list[tuple[str, str]], count: int, shape: str) -> _Floor:
 
 
 def cases() -> dict[str, Maker]:
-    """Returns makers of all floors. The number after `#` distinguishes the floors of one case."""
+    """Maps names to functions that make floors. A number after `#` tells a case's floors apart."""
     values, binds = _values(), _binds()
     every: list[tuple[str, Any, list[_Floor]]] = [
         (f"value: {name}", value, values[name]) for name, (_, value) in VALUES.items()

@@ -81,6 +81,6 @@ class Suite:
     by_default: bool = False
     """Whether the suite runs if no suite is named."""
     any_interpreter: bool = False
-    """Whether the suite can run under another interpreter."""
+    """Whether the suite can run under the interpreter that `--interpreter` names."""
     is_kept: bool = True
     """Whether the documentation shows the suite's figures, so that `--keep` keeps its samples."""

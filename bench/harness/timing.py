@@ -40,8 +40,8 @@ Maker: TypeAlias = Callable[[], Case]
 def ns_per_call(case: Case) -> float:
     """Returns the time per call of the fastest of several rounds.
 
-    The time is processor time, which other processes affect less. No case waits for anything.
-    `timeit` disables the garbage collector during the rounds.
+    The time is processor time, which other processes affect less than wall-clock time. No case
+    waits for anything. `timeit` disables the garbage collector during the rounds.
     """
     timer = timeit.Timer(case.expression, timer=time.process_time, globals=case.names)
     number = 1

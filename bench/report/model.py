@@ -109,7 +109,7 @@ class CodecCase:
     name: str
     ns: dict[str, float] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
-    """Maps each client without a time to the reason."""
+    """Maps each client without a time to the reason why it has none."""
     floors: dict[str, float] = field(default_factory=dict)
     stock_beside: float | None = None
     spreads: dict[str, Spread] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class Endpoint:
 
 
 def end_to_end(samples: list[Sample], interpreter: str) -> list[Endpoint]:
-    """Returns one interpreter's results: by scenario, shape, number in flight, and CPU time."""
+    """Returns one interpreter's results, sorted by scenario, shape, number in flight, CPU time."""
     groups: dict[tuple[str, str, str, int], list[Sample]] = {}
     for sample in samples:
         if sample.get("interpreter") == interpreter and sample.get("cpu_s") is not None:

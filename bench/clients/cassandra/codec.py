@@ -74,7 +74,7 @@ def prepared(columns: list[tuple[str, str]], key: list[int] | None = None) -> An
 
 
 def cases() -> dict[str, Maker]:
-    """Maps the name of each case to its maker."""
+    """Maps the name of each case to its maker, a function that makes the case."""
     makers: dict[str, Maker] = {}
     for name, (cql, value) in VALUES.items():
         makers[f"value: {name}"] = partial(value_case, cql, value)

@@ -15,7 +15,7 @@ _LIBRARIES = {"pandas": "pandas", "pytz": "pytz"}
 
 
 def cases() -> dict[str, Maker]:
-    """Returns the makers of two cases per everyday value: the value alone, and a row with it.
+    """Maps names to functions that make cases. An everyday value has two: alone, and in a row.
 
     Leaves out values whose libraries are not installed.
     """

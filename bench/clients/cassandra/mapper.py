@@ -1,4 +1,4 @@
-"""Simple statements and models through cassandra-driver or scylla-driver, plain or accelerated.
+"""Simple statements and cqlengine models through other drivers, plain or accelerated.
 
 python -m bench.clients.cassandra.mapper JOB
 """

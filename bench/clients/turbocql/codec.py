@@ -25,7 +25,7 @@ from turbocql.protocol import BatchMessage, ExecuteMessage, RowsDecoder
 
 
 def cases() -> dict[str, Maker]:
-    """Returns a maker of each case."""
+    """Maps the name of each case to its maker, a function that makes the case."""
     makers: dict[str, Maker] = {}
     for name, (cql, value) in VALUES.items():
         makers[f"value: {name}"] = partial(value_case, cql, value)

@@ -1,4 +1,4 @@
-"""Tables of other drivers, plain and accelerated."""
+"""Tables that compare other drivers without the accelerator (plain) and with it."""
 
 from __future__ import annotations
 

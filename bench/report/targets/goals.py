@@ -1,9 +1,9 @@
 """The targets, and the rules that decide whether one is met.
 
 The targets were set on one machine, and other machines are slower or faster. So turbocql meets the
-target of a codec case in any of three ways. First, scylla-driver's time in the same run is at least
-`wanted_ratio` times turbocql's. Second, turbocql needs at most `floor_factor` times the floor that
-was measured in the same run. Third, turbocql needs at most `target_us`.
+target of a codec case if one of three conditions holds. First, scylla-driver's time in the same run
+is at least `wanted_ratio` times turbocql's. Second, turbocql needs at most `floor_factor` times the
+floor that was measured in the same run. Third, turbocql needs at most `target_us`.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def request_targets(endpoints: list[Endpoint], profiles: dict[str, Any]) -> list
 
 
 def accelerator_targets(samples: list[Sample]) -> list[str]:
-    """Lists the cases that miss their target. Without one, the accelerator must not slow a case."""
+    """Lists the cases that miss their target. A case without a target must not get slower."""
     lines = []
     for title, rows in tables(samples).items():
         # Latencies have no targets.

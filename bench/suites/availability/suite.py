@@ -2,8 +2,8 @@
 
 A pattern has words of "fault client", such as "stopped turbocql". Three nodes of the embedded
 Cassandra hold every row. A client, in a process and an environment of its own, sends 60 requests
-per second for 40 s. After 5 s one node is stopped (SIGSTOP) or killed (SIGKILL), until the last
-request has ended. Then the node continues or is started, and the suite reads every acknowledged
+per second for 40 s. After 5 s one node is stopped (SIGSTOP) or killed (SIGKILL). When the last
+request has ended, the node continues or is started again, and the suite reads every acknowledged
 write back. A case takes about a minute and a half. In each round a different node fails.
 
 The outcome of each request goes to `build/bench/availability/`.

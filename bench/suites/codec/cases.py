@@ -292,7 +292,7 @@ NAMES = (
     "decode: vector<float, 1536> to NumPy",
     *(f"page: {name}" for name in PAGES),
 )
-"""The cases of every client, in the order of the tables."""
+"""The names of the cases, in the order in which the report's tables list them."""
 
 WORDS = (
     "value: serialize, from a Python value to its bytes.",

@@ -1,4 +1,4 @@
-"""The cases of columns. The suite of requests measures them, on its server."""
+"""Cases that read or load columns. The suite of requests measures them, on its server."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ Only instructions in turbocql's own shared library are compared, because their n
 a busy and on a quiet machine. All instructions of a call are recorded too, and shown if they have
 changed. But they cannot fail a case, for three reasons. The allocators of Python and C vary by some
 200 instructions with the state of the heap. Libraries choose code for the features of the host's
-processor, which callgrind emulates. Python's share depends on its version and build. So the file
-also says where it was recorded. On another architecture nothing is compared.
+processor, which callgrind emulates. Python's share depends on its version and build. So
+`recorded.json` also says where it was recorded. On another architecture nothing is compared.
 """
 
 from __future__ import annotations

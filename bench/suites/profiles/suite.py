@@ -3,9 +3,9 @@
 A pattern is the full name of a case, such as "value: int", or a scenario and a shape of requests,
 such as "insert_vector workers". With "insert_text workers recorded" or "... sampled-out", the
 requests are traced. turbocql's client sends requests with 100 in flight to an embedded Cassandra.
-The top functions, and the instructions of a case's floors, go to `profiles.json`, from which
-`bench report --targets` shows those of missed targets. Instructions are counted only while the case
-runs, and without those of the kernel. The suite needs valgrind.
+The functions with the most instructions, and the instructions of a case's floors, go to
+`profiles.json`. For each missed target, `bench report --targets` shows both. Instructions are
+counted only while the case runs, and without those of the kernel. The suite needs valgrind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sends requests through drivers with coroutines, in several loop shapes. Imports no driver.
+"""Sends requests through drivers with coroutines, by workers or by tasks. Imports no driver.
 
 `call` takes bind values and returns an awaitable. `read` turns a result into a row, and `key` is
 the index or name of the key in that row. Reads and writes have loops of their own, so that writes
@@ -23,7 +23,7 @@ Read = Callable[[Any], Any]
 async def run(
     shape: str, requests: Pass, in_flight: int, call: Call, read: Read | None, key: Any
 ) -> int:
-    """Sends all requests in the shape. Returns the sum of the keys that were read."""
+    """Sends all requests, by workers or by tasks. Returns the sum of the keys that were read."""
     if requests.latencies is not None:
         call = _timed(call, requests.latencies)
     if read is None:

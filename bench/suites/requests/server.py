@@ -1,6 +1,7 @@
 """The server of the end-to-end benchmark: a Cassandra node, its tables, and checks of their rows.
 
-The checks read rows with the probe of `turbocql.testing`. The probe shares no code with any driver.
+The checks read rows with the probe of `turbocql.testing`, a small client of the protocol. It shares
+no code with any driver.
 """
 
 from __future__ import annotations

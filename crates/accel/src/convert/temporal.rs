@@ -39,7 +39,8 @@ pub fn timestamp<const FLOAT_TIME: bool>(object: &Bound<'_, PyAny>) -> Option<i6
                 local - east + (microsecond - fraction).div_euclid(1_000_000)
             }
         };
-        // Python cannot represent times in UTC outside these days; the driver raises OverflowError.
+        // Python cannot represent times in UTC outside `PYTHON_DAYS`: for such a time, the driver
+        // raises OverflowError.
         if !PYTHON_DAYS.contains(&seconds.div_euclid(SECONDS_PER_DAY)) {
             return None;
         }

@@ -13,8 +13,8 @@ use crate::reading::{Column, Columns, Reading};
 use crate::scalars::{ReadWays, Scalars};
 use turbocql_values::ffi::rows::{Stopped, tuple};
 
-/// The driver's `recv_results_rows`, and the arguments for calling it. The iterator calls it when
-/// it falls back.
+/// The driver's `recv_results_rows`, and the arguments for calling it. [`LazyRows`] makes this call
+/// when it falls back.
 pub struct OriginalCall {
     pub original: Py<PyAny>,
     /// The class of the driver's RESULT message.

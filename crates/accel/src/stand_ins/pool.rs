@@ -52,8 +52,8 @@ impl StandIn for ReturnStandIn {
         if !pool.get_type().is(&stand_in.class) || !stand_in.usual.get().holds(py)? {
             return Ok(None);
         }
-        // For a defunct or closed connection the driver does more, so the driver's method is
-        // called.
+        // The driver does more with a defunct or closed connection than to return it, so the
+        // driver's method is called.
         for name in [pyo3::intern!(py, "is_defunct"), pyo3::intern!(py, "is_closed")] {
             if connection.getattr(name)?.is_truthy()? {
                 return Ok(None);

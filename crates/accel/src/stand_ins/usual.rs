@@ -1,5 +1,5 @@
-//! Records which of the driver's classes and module entries a stand-in imitates or uses, and checks
-//! whether they are still the driver's own.
+//! Records which of the driver's classes and module entries (global names of its modules) a
+//! stand-in imitates or uses, and checks whether they are still the driver's own.
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;

@@ -82,9 +82,9 @@ pub enum ValueKey {
 /// The kind of error in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// A part that exists only in later versions.
+    /// A part that exists only since version `first`, in a message of version `got`.
     Since { part: &'static str, first: Version, got: Version },
-    /// A part that this version requires.
+    /// A part that version `got` requires, and that the message does not have.
     Missing { part: &'static str, got: Version },
     /// More bytes than the length field of the part can express.
     Length { part: &'static str, maximum: usize, got: u64 },
@@ -158,7 +158,7 @@ impl fmt::Display for MessageError {
 
 impl std::error::Error for MessageError {}
 
-/// Refuses a part that exists only in later versions.
+/// Refuses a part that exists only since version `first`, if the version `got` is earlier.
 fn since(part: &'static str, first: Version, got: Version) -> Result<(), MessageError> {
     if got < first { Err(Reason::Since { part, first, got }.into()) } else { Ok(()) }
 }

@@ -7,8 +7,8 @@ use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyString, PyTuple};
 use super::Executors;
 
 impl Executors {
-    /// Does what `_execute_next` does. Returns whether there was a statement. The caller holds the
-    /// executor's lock.
+    /// Does what the driver's `_execute_next` does. Returns whether there was a statement. The
+    /// caller holds the executor's lock.
     pub(super) fn execute_next(&self, executor: &Bound<'_, PyAny>) -> PyResult<bool> {
         match self.next(executor) {
             // The driver takes a StopIteration for the end of the statements, whichever function
@@ -50,7 +50,7 @@ impl Executors {
         Ok(self.unpack.bind(pair.py()).call1((pair,))?.cast_into_exact()?)
     }
 
-    /// Does what `_execute` does. Returns false if the driver's method must be called.
+    /// Does what the driver's `_execute` does. Returns false if that method must be called.
     pub(super) fn execute<'py>(
         &self,
         executor: &Bound<'py, PyAny>,

@@ -7,7 +7,7 @@ use super::Executors;
 use super::execute::add;
 
 impl Executors {
-    /// Does what `_on_success` does.
+    /// Does what the driver's `_on_success` does.
     pub(super) fn on_success<'py>(
         &self,
         executor: &Bound<'py, PyAny>,
@@ -23,8 +23,8 @@ impl Executors {
         Ok(true)
     }
 
-    /// Does what `_put_result` does for the result of a request that succeeded. Returns false if
-    /// the driver's method must be called.
+    /// Does what the driver's `_put_result` does for the result of a request that succeeded.
+    /// Returns false if that method must be called.
     pub(super) fn put_result<'py>(
         &self,
         executor: &Bound<'py, PyAny>,

@@ -44,7 +44,7 @@ impl Frames {
         self.frame.bind(py).call1((version, flags, stream, opcode, 9, 9 + length))
     }
 
-    /// Does what `process_msg` does. Returns false if the driver's method must be called.
+    /// Does what the driver's `process_msg` does. Returns false if that method must be called.
     pub fn process_msg<'py>(
         &self,
         connection: &Bound<'py, PyAny>,

@@ -36,7 +36,8 @@ enum Segment {
 }
 
 impl Frames {
-    /// Does what `process_io_buffer` does. Returns false if the driver's method must be called.
+    /// Does what the driver's `process_io_buffer` does. Returns false if that method must be
+    /// called.
     pub fn process_io_buffer(&self, connection: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = connection.py();
         if connection.getattr(pyo3::intern!(py, "_current_frame"))?.is_truthy()?

@@ -160,8 +160,8 @@ impl Mapper {
             return Ok(None);
         }
         for column in &plan.columns {
-            // As in the driver, a default that is a function is called even if an argument has the
-            // column's value.
+            // As in the driver, a default that is a function is called even if an argument gives
+            // the column a value.
             let default = default_of(column, py)?;
             let argument = match named {
                 Some(named) => named.get_item(&column.name)?,

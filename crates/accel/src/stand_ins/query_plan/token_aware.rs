@@ -41,7 +41,8 @@ enum Rest {
     Unused,
     /// The hosts of the child policy's plan that are not replicas.
     Listed(Py<PyList>),
-    /// The child policy's plan. Its replicas are skipped, except remote ones.
+    /// The child policy's plan. Its replicas are skipped, because they were yielded before. Remote
+    /// replicas were not, so they are not skipped.
     Plan(Py<PyIterator>),
 }
 

@@ -1,4 +1,4 @@
-//! Adds callbacks and errbacks to futures.
+//! Adds callbacks, and errbacks (callbacks for errors), to futures of the driver.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -84,7 +84,7 @@ impl<'py> Call<'py> {
 }
 
 impl Responses {
-    /// Does what `add_callback` does. Returns false if the driver's method must be called.
+    /// Does what the driver's `add_callback` does. Returns false if that method must be called.
     pub fn add_callback<'py>(
         &self,
         arguments: &[Borrowed<'_, 'py, PyAny>],
@@ -95,7 +95,7 @@ impl Responses {
         })
     }
 
-    /// Does what `add_errback` does. Returns false if the driver's method must be called.
+    /// Does what the driver's `add_errback` does. Returns false if that method must be called.
     pub fn add_errback<'py>(
         &self,
         arguments: &[Borrowed<'_, 'py, PyAny>],
@@ -122,7 +122,7 @@ impl Responses {
         Ok(true)
     }
 
-    /// Does what `add_callbacks` does. Returns false if the driver's method must be called.
+    /// Does what the driver's `add_callbacks` does. Returns false if that method must be called.
     pub fn add_callbacks<'py>(
         &self,
         arguments: &[Borrowed<'_, 'py, PyAny>],
@@ -138,7 +138,7 @@ impl Responses {
         Ok(true)
     }
 
-    /// Does what `clear_callbacks` does. Returns false if the driver's method must be called.
+    /// Does what the driver's `clear_callbacks` does. Returns false if that method must be called.
     pub fn clear_callbacks(&self, future: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = future.py();
         let lock = future.getattr(pyo3::intern!(py, "_callback_lock"))?;

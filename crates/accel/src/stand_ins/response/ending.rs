@@ -12,8 +12,8 @@ const VOID: i64 = 1;
 const ROWS: i64 = 2;
 
 impl Responses {
-    /// Does what `_set_result` does for rows, and for results without rows. Returns false if the
-    /// driver's method must be called.
+    /// Does what the driver's `_set_result` does for rows, and for results without rows. Returns
+    /// false if that method must be called.
     pub fn set_result<'py>(
         &self,
         future: &Bound<'py, PyAny>,
@@ -114,8 +114,8 @@ impl Responses {
         future.call_method1(set_final_result, (rows,)).map(drop)
     }
 
-    /// Does what `result` does for a request that succeeds. `None` if the driver's method must be
-    /// called.
+    /// Does what the driver's `result` does for a request that succeeds. Returns `None` if that
+    /// method must be called.
     pub fn result<'py>(&self, future: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = future.py();
         let event = future.getattr(pyo3::intern!(py, "_event"))?;
@@ -129,7 +129,7 @@ impl Responses {
         self.result_sets.get().make(future, &rows).map(Some)
     }
 
-    /// Does what `_cancel_timer` does. Always returns true.
+    /// Does what the driver's `_cancel_timer` does. Always returns true.
     pub fn cancel_timer(&self, future: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = future.py();
         let timer = future.getattr(pyo3::intern!(py, "_timer"))?;
@@ -139,7 +139,8 @@ impl Responses {
         Ok(true)
     }
 
-    /// Does what `_set_final_result` does. Returns false if the driver's method must be called.
+    /// Does what the driver's `_set_final_result` does. Returns false if that method must be
+    /// called.
     pub fn set_final_result<'py>(
         &self,
         future: &Bound<'py, PyAny>,

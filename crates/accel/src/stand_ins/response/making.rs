@@ -28,7 +28,7 @@ const PARAMETERS: [&str; 16] = [
 const OF_SCYLLA: usize = 2;
 
 impl Responses {
-    /// Does what `__init__` does. Returns false if the driver's method must be called.
+    /// Does what `ResponseFuture.__init__` does. Returns false if that method must be called.
     pub fn make<'py>(
         &self,
         arguments: &[Borrowed<'_, 'py, PyAny>],
@@ -116,7 +116,7 @@ impl Responses {
         Ok(true)
     }
 
-    /// Does what `_start_timer` does. Returns false if the driver's method must be called.
+    /// Does what the driver's `_start_timer` does. Returns false if that method must be called.
     pub fn start_timer(&self, future: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = future.py();
         let timer = pyo3::intern!(py, "_timer");

@@ -11,7 +11,7 @@ use super::{Queue, Sending, Sent};
 const MOST_BYTES: usize = 65_536;
 
 impl Sending {
-    /// Does what `handle_write` does. Returns false if the driver's method must be called.
+    /// Does what the driver's `handle_write` does. Returns false if that method must be called.
     pub fn handle_write<'py>(
         &self,
         connection: &Bound<'py, PyAny>,

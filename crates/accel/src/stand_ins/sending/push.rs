@@ -7,8 +7,8 @@ use super::{Queue, Sending};
 use crate::ffi::socket::{self, SentNow};
 
 impl Sending {
-    /// Does what `push` does for a message of at most `out_buffer_size` bytes, which need not be
-    /// cut. Returns false if the driver's method must be called.
+    /// Does what the driver's `push` does for a message of at most `out_buffer_size` bytes, which
+    /// need not be cut. Returns false if that method must be called.
     pub fn push<'py>(
         &self,
         connection: &Bound<'py, PyAny>,
