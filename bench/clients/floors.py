@@ -214,7 +214,10 @@ def _list_floors() -> list[_Floor]:
 
 
 def _rows(columns: list[tuple[str, str]], count: int, shape: str) -> _Floor:
-    """Returns a floor that zips columns to rows. C loops make some columns, others are ready."""
+    """Returns a floor that zips columns to rows.
+
+    C loops make columns of numbers, texts and timestamps. The objects of other columns are ready.
+    """
     names: dict[str, Any] = {"zip": zip, "map": map, "add": add, "repeat": repeat}
     parts = []
     for at, (_, cql) in enumerate(columns):

@@ -35,7 +35,7 @@ SAMPLE_TIMEOUT_S = 300
 
 
 class Measurement:
-    """Starts the processes of one run, which all use the same server."""
+    """Starts the processes of one run. All of them use the same server."""
 
     def __init__(self, server: Server, run: Run, suite: str) -> None:
         self._server, self._run, self._suite = server, run, suite

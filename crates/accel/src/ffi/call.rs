@@ -1,5 +1,5 @@
-//! Makes Python functions that call a stand-in. Each replaces a function of the driver, so it has
-//! the same name, docstring and attributes. A call costs little.
+//! Makes Python functions, each of which calls a stand-in. Such a function replaces a function of
+//! the driver, so it has that function's name, docstring and attributes.
 
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;

@@ -399,10 +399,10 @@ impl StandIn for ResultStandIn {
         if !reader.get_type().is(python::bytes_io(py)?) {
             return Ok(None);
         }
-        // `BytesIO.getvalue` returns the `bytes` that the buffer was made from, without a copy.
         let Ok(position) = reader.call_method0(pyo3::intern!(py, "tell")) else {
             return Ok(None);
         };
+        // `BytesIO.getvalue` returns the `bytes` that the buffer was made from, without a copy.
         let Ok(body) = reader.call_method0(pyo3::intern!(py, "getvalue")) else {
             return Ok(None);
         };

@@ -143,8 +143,8 @@ impl EncodeStandIn {
         Ok(frame.map(Bound::into_any))
     }
 
-    /// Makes a frame with a header that the driver's function writes. That function raises an error
-    /// for numbers that do not fit.
+    /// Makes a frame whose header the driver's function writes. This is for numbers that do not fit
+    /// the header's fields: the driver's function raises its own error for them.
     fn by_driver<'py>(
         &self,
         handler: &Bound<'py, PyType>,

@@ -6,8 +6,8 @@ use pyo3::types::{PyBool, PyBytes};
 
 use super::{Queue, Sending, Sent};
 
-/// Messages are joined up to this number of bytes. Without a limit, a socket that accepts little
-/// would make each write copy all messages.
+/// Messages are joined up to this number of bytes. Without a limit, each write to a socket that
+/// accepts little would copy all messages again.
 const MOST_BYTES: usize = 65_536;
 
 impl Sending {
@@ -71,7 +71,7 @@ enum Next<'py> {
     Nothing,
 }
 
-/// Removes messages from the queue and joins them.
+/// Removes the next messages from the queue, and joins them up to `MOST_BYTES`.
 fn next_message<'py>(queue: &Queue<'py>) -> PyResult<Next<'py>> {
     let messages = &queue.messages;
     let py = messages.py();
