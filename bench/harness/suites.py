@@ -83,4 +83,4 @@ class Suite:
     any_interpreter: bool = False
     """Whether the suite can run under the interpreter that `--interpreter` names."""
     is_kept: bool = True
-    """Whether the documentation shows the suite's figures, so that `--keep` keeps its samples."""
+    """Whether `--keep` keeps the samples: true for suites whose figures the documentation shows."""

@@ -24,7 +24,8 @@ pub struct ReadyQueue {
     run: Py<PyAny>,
     /// A completed future of asyncio, whose result is None. It is passed to the wakeup callbacks of
     /// tasks: a task that wakes reads the outcome of that future, and from asyncio's own futures it
-    /// does so without a method call. The actual result is returned by the coroutine.
+    /// does so without a method call. The result of the request is not in the future: the awaited
+    /// object of turbocql returns it when the task goes on.
     completed_future: Py<PyAny>,
 }
 
@@ -61,9 +62,9 @@ impl ReadyQueue {
 
     /// Schedules the wake of a task. Returns false if no handle could be made.
     ///
-    /// The event loop calls `context.run(call, completed_future)`. That call consists of bound
-    /// methods, none of which is a function of turbocql. So the task does not run within a native
-    /// frame of turbocql.
+    /// The event loop calls a bound method without arguments, which is equal to
+    /// `context.run(call, completed_future)`. It is nested from bound methods of functions of CPython.
+    /// So the task does not run within a native frame of turbocql.
     fn wake(&self, task: &TaskWake<'_>) -> PyResult<bool> {
         let py = task.call.py();
         let run = make::method(self.run.bind(py), &task.context)?;

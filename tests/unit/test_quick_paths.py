@@ -129,7 +129,8 @@ def test_this_process_has_the_expected_paths() -> None:
 READ = {"sets", "attributes", "lookups", "versions", "decimals", "arrays", "coroutines"}
 """The quick paths that only read objects. Their probes compare only values."""
 TRACKED = {"decode", "uuids", "addresses", "times", "records", "rows"}
-"""The quick paths that create objects which the GC can track. Their probes check this tracking."""
+"""The quick paths that create objects of types with GC support. Their probes check whether the GC
+tracks each object: for some paths it must, for others it must not."""
 CORRUPTED = [
     *((name, "value") for name in PATHS if name != "handles"),
     *((name, "hash") for name in PATHS if name not in {*READ, "encode", "handles"}),

@@ -24,8 +24,9 @@ pub struct DeserializeStandIn {
 }
 
 enum ReaderSource {
-    /// For a static method: the reader of its only type, and the dict entries on which the reader
-    /// depends.
+    /// For a static method: the reader of its only type, and the attributes of the driver that must
+    /// still be the driver's own. If a program has replaced one of them, the driver's method is
+    /// called.
     Fixed(Py<ValueReader>, Entries),
     /// For a class method: a Python function that makes the `TypePlan` of a class. It is called if
     /// the class has no current `TypePlan`.
