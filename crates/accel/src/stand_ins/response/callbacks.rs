@@ -72,6 +72,12 @@ impl<'py> Call<'py> {
         Ok(Some(Call { function: function.clone(), arguments, named }))
     }
 
+    /// Returns the call as an entry of a future's list.
+    fn entry(&self) -> PyResult<Bound<'py, PyTuple>> {
+        let Call { function, arguments, named } = self;
+        PyTuple::new(function.py(), [function, arguments.as_any(), named.as_any()])
+    }
+
     /// Passes the function and its arguments to a future's method.
     fn give(self, future: &Bound<'py, PyAny>, method: &Bound<'py, PyString>) -> PyResult<()> {
         let Call { function, arguments, named } = self;
@@ -117,8 +123,11 @@ impl Responses {
         let [future, ..] = arguments else { return Ok(false) };
         let Some(call) = Call::of(arguments, names)? else { return Ok(false) };
         let (list, outcome) = attributes(future.py());
+        // The tuple is made before the list is read: see `events`.
+        let entry = call.entry()?;
         let Some(calls) = self.list(future, list)? else { return Ok(false) };
-        self.add(future, &calls, call, outcome)?;
+        calls.append(entry)?;
+        self.call_if_ended(future, call, outcome)?;
         Ok(true)
     }
 
@@ -142,16 +151,16 @@ impl Responses {
     pub fn clear_callbacks(&self, future: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = future.py();
         let lock = future.getattr(pyo3::intern!(py, "_callback_lock"))?;
+        let (callbacks, errbacks) = (PyList::empty(py), PyList::empty(py));
         if !self.events.get().is_free(&lock)? {
             return Ok(false);
         }
-        future.setattr(pyo3::intern!(py, "_callbacks"), PyList::empty(py))?;
-        future.setattr(pyo3::intern!(py, "_errbacks"), PyList::empty(py))?;
+        future.setattr(pyo3::intern!(py, "_callbacks"), callbacks)?;
+        future.setattr(pyo3::intern!(py, "_errbacks"), errbacks)?;
         Ok(true)
     }
 
     /// Returns the list of a future's callbacks or errbacks, if no thread holds the future's lock.
-    /// The lock stays free until Python code runs, so that it need not be acquired.
     fn list<'py>(
         &self,
         future: &Bound<'py, PyAny>,
@@ -165,18 +174,15 @@ impl Responses {
         Ok(list.cast_into_exact().ok())
     }
 
-    /// Adds a function to a list, and calls it if the request has ended already.
-    fn add<'py>(
+    /// Calls a function that was just added to a list, if the request has ended already.
+    fn call_if_ended<'py>(
         &self,
         future: &Bound<'py, PyAny>,
-        list: &Bound<'py, PyList>,
         call: Call<'py>,
         outcome: &Bound<'py, PyString>,
     ) -> PyResult<()> {
         let py = future.py();
         let Call { function, arguments, named } = call;
-        let entry = PyTuple::new(py, [&function, arguments.as_any(), named.as_any()])?;
-        list.append(entry)?;
         let value = future.getattr(outcome)?;
         let has_ended = if outcome.is(pyo3::intern!(py, "_final_result")) {
             !value.is(&self.not_set)

@@ -153,19 +153,20 @@ impl Responses {
         }
         future.call_method0(pyo3::intern!(py, "_cancel_timer"))?;
         let event = future.getattr(pyo3::intern!(py, "_event"))?;
-        // From here until the callbacks are listed, no Python code runs, so the lock need not be
-        // held. If false is returned, the driver's method cancels the timer again, which has no
-        // effect.
+        // If false is returned, the driver's method cancels the timer again, which has no effect.
         let lock = future.getattr(pyo3::intern!(py, "_callback_lock"))?;
         if !events.is_free(&lock)? {
             return Ok(false);
         }
-        let callbacks = future.getattr(pyo3::intern!(py, "_callbacks"))?;
-        let Some(calls) = calls(&callbacks)? else { return Ok(false) };
+        let callbacks = pyo3::intern!(py, "_callbacks");
+        let Some(earlier) = calls(&future.getattr(callbacks)?)? else { return Ok(false) };
         if self.is_scylla && future.getattr(pyo3::intern!(py, "_retry_aborted"))?.is_truthy()? {
             return Ok(true);
         }
         future.setattr(pyo3::intern!(py, "_final_result"), response)?;
+        // Python code may have added callbacks until the result was set. They are in the list now.
+        // Whoever adds a callback after that sees the result, and calls the callback.
+        let calls = calls(&future.getattr(callbacks)?)?.unwrap_or(earlier);
         events.set(&event)?;
         for call in calls {
             let call = call.bind(py);

@@ -1,5 +1,10 @@
 //! `threading.Event`, `threading.Condition` and locks, without the Python code of their methods.
 //!
+//! A lock that is free stays free until Python code runs, because other threads need the GIL. So
+//! native code need not hold the lock for a few steps. But none of these steps may allocate an
+//! object with GC support, such as a lock, a tuple or a list: up to CPython 3.11, an allocation may
+//! start the GC, which runs Python code.
+//!
 //! The objects are equal to those that Python would make. Before this module is used, one of them
 //! is compared with an object that Python has made.
 
@@ -89,21 +94,24 @@ impl ThreadEvents {
         if !event.get_type().is(&self.event) {
             return Ok(false);
         }
-        if event.getattr(pyo3::intern!(py, "_flag"))?.is_truthy()? {
+        let flag = pyo3::intern!(py, "_flag");
+        if event.getattr(flag)?.is_truthy()? {
             return Ok(true);
         }
         let condition = event.getattr(pyo3::intern!(py, "_cond"))?;
-        let Some(waiters) = self.waiters(&condition)? else { return Ok(false) };
         let (waiter, acquire) = (self.lock(py)?, pyo3::intern!(py, "acquire"));
         waiter.call_method0(acquire)?;
+        let Some(waiters) = self.waiters(&condition)? else { return Ok(false) };
         waiters.call_method1(pyo3::intern!(py, "append"), (&waiter,))?;
+        // The event may have been set while the lock was made: then nobody would release the lock.
+        if event.getattr(flag)?.is_truthy()? {
+            return remove(&waiters, &waiter).map(|()| true);
+        }
         // Another thread releases the lock when it sets the event. Meanwhile, a signal handler may
         // raise an exception.
         if let Err(interrupt) = waiter.call_method0(acquire) {
-            match waiters.call_method1(pyo3::intern!(py, "remove"), (&waiter,)) {
-                Err(error) if !error.is_instance_of::<PyValueError>(py) => return Err(error),
-                _ => return Err(interrupt),
-            }
+            remove(&waiters, &waiter)?;
+            return Err(interrupt);
         }
         Ok(true)
     }
@@ -129,8 +137,8 @@ impl ThreadEvents {
         self.wake(&waiters, 1)
     }
 
-    /// Returns the threads that wait for a condition, if no thread holds the condition's lock. The
-    /// lock stays free until the GIL is released, that is, until Python code runs.
+    /// Returns the locks of the threads that wait for a condition, if no thread holds the
+    /// condition's own lock.
     fn waiters<'py>(&self, condition: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = condition.py();
         if !condition.get_type().is(&self.condition) {
@@ -167,5 +175,14 @@ impl ThreadEvents {
             return Ok(false);
         }
         Ok(!lock.call_method0(pyo3::intern!(py, "locked"))?.is_truthy()?)
+    }
+}
+
+/// Removes the lock of a waiting thread, unless another thread has removed the lock to wake it.
+fn remove(waiters: &Bound<'_, PyAny>, waiter: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = waiters.py();
+    match waiters.call_method1(pyo3::intern!(py, "remove"), (waiter,)) {
+        Err(error) if !error.is_instance_of::<PyValueError>(py) => Err(error),
+        _ => Ok(()),
     }
 }

@@ -91,8 +91,7 @@ enum Sent {
 
 impl Sending {
     /// Returns the queue of a connection, if its objects are of the usual classes and no thread
-    /// holds the queue's lock. The lock stays free until the GIL is released, that is, until Python
-    /// code runs.
+    /// holds the queue's lock. The module of `ThreadEvents` says how long the lock stays free.
     fn queue<'py>(&self, connection: &Bound<'py, PyAny>) -> PyResult<Option<Queue<'py>>> {
         let py = connection.py();
         let messages = connection.getattr(pyo3::intern!(py, "deque"))?;

@@ -1,0 +1,114 @@
+"""Native methods of futures lose no result and no callback if Python code runs inside them.
+
+Up to CPython 3.11, an allocation may start the GC, and so run Python code or another thread between
+any two steps of a native method. Here the GC starts at each possible step in turn.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from tests.accel.futures import future
+
+from turbocql import accel
+
+STEPS = range(1, 41)
+"""Which of the collections during a call runs the code. Few calls start more of them."""
+WAIT_S = 30.0
+
+
+class Interruption:
+    """Calls `act` when the GC starts for the `step`-th time in the thread that made this object."""
+
+    def __init__(self, step: int, act: Callable[[], Any]) -> None:
+        self.remaining, self.act, self.has_acted = step, act, False
+        self.thread = threading.get_ident()
+        self.objects: list[Any] = []
+
+    def __call__(self, phase: str, details: dict[str, int]) -> None:
+        if phase == "stop":
+            # The GC starts when there are more allocations than deallocations since it last ran.
+            self.objects.extend([] for _ in range(20))
+        elif threading.get_ident() == self.thread and not self.has_acted:
+            self.remaining -= 1
+            if self.remaining == 0:
+                self.has_acted = True
+                self.act()
+
+
+@contextmanager
+def interrupted(step: int, act: Callable[[], Any]) -> Iterator[None]:
+    """Interrupts a block at a step, or calls `act` after the block if it has fewer steps."""
+    interruption = Interruption(step, act)
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(interruption)
+    gc.set_threshold(1)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(interruption)
+    if not interruption.has_acted:
+        act()
+
+
+@pytest.mark.parametrize("step", range(1, 101))
+def test_a_result_comes_while_a_thread_begins_to_wait(step: int) -> None:
+    with accel.accelerated():
+        waiting = future()
+        has_result = threading.Event()
+        rows: list[Any] = []
+
+        def end() -> None:
+            waiting._set_final_result(["row"])
+            has_result.set()
+
+        def wait() -> None:
+            with interrupted(step, lambda: has_result.is_set() or end()):
+                rows.append(waiting.result()._current_rows)
+
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        # A wait with fewer steps is ended from here, but only if no interruption has ended it.
+        if not has_result.wait(0.2):
+            end()
+        thread.join(WAIT_S)
+        assert rows == [["row"]]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_callback_is_added_while_the_result_is_set(step: int) -> None:
+    with accel.accelerated():
+        waiting = future()
+        called: list[Any] = []
+        waiting.add_callback(called.append)
+        with interrupted(step, lambda: waiting.add_callback(called.append)):
+            waiting._set_final_result("rows")
+        assert called == ["rows", "rows"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_result_is_set_while_a_callback_is_added(step: int) -> None:
+    with accel.accelerated():
+        waiting = future()
+        called: list[Any] = []
+        with interrupted(step, lambda: waiting._set_final_result("rows")):
+            waiting.add_callback(called.append)
+        assert called == ["rows"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_result_is_set_while_callbacks_are_cleared(step: int) -> None:
+    with accel.accelerated():
+        waiting = future()
+        called: list[Any] = []
+        waiting.add_callback(called.append)
+        with interrupted(step, lambda: waiting._set_final_result("rows")):
+            waiting.clear_callbacks()
+        assert called in ([], ["rows"])
+        assert (waiting._callbacks, waiting._errbacks) == ([], [])
