@@ -193,9 +193,9 @@ _ORIGINS = {
     }.items()
     for name in names.split()
 }
-"""The module of each public name. A module is imported when one of its names is first looked up,
-because an accelerated program uses none of these names, and a program that only decodes values
-needs no session."""
+"""The module of each public name. A module is imported when one of its names is first looked up: a
+program that only calls `accelerate` uses none of these names, and a program that only decodes
+values needs no session."""
 
 if not TYPE_CHECKING:
 
@@ -214,8 +214,8 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_SUBMODULES})
 
 
-# A thread that runs native code while the interpreter ends can abort the process. This handler lets
-# threads finish their native calls and delays new ones.
+# A thread that runs native code while the interpreter ends can abort the process. So this handler
+# waits until other threads have finished their native calls. Calls that begin later are delayed.
 _atexit.register(_core.ending)
 
 # The engine's I/O thread does not exist in a forked child, so sessions must detect a fork.

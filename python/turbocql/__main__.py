@@ -59,7 +59,7 @@ def _run() -> int:
         status = main()
         sys.stdout.flush()
     except OSError as error:
-        # The interpreter flushes the output once more at its end.
+        # The interpreter flushes the output again when it ends, which must not fail a second time.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             print(f"turbocql: {error}", file=sys.stderr)

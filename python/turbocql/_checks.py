@@ -122,8 +122,8 @@ def did_you_mean(name: object, names: Iterable[str], show: Callable[[str], str] 
     The native core calls this function.
     """
     candidates = [*names]
-    # If `paging_state` is among the names, they are the options of `execute`. The core leaves out
-    # `values`, which `execute` also accepts as a keyword argument.
+    # If `paging_state` is among the names, they are the options of `execute`. The core passes them
+    # without `values`, which `execute` also accepts as a keyword argument.
     candidates += ["values"] if "paging_state" in candidates else []
     near = nearest(name, candidates) if isinstance(name, str) else None
     return "" if near is None else f"; did you mean {show(near)}?"
@@ -171,7 +171,7 @@ def advise(
     advice_by_name: Mapping[str, str],
     error_class: type[AttributeError] = AttributeError,
 ) -> None:
-    """For attributes that objects of a class lack, adds advice to the error: what to use instead.
+    """Adds advice to the error for attributes that objects of a class lack: what to use instead.
 
     `advice_by_name` maps the name of such an attribute to the advice. For these names, `hasattr` is
     still false, and `dir` of an object does not list them.

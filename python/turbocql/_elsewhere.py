@@ -14,7 +14,7 @@ __all__ = ["SYNONYMS", "missing_attribute", "setting_advice"]
 def missing_attribute(module: str, name: str) -> AttributeError:
     """Makes the error for a name that a module does not have.
 
-    The error has its attributes `name` and `obj`, so that Python suggests the nearest attribute.
+    The error's attributes `name` and `obj` are set, so that Python suggests the nearest attribute.
     """
     advice = (_FOR_ERRORS if module.endswith(".errors") else _FOR_PACKAGE).get(name)
     message = f"module {module!r} has no attribute {name!r}"
@@ -23,8 +23,10 @@ def missing_attribute(module: str, name: str) -> AttributeError:
 
 
 def setting_advice(owner: str, name: str) -> str | None:
-    """Returns advice for a setting of other drivers that is not a synonym of a turbocql setting;
-    `None` for any other name. `owner` is the name of the class that lacks the setting.
+    """Returns advice for a setting of another driver: what turbocql has in place of it.
+
+    It is `None` for a name without advice, which may still be in `SYNONYMS`. `owner` is the name of
+    the class that lacks the setting.
     """
     if owner == "ExecutionProfile" and name in _FOR_PROFILES:
         return _FOR_PROFILES[name]
@@ -145,7 +147,7 @@ _FOR_SETTINGS = _by_name(
         "timestamp_generator use_client_timestamp": "pass client_timestamps=True",
     }
 )
-"""Advice by name, for other drivers' settings for which turbocql has no setting."""
+"""Advice by name, for settings of other drivers that are not in `SYNONYMS`."""
 SYNONYMS = {
     "addresstranslator": "addresses",
     "arguments": "values",

@@ -1,5 +1,8 @@
-"""Columns of a program's data. `run` returns how many rows, from `begin` on, a piece may have, and
-`part` returns the values of these rows for the native core.
+"""Columns of a program's data, which `pieces.py` splits into pieces.
+
+The sum of the columns' `row_bytes` limits how many rows a piece has. A column's `run` returns how
+many rows a piece may have that begins at row `begin`, and `part` returns the column's values in
+these rows for the native core.
 """
 
 from __future__ import annotations

@@ -169,7 +169,9 @@ class _Array:
         self._validity: list[Any] = []
 
     def add(self, batch: Batch, rows: Callable[[], list[tuple[Any, ...]]]) -> None:
-        """Appends a batch. `rows` decodes the batch, and is called if the column has no numbers."""
+        """Appends a batch. `rows` decodes its rows, and is called only if the values of the column
+        cannot be read as numbers.
+        """
         np, position, dtype = _numpy(), self._position, _dtype(self._cql_type)
         numbers_and_flags = None if dtype is None else batch.numbers(position)
         if dtype is None or numbers_and_flags is None:

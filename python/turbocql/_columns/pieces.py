@@ -195,7 +195,7 @@ def _pieces(
             [max_rows, rows - begin, *(column.run(begin, max_rows) for column in columns.values())]
         )
         for name, column in columns.items():
-            # Another thread, or a producer, may have changed the column.
+            # The program may have changed the column since its rows were counted.
             if len(column) != rows:
                 raise refused(
                     f'column "{name}" has changed its length from {rows} to {len(column)}'
@@ -320,6 +320,10 @@ def _can_be_read_again(data: Any) -> bool:
 
 
 def _column_can_be_read_again(values: Any) -> bool:
-    """Whether a column can be read twice. A stream of any other library counts as read once."""
+    """Whether a column can be read twice.
+
+    If a library other than those named here exports the column as an Arrow stream, the stream may
+    be readable only once.
+    """
     is_library_column = module_of(values) in ("numpy", "pandas", "polars", "pyarrow")
     return is_library_column or not hasattr(values, "__arrow_c_stream__")

@@ -177,9 +177,9 @@ def _read(name: str, annotation: Any, value: Any, may_show: bool) -> Any:
 
 def _read_union(name: str, members: Sequence[Any], value: Any, may_show: bool) -> Any:
     enums, lists = map(_is_enum, members), map(_is_list, members)
-    # In a union with an enum, the members `str` and `Literal` only allow the names of the enum's
-    # members. In a union with a list, `str` only allows a list of one item without its brackets.
-    # So text is not converted to these members.
+    # A union with an enum contains `str` or `Literal` only so that a program may pass a name in
+    # place of an enum member. A union with a list contains `str` only so that a program may pass
+    # one item in place of a list. So text is converted to the enum or the list, not to these.
     candidates = [candidate for candidate in members if candidate is not types.NoneType]
     if any(enums):
         candidates = [part for part in candidates if typing.get_origin(part) is not typing.Literal]
@@ -341,7 +341,7 @@ def _expected(annotation: Any) -> str:
     """Describes in words the values that an annotation accepts."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
-        # A secret is described by the text from which it is made.
+        # In a union with `Secret`, the member `str` describes the text that becomes the secret.
         arguments = tuple(member for member in arguments if typing.get_origin(member) is not Secret)
         if any(map(_is_enum, arguments)):
             arguments = tuple(

@@ -112,7 +112,7 @@ def create_table(table: Table) -> str:
 def create_view(view: View) -> str:
     """The statement for the materialized view."""
     columns = "*" if view.include_all_columns else ", ".join(map(quoted, view.columns))
-    # The rows of a view have the TTL of the base table's rows, so the option is left out.
+    # The rows of a view have the TTL of the base table's rows, so a view has no default TTL.
     settings = _clustering_order(view) + _settings(view.options, {"default_time_to_live"})
     return (
         f"CREATE MATERIALIZED VIEW {qualified(view.keyspace, view.name)} AS\n"

@@ -219,8 +219,9 @@ def _instant(instant: Timestamp) -> str:
 
 def _shortest_double(value: float) -> float:
     """The double with the fewest digits that rounds to this float of 32 bits."""
-    # Any decimal of at most six digits survives the conversion to a normal float and back, so the
-    # search begins at six digits. Subnormal floats are less precise.
+    # A decimal of at most six digits survives the conversion to a normal float of 32 bits and back.
+    # So six digits also find the shorter decimals, and the search begins there. Subnormal floats
+    # are less precise, so for them it begins at one digit.
     for digits in range(1 if abs(value) < 1.2e-38 else 6, 9):
         shortened = float(f"{value:.{digits}g}")
         if (

@@ -26,7 +26,7 @@ keyspaces limit materialized mbean mbeans modify nan norecursive not null of on 
 rename replace revoke schema select set table to token truncate unlogged unset update use using view
 where with
 """
-# At least one server reserves each of these words. All servers accept them in quotes.
+# Each of these words is reserved by some server. In quotes, all servers accept them as names.
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 _SCALAR_WORDS = """
 ascii bigint blob boolean counter date decimal double duration empty float inet int smallint text
@@ -77,7 +77,7 @@ def written_type(cql_type: str) -> str:
     for match in _WORD.finditer(cql_type):
         separator, word = cql_type[end : match.start()], match[0]
         end = match.end()
-        # Scalars are never frozen, so a scalar's name within `frozen<>` is a user-defined type.
+        # Scalars are never frozen, so in `frozen<date>`, `date` is the name of a user-defined type.
         is_scalar = word in _SCALARS and not (previous_word == "frozen" and separator == "<")
         without_parameters = cql_type[end : end + 1] != "<"
         needs_quotes = without_parameters and word in _NO_TYPE_NAMES and not is_scalar

@@ -1,4 +1,6 @@
-"""Defines the contents of a diagnosis, and collects them in steps that both APIs share."""
+"""Defines the contents of a diagnosis, and collects them in steps that synchronous and asyncio
+sessions share.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,12 @@ TIMEOUT_S = 10.0
 """The limit for one query to a server, in seconds."""
 
 _ROUNDS = 8
-"""The maximum number of rounds of queries for the nodes. The rounds end earlier if the answers
-cover all nodes."""
+"""How often, at most, `_nodes` sends its two queries. It stops earlier when the answers cover all
+nodes."""
 
 Answer: TypeAlias = "tuple[list[dict[str, Any]], str | None] | Error"
-"""The rows and the address of the node that sent them, or the error."""
+"""What the caller sends back for a statement: the rows and the address of the node that sent them,
+or the error."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,8 @@ class SessionDiagnosis:
 class QuickPath:
     """A part of the native core that depends on the memory layouts of the interpreter's objects.
 
-    A quick path is on for interpreters that it was tested with, if it has passed a probe. When a
-    quick path is off, values and results do not change, but the work takes longer.
+    A quick path is on if it was tested with the running version of CPython and has passed a probe.
+    When a quick path is off, values and results do not change, but the work takes longer.
     """
 
     name: str

@@ -252,8 +252,8 @@ class Writing:
     keyspace_and_table: tuple[str, str]
     options: Mapping[str, Any] = field(hash=False)
     """Options of `Session.load`. `begun` adds a write time, so a task that runs again writes the
-    same cells with the same write times, and changes nothing. Lists that are not frozen differ: a
-    task that runs again replaces the list that its earlier run has written."""
+    same cells with the same write times, and changes nothing. Lists that are not frozen are an
+    exception: a task that runs again replaces the list that its earlier run has written."""
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The CQL type of each column of the table; empty before `begun`."""
     trace: Mapping[str, str] = field(default_factory=current_trace, compare=False)

@@ -39,8 +39,8 @@ def within_trace(session: Session[Any], carrier: Mapping[str, str]) -> Iterator[
 
     `carrier` is what `current_trace` returned in the program that began the job.
 
-    The session makes spans from now on, with the process's global providers. A worker without
-    OpenTelemetry makes no spans.
+    From then on, the session makes spans, with the global OpenTelemetry providers of this process.
+    A worker without OpenTelemetry makes no spans.
     """
     if not carrier or not _instrument(session):
         yield

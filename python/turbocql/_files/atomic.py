@@ -71,8 +71,10 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Waits until the names of new files in a directory are on the disk, if the system can."""
-    # Directories cannot be opened on Windows.
+    """Waits until the names of new files in a directory are on the disk. Does not wait if the
+    directory cannot be opened.
+    """
+    # On Windows, no directory can be opened.
     with suppress(PermissionError):
         descriptor = os.open(directory, os.O_RDONLY)
         try:

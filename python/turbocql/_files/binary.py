@@ -36,7 +36,7 @@ def _first_invalid_row(column: Any) -> int:
 
 
 class _BinaryFile(Reader):
-    """A reader of a format that has types, and of which single columns can be read."""
+    """A reader of a file whose format has types, and whose columns can be read singly."""
 
     _schema: Any = None
 
@@ -64,8 +64,8 @@ class _BinaryFile(Reader):
         return None if reads_all else wanted_names
 
     def validate(self, batch: Any, first_row: int) -> None:
-        """Checks lengths, offsets, UTF-8 and ranges. `first_row` is the number of the batch's first
-        row, counted from the start of the file.
+        """Checks lengths, offsets, UTF-8 and ranges of values. `first_row` is the number of the
+        batch's first row, counted from the start of the file.
 
         Raises: `EncodeError`, with the column and the row, for a damaged batch.
         """

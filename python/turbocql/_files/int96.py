@@ -2,7 +2,7 @@
 
 pyarrow reads INT96 as nanoseconds. 64 bits of nanoseconds hold the years 1677 to 2262, and other
 times wrap around. Read as milliseconds, all times are correct, but their finer digits are lost. The
-exact time is computed from both readings, because a wrapped number is correct modulo 2**64.
+exact time can be computed from both readings, because a wrapped number is correct modulo 2**64.
 """
 
 from __future__ import annotations
@@ -38,12 +38,16 @@ def _count_leaves(arrow_type: Any) -> int:
 
 
 def exact_times(fine: Any, coarse: Any) -> Any:
-    """The exact times of an array, in the finest unit that holds all of them.
+    """The times of an array, in a unit whose range holds all of them.
 
-    `fine` has the times in nanoseconds, which may have wrapped around, and `coarse` in
-    milliseconds. Both may be nested.
+    The unit is the nanosecond if its range is wide enough; else the millisecond if all times are
+    whole milliseconds; else the microsecond, which loses the last three digits.
 
-    Raises: `ValueError` for a time that no unit holds exactly.
+    `fine` has the times in nanoseconds, which may have wrapped around. `coarse` has the same times
+    in milliseconds. Both arrays may be nested.
+
+    Raises: `ValueError` if the microsecond is needed and its range is too narrow, or if a time of
+        day is not within a day.
     """
     pa = library()
     types, arrow_type = pa.types, fine.type

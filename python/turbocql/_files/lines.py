@@ -132,7 +132,8 @@ class CsvFile(Reader):
     def _texts(self, names: list[str]) -> Iterator[Any]:
         """Yields the cells as bytes, in batches.
 
-        A batch is yielded after the next one was read. Only then is it certain to be complete.
+        A batch is yielded only after the next batch or the end of the file was read. The last batch
+        of a file that was cut off is not complete, and is not yielded.
         """
         block, yielded_count = _BLOCK, 0
         while True:
@@ -187,8 +188,8 @@ class CsvFile(Reader):
     ) -> Any:
         """Converts a batch of texts to the columns' types.
 
-        `first` is the number of the file's first row, and `begin` is the number of the batch's
-        first row in the file.
+        `first` is the number of the file's first row among the rows of all files, and `begin` is
+        the number of the batch's first row in this file.
         """
         pa = library()
         columns = []
@@ -395,7 +396,7 @@ class JsonLines(Reader):
     def _check_names(
         self, lines: Sequence[tuple[int, bytes]], rows: Any, known_names: set[str]
     ) -> None:
-        """Raises `EncodeError` for an object with a name that is not in `known_names`."""
+        """Raises `EncodeError` if an object has a wanted column that is not in `known_names`."""
         if known_names.issuperset(set().union(*rows)):
             return
         for (number, _), row in zip(lines, rows, strict=True):

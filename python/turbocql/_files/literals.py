@@ -67,7 +67,7 @@ def parse_nested_cell(cql_type: CqlType, text: str, decoder: json.JSONDecoder) -
 
 
 def _reason(error: ValueError) -> str:
-    """Why a cell is not JSON, in words. The text of the error would have the position twice."""
+    """Why a cell is not JSON, in words. The text of `error` has the position in two forms."""
     if not isinstance(error, json.JSONDecodeError):
         return str(error)
     return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}"
