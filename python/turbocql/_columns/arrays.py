@@ -1,7 +1,7 @@
 """Columns of a program's data, which `pieces.py` splits into pieces.
 
 The sum of the columns' `row_bytes` limits how many rows a piece has. A column's `run` returns how
-many rows a piece may have that begins at row `begin`, and `part` returns the column's values in
+many rows a piece that begins at row `begin` may have, and `part` returns the column's values in
 these rows for the native core.
 """
 

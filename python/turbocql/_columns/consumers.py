@@ -91,7 +91,9 @@ def consume(batches: Batches, read: Callable[[Any], Any]) -> Any:
 
 
 def pyarrow_table(batches: Any) -> Any:
-    """Makes a `pyarrow.Table` from a stream, or from a list of batches with their schema."""
+    """Makes a `pyarrow.Table` from a stream, or from a pair: a list of batches, and the `Gatherer`
+    that knows their schema.
+    """
     pa: Any = needed("pyarrow", "to_arrow()")
 
     if isinstance(batches, Batches):
@@ -111,7 +113,9 @@ def for_polars(types: ColumnTypes | None) -> ColumnTypes | None:
 
 
 def polars_frame(batches: Any) -> Any:
-    """Makes a `polars.DataFrame` from a stream, or from a list of batches with their schema."""
+    """Makes a `polars.DataFrame` from a stream, or from a pair: a list of batches, and the `Gatherer`
+    that knows their schema.
+    """
     pl: Any = needed("polars", "to_polars()")
 
     if isinstance(batches, Batches):
@@ -161,7 +165,7 @@ def _dtype(cql_type: str) -> tuple[str, int | None] | None:
 
 
 class _Array:
-    """A column of a result as a NumPy array, batch by batch."""
+    """A column of a result. Its values are added batch by batch, and become one NumPy array."""
 
     def __init__(self, position: int, cql_type: str) -> None:
         self._position, self._cql_type = position, cql_type

@@ -36,7 +36,7 @@ def _first_invalid_row(column: Any) -> int:
 
 
 class _BinaryFile(Reader):
-    """A reader of a file whose format has types, and whose columns can be read singly."""
+    """A reader of a file that stores the types of its columns. It can read single columns."""
 
     _schema: Any = None
 
@@ -99,7 +99,9 @@ def _without_unions(batch: Any) -> Any:
 
 
 class ParquetFile(_BinaryFile):
-    """A Parquet file, read by row groups in batches. A row group that is skipped is not read."""
+    """A Parquet file, whose row groups are read one after another, in batches. A row group that is
+    skipped is not read.
+    """
 
     description = "a Parquet file"
 
