@@ -113,8 +113,8 @@ def for_polars(types: ColumnTypes | None) -> ColumnTypes | None:
 
 
 def polars_frame(batches: Any) -> Any:
-    """Makes a `polars.DataFrame` from a stream, or from a pair: a list of batches, and the `Gatherer`
-    that knows their schema.
+    """Makes a `polars.DataFrame` from a stream, or from a pair: a list of batches, and the
+    `Gatherer` that knows their schema.
     """
     pl: Any = needed("polars", "to_polars()")
 

@@ -179,7 +179,8 @@ def _read_union(name: str, members: Sequence[Any], value: Any, may_show: bool) -
     enums, lists = map(_is_enum, members), map(_is_list, members)
     # A union with an enum contains `str` or `Literal` only so that a program may pass a name in
     # place of an enum member. A union with a list contains `str` only so that a program may pass
-    # one item in place of a list. So text is converted to the enum or the list, not to these.
+    # one item in place of a list. So text is converted to the enum or list, not to `str` or
+    # `Literal`.
     candidates = [candidate for candidate in members if candidate is not types.NoneType]
     if any(enums):
         candidates = [part for part in candidates if typing.get_origin(part) is not typing.Literal]

@@ -26,7 +26,7 @@ keyspaces limit materialized mbean mbeans modify nan norecursive not null of on 
 rename replace revoke schema select set table to token truncate unlogged unset update use using view
 where with
 """
-# Each of these words is reserved by some server. In quotes, all servers accept them as names.
+# Each of these words is reserved by some servers. All servers accept it as a name in quotes.
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 _SCALAR_WORDS = """
 ascii bigint blob boolean counter date decimal double duration empty float inet int smallint text

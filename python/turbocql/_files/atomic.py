@@ -71,10 +71,10 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Waits until the names of new files in a directory are on the disk. Does not wait if the
-    directory cannot be opened.
+    """Waits until the names of new files in a directory are on the disk. Does nothing if the system
+    refuses to open the directory.
     """
-    # On Windows, no directory can be opened.
+    # Windows refuses to open directories.
     with suppress(PermissionError):
         descriptor = os.open(directory, os.O_RDONLY)
         try:

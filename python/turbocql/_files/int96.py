@@ -41,7 +41,7 @@ def exact_times(fine: Any, coarse: Any) -> Any:
     """The times of an array, in a unit whose range holds all of them.
 
     The unit is the nanosecond if its range is wide enough; else the millisecond if all times are
-    whole milliseconds; else the microsecond, which loses the last three digits.
+    whole milliseconds; else the microsecond, although finer digits are then lost.
 
     `fine` has the times in nanoseconds, which may have wrapped around. `coarse` has the same times
     in milliseconds. Both arrays may be nested.

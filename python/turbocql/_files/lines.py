@@ -35,7 +35,7 @@ _MAX_BLOCK = 1 << 30
 class CsvFile(Reader):
     """A CSV file, whose texts are converted column by column.
 
-    Empty lines are skipped, except in a file of one column, where an empty line is a null.
+    Empty lines are skipped, except in a file of one column, where an empty line is an empty cell.
     """
 
     description = "CSV"
@@ -105,7 +105,7 @@ class CsvFile(Reader):
                 pyarrow_csv.ParseOptions(
                     delimiter=options.delimiter,
                     newlines_in_values=True,
-                    # In a file of one column an empty line is a null.
+                    # In a file of one column, an empty line is an empty cell.
                     ignore_empty_lines=len(names) != 1,
                 ),
                 pyarrow_csv.ConvertOptions(
@@ -132,8 +132,8 @@ class CsvFile(Reader):
     def _texts(self, names: list[str]) -> Iterator[Any]:
         """Yields the cells as bytes, in batches.
 
-        A batch is yielded only after the next batch or the end of the file was read. The last batch
-        of a file that was cut off is not complete, and is not yielded.
+        A batch is yielded only after the next batch or the end of the file was read. If the file
+        was cut off within quotes, the last batch is not complete, and is not yielded.
         """
         block, yielded_count = _BLOCK, 0
         while True:
@@ -251,7 +251,7 @@ class CsvFile(Reader):
         """Reads the file again, and returns the line of a row in words; the row's number if the
         line is not found.
 
-        `is_single` says whether the file has one column, in which an empty line is a row.
+        `is_single` says whether the file has one column only: an empty line is then a row.
         """
         options = self.context.csv
         file, raw_file = self.open_bytes()
