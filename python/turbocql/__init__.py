@@ -16,9 +16,9 @@ from collections.abc import Iterable as _Iterable
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-# The first import of a submodule binds its name in this package. `diagnose` is also the name of a
-# function. So the submodule is imported here, its name is deleted below, and `__getattr__` finds
-# the function.
+# Only the first import of a submodule binds its name in this package. `diagnose` is also the name
+# of a function. So the submodule is imported here, and its name is deleted below. After that,
+# `__getattr__` finds the function.
 from . import _core
 from . import diagnose as _diagnose  # noqa: F401
 

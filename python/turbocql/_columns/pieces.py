@@ -1,4 +1,4 @@
-"""Splits columns of a program's data into pieces that the native core writes."""
+"""Splits columns of a program's data into pieces, which the native core encodes and sends."""
 
 from __future__ import annotations
 
