@@ -49,7 +49,9 @@ def _parse_int(digits: str) -> int | str:
 
 
 def needs_exact_numbers(types: Sequence[CqlType | None]) -> bool:
-    """Whether a type contains `decimal` or `varint`, whose values need all digits of a number."""
+    """Whether one of the types is or contains `decimal` or `varint`. Their values need all digits
+    of a number.
+    """
     kinds = {"decimal", "varint"}
     return any(cql_type is not None and has_kind(cql_type, kinds) for cql_type in types)
 
@@ -143,7 +145,8 @@ def shown_type(cls: type) -> str:
 def _floats(kind: str, cells: Sequence[Any]) -> Any:
     pa = library()
     pc = pa.compute
-    # `float` rounds an int of any size to the nearest double. Arrow would refuse large ints.
+    # `float` rounds a large int to the nearest double, if the int is within the range of doubles.
+    # Arrow would refuse large ints.
     try:
         doubles = pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
     except OverflowError:
