@@ -20,7 +20,8 @@ _STEP = 1 << 20
 
 class CheckedQuotes(io.RawIOBase):
     """A CSV file as a stream that checks quotes. pyarrow itself accepts text after a closing quote.
-    The bytes that this stream returns are those of the file, with escapes marked.
+    The bytes that this stream returns are those of the file, with `_ESCAPE` and `_QUOTE` in place
+    of escapes.
     """
 
     def __init__(self, reader: Reader, file: BinaryIO) -> None:
@@ -92,8 +93,9 @@ class CheckedQuotes(io.RawIOBase):
         """Checks the quotes of a chunk, and updates `_carry` for the next chunk.
 
         Only the next chunk's first byte shows whether the quotes at the end of a chunk close a cell
-        or are escaped quotes. So `_carry` keeps these quotes. Before them, it has the byte that
-        precedes them in the chunk; or a line end and a quote, if this byte is within an open cell.
+        or are escaped quotes. So `_carry` keeps these quotes, after the byte that precedes them in
+        the chunk. If this byte is in a cell whose quotes are still open, `_carry` has a line end
+        and a quote in its place, as at the beginning of such a cell.
 
         Raises: `EncodeError` for text after a closing quote.
         """
@@ -149,7 +151,8 @@ class CheckedQuotes(io.RawIOBase):
         return quotes
 
     def _file_offset(self, body_offset: int, position: int) -> int:
-        # In an open cell, position 1 is the quote in `_carry`, which an earlier chunk contained.
+        # If `body` begins in an open cell, position 1 is the quote that `_carry` has in place of
+        # the cell's opening quote. An earlier chunk contained the opening quote.
         is_carried = position == 1 and self.ends_in_quotes
         return self._open_quote_offset if is_carried else body_offset + position
 
@@ -198,8 +201,9 @@ def _lines_before(reader: Reader, offset: int) -> int:
 def unescaped(cells: Any, escape: str) -> Any:
     """Cells with their escapes replaced by the escaped characters.
 
-    Some writers escape only quotes. If a cell has an escape character before another character, it
-    is taken to be from such a writer, and its escape characters are kept.
+    Some writers escape quotes, but not the escape character itself. A cell is taken to be from such
+    a writer if it has an escape character before a character that is neither a quote nor an escape
+    character. In such a cell, only the escapes of quotes are replaced.
     """
     pa = library()
     pc, escape_byte = pa.compute, escape.encode()

@@ -44,7 +44,7 @@ Skip = Callable[[int, int], bool]
 """A function that returns whether rows are skipped. Its arguments are the number of the first row,
 and how many rows they are."""
 Unit = tuple[int, Any]
-"""A number of rows, and the record batch with these rows; `None` as the batch for skipped rows."""
+"""How many rows, and the record batch with these rows. The batch of skipped rows is `None`."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _all_wanted(name: str) -> bool:
 
 
 class Selection(NamedTuple):
-    """The columns of the data that are read."""
+    """Which columns of the data are read."""
 
     is_wanted: Callable[[str], bool] = _all_wanted
     """Returns whether a column is read. The content of any other column does not matter."""
@@ -126,7 +126,8 @@ class ReadContext:
     """Whether columns that are not wanted are read too. Formats without types are always read
     whole."""
     names: list[str] | None = None
-    """The names of the columns, which all files have; `None` until the first file is opened."""
+    """The names of the columns, which all files have. Until the first file is opened, these are the
+    names that the caller gave, or `None`."""
     on_unreadable: OnUnreadable | None = None
     """If `None`, the error of a row that cannot be read is raised."""
 

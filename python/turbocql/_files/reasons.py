@@ -97,7 +97,7 @@ def csv_reason(message: str, *, shows_values: bool) -> tuple[int | None, int, st
     the reason in words. The row is counted from 1, with the header; it is `None` if it is not
     known.
 
-    `message` is the text of an error of pyarrow. Returns `None` if it is about something else.
+    `message` is the text of an error of pyarrow. Returns `None` if it is not about such a row.
     """
     match = _UNEQUAL.search(message)
     if match is None:

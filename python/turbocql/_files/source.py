@@ -191,9 +191,10 @@ class Source:
 
         Rows have the same numbers in each reading. `on_unreadable` is called for rows of text files
         that cannot be read, before their batch is yielded. The cells that cannot be read are null
-        in the batch. `skip` is called with the number of the first row and the number of rows, for
-        row groups and for batches. If `skip` returns true, these rows are not yielded. Batches of
-        Parquet and Arrow files lack columns that are not wanted, unless `reads_all` is true.
+        in the batch. `skip` is called for each row group and each batch, with the number of its
+        first row and how many rows it has. If `skip` returns true, these rows are not yielded.
+        Batches of Parquet and Arrow files lack columns that are not wanted, unless `reads_all` is
+        true.
 
         Raises: `EncodeError`, with path and line, for content that cannot be read; `OSError` for a
             file that cannot be opened.
@@ -267,10 +268,10 @@ def open_source(
     """Opens files. They are read in the order of `paths`.
 
     Arguments: `types` are the types of the table's columns. `rename` maps names of the data to
-        names of the table. User-defined types in CSV or JSON lines need their fields, in `types` or
-        from `udts`. `names` are the columns of CSV files without a header, or of JSON lines whose
-        first lines lack some columns. `selection` says which columns are read. `shows_values` says
-        whether errors may quote values.
+        names of the table. To read a user-defined type from CSV or JSON lines, its fields must be
+        known: from a `CqlType` in `types`, or from `udts`. `names` are the columns of CSV files
+        without a header, or of JSON lines whose first lines lack some columns. `selection` says
+        which columns are read. `shows_values` says whether errors may quote values.
 
     Raises: `ConfigError` if there is no file, no known format or no pyarrow; `OSError` for a file
         that cannot be opened; `EncodeError` for a damaged file.

@@ -1,4 +1,4 @@
-"""Columns of text files that the table lacks: write times, and columns that are not loaded."""
+"""Converts cells of text files without a CQL type: write times, and columns that are not loaded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRITE_TIME = (
 
 
 def guessed(texts: Any) -> Any:
-    """Texts converted to integers or timestamps if all texts fit."""
+    """Converts texts to integers or timestamps. If some texts are neither, returns the texts."""
     pa = library()
     try:
         return texts.cast(pa.int64())
@@ -33,7 +33,7 @@ def guessed(texts: Any) -> Any:
 
 
 def untyped(cells: Any) -> Any:
-    """Cells of CSV of a column that is not loaded. Their bytes need not be UTF-8."""
+    """Converts the CSV cells of a column that is not loaded. Their bytes need not be UTF-8."""
     pa = library()
     try:
         return guessed(cells.cast(pa.string()))
@@ -44,7 +44,7 @@ def untyped(cells: Any) -> Any:
 
 
 def guessed_of(cells: Sequence[Any]) -> Any:
-    """Values of JSON of a column that is not loaded, in an Arrow type that holds all of them."""
+    """Converts the JSON values of a column that is not loaded to an Arrow type that holds all."""
     pa = library()
     classes = set(map(type, cells)) - {type(None)}
     try:
@@ -58,7 +58,7 @@ def guessed_of(cells: Sequence[Any]) -> Any:
 
 
 def write_times(texts: Any) -> Any:
-    """Write times, which are microseconds since 1970 or timestamps.
+    """Converts the texts of write times, which are microseconds since 1970 or timestamps.
 
     Raises: `ValueError` if a text is neither.
     """
@@ -86,7 +86,7 @@ def write_times(texts: Any) -> Any:
 
 
 def write_times_of(cells: Sequence[Any]) -> Any:
-    """Write times in JSON: numbers, or the texts of `write_times`.
+    """Converts write times in JSON: numbers, or texts that `write_times` takes.
 
     Raises: `ValueError` for another value.
     """

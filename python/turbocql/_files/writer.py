@@ -1,4 +1,7 @@
-"""Writers of Parquet, Arrow IPC, CSV and JSON lines. Complete files get their final names."""
+"""Writes Parquet, Arrow IPC, CSV and JSON lines.
+
+The files of a sink have temporary names until all are complete.
+"""
 
 from __future__ import annotations
 
@@ -213,8 +216,8 @@ class Sink:
     def write(self, batch: Any) -> None:
         """Writes a record batch with the columns of the schema.
 
-        Raises: `OSError` if the file cannot be written; `EncodeError` if the format cannot express
-            a value. The sink is aborted then.
+        Raises: `OSError` if the file cannot be written; `EncodeError` for another schema, or for a
+            value that the format cannot express. After any error, the sink is aborted.
         """
         if self._is_closed:
             raise ValueError("the sink is closed")
@@ -251,7 +254,7 @@ class Sink:
         if isinstance(error, OSError):
             if error.filename is None and error.errno is None:
                 raise OSError(f"{self._path}: {error}") from error
-            # The error has the name of a temporary file, which the program does not know.
+            # The error has the name of a temporary file, which the caller does not know.
             error.filename = str(self._path)
         elif isinstance(error, arrow_error):
             raise refused(f"{self._path}: {error}") from error
@@ -341,11 +344,13 @@ def open_sink(
 ) -> Sink:
     """A sink for record batches of a schema.
 
-    Arguments: without `format`, the suffix of the path names the format. The sink writes files
-        `part-00000.parquet` and so on in a directory, if the path ends with a slash or is a
-        directory. It also does so if `files` is above 1 or `max_file_rows` is set. Batches go to
-        the `files` in turn. `types` are the CQL types of the columns whose Arrow fields have none
-        in their metadata. By default, Parquet is compressed by zstd, and other formats are not.
+    Arguments: without `format`, the suffix of the path names the format. The path is that of a
+        directory if it ends with a slash or is a directory, if `files` is above 1, or if
+        `max_file_rows` is set. The sink then writes files `part-00000.parquet` and so on in the
+        directory. It writes `files` files at a time, and batches go to them in turn. `types` are
+        the CQL types of the columns whose Arrow fields have none in their metadata. By default,
+        Parquet is compressed by zstd, a single file with the suffix `.gz` by gzip, and other files
+        are not compressed.
 
     Raises: `ConfigError` for invalid options, and for a file that exists already; `OSError` for a
         directory that cannot be written.

@@ -16,7 +16,8 @@ def field_names(names: tuple[str, ...]) -> list[str]:
     A name that a named tuple accepts is unchanged, unless an earlier name is equal to it. In other
     names, each run of characters that are not letters, digits or underscores becomes an underscore,
     and underscores at both ends are removed. If the name is then empty, begins with a digit, is a
-    keyword or is already used, it becomes `field_N`. N is its position, counted from 0.
+    keyword or is already used, it becomes `field_N`. N is its position, counted from 0. If
+    `field_N` is already used too, underscores are appended to it.
     """
     fields: list[str | None] = [None] * len(names)
     used_names = set()

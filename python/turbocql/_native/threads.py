@@ -50,7 +50,7 @@ class ThreadedPieces:
     def take(self) -> Any:
         """The next piece; `END` after the last; `None` if no piece is ready yet.
 
-        Raises: the exception that the producer has raised.
+        Raises: the exception with which the iteration over the pieces has ended.
         """
         shared = self._shared
         with shared.lock:

@@ -62,9 +62,10 @@ DONE.set_result(None)
 
 
 def wake_tasks(burst: list[Any]) -> None:
-    """Wakes tasks whose operations have completed, each in its context, from the end of the list.
+    """Wakes tasks whose operations have completed, from the end of the list.
 
-    The native core queues calls of this function and of `wake_remaining` in the event loop.
+    `burst` has a pair for each task: its wakeup callback, and the context to call it in. The native
+    core queues calls of this function and of `wake_remaining` in the event loop.
     """
     pop_wakeup = burst.pop
     while burst:
@@ -73,7 +74,11 @@ def wake_tasks(burst: list[Any]) -> None:
 
 
 def wake_remaining(burst: list[Any]) -> None:
-    """Wakes the tasks that are left after a KeyboardInterrupt or under a nested event loop."""
+    """Wakes the tasks that `wake_tasks` has left in `burst`.
+
+    Tasks are left if a KeyboardInterrupt has ended `wake_tasks`, or if a task that it woke is
+    running a nested event loop.
+    """
     if burst:
         try:
             asyncio.get_running_loop().call_soon(wake_remaining, burst)

@@ -54,8 +54,9 @@ class AsyncColumnPages(AsyncPages):
 async def async_only_row(rows: Any) -> Any:
     """Returns the only row of a result. Fetches further pages, but stops at a second row.
 
-    Raises: `NoRow` and `MultipleRows` for another number of rows; `Error` if an iteration has moved
-        past the first page, or if the statement returns no rows.
+    Raises: `NoRow` if the result is empty; `MultipleRows` if it has more than one row; `Error` if
+        an iteration has moved past the first page, or if the statement is of a kind that returns no
+        rows.
     """
     rows._check_first()
     check_columns(rows, "one_or_raise")

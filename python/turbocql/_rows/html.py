@@ -23,7 +23,8 @@ _MAX_ELEMENTS = 50
 def result_table(rows: Any, types: Sequence[Any]) -> str:
     """Returns the first rows of a result's current page as an HTML table. No page is fetched.
 
-    `types` has the type of each column; `None` for the name of a user-defined type.
+    `types` has the type of each column. It has `None` for a column of a user-defined type of which
+    the result has only the name.
     """
     columns = rows._columns
     if not columns:
@@ -71,7 +72,7 @@ def _cell(value: Any, cql_type: Any) -> str:
         return "<i>null</i>"
     text, is_cut = value, False
     if not isinstance(value, str):
-        # The values may be lists, bytes and NumPy arrays. Sets and maps cannot be cut.
+        # Lists, bytes and NumPy arrays can be cut. For sets and maps, the slice raises an error.
         with suppress(TypeError, KeyError):
             is_cut = len(value) > _MAX_ELEMENTS and len(value[:_MAX_ELEMENTS]) == _MAX_ELEMENTS
         text = _written(value[:_MAX_ELEMENTS] if is_cut else value, cql_type)

@@ -107,9 +107,10 @@ class SchemaReading:
     def take(self, answers: Sequence[Answer]) -> None:
         """Takes the answers to the queries, in their order.
 
-        Raises: `InvalidQuery` when the server lacks a table that all servers have; `RequestError`
-            when none of 20 readings equals the previous one; `UnreadableAnswer` when a row lacks a
-            column that all servers have, or has a value of an unexpected type.
+        Raises: `InvalidQuery` when the server lacks a required table; `RequestError` when none of
+            20 readings equals the previous one, or when the schema has no version;
+            `UnreadableAnswer` when a row lacks a required column, or has a value of an unexpected
+            type.
         """
         try:
             self._take(answers)
@@ -160,8 +161,8 @@ def _version(answer: Answer) -> UUID:
 def make_schema(answers: dict[str, Answer]) -> Schema:
     """Makes a schema from the answers to the queries in `_SOURCES`. `answers` has the same keys.
 
-    Raises: `InvalidQuery` when the server refused to read a table that all servers have;
-        `RequestError` when the schema has no version.
+    Raises: `InvalidQuery` when the server refused to read a required table; `RequestError` when the
+        schema has no version.
     """
     required_tables = {name: _rows(answers[name]) for name in ("version", *_REQUIRED)}
     tables = {
@@ -313,8 +314,9 @@ def _mask(row: Row) -> str:
 def _without_hidden(columns: list[TableColumn], flags: set[str]) -> list[TableColumn]:
     """The columns of a table with compact storage that statements can name."""
     if not flags & {"compound", "dense", "super"}:
-        # The server stores the declared columns as static columns. The regular and clustering
-        # columns belong to the Thrift protocol, and statements cannot name them.
+        # Such a table has no clustering key. The server stores the columns that were declared
+        # outside its primary key as static columns. The stored regular and clustering columns
+        # belong to the Thrift protocol, and statements cannot name them.
         return [
             TableColumn(
                 column.name,

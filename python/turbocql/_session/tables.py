@@ -148,7 +148,7 @@ class Tables(SessionBase[R]):
         return load.finished_report(report)
 
     def _care(self, load: Load) -> _core.Care | None:
-        """Makes the native `Care` of a load from `load.care`; `None` if there is none.
+        """Makes the native `Care` of a load from `load.care`; `None` if `load.care` is `None`.
 
         This takes up to three steps, each only if the load needs it: read the cluster's time, read
         the table's indexes, and prepare the statements that read stored lists.
@@ -267,7 +267,8 @@ class Tables(SessionBase[R]):
         filters (`ALLOW FILTERING`). `values` are for the bind markers of `where`. `split` is a part
         of a table from [`splits`][turbocql.session.Session.splits]; with it, `table` may be left
         out.
-        `concurrency` is the number of ranges at a time, by default two for each node, from 4 to 32.
+        `concurrency` is the number of ranges at a time. The default is two for each node, but at
+        least 4 and at most 32.
 
         A page that cannot be read is requested again for `retry_for_s` seconds, in addition to the
         session's own retries. If all these requests fail, the error is raised, and the next step of

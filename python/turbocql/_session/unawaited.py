@@ -66,7 +66,8 @@ class _Unawaited(Coroutine[Any, Any, T]):
         self._coroutine.close()
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_coroutine":  # a copy that has no coroutine
+        if name == "_coroutine":
+            # The slot is empty in an object that `copy` made without a call of `__init__`.
             raise AttributeError(name)
         if name.startswith(("_", "cr_", "gi_")):
             return getattr(self._coroutine, name)

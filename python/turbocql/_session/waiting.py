@@ -70,7 +70,7 @@ class Waiting:
         """The timeout of the next attempt, in seconds.
 
         For the first attempt, it is `connect_timeout_s`. A later attempt must also end before
-        `wait_s` has passed, but always gets 1 second if `connect_timeout_s` allows it.
+        `wait_s` has passed, but always gets at least 1 second if `connect_timeout_s` allows it.
         """
         self._attempts += 1
         if self._attempts == 1:

@@ -40,8 +40,8 @@ class Logs(EventThread):
         self.look()
 
     def look(self) -> None:
-        """Tells the native core which events of requests to report: it depends on the level of
-        their logger, and on whether spans are made.
+        """Tells the native core which events of requests to report. The choice depends on the level
+        of their logger, and on whether spans are made.
         """
         logs_unusual = logging.getLogger("turbocql.request").isEnabledFor(logging.DEBUG)
         self._events.want(logs_unusual, self._spans is not None)
