@@ -59,8 +59,8 @@ class CsvOptions:
     names: tuple[str, ...] | None = None
     """The columns of files without a header."""
     escape: str | None = None
-    """The character that escapes a quote within a cell. Files of cqlsh and dsbulk have a backslash.
-    It is `None` if a quote within a cell is written twice."""
+    """The character that escapes a quote within a cell: a backslash in files of cqlsh and dsbulk;
+    `None` if a quote within a cell is written twice."""
 
     def __post_init__(self) -> None:
         is_character = isinstance(self.delimiter, str) and len(self.delimiter) == 1
@@ -101,7 +101,7 @@ class Selection(NamedTuple):
     """Returns whether a column is read. The content of any other column does not matter."""
     ttl: str | None = None
     """The data's column that has the TTL of each row; `None` if there is none, or if this column
-    is also written to the table."""
+    is also written to a column of the table, whose type it then has."""
     write_time: str | None = None
     """Like `ttl`, for the write time of each row."""
 

@@ -189,7 +189,7 @@ class Source:
     ) -> Iterator[tuple[int, Any]]:
         """Record batches, each with the number of its first row among the rows of all files.
 
-        Rows have the same numbers in each reading. `on_unreadable` is called for rows of text files
+        A row has the same number in each call. `on_unreadable` is called for rows of text files
         that cannot be read, before their batch is yielded. The cells that cannot be read are null
         in the batch. `skip` is called for each row group and each batch, with the number of its
         first row and how many rows it has. If `skip` returns true, these rows are not yielded.

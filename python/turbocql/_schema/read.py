@@ -83,12 +83,12 @@ class Deadline:
 
 
 class SchemaReading:
-    """A reading of the schema. While `queries` is not empty, the caller executes the queries and
-    passes the answers to `take`.
+    """Reads the schema. While `queries` is not empty, the caller executes the queries and passes
+    the answers to `take`.
 
-    The tables are read until two consecutive readings are equal. A single reading may contain only
-    a part of a change, because a server writes its schema tables one after another, and the new
-    version last.
+    All tables are read repeatedly, until two consecutive readings are equal. A single reading may
+    contain only a part of a change, because a server writes its schema tables one after another,
+    and the new version last.
     """
 
     def __init__(self, cached_schema: Schema | None, refresh: bool) -> None:
