@@ -67,7 +67,8 @@ def hints(
 
     `message` is the engine's message without its last part, the statement. `statement` is this
     statement with its literals masked: each is replaced by `…`. `coordinator` is the node that was
-    asked. `sessions` are searched for names of columns.
+    asked; `None` if the error does not have it. `sessions` are searched for names of columns and
+    tables.
     """
     message = message[:_MAX_MESSAGE]
     hint = _hint_for_statement(error_class, message, statement)

@@ -75,8 +75,8 @@ def stock_class(cls: type[Any]) -> type[Any] | None:
 
 
 def is_stock(cls: type[Any]) -> bool:
-    """Whether `cls` and each of its parts serialize values as their stock classes do. The stock
-    class of a class is the one that `stock_class` returns.
+    """Whether `cls`, and each of its element or field types, serializes values as its stock class
+    does. The stock class of a class is the one that `stock_class` returns.
     """
     stock = stock_class(cls)
     if stock is None or stock.__name__ not in {*_SCALARS, *_GENERIC, *OPAQUE}:
