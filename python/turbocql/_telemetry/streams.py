@@ -25,7 +25,7 @@ __all__ = ["AsyncEventStream", "EventStream", "Stream", "Streams"]
 T = TypeVar("T")
 
 _NODE_EVENTS = frozenset({"node added", "node removed", "node moved", "node up", "node down"})
-"""The events after which the nodes are ranked again."""
+"""The events after which the function that the program passed to `rank_nodes` runs again."""
 
 
 class Stream(Generic[T]):
@@ -51,7 +51,9 @@ class Stream(Generic[T]):
         return self._closed
 
     def close(self) -> None:
-        """Ends the stream after the events that it holds. Closing twice is harmless."""
+        """Makes the stream take no further events. The stream ends when the program has read
+        those that it holds. Closing twice is harmless.
+        """
         with self._changed:
             self._closed = True
             self._notify()
@@ -63,8 +65,8 @@ class Stream(Generic[T]):
         self._waiting.clear()
 
     def put(self, event: T, time_s: float) -> None:
-        """Adds an event, unless it happened before the stream was opened. The thread
-        `turbocql-events` calls this method.
+        """Adds an event, unless the stream is closed, or was opened after the event happened. The
+        thread `turbocql-events` calls this method.
         """
         with self._changed:
             if self._closed or time_s < self._since_s:
@@ -82,9 +84,9 @@ class Stream(Generic[T]):
 class EventStream(Stream[T]):
     """An iterator over events, which blocks until there is one.
 
-    It ends when the session is closed, and with `close`. As a context manager, it closes itself at
-    the end of the block. Several threads may iterate over one stream: each event goes to one of
-    them.
+    It ends when the session is closed, or when `close` is called. As a context manager, it closes
+    itself at the end of the block. Several threads may iterate over one stream: each event goes to
+    one of them.
     """
 
     def __iter__(self) -> EventStream[T]:
@@ -109,8 +111,8 @@ class EventStream(Stream[T]):
 class AsyncEventStream(Stream[T]):
     """An asynchronous iterator over events.
 
-    It ends when the session is closed, and with `close`. As an asynchronous context manager, it
-    closes itself at the end of the block. One task at a time may wait for an event.
+    It ends when the session is closed, or when `close` is called. As an asynchronous context
+    manager, it closes itself at the end of the block. One task at a time may wait for an event.
     """
 
     def __init__(self, capacity: int) -> None:

@@ -21,10 +21,10 @@ Event = tuple[str, float, str, "str | None", dict[str, Any], Any]
 """
 
 _FLUSH_S = 1.0
-"""The longest time that `close`, a fork and the end of the process wait for events to be handled.
-A handler that the program has set may be slow."""
+"""The longest time that the `close` of a session, a fork or the end of the process waits until
+events are handled. A handler that the program has set may be slow."""
 _LOOK_S = 0.5
-"""The interval between two calls of `look`."""
+"""The longest wait for events between two calls of `look`."""
 
 _POLL_S = 0.05
 """The interval at which the thread polls for events, if gevent or eventlet made it a greenlet."""
@@ -49,7 +49,7 @@ class EventThread:
         self._thread.start()
 
     def look(self) -> None:
-        """Called twice a second, and before events are taken."""
+        """Called before events are taken, and twice a second while there are none."""
 
     def handle(self, event: Event) -> None:
         """Handles an event. An exception of this method is printed, and the thread goes on."""
@@ -77,7 +77,10 @@ class EventThread:
             self.finish()
 
     def _take(self) -> list[Event] | None:
-        """Waits for events until the next call of `look` is due. Returns `None` at the end."""
+        """Takes all queued events. If there are none, waits for one, at most until `look` is due.
+
+        Returns: `None` if the queue is closed and empty.
+        """
         if isinstance(time.sleep, BuiltinFunctionType):
             return self._events.take(_LOOK_S)
         # gevent or eventlet has replaced `sleep`, so this thread is a greenlet. A native wait would
@@ -117,7 +120,7 @@ def _try(work: Any, *arguments: Any) -> None:
     try:
         work(*arguments)
     except BaseException:
-        # Nobody waits for this thread: even a SystemExit of a handler must not end it.
+        # No caller gets the exception. Even a SystemExit of a handler must not end this thread.
         if logging.raiseExceptions:
             traceback.print_exc()
 

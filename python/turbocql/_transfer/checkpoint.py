@@ -19,11 +19,11 @@ _VERSION = 1
 
 Ranges = list[tuple[int, int]]
 """Ranges of rows. A range is a pair: the number of its first row, and the number of the row after
-its last. The ranges are in order, with other rows between them."""
+its last. The ranges are in order. Between two of them is at least one row that is in neither."""
 
 
 def merged_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The same rows in as few ranges as possible."""
+    """Returns the rows of `ranges` in as few ranges as possible, in order."""
     merged: Ranges = []
     for first, end in sorted(ranges):
         if merged and first <= merged[-1][1]:

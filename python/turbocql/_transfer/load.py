@@ -209,8 +209,8 @@ class Load:
             show_values(self._data, failures, self.pairs)
 
     def naming_settings(self) -> AbstractContextManager[None]:
-        """Returns a context manager for a `with` block, in which errors about the TTL or the write
-        time name the data's column.
+        """Returns a context manager for a `with` block. If the block raises an error about the TTL
+        or the write time, the name of the data's column is added to the error.
         """
         return naming_settings(self._settings)
 
@@ -222,7 +222,7 @@ class Load:
     def check_file_types(
         self, session: _core.Session, insert: Prepared, care: _core.Care | None
     ) -> None:
-        """Raises `EncodeError`, with the file, if a column's type does not fit the table."""
+        """Raises `EncodeError`, with the file's path, if a column's type does not fit the table."""
         for path, piece in self._files.empty_pieces():
             data = Columns(piece.names, iter([piece]))
             columns = self.columns(data, on_thread=False, care=care)
@@ -240,7 +240,7 @@ class Load:
         return self._files.unreadable_rows
 
     def listed_failures(self, failures: list[BulkFailure]) -> list[BulkFailure]:
-        """Adds files and lines to `failures`. Returns them with the failures of unreadable rows."""
+        """Adds files and lines to `failures`. Returns these and the failures of unreadable rows."""
         self._complete_errors(failures)
         return self._files.listed_failures(failures)
 

@@ -68,7 +68,8 @@ class Files:
         self._failure_limit = f"{limit_name}={options[limit_name]}"
         self._block_reason: str | None = None
         self._is_reading = False
-        """Whether the rows are read to be loaded. They are read once more for the rejects."""
+        """True while rows are read in order to load them; false while they are read again to write
+        the rejects."""
         self._unreadable: dict[int, tuple[EncodeError, Any]] = {}
         self._new_unreadable: set[int] = set()
         self._rows_read = 0
@@ -101,7 +102,9 @@ class Files:
         return self._source is not None and next(self._source.schemas(), None) is not None
 
     def empty_pieces(self) -> Iterator[tuple[Path, _core.Piece]]:
-        """Yields, for each distinct schema, a file that has it and a piece of it without rows."""
+        """Yields a path and a piece for each distinct schema of the files: the path of a file with
+        this schema, and a piece that has this schema and no rows.
+        """
         schemas: list[Any] = []
         for path, schema in () if self._source is None else self._source.schemas():
             if not any(schema.equals(earlier, check_metadata=True) for earlier in schemas):
@@ -113,8 +116,9 @@ class Files:
     def checks_first_block(self) -> bool:
         """Whether the load encodes the first block, of 1,000 rows, before it sends a row.
 
-        This is not needed if fewer failures than a block has rows stop the load anyway, or if no
-        number of failures stops it.
+        Only a load of files does so, and only if its limit on failures is a share, or is 1,000 rows
+        or more. If the limit is lower, a block of failures exceeds it anyway. If there is no limit,
+        failures never stop the load.
         """
         is_limit_high = self._max_failures >= FIRST_BLOCK_ROWS
         return self._source is not None and is_limit_high and self._has_failure_limit

@@ -71,8 +71,10 @@ def check_setting(option: str, setting: object, maximum: int) -> None:
 
 
 def failure_limits(max_failures: Any, max_errors: Any) -> tuple[int, float | None]:
-    """Returns the maximum number of rows that may fail, and `None`. If `max_errors` is a share,
-    returns `MAX_FAILURES`, which stops no load, and the share.
+    """Returns the number and the share of rows that may fail.
+
+    If the limit is a number, the share is `None`. If `max_errors` is a share, the number is
+    `MAX_FAILURES`, so that only the share limits failures.
     """
     if max_errors is None:
         return max_failures, None
@@ -83,8 +85,8 @@ def failure_limits(max_failures: Any, max_errors: Any) -> tuple[int, float | Non
 
 
 def checked_batches(batches: Any, max_bytes: Any) -> tuple[int, bool] | None:
-    """Returns the maximal size of a batch, and whether batches are sent without measuring their
-    speed; `None` if rows are never batched.
+    """Returns the maximal size of a batch in bytes, and whether batches are sent without measuring
+    their speed; `None` if rows are never batched.
     """
     if not isinstance(batches, bool) and batches != "auto":
         raise ConfigError(f'batches must be True, False or "auto", got {shown(batches)}')

@@ -15,7 +15,7 @@ from ..errors import CodecError, EncodeError, InvalidQuery
 __all__ = ["locate_failures", "name_setting", "naming_settings", "show_values"]
 
 _MAX_LOCATED = 1000
-"""How many failures of a load get the file, and the row if they get no line."""
+"""How many failures of a load get the file. Those that do not get the line get the row."""
 _MAX_SHOWN = 10
 """How many failures of a load get the line and the value. The load's files are read again to find
 both."""

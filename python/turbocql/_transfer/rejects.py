@@ -1,4 +1,4 @@
-"""The rejects of a load: the rows of files that failed, with their errors, as JSON lines."""
+"""The rejects of a load of files: the failed rows, with their errors, as JSON lines."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def write_rejects(
 ) -> None:
     """Writes the rows of `errors`, with their numbers, errors and values.
 
-    The rows are read again. `unreadable` has the errors and texts of rows that cannot be read, and
-    `on_unreadable` is called with each of these.
+    The rows are read again. `unreadable` has the errors and texts of rows that could not be read
+    before: they are written too. `on_unreadable` is called for each row that cannot be read now.
     """
     rejected_rows = dict(unreadable)
     try:

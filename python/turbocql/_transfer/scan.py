@@ -1,4 +1,4 @@
-"""The steps of `scan` and `splits`, which read and cut tables by token ranges."""
+"""The steps of `scan`, which reads a table by token ranges, and of `splits`, which cuts it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 FIRST, LAST = -(2**63), 2**63 - 1
-"""The bounds of the ring. No row has the token `FIRST`: the partitioner returns `LAST` instead. A
-token range excludes its first bound and includes its last."""
+"""The bounds of the ring, which is the range of all tokens. No row has the token `FIRST`: the
+partitioner returns `LAST` instead. A token range excludes its first bound and includes its last."""
 TABLE = (
     "SELECT column_name, kind, type, position FROM system_schema.columns"
     " WHERE keyspace_name = ? AND table_name = ?"
@@ -211,8 +211,8 @@ class Scan:
         """The token ranges to read: the ranges of the ring, or parts of them."""
         ranges = _ranges(ring(nodes), self._within)
         if len(ranges) > _MAX_RANGES:
-            # There are too many ranges of nodes. A request may also cover the ranges of several
-            # nodes: its coordinator reads from all of them.
+            # The nodes have too many ranges to read each by itself. So the ranges here cover those
+            # of several nodes: the coordinator of a request reads from all of these nodes.
             ranges = list(self._within)
         # Ranges differ in size. Four ranges for each concurrent reader keep all readers busy to the
         # end. Splits are read by many processes at a time, so one range for each reader is enough,
@@ -289,8 +289,8 @@ def split_table(
 class Weights:
     """The distribution of a table's bytes over the ring, computed from the nodes' estimates.
 
-    Estimates may be missing, stale, or overlap. Tokens without an estimate get a small weight, so
-    that every token lies in a split.
+    Estimates may be missing, stale, or overlap. Tokens without an estimate get a small weight. So
+    a table without any estimates is cut into splits with equal numbers of tokens.
     """
 
     def __init__(self, estimates: Iterable[tuple[str, str, int, int]]) -> None:

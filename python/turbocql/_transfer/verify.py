@@ -262,8 +262,9 @@ class _Duplicates:
             )
 
     def find(self) -> tuple[list[tuple[int, int]], int]:
-        """Returns pairs of rows with equal keys, the first row and a later one, and the number of
-        all such pairs. At most 1,000 pairs are returned.
+        """Returns at most 1,000 pairs of rows with equal keys, and the number of all such pairs.
+
+        A pair consists of the first row with a key, and a later row with the same key.
         """
         duplicate_rows: list[tuple[int, int]] = []
         count = 0

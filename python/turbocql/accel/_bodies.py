@@ -151,7 +151,7 @@ def _body(send_body: Callable[..., None], message: Any, *arguments: Any) -> byte
 def _samples(
     driver: Driver, kind: str, features: tuple[type[Any], list[str]] | None
 ) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Yields messages, each with the arguments of `send_body` after the buffer."""
+    """Yields messages, each with the arguments that `send_body` takes after the buffer."""
     for message, version in _messages(driver, kind):
         yield message, (version,)
     if features is None:
@@ -164,7 +164,7 @@ def _samples(
     for names in sets:
         connection = cls()
         for name in feature_names.intersection(names):
-            # Only whether a feature is set changes a body, not its value, so True is enough.
+            # A body depends on whether a feature is set, not on its value, so True is enough.
             setattr(connection, name, True)
         for message, version in messages:
             if kind == "execute":

@@ -91,8 +91,8 @@ class Checked:
     def usual(self, *, with_entries: bool = True) -> _core.Usual:
         """Returns an object with which native code checks at each call that nothing was replaced.
 
-        Names of modules take longer to check than attributes of classes. They are left out if
-        `with_entries` is False.
+        If `with_entries` is False, the object checks only attributes of classes. Names of modules
+        take longer to check.
         """
         return _core.Usual(
             [(owner, self._is_unchanged(owner)) for owner in self._attributes],

@@ -33,9 +33,9 @@ _OWN = (
     "__setattr__",
     "__getattribute__",
 )
-"""Methods that the driver's classes of executors must not define, unless `_SOURCES` has the method
-for the class. `_ConcurrentExecutor`, the base class, may define those without underscores at both
-ends."""
+"""Methods that the two subclasses of `_ConcurrentExecutor` must not define, unless `_SOURCES` has
+the method for the class. `_ConcurrentExecutor` itself must not define the last two, and may define
+the others."""
 
 
 def _unpack(pair: Any) -> tuple[Any, Any]:

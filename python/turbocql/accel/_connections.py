@@ -18,8 +18,8 @@ CONNECTION = "cassandra.connection"
 
 
 _MESSAGES = (b"", b"abc", b"abc" * 100, bytes(range(255)) * 516)
-"""Sample messages. Each is empty or repeats its first 255 bytes or fewer, so that `_decompressed`
-can restore it. The last message is sent in two segments."""
+"""Sample messages. `_compressed` keeps the first 255 bytes of a message. A longer sample repeats
+these bytes, so that `_decompressed` can restore it. The last message is sent in two segments."""
 
 
 def _compressed(data: bytes) -> bytes:

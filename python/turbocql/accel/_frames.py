@@ -148,7 +148,10 @@ def _has_features(sources: Sources, driver: Driver) -> bool:
 
 
 class Decoding(Group):
-    """Patches the class method that decodes responses. Only results without rows are native."""
+    """Patches the class method that decodes responses.
+
+    Native code decodes only results of the kind VOID, such as those of most writes.
+    """
 
     part = "frames"
     names = ("protocol._ProtocolHandler.decode_message",)
@@ -215,8 +218,8 @@ class _Body:
 
 
 class Encoding(Group):
-    """Patches the class method that makes the frames of requests. Only uncompressed frames are
-    native.
+    """Patches the class method that makes the frames of requests. Native code makes only frames
+    that are not compressed.
     """
 
     part = "frames"

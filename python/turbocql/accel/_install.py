@@ -423,7 +423,7 @@ class _Loader(Loader):
         self._loader = loader
 
     def __getattr__(self, name: str) -> Any:
-        # Tools ask a loader for attributes. A copy without `_loader` would recurse without end.
+        # While a loader is copied, it has no `_loader` yet. The lookup below would never end.
         if name == "_loader":
             raise AttributeError(name)
         return getattr(self._loader, name)

@@ -109,8 +109,8 @@ class Functions:
                     continue
                 raise NotReplaced(f"{name} has been replaced")
             code = getattr(attribute, "fget", function(attribute))
-            # The code object of a function that the program has defined names a file of the
-            # program, which is not in `files`.
+            # If the program has defined the function, its code object has the path of a file of the
+            # program. This path is not in `files`.
             is_known = getattr(code, "__code__", None) and code.__code__.co_filename in files
             digest = "" if is_known else source_digest(code)
             if not is_known and digest not in digests:

@@ -21,7 +21,7 @@ __all__ = ["mapper_patches"]
 
 
 def mapper_patches(driver: Driver, package: str, replaced: Iterable[str]) -> list[Patch]:
-    """Makes patches for functions of the modules of `package`. Their names are in `replaced`.
+    """Makes patches for the functions whose names are in `replaced`, in the modules of `package`.
 
     Raises: NotReplaced, if turbocql does not know a function that native code replaces or imitates,
         or if a name on which native code relies was replaced in one of the modules.

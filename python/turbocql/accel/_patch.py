@@ -35,7 +35,8 @@ class Patch:
     counts: Callable[[], tuple[int, int]]
     """Returns how many calls were native, and how many were passed to the original."""
     learned: Callable[[], int] = int
-    """Returns how many more calls went to the original, because a result had new columns."""
+    """Returns how many calls went to the original because a result had new columns. `counts` does
+    not count these."""
     reasons: Callable[[], list[tuple[str, int]]] = list
     """Returns the reasons why calls were passed to the original, each with the number of calls."""
     original: Any = _ABSENT
@@ -113,8 +114,8 @@ def driver_name(protocol: ModuleType) -> str:
 
 
 class Driver:
-    """The modules of the imported driver, and its dialect: the form in which it writes nulls within
-    collections, and timestamps. Releases of the driver differ in it.
+    """The modules of the imported driver, and its dialect: the form in which it writes timestamps,
+    and nulls within collections. The driver's releases have different dialects.
     """
 
     def __init__(self, cqltypes: ModuleType, protocol: ModuleType, query: ModuleType) -> None:
@@ -178,7 +179,8 @@ class Group(ABC):
 
     @abstractmethod
     def patches(self, driver: Driver) -> list[Patch]:
-        """Makes the patches. Some groups first compare replacements and originals with samples.
+        """Makes the patches. Some groups first compare what replacements and originals return for
+        samples.
 
         Raises: NotReplaced, with the reason, if the driver's functions must not be replaced.
         """

@@ -46,7 +46,7 @@ If a program changes one of them in any class, all plans become invalid.
 
 
 def _shape(cls: Any) -> Any:
-    """Returns the key with which types that have the same parts share a plan.
+    """Returns a key for the plan of `cls`: types with equal keys share one plan.
 
     Returns None if the plan of `cls` cannot be shared. A type shares a plan if its class only gives
     parameters to a class of the driver. User-defined types share none, because their values refer
@@ -176,7 +176,8 @@ class Plans:
     def of_result(
         self, metadata: Any, deserializers: ModuleType | None, width: Width | None = None
     ) -> _core.ResultPlan:
-        """Makes the plan for results with these columns, each (keyspace, table, name, class).
+        """Makes the plan for results whose columns are described by `metadata`: a list of tuples
+        (keyspace, table, name, class).
 
         If columns become arrays, `width` returns the size of a number in bytes, or None for a class
         whose columns become arrays of objects.
