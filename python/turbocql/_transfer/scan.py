@@ -182,8 +182,8 @@ class Scan:
         """Writes the statement. `table_columns` are the rows that `TABLE` returns, and
         `partitioner` is the row that `PARTITIONER` returns.
 
-        Raises: `ConfigError` if there is no such column, or if the partitioner is not
-            `Murmur3Partitioner`.
+        Raises: `ConfigError` if the table does not have a column of the option `columns`, or if the
+            partitioner is not `Murmur3Partitioner`.
         """
         keys = partition_key(table_columns)
         check_partitioner(partitioner)

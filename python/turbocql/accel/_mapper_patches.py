@@ -124,7 +124,7 @@ def _descriptors(models: ModuleType) -> list[type[Any]]:
 
 
 def _save_with_options(queries: Any, instance: Any) -> Any:
-    """Sets the options of a query set on a model instance, and saves the instance."""
+    """Gives a model instance the options of a query set, and saves the instance."""
     return (
         instance.batch(queries._batch)
         .ttl(queries._ttl)

@@ -112,7 +112,7 @@ class Planner:
         }
         self._null_method = vars(base)["_val_is_null"]
         self.unfit: dict[str, str] = {}
-        """Maps the name of each model that native code does not handle to the reason."""
+        """The reasons why native code does not handle some models, by the names of these models."""
         self._nulls = {
             (vars(base)["_val_is_null"],): False,
             (vars(collection)["_val_is_null"], vars(base)["_val_is_null"]): True,
