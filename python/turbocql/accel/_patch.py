@@ -115,7 +115,7 @@ def driver_name(protocol: ModuleType) -> str:
 
 class Driver:
     """The modules of the imported driver, and its dialect: the form in which it writes timestamps,
-    and nulls within collections. The driver's releases have different dialects.
+    and nulls within collections. The dialect depends on the driver's release.
     """
 
     def __init__(self, cqltypes: ModuleType, protocol: ModuleType, query: ModuleType) -> None:
