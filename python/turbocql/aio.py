@@ -126,9 +126,9 @@ class AsyncSession(AsyncTables[R]):
     ) -> AwaitableRows[Any]:
         """Sends a statement or a batch and returns its result.
 
-        A text with values is prepared automatically, and its prepared statement is cached. A
-        mapping may lack values: a bind marker without a value leaves its column unchanged, as
-        [`UNSET`][turbocql.types.UNSET] does.
+        A text with values is prepared automatically, and its prepared statement is cached. If
+        `values` is a mapping, it may lack some: a bind marker without a value leaves its column
+        unchanged, as [`UNSET`][turbocql.types.UNSET] does.
 
         The options are `consistency`, `serial_consistency`, `timeout_s`, `page_size`,
         `timestamp`, `idempotent`, `tracing`, `profile`, `custom_payload`, `paging_state`, `target`,

@@ -34,7 +34,8 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "metadata.Murmur3Token.hash_fn": ("f30b0aadb16f",),
     "metadata.Murmur3Token.__init__": ("ec883b7d3041", "e1fcd5ad0877"),
 }
-"""Maps each function that native plans imitate to the digests of its known sources."""
+"""Maps each function that native code imitates when it makes plans to the digests of the known
+sources of the function."""
 _SCYLLA_SOURCES: dict[str, tuple[str, ...]] = {
     "policies.RackAwareRoundRobinPolicy.distance": ("4bff36b6ff11",),
     "policies.RackAwareRoundRobinPolicy._dc": ("b2d7293b08bb",),
@@ -49,10 +50,11 @@ class _Flavor:
     """How a token-aware policy orders the hosts of a plan."""
 
     by_distance: bool
-    """Whether it orders all hosts by distance, as in scylla-driver. If not, local replicas come
-    first, and then the other hosts in the order of the wrapped policy."""
+    """Whether the replicas come in the order of their distances, and then the other hosts in the
+    order of theirs, as in scylla-driver. If not, the local replicas come first, and then the other
+    hosts in the order of the wrapped policy's plan."""
     has_leaders: bool
-    """Whether the driver knows the leaders of tablets."""
+    """Whether the driver supports leaders of tablets, which strongly consistent tables have."""
 
 
 _TOKEN_AWARE = {
@@ -69,8 +71,8 @@ _IS_SERIAL = ("3858340642ad",)
 class QueryPlans(Group):
     """Patches `make_query_plan` of `TokenAwarePolicy` and `DefaultLoadBalancingPolicy`.
 
-    `TokenAwarePolicy` wraps another policy. If that is one of the driver's policies, native code
-    also does the work of its `make_query_plan`.
+    `TokenAwarePolicy` wraps another policy. If that is one of the driver's round robin policies,
+    native code also does the work of the wrapped policy's `make_query_plan`.
     """
 
     part = "query_plans"

@@ -1,4 +1,4 @@
-"""Makes readers of types. A reader converts bytes to the value that the driver makes from them."""
+"""Makes readers. A reader converts bytes of one type to the value that the driver makes of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAKES_VALUES = ("deserialize", "deserialize_safe", "from_binary")
 Entry = tuple[dict[Any, Any], Any, Any]
 """A dict, a key, and the value that the dict must have for the key (None: no such key).
 
-If the dict has a different value for the key, the plan is out of date.
+If the dict has a different value for the key, the plans made with this entry are out of date.
 """
 
 _GENERIC = "GenericDeserializer"
@@ -48,11 +48,12 @@ class Readers:
     def reader(
         self, cls: Any, deserializers: ModuleType | None, entries: list[Entry]
     ) -> _core.ValueReader | None:
-        """Makes a reader for values of a type: native, or one that calls the class's `deserialize`.
+        """Makes a reader for values of the type `cls`. The reader is native, or calls the
+        `deserialize` of `cls`.
 
         `deserializers` is the module of the compiled readers, if the driver uses them. Returns None
-        if no reader is certain to give the driver's values. Adds to `entries` the dict entries on
-        which the reader depends.
+        if no reader is certain to give the driver's values. Adds to `entries` the names in
+        `cassandra.util` and in `deserializers` on whose values the reader depends.
         """
         stock = cassandra_types.stock_class(cls)
         if stock is None or not self.is_watched(cls):

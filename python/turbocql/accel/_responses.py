@@ -26,7 +26,8 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "clear_callbacks": ("cc6964d76c0c",),
     "result": ("398a901e2cf7",),
 }
-"""The methods of `ResponseFuture` that are replaced, and the digests of their known sources."""
+"""The replaced methods of `ResponseFuture` whose sources are the same in both drivers, and the
+digests of their known sources."""
 _OF_SCYLLA: dict[str, tuple[str, ...]] = {
     "__init__": ("dae7160b7809",),
     "_set_result": ("21c11fbdb9e7",),
@@ -37,9 +38,10 @@ _OF_CASSANDRA: dict[str, tuple[str, ...]] = {
     "_set_result": ("358651dab216",),
     "_set_final_result": ("84c38589ac1e",),
 }
-"""The methods of `ResponseFuture` whose sources differ between the two drivers."""
+"""The replaced methods of `ResponseFuture` whose sources differ between the two drivers."""
 _USE_MODULE = {"__init__", "_start_timer", "_set_result"}
-"""The methods that call other functions of `cassandra.cluster`, not only methods of the class."""
+"""The methods whose stand-ins check at each call that names of the module `cassandra.cluster` were
+not replaced. The stand-ins of all methods check attributes of classes."""
 _IMITATED: dict[str, tuple[str, ...]] = {
     "cluster.ResponseFuture._time_remaining": ("fbe4115ebed8",),
     "policies.NoSpeculativeExecutionPlan.next_execution": ("cf59b5678019",),

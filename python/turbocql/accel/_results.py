@@ -105,7 +105,7 @@ def _identity(rows: Any) -> Any:
 
 
 def _generated(rows: Any) -> Any:
-    """Yields the rows: the driver's `LazyProtocolHandler` also returns a generator."""
+    """Yields the rows. It is a generator, because `LazyProtocolHandler` returns one."""
     yield from rows
 
 

@@ -25,8 +25,8 @@ from ._sending import LIBEV, sending_groups
 __all__ = ["SEAM_MODULES", "TypeWatcher", "groups"]
 
 SEAM_MODULES = (CONCURRENT, LIBEV)
-"""The modules of the executors and of the event loop. Only the groups that patch them wait for
-them."""
+"""The driver's modules with the executors of `execute_concurrent` and with the event loop of libev.
+Only groups that patch one of these modules wait until the module is imported."""
 
 
 def _no_counts() -> tuple[int, int]:

@@ -29,7 +29,8 @@ _IMITATED: dict[str, tuple[str, ...]] = {
     "LibevLoop.notify": ("ff348d75f696",),
     "LibevLoop._loop_will_run": ("719ee43f6b2a", "a34eb1883205", "c2f30994d3e3"),
 }
-"""Functions that native code does not call, because it does their work or depends on it."""
+"""Functions that are not replaced, but must have known sources. Native code does the work of
+`notify` itself, and depends on what the event loop does in `_loop_will_run`."""
 
 
 class Sending(Group):

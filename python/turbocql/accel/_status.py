@@ -17,7 +17,8 @@ class Seam:
     name: str
     """The dotted name of the function."""
     patched: bool
-    """Whether a native function replaces the driver's, and does not pass all calls to it."""
+    """Whether a native function replaces the driver's and handles calls. False if the native
+    function now passes all calls to the driver's."""
     why: str
     """Why the function is not patched, or why the native function now passes all calls to the
     driver's own. Empty if the native function handles calls."""

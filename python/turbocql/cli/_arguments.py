@@ -49,8 +49,8 @@ _PHRASES = {
         "or pass --keyspace",
     ),
 }
-"""Maps a text that names several arguments to one of these arguments, and to the text that replaces
-it, which names options."""
+"""Maps a phrase of a message to an argument, and to the phrase with names of options that replaces
+it. The phrase is replaced if the command has an option for the argument."""
 _URL_PARAMETER = re.compile("parameter [0-9]+ of the query is unknown")
 _STATEMENT = "; statement: "
 """What precedes the statement in a message. The statement is shown unchanged."""

@@ -1,4 +1,4 @@
-"""Completes CQL: words, and the names of the live schema."""
+"""Completes CQL: its words, and names from the schema of the cluster."""
 
 from __future__ import annotations
 

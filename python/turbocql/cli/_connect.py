@@ -118,7 +118,8 @@ def config_of(
     timeout: float | None = None,
     wait: float | None = None,
 ) -> Config:
-    """The settings of the first source that is present. Options such as `keyspace` replace them.
+    """The settings of the first source that is present. Each other option that is set, such as
+    `keyspace`, replaces the setting of the source.
 
     The sources are, in this order: `url`; `profile` or `config`; the environment; the default
     profile.

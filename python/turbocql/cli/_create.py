@@ -97,8 +97,9 @@ def create_table(
 def _type_as_cql(cql_type: CqlType, keyspace: str, *, inner: bool) -> str:
     """Writes a type as CQL. Within another type or a key, collections and user types are frozen.
 
-    The type may come from a file. So its text is written from the parsed type, and the class name
-    of a custom type as a quoted literal.
+    The type may come from the metadata of a file, which may contain any text. So no text of the
+    file is copied: the type is written anew from its parsed form. The class name of a custom type
+    is written as a quoted literal.
     """
     while cql_type.kind == "frozen":
         (cql_type,), inner = cql_type.subtypes, True
@@ -237,8 +238,8 @@ def _csv_sample(selection: FileSelection, source: Source) -> Iterator[dict[str, 
 
 
 def _json_sample(source: Source) -> Iterator[dict[str, list[Any]]]:
-    """The values of the first objects of each file. They include the objects from which
-    `source.names` was read.
+    """The values of the first objects of each file, including the objects from which `source.names`
+    was read.
     """
     for number, objects in enumerate(source.objects()):
         if number == _MAX_SAMPLED_FILES:
@@ -279,8 +280,9 @@ class _KeyspaceTypes(Mapping[str, str]):
     """The user-defined types of a keyspace. Columns of its tables can have no user-defined types of
     other keyspaces.
 
-    `is_from_file` says whether names of types come from a file, which may be of another cluster.
-    If so, `other.address` is looked up as `address` in this keyspace.
+    `is_from_file` says whether names of types come from a file. The file may have been written from
+    a table of another keyspace. So if `is_from_file` is true, `other.address` is looked up as
+    `address` in this keyspace.
     """
 
     def __init__(self, types: Mapping[str, str], keyspace: str, *, is_from_file: bool) -> None:

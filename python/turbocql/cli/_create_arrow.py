@@ -24,14 +24,14 @@ _WIDER_TYPES = {
 """For each type, the wider types that hold all its values, the narrowest first."""
 
 Fields = Sequence[tuple[Path, Any]]
-"""Fields of Arrow, each with its file."""
+"""Fields of Arrow, each with the path of its file."""
 
 
 def type_of_fields(fields: Fields, name: str) -> str:
     """The CQL type of a column that several files have: from turbocql's metadata, or else from the
     Arrow types.
 
-    Raises: `ConfigError` if no type takes the column of each file.
+    Raises: `ConfigError` if no type takes the values that the column has in all files.
     """
     pa = library()
     for path, field in fields:
@@ -102,8 +102,8 @@ def check_field(path: Path, field: Any, name: str) -> None:
 
 
 def _plain(kind: Any) -> Any:
-    """Returns a type without dictionary and run-end encoding. An extension type becomes its storage
-    type, except that of UUIDs.
+    """Returns a type without dictionary and run-end encoding. An extension type other than
+    `arrow.uuid` becomes its storage type.
     """
     pa = library()
     while True:

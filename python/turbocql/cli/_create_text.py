@@ -64,7 +64,8 @@ def _type_of_numbers(texts: Sequence[str], *, is_finite: bool) -> str | None:
 
 
 def _type_of_integers(texts: Sequence[str]) -> str:
-    # Python converts no more than 4,300 digits, and a bigint has 19.
+    # A bigint has at most 19 digits and a sign. Longer texts are not converted, because Python
+    # refuses more than 4,300 digits.
     is_short = all(len(text) <= 20 and -(2**63) <= int(text) < 2**63 for text in texts)
     return "bigint" if is_short else "varint"
 

@@ -148,7 +148,10 @@ def _with_dependents(keyspace: Any, table: Any) -> list[str]:
 
 
 def _without_keyspace(schema: Any, name: str, kinds: tuple[str, ...]) -> str:
-    """Returns the message for a name that no keyspace has, while no keyspace is in use."""
+    """Returns the message for a name without a keyspace, while no keyspace is in use.
+
+    If `kinds` has several kinds, there is no keyspace of this name either.
+    """
     subject = f"no keyspace {escaped(repr(name))}"
     if len(kinds) == 1:
         subject = f"the {kinds[0]} {escaped(name)} needs a keyspace"

@@ -59,7 +59,8 @@ def _batches(pa: Any, rows: Rows[Any], limit: int | None) -> Iterator[Any]:
 
 def _arrow(pa: Any, rows: Rows[Any], schema: Any, target: BinaryIO, limit: int | None) -> int:
     count = 0
-    # pyarrow closes the file that it has written to, so it does not write to standard output.
+    # pyarrow closes the file that it has written to. So it writes to a buffer, and not directly to
+    # standard output.
     buffer = io.BytesIO()
     with pa.ipc.new_stream(buffer, schema) as writer:
         for batch in _batches(pa, rows, limit):

@@ -124,7 +124,8 @@ class Types(Mapping[str, str]):
                 for udt in keyspace.types.values():
                     parts = (f"{quoted(key)} {kind}" for key, kind in udt.fields.items())
                     text = f"{quoted(name)}.{quoted(udt.name)}{{{', '.join(parts)}}}"
-                    # The type of a marker is qualified by its keyspace; the type of a field is not.
+                    # Types of bind markers are looked up as `keyspace.type`, and types of fields
+                    # of user-defined types as `type`.
                     self._definitions[f"{name}.{udt.name}"] = text
                     if name in self._keyspaces:
                         self._definitions[udt.name] = text

@@ -49,7 +49,9 @@ def literal(value: Any, cql_type: CqlType | None = None) -> str:
 
 
 def _scalar(value: Any, cql_type: CqlType | None) -> str:
-    """Writes a value that is no collection. Unlike in statements, timestamps and dates are text."""
+    """Writes a value that is no collection. Unlike in statements, no timestamp or date is written
+    as a number.
+    """
     if isinstance(value, datetime.datetime):
         text = value.isoformat(sep=" ", timespec="milliseconds")
         return f"'{text.removesuffix('+00:00')}{'' if value.utcoffset() is None else 'Z'}'"
@@ -237,8 +239,8 @@ def print_rows(
     expanded: bool = False,
     pager: bool = False,
 ) -> int | None:
-    """Prints rows, through the pager if they have more lines than the screen. Returns the number of
-    rows, or `None` if the user quit the pager before the last row.
+    """Prints rows. With `pager`, rows with more lines than the screen go through the pager. Returns
+    the number of rows, or `None` if the user quit the pager before the last row.
     """
     blocks_and_counts = blocks(names, rows, terminal_width(), types=types, expanded=expanded)
     count, is_complete = 0, False
