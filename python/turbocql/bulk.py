@@ -24,7 +24,7 @@ class BulkFailure:
     """A row that failed, and its error."""
 
     row: int
-    """The row's number, from 0, in the order of the iterable."""
+    """The row's number, from 0, in the order in which the rows were read."""
     error: Exception
 
 

@@ -34,15 +34,15 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "metadata.Murmur3Token.hash_fn": ("f30b0aadb16f",),
     "metadata.Murmur3Token.__init__": ("ec883b7d3041", "e1fcd5ad0877"),
 }
-"""Maps each function that native code imitates when it makes plans to the digests of the known
-sources of the function."""
+"""The functions that native code imitates when it makes plans, with the digests of their known
+sources."""
 _SCYLLA_SOURCES: dict[str, tuple[str, ...]] = {
     "policies.RackAwareRoundRobinPolicy.distance": ("4bff36b6ff11",),
     "policies.RackAwareRoundRobinPolicy._dc": ("b2d7293b08bb",),
     "policies.RackAwareRoundRobinPolicy._rack": ("2dd77aa37bf7",),
     "tablets.Tablets.get_tablet_for_key": ("c1ed1a8085eb", "602ba21657ca"),
 }
-"""Maps each imitated function that only scylla-driver has to the digests of its known sources."""
+"""The imitated functions that only scylla-driver has, with the digests of their known sources."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class _Flavor:
     order of theirs, as in scylla-driver. If not, the local replicas come first, and then the other
     hosts in the order of the wrapped policy's plan."""
     has_leaders: bool
-    """Whether the driver supports leaders of tablets, which strongly consistent tables have."""
+    """Whether the driver supports leaders of tablets. A plan for a tablet that has a leader begins
+    with it. Only tablets of strongly consistent keyspaces have one."""
 
 
 _TOKEN_AWARE = {
@@ -62,8 +63,8 @@ _TOKEN_AWARE = {
     "8a51a8711cb3": _Flavor(by_distance=True, has_leaders=False),
     "fad491cb9358": _Flavor(by_distance=True, has_leaders=True),
 }
-"""Maps the digest of each known source of `TokenAwarePolicy.make_query_plan` to the order of hosts
-in the plans that the source makes."""
+"""Maps the digest of each known source of `TokenAwarePolicy.make_query_plan` to the order in which
+that version of the function yields hosts."""
 _DEFAULT = ("15bcb9326e8e",)
 _IS_SERIAL = ("3858340642ad",)
 

@@ -340,7 +340,7 @@ class KeyParts(Group):
 
 
 def groups() -> list[Group]:
-    """All groups for the codec, for connections and for policies.
+    """The groups that patch types, bound statements, results, connections, policies and futures.
 
     `TypeWatcher` is first: without it, types are not accelerated. The functions of
     `cassandra.marshal` are last. The other groups call the driver's functions with samples, and

@@ -56,7 +56,8 @@ def type_of_fields(fields: Fields, name: str) -> str:
             definition = _type_of(kind, name)
         common = _common(common_type or definition, definition)
         if common is None and len(set(metadata_types) - {None}) == 1:
-            # Only one type is in metadata. The load compares it with the types of all files.
+            # All metadata names the same type. The load compares this type with the types of all
+            # files.
             return str(
                 next(metadata_type for metadata_type in metadata_types if metadata_type),
                 "utf-8",

@@ -64,8 +64,8 @@ def _type_of_numbers(texts: Sequence[str], *, is_finite: bool) -> str | None:
 
 
 def _type_of_integers(texts: Sequence[str]) -> str:
-    # A bigint has at most 19 digits and a sign. Longer texts are not converted, because Python
-    # refuses more than 4,300 digits.
+    # A bigint has at most 19 digits and a sign. Longer texts are not converted, because by default
+    # Python refuses more than 4,300 digits.
     is_short = all(len(text) <= 20 and -(2**63) <= int(text) < 2**63 for text in texts)
     return "bigint" if is_short else "varint"
 
