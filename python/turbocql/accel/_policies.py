@@ -54,8 +54,8 @@ class _Flavor:
     order of theirs, as in scylla-driver. If not, the local replicas come first, and then the other
     hosts in the order of the wrapped policy's plan."""
     has_leaders: bool
-    """Whether the driver supports leaders of tablets. A plan for a tablet that has a leader begins
-    with it. Only tablets of strongly consistent keyspaces have one."""
+    """Whether the driver supports leaders of tablets. A plan for a tablet with a leader may begin
+    with this leader. Only tablets of strongly consistent keyspaces have leaders."""
 
 
 _TOKEN_AWARE = {
