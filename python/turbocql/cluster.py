@@ -29,13 +29,14 @@ class Node:
     silent: bool
     """Whether requests go to other nodes because this one has stopped answering."""
     enabled: bool
-    """Whether the driver connects to the node; `False` for nodes outside an allow-list."""
+    """Whether the driver connects to the node. It does not if `allowed` of the session's setting
+    `balancing` leaves the node out."""
     shards: int | None
     """The number of shards on ScyllaDB; `None` without shards, or before the first connection."""
     extensions: tuple[str, ...]
     """The names of ScyllaDB's protocol extensions that an open connection to the node has
-    negotiated, such as `TABLETS_ROUTING_V1`. It is empty for Cassandra, and in builds without
-    turbocql's edits of the ScyllaDB driver for Rust, which is the network engine."""
+    negotiated, such as `TABLETS_ROUTING_V1`. It is empty for Cassandra. It is also empty in builds
+    that have the ScyllaDB Rust driver without turbocql's edits."""
     tokens: tuple[int, ...]
     """The tokens that the node owns, in ascending order."""
 
@@ -134,8 +135,8 @@ class ClusterEvent:
 def _node(entry: tuple[Any, ...], addresses: Mapping[str, tuple[str, int | None]]) -> Node:
     """Makes a `Node` from the native core's `entry`.
 
-    `addresses` maps the address that a node announces to the address and port at which the node is
-    reached.
+    The keys of `addresses` are addresses that nodes announce. The value of a key is the address and
+    port at which the node is reached.
     """
     host_id, announced, announced_port, *node_fields = entry
     host, port = addresses.get(str(announced), (announced, None))

@@ -70,8 +70,8 @@ def _deserializer(
 
 
 class GenericSerializer:
-    """The serializer of `cassandra.cqltypes.VectorType` without parameters, which names no element
-    type. It calls the class's own `serialize`.
+    """The serializer of the class `cassandra.cqltypes.VectorType` without parameters, which names
+    no element type. It calls `serialize` of that class.
     """
 
     def __init__(self, cqltype: type[Any]) -> None:
@@ -174,8 +174,8 @@ def decode(
 ) -> Any:
     """Decodes the bytes of a value, without their length.
 
-    Nulls: `None` decodes to `None`. Zero bytes decode to `None` for types that have no value of
-        zero bytes.
+    Nulls: `None` decodes to `None`. Empty `data` decodes to `None` if the type has no value whose
+        length is 0.
 
     Raises: `DecodeError` for bytes that are not a value of the type; `ValueError` for text that is
         not a CQL type.

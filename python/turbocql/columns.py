@@ -33,11 +33,11 @@ class ColumnTypes:
     duration: Literal["struct", "interval"] = "struct"
     """A struct of `months`, `days` and `nanoseconds`, or Arrow's `month_day_nano_interval`."""
     uuid: Literal["uuid", "text"] = "uuid"
-    """The extension type `arrow.uuid`, which is 16 bytes, or text."""
+    """The extension type `arrow.uuid` (16 bytes), or text."""
     time: Literal["time64", "int64"] = "time64"
     """`time64` in nanoseconds, or the nanoseconds since midnight as a number."""
     text: Literal["text", "binary"] = "text"
-    """`string`, or `binary` for texts that are not UTF-8, which `string` cannot hold."""
+    """`string`; or `binary`, for columns with texts that are not UTF-8. `string` refuses these."""
     tensors: bool = False
     """Whether vectors of numbers have the extension type `arrow.fixed_shape_tensor`."""
 
@@ -145,7 +145,9 @@ class AsyncBatches:
 
 
 def _append_page(batches: Any, page: list[_core.RawPage] | None) -> None:
-    """Gathers the rows of a page, or the remaining rows if `page` is `None` after the last page."""
+    """Adds to `batches` the record batches that the rows of a page complete. After the last page,
+    `page` is `None`: then adds a batch of the rows that are in no batch yet.
+    """
     if page is None:
         # If a page could not be gathered, `finish` raises the error of that page once more.
         last_batch = batches._gatherer.finish()

@@ -154,7 +154,7 @@ class Config:
     keepalive_interval_s: float = 10.0
     """Seconds without a received byte after which a keepalive request is sent on a connection."""
     keepalive_timeout_s: float = 10.0
-    """Seconds without a received byte after a keepalive request until the connection is closed."""
+    """Seconds within which a byte must follow a keepalive request, or the connection is closed."""
     tcp_keepalive_s: float | None = None
     """Seconds between the operating system's own TCP keepalive probes; `None` for no probes."""
     max_frame_bytes: int = 256 * 1024 * 1024
@@ -425,7 +425,7 @@ class Config:
         profile: str = "default",
         **overrides: Unpack[_Overrides],
     ) -> Self:
-        """Reads settings from one table of a TOML file; its keys are the names of fields.
+        """Reads settings from the table `profile` of a TOML file. The keys are the names of fields.
 
         TOML has no null: `"none"` stands for `None`. Paths in the file are used as they are
         written. `overrides`, fields as for the constructor, win over the file. Python 3.10 needs

@@ -134,7 +134,7 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """Raised by `Connection.rollback` only, because CQL has no transactions."""
+    """The error of `Connection.rollback`, and of optional methods that a cursor does not have."""
 
 
 _CLASS_BY_ERROR: dict[type[errors.Error], type[Error]] = {
@@ -387,13 +387,13 @@ class Connection:
     def rollback(self) -> NoReturn:
         """Always fails, because CQL has no transactions and writes cannot be undone.
 
-        Raises: `NotSupportedError` in every case.
+        Raises: `NotSupportedError` if the connection is open.
         """
         self._check_open()
         raise NotSupportedError("CQL has no transactions: executed statements cannot be undone")
 
     def close(self) -> None:
-        """Closes the session, so that cursors can no longer execute or fetch.
+        """Closes the session. After that, cursors cannot execute or fetch.
 
         Closing twice is harmless.
         """
@@ -527,9 +527,9 @@ class Cursor:
 
         Raises: `ProgrammingError` for a statement with a result, and for too many or too few
             parameters. The first item with too many or too few parameters ends the execution. When
-            rows fail for other reasons, the exception has the class of the first failure and is
-            also a `turbocql.errors.BulkError`. The `report` of the exception has the outcome. Every
-            row was tried unless more than 1,000 failed.
+            items fail for other reasons, the exception has the PEP 249 class of the first failure,
+            and is also a `turbocql.errors.BulkError`. Its `report` has the outcome. Every item was
+            tried, unless more than 1,000 failed.
         """
         self._begin(operation)
         try:
@@ -697,8 +697,8 @@ def _problem(markers: list[str], parameters: object) -> str | None:
     """What is wrong with parameters for these bind markers; `None` if nothing is.
 
     Unlike a session, a cursor needs a value for each marker. Sequences and mappings must not have
-    values beyond those of the markers. Objects and named tuples may have further fields if their
-    values are bound by name.
+    values beyond those of the markers. But an object may have further fields, and so may a named
+    tuple with a field for each marker, because their values are bound by name.
     """
     if not isinstance(parameters, (tuple, list)):
         if isinstance(parameters, Mapping):

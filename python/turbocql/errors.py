@@ -414,7 +414,7 @@ def from_engine(
     details: dict[str, Any],
     history: Sequence[tuple[str, str | None, float, float | None]] = (),
 ) -> Error:
-    """Makes the exception for a failure of the engine. The native core calls this function."""
+    """Makes the exception for a failure that the engine reports. The native core calls this."""
     if kind == "server":
         # The engine reports the details of ScyllaDB's rate limit error, but not its code.
         limited = code is None and "rejected_by_coordinator" in details

@@ -1,8 +1,9 @@
 """Signed paging tokens: paging states that users of a web site may hold.
 
-The database trusts a paging state that comes back. So a user who can change a paging state could
-read rows from any position of the result. A token is a paging state with a signature. The token is
-not encrypted, although a paging state may contain the keys of rows.
+A paging state is the server's bytes for a position in a result: where the next page begins. The
+database trusts a paging state that comes back. So a user who can change a paging state could read
+rows from any position of the result. A token is a paging state with a signature. The token is not
+encrypted, although a paging state may contain the keys of rows.
 """
 
 from __future__ import annotations
@@ -197,8 +198,8 @@ def _decoded(token: str) -> bytes:
 def _mac(key: Secret[bytes], purpose: bytes, *parts: bytes) -> bytes:
     """Returns the HMAC of `purpose` and the parts.
 
-    In the message, the length of each comes before it. So different parts never make the same
-    message.
+    In the message, the bytes of `purpose` and of each part follow their length. So different parts
+    never make the same message.
     """
     message = b"".join(len(part).to_bytes(8, "big") + part for part in (purpose, *parts))
     return hmac.digest(key.reveal(), message, "sha256")
@@ -266,6 +267,7 @@ def _without_order(cell: bytes, cql_type: str) -> bytes:
     try:
         value = find_deserializer(cql_type).deserialize(cell)
     except Error:
-        # `cql_type` is or contains the name of a user-defined type, which does not tell its fields.
+        # `cql_type` is or contains the name of a user-defined type. The name does not tell the
+        # fields of the type.
         return cell
     return _written_value(value).encode("utf-8", "surrogatepass")

@@ -113,7 +113,7 @@ class PercentileSpeculation:
     """Sends an idempotent request to one more node when it is slower than most requests.
 
     The session measures the latencies of its requests, in whole milliseconds. Before there are any
-    measurements, the delay is 100 ms.
+    measurements, a request is slow after 100 ms.
     """
 
     percentile: float = 99.0

@@ -1,4 +1,4 @@
-"""Writes names and values into CQL text, for statements that take no bind markers.
+"""Writes names and values as CQL text, for statements that take no bind markers.
 
 Pass values for bind markers wherever the server takes bind markers. Statements that change the
 schema, roles or permissions take none.
@@ -42,7 +42,7 @@ def quote_identifier(name: str, /, *names: str) -> str:
 
 
 def quote_literal(value: Any, cql_type: str | CqlType | None = None) -> str:
-    r"""Writes a value as a CQL literal. No value can end its literal and continue as CQL.
+    r"""Writes a value as a CQL literal. No part of the value can be read as CQL after the literal.
 
     | value | literal |
     |---|---|
@@ -77,7 +77,7 @@ def quote_literal(value: Any, cql_type: str | CqlType | None = None) -> str:
     try:
         if cql_type is None:
             return literal(value)
-        # Imported here, because the codec is large, and most values have no type.
+        # Imported here, because the codec is large, and most calls do not pass `cql_type`.
         from .codec import CqlType, decode, encode
 
         converted = None if value is None else decode(cql_type, encode(cql_type, value))

@@ -21,8 +21,8 @@ _TOKEN = re.compile(
 
 
 def _split_statements(text: str) -> Iterator[tuple[str, bool, int]]:
-    """Yields each statement without comments at its ends, whether a semicolon ends it, and the
-    offset of its end.
+    """Yields, for each statement, its text without comments at its ends, `True` if a semicolon ends
+    the statement, and the offset after the statement and its semicolon.
     """
     start = last = at = 0
     depth = 0

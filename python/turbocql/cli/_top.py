@@ -59,8 +59,8 @@ def top(interval_s: float, count: int | None, **connection: Any) -> None:
 
 
 class _NodeProbes:
-    """Sends small reads. After each round, stores the mean latency of each node's reads since the
-    round before, from the session's metrics.
+    """Sends small reads, in rounds. After each round, takes from the session's metrics each node's
+    mean latency since the round before, and keeps it.
     """
 
     def __init__(self, session: Any) -> None:
@@ -71,7 +71,9 @@ class _NodeProbes:
         self._metrics: Metrics = session.metrics()
 
     def probe_nodes(self) -> None:
-        """Sends as many small reads as there are nodes; the driver chooses their coordinators."""
+        """Carries out one round: as many small reads as there have been nodes so far. The driver
+        chooses the coordinator of each read.
+        """
         for node in self.session.nodes:
             self.latencies.setdefault(node.at, deque(maxlen=_LATENCIES_PER_NODE))
         for _ in self.latencies:
@@ -100,7 +102,7 @@ class _NodeProbes:
         return node_cells
 
     def summary(self) -> str:
-        """The counts and the latencies of this client."""
+        """This client's counts, such as those of requests and failures, and its latencies."""
         metrics = self._metrics
         parts = [
             counted(metrics.requests, "request"),

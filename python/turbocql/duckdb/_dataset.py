@@ -1,4 +1,4 @@
-"""A table as a data set of pyarrow, which duckdb scans by columns and filters."""
+"""A table as a data set of pyarrow: duckdb scans it with a list of columns and a filter."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         types: ColumnTypes | None = None,
         **options: Unpack[ScanOptions],
     ) -> None:
-        # pyarrow's class has no constructor, so a `TableDataset` has no C++ object. It overrides
-        # the methods that would read this C++ object.
+        # pyarrow's class has no constructor, so there is no C++ object behind a `TableDataset`.
+        # `schema` and `scanner` replace pyarrow's, which read the C++ object.
         if not isinstance(session, Session):
             raise TypeError(f"session must be a Session, got {shown(session)}")
         for name in options:
@@ -69,7 +69,7 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         filter: Any = None,
         **options: Any,
     ) -> pyarrow.dataset.Scanner:
-        """A scan of `columns`, of the rows that pass `filter`, an expression of pyarrow."""
+        """A scan that returns `columns` of the rows that pass `filter`, a pyarrow expression."""
         names = self._own_schema.names
         result_columns = names if columns is None else list(columns)
         for name in result_columns:

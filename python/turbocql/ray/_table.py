@@ -31,6 +31,8 @@ _BYTES_PER_TASK = 8 << 20
 more than it saves."""
 _MIN_TASKS = 16
 _UNIT_BYTES, _MAX_UNIT, _MIN_UNIT = 1 << 20, 1024, 16
+"""A unit is as many rows as `_UNIT_BYTES` contain, within the two limits. Each block of a task,
+except the last, has a multiple of a unit of rows."""
 _OPTIONS = ("page_size", "consistency", "timeout_s", "retry_for_s", "profile")
 """The scan options of a task. `concurrency` is not among them, because the order of rows must not
 change. If a worker dies, Ray runs its task again and skips as many blocks as Ray already has."""
@@ -67,7 +69,7 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         self._unit = max(_MIN_UNIT, min(_MAX_UNIT, _UNIT_BYTES // row_bytes))
         self._parallelism = parallelism
         self._splits: list[Split] | None = None
-        # In this attribute, Ray stores which columns a plan needs.
+        # In this attribute, Ray stores the columns that a query of Ray needs.
         self._projection_map: dict[str, str] | None = None
 
     def get_name(self) -> str:
@@ -75,7 +77,7 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         return f"Turbocql({self._reading.table})"
 
     def supports_projection_pushdown(self) -> bool:
-        """Returns True: a read task reads only the columns that a plan needs."""
+        """Returns True: a read task reads only the columns that a query of Ray needs."""
         return True
 
     def estimate_inmemory_data_size(self) -> int | None:
@@ -122,7 +124,7 @@ class TableDatasource(Datasource):  # type: ignore[misc]
 def _blocks(
     reading: Reading, split: Split, unit: int, limit: int | None, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    """The rows of a part, on a worker."""
+    """Reads the rows of a part of the table. Ray calls this function on a worker."""
     is_empty = True
     tensors = [field.name for field in schema if isinstance(field.type, pa.FixedShapeTensorType)]
     for table in reading.in_order(split, unit, limit):

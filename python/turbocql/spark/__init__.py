@@ -31,10 +31,11 @@ def register(spark: SparkSession) -> None:
     become structs, and vectors become arrays, because Spark has no types for them.
 
     With `push_filters`, and Spark's setting `spark.sql.python.filterPushdown.enabled`, a query that
-    compares the whole partition key by `=` or `IN` reads only these partitions. The server also
-    evaluates comparisons with clustering columns. `push_filters` is off by default: if a loaded
-    DataFrame is used twice, Spark 4.1 to 4.3 applies the filters of the first use to the second
-    too, so rows would be missing. Set `push_filters` on a DataFrame that you use in one query only.
+    compares the whole partition key by `=` or `IN` reads only the partitions with these keys. The
+    server also evaluates comparisons with clustering columns. `push_filters` is off by default: if
+    a loaded DataFrame is used twice, Spark 4.1 to 4.3 applies the filters of the first use to the
+    second too, so rows would be missing. Set `push_filters` on a DataFrame that you use in one
+    query only.
 
     Modes: `append` only. Rows with equal keys are replaced, and no other rows are deleted. All rows
     of a job have one write time, its beginning, unless `timestamp` sets another. So a task that

@@ -263,8 +263,8 @@ class _FilteringReader(_Reader):
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Converts an Arrow type to one that Spark has. An extension type becomes its storage type, and
-    a list of fixed length becomes a list of any length.
+    """Converts an Arrow type to one that Spark has. An extension type becomes its storage type, a
+    list of fixed length becomes a list of any length, and a timestamp is in microseconds.
     """
     if isinstance(kind, pa.BaseExtensionType):
         return _plain(kind.storage_type)
