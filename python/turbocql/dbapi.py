@@ -205,7 +205,7 @@ _COMBINED_CLASSES: dict[tuple[type[Error], type[errors.Error]], type[Error]] = {
 
 
 def _combined_class(dbapi_class: type[Error], error_class: type[errors.Error]) -> type[Error]:
-    """Returns the cached class that is derived from both, so that `except` of either catches it."""
+    """Returns the cached class that is derived from both: `except` of either catches its errors."""
     if issubclass(dbapi_class, error_class):
         return dbapi_class
     if (combined := _COMBINED_CLASSES.get((dbapi_class, error_class))) is None:

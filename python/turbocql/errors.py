@@ -374,7 +374,7 @@ _CODEC_KIND = {"encode": EncodeError, "range": RangeError, "decode": DecodeError
 
 def from_codec(kind: str, message: str, path: str, cql_type: str) -> CodecError:
     """Makes the exception for a value and a type that do not match. The native core calls this."""
-    with suppress(OSError):  # There may be no file descriptor to read the module.
+    with suppress(OSError):  # There may be no file descriptor left to read the module.
         from ._hints import value_hint
 
         if hint := value_hint(message):

@@ -92,7 +92,7 @@ Statements that change nothing, such as `SELECT`, count as idempotent without a 
 @check_settings
 @dataclass(frozen=True, kw_only=True)
 class ConstantSpeculation:
-    """Sends an idempotent request to one more node each time `delay_s` has passed.
+    """Sends an idempotent request to one more node each time `delay_s` passes without an answer.
 
     The first answer wins. A request that is not idempotent is never sent this way.
     """
@@ -117,7 +117,8 @@ class PercentileSpeculation:
     """
 
     percentile: float = 99.0
-    """The percentile of the latencies after which a request is slow: above 0 and below 100."""
+    """A request is slow if it takes longer than this percentile of the latencies. The number must
+    be above 0 and below 100."""
     max_attempts: int = 1
     """The maximum number of further requests."""
 
@@ -147,8 +148,8 @@ class LatencyAwareness:
     minimum_measurements: int = 50
     """The latency of a node is ignored until it has been measured this many times."""
     scale_s: float = 0.1
-    """A new measurement has 31 % of the weight in a node's average latency if the node's last
-    measurement is this many seconds old, and more if that one is older."""
+    """If a node's last measurement is this many seconds old, a new one has 31 % of the weight in
+    the node's average latency. If the last measurement is older, the new one has more weight."""
 
     def __post_init__(self) -> None:
         value = self.exclusion_threshold

@@ -42,7 +42,7 @@ def quote_identifier(name: str, /, *names: str) -> str:
 
 
 def quote_literal(value: Any, cql_type: str | CqlType | None = None) -> str:
-    r"""Writes a value as a CQL literal. No part of the value can be read as CQL after the literal.
+    r"""Writes a value as a CQL literal. No text in the value can end the literal early.
 
     | value | literal |
     |---|---|

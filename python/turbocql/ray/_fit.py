@@ -24,7 +24,9 @@ _DURATION = {"months": pa.int32(), "days": pa.int32(), "nanoseconds": pa.int64()
 
 
 def fitted(table: pa.Table, types: Mapping[str, str | None]) -> pa.Table:
-    """A table whose numbers have the widths of the CQL types.
+    """Returns the table with its numbers in the widths of their columns' CQL types.
+
+    `types` has the CQL type of each column, by name.
 
     Raises: `EncodeError` for a number that does not fit its width.
     """
@@ -48,7 +50,7 @@ def fitted(table: pa.Table, types: Mapping[str, str | None]) -> pa.Table:
 
 
 def _narrow(kind: pa.DataType, cql_type: CqlType) -> pa.DataType:
-    """`kind` with the widths of the CQL type; `kind` itself if more than the widths differ."""
+    """`kind` with the widths of the CQL type; `kind` itself if they differ in more than widths."""
     while cql_type.kind == "frozen":
         (cql_type,) = cql_type.subtypes
     if cql_type.kind in _INTEGERS and (pa.types.is_integer(kind) or pa.types.is_float64(kind)):
