@@ -195,7 +195,7 @@ _advise_statement(
 
 
 def _are_values(values: object) -> bool:
-    """Whether a session may accept an object as values. If false, the session always refuses it."""
+    """Returns `False` for an object that a session always refuses as the values of a statement."""
     if isinstance(values, (tuple, list, Mapping)) or _has_fields(values):
         return True
     if isinstance(values, (str, bytes, bytearray, memoryview)):

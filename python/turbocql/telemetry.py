@@ -73,9 +73,9 @@ class Histogram:
         return self.sum_us / self.count if self.count else None
 
     def quantile_us(self, quantile: float) -> int | None:
-        """Returns a duration in microseconds that the share `quantile` of the durations does not
-        exceed: the upper bound of a bucket. `quantile` is between 0 and 1, for example 0.99.
-        Returns `None` if there are no durations, and 134 s for durations of 134 s and longer.
+        """Returns the upper bound, in microseconds, of the bucket in which a quantile is. At least
+        the share `quantile` of the durations, such as 0.99, is not longer than this bound. If the
+        quantile is in the last bucket, returns 134 s. Without any durations, returns `None`.
         """
         if not 0 <= quantile <= 1:
             raise ValueError(f"a quantile must be between 0 and 1, got {quantile!r}")
@@ -113,7 +113,8 @@ class KindMetrics:
     """Requests that have ended with an error, after all their attempts."""
     latency: Histogram = Histogram()
     """The times from sending a request to its answer or error, over all attempts. They do not
-    include the time in which the call waited in a full session, or prepared its statement."""
+    include the time before, in which the call prepared its statement, or waited because the session
+    was full: as many requests or bytes were in flight as its settings allow."""
 
     def __sub__(self, earlier: KindMetrics) -> KindMetrics:
         difference: KindMetrics = _difference(self, earlier)
@@ -178,8 +179,8 @@ class Metrics:
     """The errors of requests, by the name of their class in [`turbocql.errors`][turbocql.errors].
     Errors before a request is sent, such as `EncodeError` for a value, do not count."""
     timeouts: Mapping[str, int] = field(default_factory=dict)
-    """The deadlines that passed, by what the call waited for: `queue` (room in a full session),
-    `prepare`, `answer`, or `agreement` (that all nodes have a changed schema, after the answer)."""
+    """The deadlines that passed, by what the call waited for: `queue` (the session is full),
+    `prepare`, `answer`, or, after the answer, `agreement` (all nodes have the changed schema)."""
     canceled: int = 0
     """Requests that the program gave up."""
     retries: int = 0
@@ -356,10 +357,9 @@ def instrument(
     `turbocql-log`, with the times of the request.
 
     The providers are OpenTelemetry's global ones unless they are passed. `texts` says whether
-    spans have `db.query.text`, which is the statement without its literals. `traceparent` says
-    whether requests carry the context of the span that is current where the call is made, as the
-    entries `traceparent` and `tracestate` of their custom payload, for query handlers of the
-    server.
+    spans have `db.query.text`, which is the statement without its literals. With `traceparent`, the
+    custom payload of a request has the entries `traceparent` and `tracestate`. They describe the
+    span that is current where the call is made. A query handler of the server can read them.
 
     Raises: `ImportError` when the package `opentelemetry-api` is not installed.
     """

@@ -19,12 +19,12 @@ _TICKS_PER_US = 10
 _EPOCH_TICKS = 0x01B21DD213814000
 """The time of 1970-01-01 in a UUID: units of 100 ns since 1582-10-15."""
 _END_TICKS = 1 << 60
-# Servers order UUIDs of one instant by their last 8 bytes, as signed bytes. The first two bits of
-# these bytes are always 1 and 0.
+# Servers order UUIDs of one instant by their last 8 bytes, as signed bytes. The first of these
+# bytes always begins with the bits 1 and 0.
 _LOWEST_END, _HIGHEST_END = 0x8080808080808080, 0xBF7F7F7F7F7F7F7F
 _MULTICAST = 1 << 40
-"""The multicast bit of the field `node` of a UUID. Addresses of network cards do not have this bit,
-so random values of the field have it."""
+"""The multicast bit of the field `node` of a UUID. A random `node` has this bit. Addresses of
+network cards do not have it, so a random `node` is never such an address."""
 
 
 def uuid_from_time(
@@ -95,7 +95,7 @@ def datetime_from_uuid(time_uuid: UUID) -> datetime.datetime:
         raise TypeError(f"expected a UUID, got {type(time_uuid).__name__}")
     if time_uuid.time_hi_version >> 12 != 1:
         raise ValueError(
-            f"{time_uuid} has no time: only UUIDs of version 1, as in columns of type timeuuid, do"
+            f"{time_uuid} has no time: only UUIDs of version 1 have a time (CQL's timeuuid)"
         )
     since_epoch_us = (time_uuid.time - _EPOCH_TICKS) // _TICKS_PER_US
     return _EPOCH + datetime.timedelta(microseconds=since_epoch_us)

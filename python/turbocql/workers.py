@@ -164,7 +164,7 @@ def _close(
 ) -> None:
     """Closes a session without users."""
     with table.lock:
-        # A user may have come after the timer fired.
+        # Another user may have begun between the timer's end and this line.
         if shared.users or table.by_settings.get(settings) is not shared:
             return
         del table.by_settings[settings]

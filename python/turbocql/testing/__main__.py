@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # too, because shell scripts start background processes with SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup sets SIG_IGN
         signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
         print(f"starting Cassandra on {options.nodes} node(s) ...", flush=True)

@@ -41,7 +41,8 @@ class Claim:
             if claim_socket is None:
                 continue
             addresses = [f"{block}.{number}" for number in range(1, nodes + 1)]
-            # A cluster whose starter was just killed may still be using these addresses.
+            # If the process that started another cluster was just killed, that cluster's nodes may
+            # still use these addresses.
             if all(_is_free(address) for address in addresses):
                 self._socket, self.addresses = claim_socket, addresses
                 return

@@ -319,8 +319,8 @@ class Cassandra:
     def _wait_for(self, node: Node, missing: Callable[[], str | None]) -> bool:
         """Waits until `missing` returns `None`, and returns whether it had to wait.
 
-        Raises: `CassandraError` that names the missing condition, after `timeout_s` seconds or when
-            the node has ended.
+        Raises: `CassandraError` when the node has ended, or after `timeout_s` seconds. After a
+            timeout, its message says what `missing` returned.
         """
         deadline, waited = time.monotonic() + self._timeout_s, False
         while (condition := missing()) is not None:

@@ -80,7 +80,7 @@ def cassandra_yaml(
             "enabled": True,
             "optional": False,
             "require_client_auth": certificates.client_required,
-            # This class reads PEM files, so that no Java key store is needed.
+            # This class reads PEM files, so no Java key store is needed.
             "ssl_context_factory": {
                 "class_name": "org.apache.cassandra.security.PEMBasedSslContextFactory"
             },
@@ -100,8 +100,8 @@ class Location(NamedTuple):
 def locations(racks: Sequence[str | tuple[str, str]], nodes: int) -> list[Location]:
     """Returns the location of each of a cluster's `nodes` nodes, from the option `racks`.
 
-    Raises: `TypeError` for an entry of another type; `ValueError` unless there is one entry for
-        each node, and for names that the server cannot read.
+    Raises: `TypeError` if `racks` or an entry is of another type than annotated; `ValueError`
+        unless there is one entry for each node, and for names that the server cannot read.
     """
     if isinstance(racks, str) or not isinstance(racks, Sequence):
         raise TypeError(f"racks: expected the racks of {nodes} nodes, got {racks!r}")
@@ -126,7 +126,7 @@ def _pair(entry: Any) -> tuple[str, str]:
 def write_config(
     conf: Path, settings: Mapping[str, Any], replaced: Mapping[str, Any], location: Location | None
 ) -> None:
-    """Writes cassandra.yaml, logback.xml, and the file from which the node reads its `location`.
+    """Writes cassandra.yaml, logback.xml and, if there is a `location`, the file that contains it.
 
     The entries of `replaced` replace those of `settings`. JSON is valid YAML, so no YAML library is
     needed.

@@ -1,4 +1,4 @@
-"""Finds the Java that runs the server, and makes its command line."""
+"""Finds the Java that runs the server, and makes the command line of a node."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def find_java() -> Java:
     java_path = _on_java_home() or shutil.which("java")
     if not java_path:
         raise MissingPrerequisite(f"Cassandra needs Java and none was found: {_INSTALL}.")
-    # `java` on PATH may be a shim that starts another process, so Java prints where its home is.
+    # `java` on PATH may be a script that starts the real `java`. So Java is asked for its home.
     version_output = subprocess.run(
         [java_path, "-XshowSettings:properties", "-version"],
         stdin=subprocess.DEVNULL,
@@ -107,13 +107,13 @@ def command(java: Java, options: NodeOptions) -> list[str]:
         "cassandra-foreground": "yes",
         "cassandra.skip_wait_for_gossip_to_settle": "0",
         "cassandra.ring_delay_ms": str(options.ring_delay_ms),
-        # With 0, a node that cannot create its role yet would retry without a pause.
+        # With 0, a node that cannot create the role `cassandra` yet would retry without a pause.
         "cassandra.superuser_setup_delay_ms": "50",
         "cassandra.shutdown_announce_in_ms": "200",
         "cassandra.auth_bcrypt_gensalt_log2_rounds": "4",
         # These keyspaces get replicas on every node, so that a read of system_traces at consistency
         # ALL needs all of the nodes. system_auth has one replica at first. With more replicas, the
-        # first node could not create its role at QUORUM while it is alone.
+        # first node could not write the role `cassandra` at QUORUM while it is alone.
         "cassandra.system_distributed.default_rf": str(options.nodes),
         "cassandra.system_traces.default_rf": str(options.nodes),
         # The JVM unpacks native libraries in this folder. A killed node must leave no files

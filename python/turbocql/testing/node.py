@@ -1,4 +1,4 @@
-"""One node: a Java process under a guard process. Its address and files outlive the process."""
+"""One node: a Java process under a guard process, and the address and files that outlive both."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Access:
 
 @dataclass(frozen=True)
 class NodeFiles:
-    """The files of a node, and the folders that its guard removes when the starter is gone."""
+    """The files of a node, and the folders that its guard removes when this process has ended."""
 
     folder: Path
     log: Path
@@ -107,7 +107,9 @@ class Node:
             self._spawn()
 
     def stop(self) -> None:
-        """Shuts the node down by SIGTERM, and waits until it has ended. The server drains first."""
+        """Shuts the node down by SIGTERM, and waits until it has ended. Before the server ends, it
+        drains, as with `nodetool drain`.
+        """
         self.resume()
         self._end(signal.SIGTERM, self._timeout_s)
 
@@ -189,7 +191,7 @@ class Node:
         try:
             with self.probe(timeout_s=5.0) as connection:
                 connection.query("SELECT key FROM system.local")
-        except (OSError, ProbeError) as error:  # the node may not listen, or not have the role yet
+        except (OSError, ProbeError) as error:  # not listening yet, or the user does not exist yet
             self._last_error = error
             return False
         return True
@@ -208,7 +210,8 @@ class Node:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 bufsize=0,
-                # Ctrl-C signals the whole foreground process group. Only the starter handles it.
+                # Ctrl-C signals the whole foreground process group. The guard gets a group of its
+                # own, so Ctrl-C ends neither the guard nor the node.
                 start_new_session=True,
             )
         assert self._guard.stdout is not None

@@ -53,8 +53,8 @@ _ON_TABLES = ("select", "insert", "update", "delete", "begin")
 class Connection(Link):
     """Rewrites messages, so that the client sees a ScyllaDB with the extensions that it enabled.
 
-    A request may set a handler for its stream, which rewrites the response. Requests that the
-    simulator answers itself never reach the node.
+    A method that passes a request on may give `_send` a handler, which rewrites the response.
+    Requests that the simulator answers itself never reach the node.
     """
 
     def _request(self, frame: Frame) -> None:

@@ -81,7 +81,7 @@ class Scylla:
         self._do("reset")
 
     def failures(self) -> list[str]:
-        """The errors that ended connections in the simulator: its defects and unreadable frames."""
+        """The errors that ended connections: defects of the simulator, and unreadable frames."""
         return [str(line) for line in self._do("failures")]
 
     def tablets(self, keyspace: str, table: str) -> list[Tablet]:
@@ -96,7 +96,7 @@ class Scylla:
 
         Without `token`, moves the replicas of every tablet.
 
-        Returns: how many tablets have other replicas now.
+        Returns: the number of tablets whose replicas have changed.
         """
         return int(self._do("move", keyspace=keyspace, table=table, token=token))
 
@@ -130,7 +130,9 @@ class Scylla:
         self._do("limit", marked=marked, per_second=per_second)
 
     def empty_pages(self, count: int) -> None:
-        """Sends `count` pages without rows before the first page of a paged SELECT; 0 for none."""
+        """Sends `count` pages without rows before the first page of each paged SELECT on a user
+        table; 0 for none.
+        """
         if not isinstance(count, int) or count < 0:
             raise ValueError(f"empty_pages: expected a number of pages, got {count!r}")
         self._do("faults", empty_pages=count)
@@ -205,7 +207,7 @@ class Scylla:
 
 
 def _answer(line: str, number: int) -> dict[str, Any] | None:
-    """The answer to the command `number`, or `None` if the line is not this whole answer."""
+    """The answer to the command `number`; `None` if the line is another answer or incomplete."""
     try:
         answer: dict[str, Any] = json.loads(line)
         return answer if answer.get("number") == number else None

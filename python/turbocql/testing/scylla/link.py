@@ -29,8 +29,9 @@ class _Refused(Exception):
 class Link(ABC):
     """Passes frames on in both directions. A subclass handles the requests.
 
-    A request may set a handler for its stream, which rewrites the response. Requests that the
-    subclass answers itself never reach the node.
+    When the subclass passes a request on, it may give `_send` a handler. The handler rewrites the
+    response, unless the response is an ERROR. Requests that the subclass answers itself never reach
+    the node.
     """
 
     def __init__(

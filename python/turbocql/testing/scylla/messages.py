@@ -1,4 +1,4 @@
-"""Reads the fields of EXECUTE, QUERY and BATCH bodies that the simulator needs."""
+"""Reads and rewrites bodies of EXECUTE, QUERY and BATCH, as far as the simulator needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Execute(NamedTuple):
 
     @classmethod
     def parse(cls, body: bytes, *, has_metadata_id: bool, has_block: bool) -> Execute:
-        """Reads a body. It may have a metadata id, and `block`, a byte about a tablet's version.
+        """Reads a body. With `has_metadata_id`, the body has a metadata id. With `has_block`, its
+        last byte is `block`, which has four bits of a tablet's version (`Tablet.matches`).
 
         Raises: `FrameError` if the parameters or that byte are missing.
         """
@@ -61,7 +62,7 @@ class Execute(NamedTuple):
 
 
 class Paging(NamedTuple):
-    """The page size and paging state of a statement, and the offsets of the state."""
+    """The page size and paging state of a statement, and the state's offsets in the parameters."""
 
     size: int | None
     state: bytes | None
@@ -112,12 +113,14 @@ def paging_of(parameters: bytes) -> Paging:
 
 
 def wrap(remaining: int, state: bytes | None) -> bytes:
-    """A paging state for `remaining` empty pages before the page of `state`."""
+    """Makes a paging state. With it, the client requests `remaining` more empty pages, and after
+    them the page of `state`, which is Cassandra's paging state or `None` for the first page.
+    """
     return _MAGIC + int32(remaining) + value_bytes(state)
 
 
 def unwrap(state: bytes | None) -> tuple[int, bytes | None] | None:
-    """The arguments of `wrap` for a state; `None` if the state is Cassandra's own."""
+    """The arguments with which `wrap` made `state`; `None` if `wrap` did not make it."""
     if state is None or not state.startswith(_MAGIC):
         return None
     reader = Reader(state, len(_MAGIC))

@@ -19,11 +19,12 @@ class Request:
     EXECUTE, it is the CQL of the prepared statement; the statements of a BATCH are joined by `; `.
     `routing_key` is the partition key of an EXECUTE as the bytes that are hashed, `None` if the key
     is not known. `values` are the bound values of an EXECUTE; null and unset ones are `None`.
-    `values` is `None` for other requests, and for values of more than 256 bytes. `is_misrouted` is
-    whether the routing key's tablet has no replica at this node and shard; it is `None` if there is
-    no such tablet. `skips_metadata` is whether the client asked to leave the metadata out.
-    `metadata_id` is the metadata id in an EXECUTE, `None` if the client has not enabled such ids.
-    `error` is the code of the error with which the simulator, not Cassandra, answered the request.
+    `values` is `None` for other requests, and if the values have more than 256 bytes together.
+    `is_misrouted` is whether the routing key's tablet has no replica at this node and shard; it is
+    `None` if there is no such tablet. `skips_metadata` is whether the client asked for a result
+    without metadata. `metadata_id` is the metadata id in an EXECUTE, `None` if the client has not
+    enabled such ids. `error` is the code of the error with which the simulator, not Cassandra,
+    answered the request.
     """
 
     number: int

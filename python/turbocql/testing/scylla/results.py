@@ -139,7 +139,7 @@ class Rows:
         return b"".join(parts)
 
     def without_rows(self, paging_state: bytes) -> Rows:
-        """The same result as an empty page that another page follows."""
+        """A copy without rows. With `paging_state`, the client requests the page after this one."""
         return replace(self, paging_state=paging_state, rows=int32(0))
 
     def cells(self) -> list[list[bytes | None]]:

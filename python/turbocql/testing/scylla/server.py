@@ -27,7 +27,7 @@ _CONNECT_S = 5.0
 
 
 class Server:
-    """Listens for all nodes of one cluster, and executes the parent's commands."""
+    """Listens on the addresses of all nodes of one cluster, and executes the parent's commands."""
 
     def __init__(self, order: Mapping[str, Any]) -> None:
         nodes = [
@@ -79,7 +79,7 @@ class Server:
             server.close()
 
     async def _reopen_aware(self, number: int) -> None:
-        """Listens on the shard-aware port of a node, if the node announces one now."""
+        """Closes a node's shard-aware port, and opens it again if the node announces it now."""
         await self.close_aware(number)
         await self.open_aware(number)
 
@@ -211,7 +211,7 @@ async def _print(answer: dict[str, Any]) -> None:
 
 
 async def _exit_with_starter(starter: int) -> None:
-    """Ends the process when its starter has ended."""
+    """Ends this process when its parent, whose process id is `starter`, has ended."""
     while os.getppid() == starter:
         await asyncio.sleep(1.0)
     os._exit(0)

@@ -80,7 +80,7 @@ class NodeState:
 
 @dataclass
 class Keyspace:
-    """The tablet options of a keyspace, which Cassandra does not store."""
+    """A keyspace's replication factor and tablet options. Cassandra does not store the latter."""
 
     replication_factor: int = 1
     has_tablets: bool = False
@@ -129,7 +129,7 @@ class State:
         self.statements[statement_id] = statement
 
     def renew_salt(self) -> None:
-        """Makes all metadata ids that clients have stale."""
+        """Changes all metadata ids. Those that clients hold become stale."""
         self.salt = os.urandom(8)
 
     def apply_keyspace_ddl(self, change: KeyspaceChange) -> None:

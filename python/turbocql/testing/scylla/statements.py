@@ -143,7 +143,7 @@ _analyse_once = lru_cache(maxsize=4096)(_analyse)
 
 
 def _without_timeouts(text: str, tokens: Sequence[Token]) -> str:
-    """The text in which each TIMEOUT of a USING clause is a comment.
+    """Returns the text with each TIMEOUT of a USING clause in a comment.
 
     A TIMEOUT is not removed, because Cassandra derives a prepared statement's id from the text, and
     statements that differ for the client must get different ids. A timeout that is a bind marker
@@ -223,7 +223,7 @@ def _keyspace_change(text: str, tokens: Sequence[Token]) -> tuple[str, KeyspaceC
         else:
             kept_options.append(text[first.start : last.end])
     if has_tablets is not None:
-        # A WITH clause needs an option, and `durable_writes = true` is the default.
+        # WITH needs an option. If none is left, the text gets the default `durable_writes = true`.
         options = " AND ".join(kept_options or ["durable_writes = true"])
         text = text[: properties[0][1].start] + options + text[properties[-1][2].end :]
     return text, KeyspaceChange(action, keyspace, factor, has_tablets, initial)

@@ -46,7 +46,9 @@ column of a table is its partition key."""
 
 @dataclass(frozen=True)
 class Refusal:
-    """An error that ScyllaDB answers, because it has no such keyspace, table or column."""
+    """An error that the client gets, because ScyllaDB has no such keyspace, table or column, or
+    because the simulator does not understand the SELECT.
+    """
 
     message: str
     code: int = INVALID
@@ -54,14 +56,14 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Virtual:
-    """A SELECT from a table that the simulator answers itself."""
+    """A SELECT that the simulator answers itself, because its table is in `_VIRTUAL`."""
 
     keyspace: str
     table: str
     columns: tuple[Column, ...]
     """The columns of the result, named as the statement names them."""
     sources: tuple[str, ...]
-    """The columns of the table from which the result's columns are taken, in the same order."""
+    """For each column of the result, the name of the table's column whose values it has."""
     key: str | None
     """The literal that the partition key must equal; `None` if the statement has no such
     literal."""
@@ -127,7 +129,8 @@ class Rewrite:
         else:
             absent = _ABSENT_COLUMNS[self.table]
             for index, column in enumerate(columns):
-                if column.name == "tokens":  # both servers list columns in the order of names
+                # Both servers list columns in the order of names: `supported_features`, `tokens`.
+                if column.name == "tokens":
                     order.append((-1, features, None))
                 if column.name not in absent:
                     order.append((index, column, column.name))

@@ -31,7 +31,7 @@ class Replica:
 
 @dataclass(frozen=True)
 class Tablet:
-    """A range of tokens and its replicas, the leader first.
+    """A range of tokens and its replicas.
 
     The range is (`first_token`, `last_token`]: the first is not part of it, the last is.
     """
@@ -51,8 +51,8 @@ class Tablet:
     def matches(self, block: int) -> bool:
         """Whether the tablet byte of an EXECUTE agrees with the version.
 
-        The byte's high four bits select four bits of the version, counted from the least
-        significant. Its low four bits are the value of those bits.
+        The version is 16 groups of four bits. The byte's high four bits are the number of a group,
+        where group 0 is the least significant. Its low four bits must be equal to that group.
         """
         return self.version >> 4 * (block >> 4) & 0x0F == block & 0x0F
 
@@ -118,7 +118,7 @@ class TabletMap:
         Each replica goes to the next node, and there to the shard after its own. In a cluster of
         one node with one shard, nothing changes.
 
-        Returns: how many tablets have other replicas now.
+        Returns: the number of tablets whose replicas have changed.
         """
         chosen = self.of(token) if token is not None else None
         moved = [
@@ -156,7 +156,7 @@ class TabletMap:
         return len(self.tablets)
 
     def fit(self, node: int, shards: int) -> None:
-        """Moves replicas on shards that `node` no longer has to shards that it has."""
+        """Moves replicas from the shards that `node` has lost to its remaining shards."""
         self._set(
             [
                 replace(
