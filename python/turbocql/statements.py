@@ -70,7 +70,8 @@ class Batch:
     ) -> None:
         batch_kind = kind.lower() if isinstance(kind, str) else kind
         if batch_kind not in get_args(BatchKind):
-            # Objects other than str are not shown: statements with values may be passed by mistake.
+            # The message shows only a str: another object may be a statement with values, passed by
+            # mistake.
             got = repr(kind) if isinstance(kind, str) else type(kind).__name__
             hint = did_you_mean(kind, get_args(BatchKind), repr)
             if not isinstance(kind, str):

@@ -110,8 +110,8 @@ def session(
 
     All callers with equal settings share the session, even at the same time. It is closed when it
     was not used for `idle_s` seconds; with `math.inf`, never. A forked process opens its own
-    session. `config` may also be a URL; `None` takes `Environment()` if that names a host, else
-    `Profile()` if the file exists, else the default settings.
+    session. `config` may also be a URL; `None` means `Environment()` if its variables name a host,
+    else `Profile()` if the file exists, else the default settings.
 
     Raises: `ConfigError` for invalid settings; `ConnectError` when no node answers.
 

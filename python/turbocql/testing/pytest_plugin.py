@@ -4,8 +4,9 @@
 Its tables are empty at the beginning of each test.
 
 A test that needs the database fails when the database cannot start. It is never skipped. Only the
-option `--no-cassandra` leaves out the tests that use one of these fixtures or are marked
-`cassandra`. With `--cassandra=HOST`, the fixture `cassandra` is a server that is already running.
+option `--no-cassandra` leaves out tests: those that are marked `cassandra`, and those that use
+`cassandra`, `cassandra_secure` or `cassandra_three`, directly or through other fixtures. With
+`--cassandra=HOST`, the fixture `cassandra` is a server that is already running.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class Scylla:
         self._do("renew_metadata_ids")
 
     def limit(self, *, marked: str | None = None, per_second: float | None = None) -> None:
-        """Refuses statements that contain `marked`, or that exceed the rate `per_second` of a node.
+        """Refuses statements that contain `marked`, and requests above a node's rate `per_second`.
 
         Without arguments, no request is refused. Statements on system tables are never refused. A
         node without `Shards` refuses none. The error is 0xF000, or 0x2300 for a client that has not

@@ -25,7 +25,7 @@ _WRITES = frozenset({"insert", "update", "delete", "begin"})
 
 
 class Token(NamedTuple):
-    """A token of a statement. `name` is its keyword or identifier in the form that CQL compares."""
+    """A token of a statement. `start` and `end` are its offsets in the statement's text."""
 
     kind: str
     text: str

@@ -57,7 +57,10 @@ class Tablet:
         return self.version >> 4 * (block >> 4) & 0x0F == block & 0x0F
 
     def routing(self, *, has_version: bool) -> bytes:
-        """The payload's value as tuple<bigint, bigint, list<tuple<uuid, int>>[, bigint]>."""
+        """The payload entry's value: tuple<bigint, bigint, list<tuple<uuid, int>>[, bigint]>.
+
+        With `has_version`, it ends with the version.
+        """
         listed = [struct.pack(">i", len(self.replicas))]
         for replica in self.replicas:
             pair = value_bytes(replica.host_id.bytes)
