@@ -393,6 +393,19 @@ def test_forms_of_values_in_text_files(tmp_path: Path) -> None:
     assert batch.column("t").to_pylist() == [None, "x"]
 
 
+def test_the_block_of_a_long_row_grows_to_the_largest_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_readers, "_BLOCK", 1_000)
+    monkeypatch.setattr(line_readers, "_MAX_BLOCK", 5_000)
+    path = tmp_path / "long.csv"
+    path.write_text(f"n,t\n1,{'x' * 4_000}\n")
+    batch = read(open_source(path, types=COUNTED))[0][1]
+    assert batch.column("t").to_pylist() == ["x" * 4_000]
+    path.write_text(f"n,t\n1,{'x' * 12_000}\n")
+    expect(EncodeError, lambda: read(open_source(path, types=COUNTED)), "a row is longer than")
+
+
 BAD_CELLS = {
     "int": ["x", "1.5", "2147483648", "0x10", "1e3"],
     "tinyint": ["128"],

@@ -69,7 +69,7 @@ class CsvFile(Reader):
         """
         message = str(error.__cause__)
         if "straddl" in message and block < _MAX_BLOCK:
-            return block * 8
+            return min(block * 8, _MAX_BLOCK)
         if "straddl" in message:
             raise self.file_error(
                 f"a row is longer than {_MAX_BLOCK >> 30} GiB, or a quote at its beginning is not"
