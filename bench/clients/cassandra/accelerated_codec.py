@@ -15,6 +15,7 @@ import cassandra
 from bench.clients.cassandra.codec import cases, read_class_names
 from bench.clients.cassandra.everyday import cases as everyday_cases
 from bench.clients.cassandra.extensions import cases as extension_cases
+from bench.clients.cassandra.plans import cases as plan_cases
 from bench.harness.provenance import provenance
 from bench.harness.selection import chosen
 from bench.harness.timing import ns_per_call, outcome_of, say
@@ -24,7 +25,8 @@ from turbocql import accel
 def main(client: str, patterns: list[str]) -> None:
     """Prints a line for each case that the patterns choose."""
     about = provenance(client, cassandra.__version__)
-    for name, maker in {**cases(), **extension_cases(), **everyday_cases()}.items():
+    makers = {**cases(), **extension_cases(), **plan_cases(), **everyday_cases()}
+    for name, maker in makers.items():
         if not chosen(name, patterns, "accelerator"):
             continue
         plain, expected, note = outcome_of(maker)

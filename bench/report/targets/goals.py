@@ -368,6 +368,8 @@ ACCELERATOR: dict[str, float] = {
     "page: 5000x10 to named": 2,
     "page: 5000x10 to dicts": 2,
     "page: 1x10 with metadata, named": 8,
+    "query plan: TokenAwarePolicy, first host": 4,
+    "query plan: TokenAwarePolicy, all hosts": 4,
     "insert_text, callbacks": 2,
     "insert_text, concurrent": 1.8,
     "insert_text, sync": 2,

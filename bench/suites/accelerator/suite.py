@@ -12,7 +12,7 @@ from bench.harness.selection import chosen
 from bench.harness.spread import turns
 from bench.harness.suites import Options, Run, Suite
 from bench.suites.accelerator import instructions, start
-from bench.suites.codec.cases import EXTENSIONS, NAMES
+from bench.suites.codec.cases import EXTENSIONS, NAMES, PLANS
 from bench.suites.codec.everyday import CASES as EVERYDAY_CASES
 from bench.suites.codec.everyday import EVERYDAY
 from bench.suites.codec.suite import class_names
@@ -27,7 +27,7 @@ ROUNDS = 5
 def _codec(patterns: Sequence[str]) -> list[str]:
     return [
         name
-        for name in [*NAMES, *EXTENSIONS, *EVERYDAY_CASES]
+        for name in [*NAMES, *EXTENSIONS, *PLANS, *EVERYDAY_CASES]
         if chosen(name, patterns, "accelerator")
     ]
 

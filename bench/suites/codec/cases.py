@@ -25,6 +25,7 @@ __all__ = [
     "KEYS",
     "NAMES",
     "PAGES",
+    "PLANS",
     "VALUES",
     "VECTOR",
     "WORDS",
@@ -318,6 +319,8 @@ EXTENSIONS = (
     "page, extensions: 1x10 to named, columns left out",
 )
 """Cases of messages on connections with ScyllaDB's protocol extensions; for scylla-driver only."""
+PLANS = ("query plan: TokenAwarePolicy, first host", "query plan: TokenAwarePolicy, all hosts")
+"""Cases of the policies of other drivers."""
 
 
 def plain_rows(rows: list[Any], columns: list[tuple[str, str]], shape: str) -> list[str]:
