@@ -96,7 +96,7 @@ mod _core {
     #[pymodule_export]
     use turbocql_accel::stand_ins::pool::ReturnStandIn;
     #[pymodule_export]
-    use turbocql_accel::stand_ins::query_plan::{PlanStandIn, QueryPlan};
+    use turbocql_accel::stand_ins::query_plan::{PlanStandIn, QueryPlan, Shuffle};
     #[pymodule_export]
     use turbocql_accel::stand_ins::response::events::ThreadEvents;
     #[pymodule_export]

@@ -118,7 +118,7 @@ class QueryPlans(Group):
                     (policies.DCAwareRoundRobinPolicy, rack_aware, policies.RoundRobinPolicy),
                     [*own_rack, distance.LOCAL, distance.REMOTE],
                     (metadata.Metadata, metadata.TokenMap, metadata.Murmur3Token, tablets),
-                    policies.shuffle,
+                    _shuffle(policies.shuffle),
                     (flavor.by_distance, flavor.has_leaders),
                 ),
             ),
@@ -178,6 +178,8 @@ class QueryPlans(Group):
             if vars(policies.HostDistance)[name] != number:
                 raise NotReplaced(f"cassandra.policies.HostDistance.{name} has been replaced")
         checked.add_entry(policies, "shuffle", random.shuffle)
+        for name in ("shuffle", "_randbelow", "getrandbits"):
+            checked.add_attribute(random.Random, name)
         checked.add_entry(policies, "HostDistance", policies.HostDistance)
         if flavor.has_leaders:
             checked.add_entry(policies, "ConsistencyLevel", package.ConsistencyLevel)
@@ -187,6 +189,21 @@ class QueryPlans(Group):
         checked.add_entry(metadata, "murmur3", murmur3)
         checked.add_entry(metadata, "bisect_left", metadata.bisect_left)
         return checked
+
+
+def _shuffle(function: Any) -> _core.Shuffle:
+    """Returns a native `function`, if it is `random.shuffle` as turbocql knows it."""
+    generator = getattr(function, "__self__", None)
+    if type(generator) is not random.Random or vars(generator).keys() - {"gauss_next"}:
+        return _core.Shuffle(function, None)
+    for length in range(1, 20):
+        numbers, other_numbers = random.Random(length), random.Random(length)
+        items, other_items = list(range(length)), list(range(length))
+        numbers.shuffle(items)
+        _core.Shuffle(None, other_numbers.getrandbits)(other_items)
+        if items != other_items or numbers.getstate() != other_numbers.getstate():
+            return _core.Shuffle(function, None)
+    return _core.Shuffle(function, generator.getrandbits)
 
 
 def _statements(driver: Driver) -> list[type[Any]]:

@@ -6,6 +6,7 @@
 
 mod distance;
 mod replicas;
+mod shuffle;
 mod token_aware;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,7 @@ use crate::ffi::call::{self, StandIn};
 use crate::switch::is_on;
 use distance::Distances;
 use replicas::Ring;
+pub use shuffle::Shuffle;
 use token_aware::{Flavor, Walk};
 
 /// Stands in for `make_query_plan(working_keyspace, query)` of one policy.
@@ -50,7 +52,7 @@ type MetadataClasses =
     (Py<PyType>, Py<PyType>, Py<PyType>, Option<(Py<PyType>, Py<PyAny>, Py<PyType>)>);
 
 /// What the plans of a token-aware policy need, as `PlanStandIn::new` describes it.
-type TokenAware = (Children, Vec<i64>, MetadataClasses, Py<PyAny>, (bool, bool));
+type TokenAware = (Children, Vec<i64>, MetadataClasses, Py<Shuffle>, (bool, bool));
 
 #[pymethods]
 impl PlanStandIn {

@@ -6,12 +6,11 @@ use pyo3::types::{PyInt, PyIterator, PyList, PySet, PyType};
 
 use super::distance::{Distances, Measure};
 use super::replicas::{Ring, Source, TabletClasses};
-use super::{Request, State, child_plan, keyspace_of};
+use super::{Request, Shuffle, State, child_plan, keyspace_of};
 
 /// How a driver's token-aware policy orders hosts.
 pub struct Flavor {
-    /// The driver's `shuffle`.
-    pub shuffle: Py<PyAny>,
+    pub shuffle: Py<Shuffle>,
     /// Whether the policy orders all hosts by distance, as scylla-driver's does. The policy of
     /// cassandra-driver yields the local replicas first, and then the other hosts in the child
     /// policy's order. A policy that orders all hosts does not shuffle the replicas of lightweight
@@ -87,7 +86,7 @@ impl Walk {
             }
         };
         if is_shuffled(policy, query, flavor)? && replicas.len() > 1 {
-            flavor.shuffle.bind(py).call1((&replicas,))?;
+            flavor.shuffle.get().shuffle(&replicas)?;
         }
         Ok(Some(State::Walk(Walk {
             measure: distances.measure(&child)?,
