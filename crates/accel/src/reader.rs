@@ -75,8 +75,8 @@ pub struct UdtClass {
     pub plain: Option<Py<PyAny>>,
 }
 
-/// The maximum depth of nested types. The depth of the driver's own functions is limited by
-/// Python's recursion limit.
+/// The maximum depth of nested types. For the driver's own functions, Python's recursion limit sets
+/// the maximum.
 const DEEPEST: usize = 200;
 
 type Given<'py> = Bound<'py, ValueReader>;
@@ -243,8 +243,7 @@ impl ValueReader {
         Ok(reader)
     }
 
-    /// Whether the values cannot form reference cycles, so that the GC need not track a row of
-    /// them.
+    /// Whether the values cannot form reference cycles. The GC need not track a row of such values.
     pub fn is_atomic(&self) -> bool {
         // Instances of the driver's Date, Time and Duration have a dict.
         match &self.kind {
@@ -276,8 +275,10 @@ impl ValueReader {
         is_one || self.parts().into_iter().any(|part| part.get().has_udts())
     }
 
-    /// Sets `mapped_class` of the driver's classes of user-defined types to the classes that the
-    /// application has registered. The driver does this whenever it reads the metadata of a result.
+    /// The driver has a class for each user-defined type. For each such type that this reader or
+    /// one of its parts reads, sets `mapped_class` of the driver's class to the class that the
+    /// application has registered for the type, or to None. The driver does this whenever it reads
+    /// the metadata of a result.
     pub fn register(&self, mapped_classes: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = mapped_classes.py();
         for part in self.parts() {

@@ -346,8 +346,8 @@ pub enum Column<'a, 'py> {
     /// The column is not encrypted. This reader decodes the cells.
     Clear(&'a ValueReader),
     /// The column is encrypted: a reader, the column's description, and `decrypt` of the column
-    /// encryption policy. `decrypt` is called with the description and the bytes; the reader
-    /// decodes the bytes that it returns.
+    /// encryption policy. `decrypt` is called with the description and the encrypted bytes. The
+    /// reader decodes the bytes that `decrypt` returns.
     Encrypted(Py<ValueReader>, Bound<'py, PyAny>, Bound<'py, PyAny>),
 }
 

@@ -1,13 +1,13 @@
 //! Serializes collections, tuples, records and vectors from objects that the quick path (the code
-//! that reads CPython's C layouts) has refused. Most of these objects are not of an exact built-in
+//! that reads CPython's C layouts) has refused. Most of these objects are not exactly of a built-in
 //! class.
 //!
 //! The drivers ask an object for its length, and then iterate over it. If this module refuses a
 //! value halfway, the driver's function iterates over it again. So this module accepts only objects
 //! for which a second iteration gives the same items. It refuses objects of the exact built-in
 //! classes that the quick path supports, because the quick path has refused the value already.
-//! These are a `list` or `tuple` for a CQL list, set or tuple, a `set` for a set, and a `dict` for
-//! a map.
+//! These are `list` and `tuple` for a CQL list, set or tuple, `set` and `frozenset` for a set, and
+//! `dict` for a map.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyTuple};
@@ -23,8 +23,8 @@ use turbocql_values::traits::traits;
 use super::refused::{note, python};
 use super::{has_usual, is_of};
 
-/// Appends the length of an object. Returns false if the object has no length, or if it is too
-/// large.
+/// Appends the length of an object. Returns false if the object has no length, or if the length is
+/// too large.
 fn put_count(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     let count = python(object.len()).and_then(|count| i32::try_from(count).ok());
     room(out, 4) && count.map(|count| wire::put_i32(out, count)).is_some()
@@ -42,7 +42,8 @@ fn all_parts(object: &Bound<'_, PyAny>, mut put: impl FnMut(&Bound<'_, PyAny>) -
     true
 }
 
-/// Classes of C code whose instances give the same items each time that they are iterated over.
+/// Classes that are implemented in C, and whose instances give the same items each time that they
+/// are iterated over.
 const REPEATABLE: [&str; 16] = [
     "list",
     "tuple",
@@ -118,8 +119,9 @@ pub fn items<D: Dialect>(
 }
 
 /// Returns the list that `tolist` of an object returns, if its items are serialized to the same
-/// bytes as the items of an iteration. This is so for an array of Python objects and, if `element`
-/// is a type of numbers, for an array of numbers and for a pandas series or index of numbers.
+/// bytes as the items of an iteration over the object. This is so for an array of Python objects
+/// and, if `element` is a type of numbers, for an array of numbers and for a pandas series or index
+/// of numbers.
 fn listed<'py>(element: &HostPlan, object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
     let of_numbers = || numpy::is_row_of_numbers(object) || is_pandas_of_numbers(object);
     let is_listed = numpy::is_row_of_objects(object) || is_number(element) && of_numbers();
@@ -143,8 +145,8 @@ fn is_pandas_of_numbers(object: &Bound<'_, PyAny>) -> bool {
     if !is_of_pandas {
         return false;
     }
-    // The dtypes of pandas' own arrays have no attribute `char`. Iterating over such arrays gives
-    // other objects than `tolist`.
+    // The dtypes of pandas' own arrays have no attribute `char`. The objects that iterating over
+    // such an array gives are not those that its `tolist` returns.
     let dtype = python(object.getattr(pyo3::intern!(py, "dtype")));
     let code =
         dtype.and_then(|dtype| python(dtype.getattr_opt(pyo3::intern!(py, "char"))).flatten());

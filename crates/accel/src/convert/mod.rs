@@ -83,7 +83,7 @@ fn fixed<const N: usize>(bytes: Option<[u8; N]>, out: &mut Vec<u8>) -> bool {
 }
 
 /// A cached result of [`inherits`]: the version of the class, the address of the base class, the
-/// names, and whether the class has the attributes of the base class.
+/// names of attributes, and whether the class inherits these attributes from the base class.
 #[derive(Clone, Copy)]
 struct Inherited {
     version: u32,

@@ -65,8 +65,8 @@ pub fn timestamp<const FLOAT_TIME: bool>(object: &Bound<'_, PyAny>) -> Option<i6
 }
 
 /// Returns the seconds since 1970 of a pandas `Timestamp` with a time zone of `zoneinfo`, `pytz` or
-/// `dateutil`; `None` for any other object. Does not compute the offset of the time zone, which
-/// takes pandas long.
+/// `dateutil`; `None` for any other object. Does not compute the offset of the time zone, because
+/// this takes pandas long.
 fn instant(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
     let zone = datetime.get_tzinfo()?;
     if !is_pandas(&datetime.get_type()) {
@@ -106,7 +106,7 @@ fn offset(datetime: &Bound<'_, PyDateTime>) -> Option<(i64, i64)> {
 }
 
 /// Whether the attributes `names` of a `datetime` are those of the class `datetime` or of pandas'
-/// `Timestamp`, so that they agree with the C fields of the object.
+/// `Timestamp`. If they are, they agree with the C fields of the object.
 fn is_usual(datetime: &Bound<'_, PyDateTime>, names: &'static [&'static str]) -> bool {
     let (py, class) = (datetime.py(), datetime.get_type());
     let base = py.get_type::<PyDateTime>();

@@ -22,7 +22,7 @@ pub fn text(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     python(text.to_str()).is_some_and(|text| append(out, text.as_bytes()))
 }
 
-/// Appends ASCII text of a subclass of `str`.
+/// Appends an instance of a subclass of `str`. Returns false if its text is not ASCII.
 pub fn ascii(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     text(object, out) && out[start..].is_ascii()

@@ -111,8 +111,8 @@ pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(probe::check_value(QuickPath::Lookups, "an attribute", good, true))
 }
 
-/// Whether the object's dict is missing or empty, so that no attribute in it shadows an attribute
-/// of the object's class.
+/// Whether the object's dict is missing or empty. If so, no attribute in the dict shadows an
+/// attribute of the object's class.
 pub fn are_none(object: &Bound<'_, PyAny>) -> bool {
     let Some(dict_pointer) = DICT_POINTER.get().filter(|_| QuickPath::Lookups.is_on()) else {
         // This lookup is slower: it makes a dict for an object that has none yet.

@@ -84,7 +84,7 @@ pub fn function<'py, T: StandIn>(
     }
 }
 
-/// Whether an object is `original`, or a function of this module that replaces `original`.
+/// Whether an object is `original`, or a function that [`function`] made to replace `original`.
 pub fn stands_for(object: &Bound<'_, PyAny>, original: &Py<PyAny>) -> bool {
     let is_function = CLASS.get(object.py()).is_some_and(|class| object.get_type().is(class));
     // SAFETY: an object of this class has the layout of `Function`, and `object` keeps it alive.
@@ -339,7 +339,7 @@ fn guarded(run: impl FnOnce(Python<'_>) -> *mut ffi::PyObject) -> *mut ffi::PyOb
 ///
 /// # Safety
 /// Only CPython may call it, through a function that [`function`] made for `T`. By the vectorcall
-/// protocol, `callable` is then that function, `arguments` has as many borrowed references as
+/// protocol, `callable` is then that function, and `arguments` has as many borrowed references as
 /// `count` says, followed by the values of `names`. The GIL is held.
 unsafe extern "C" fn call<T: StandIn>(
     callable: *mut ffi::PyObject,

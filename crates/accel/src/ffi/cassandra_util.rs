@@ -117,9 +117,9 @@ pub unsafe fn put_util<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
     }
 }
 
-/// Appends an `OrderedMapSerializedKey`. The driver would look up the value of each key by the
-/// key's bytes in `_index`. Returns false unless that lookup finds, for each key, the key's own
-/// position.
+/// Appends an `OrderedMapSerializedKey`. Its `_index` maps the bytes of each key to the position of
+/// the key's value. The driver looks up each key's bytes there to find the value. Returns false
+/// unless the lookup finds, for each key, the key's own position.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.

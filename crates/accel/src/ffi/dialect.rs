@@ -40,9 +40,9 @@ impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect for Driver<FLOAT_TI
         if FLOAT_TIME { float_timestamp(datetime) } else { calendar::exact_timestamp(datetime) }
     }
 
-    /// Returns false for a binary32 vector that may have a signalling NaN. The driver converts each
-    /// element to a Python float first. `struct`, and that conversion, quiet a signalling NaN
-    /// unless `KEEPS_SIGNALLING` is true.
+    /// Returns false for a binary32 vector that may have a signalling NaN. The driver first
+    /// converts each element to a Python float, and then packs the float with `struct`. Unless
+    /// `KEEPS_SIGNALLING` is true, each of these steps quiets a signalling NaN.
     #[inline]
     fn accepts_vector(vector: &VectorPlan<Record>, bytes: &[u8], of_objects: bool) -> bool {
         // Narrowing a Python float to binary32 quiets NaNs if `KEEPS_SIGNALLING` is false.

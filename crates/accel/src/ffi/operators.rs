@@ -45,7 +45,7 @@ pub fn is_plain_int(object: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// Whether an object's class is implemented in C, so that Python code cannot change it.
+/// Whether an object's class is implemented in C. Python code cannot change such a class.
 pub fn is_of_c(object: &Bound<'_, PyAny>) -> bool {
     let class = object.get_type_ptr();
     // SAFETY: `object` is alive, by its `Bound`, and owns its class; the GIL is held, by the same

@@ -1,4 +1,4 @@
-//! Checks whether a class of the driver on which a stand-in depends was changed.
+//! Stand-ins depend on some of the driver's classes. Checks whether such a class was changed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,8 +8,8 @@ use pyo3::types::PyType;
 
 use crate::ffi::{attribute, version};
 
-/// A class of the driver on which a stand-in depends, and a Python function that checks whether the
-/// attributes that the stand-in relies on are the driver's own.
+/// One of the driver's classes, on which a stand-in depends, and a Python function that checks
+/// whether the attributes that the stand-in relies on are the driver's own.
 pub struct Dependence {
     class: Py<PyType>,
     is_usual: Py<PyAny>,

@@ -19,10 +19,11 @@ const DEEPEST: usize = 32;
 
 /// Stands in for `bind_params`, which formats parameters into the text of a statement.
 ///
-/// As the driver does, the stand-in looks up the function for the class of each value in the
-/// encoder's mapping; the default is `cql_encode_object`. If that function is the driver's own, and
-/// native code supports the value, the literal is written natively. Otherwise the stand-in calls
-/// the function. Native code does not support instances of subclasses.
+/// `bind_params` gets an encoder, whose attribute `mapping` maps the classes of values to functions
+/// that write literals. As the driver does, the stand-in looks up each value's class there; the
+/// default is `cql_encode_object`. If the function is the driver's own, and native code supports
+/// the value, the literal is written natively. Otherwise the stand-in calls the function. Native
+/// code does not support instances of subclasses.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct LiteralsStandIn {
     original: Py<PyAny>,
@@ -282,8 +283,8 @@ impl<'py> Literals<'_, 'py> {
                 write!(out, "'{year:04}-{month:02}-{day:02}'").expect("a String takes all");
                 Ok(true)
             }
-            // Deeper nesting is left to the driver's function, which ends at Python's recursion
-            // limit.
+            // Deeper nesting is left to the driver's function, which raises an error at Python's
+            // recursion limit.
             Kind::Map | Kind::List | Kind::Set if depth >= DEEPEST => Ok(false),
             Kind::Map => self.write_items(pairs(value), '{', '}', true, depth, out),
             Kind::List => self.write_items(sequence(value), '[', ']', false, depth, out),

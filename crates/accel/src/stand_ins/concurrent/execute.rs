@@ -86,8 +86,8 @@ impl Executors {
 
     /// Sends a request. If the executor is sending one already, only adds the request to the list
     /// `_pending_executions`; the call that is sending then sends it afterwards. This happens if a
-    /// request ends while it is sent, and its callback calls this function. Nested sends would make
-    /// the stack deeper.
+    /// request ends while it is being sent, because its callback then calls this function. Nested
+    /// sends would make the stack deeper.
     fn execute_pending<'py>(
         &self,
         executor: &Bound<'py, PyAny>,

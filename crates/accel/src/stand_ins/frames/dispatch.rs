@@ -225,8 +225,8 @@ impl Frames {
         decoder.call1((version, types, stream, flags, opcode, body, decompressor, metadata))
     }
 
-    /// Handles a response that cannot be decoded: logs and passes on the error, and makes the
-    /// connection defunct.
+    /// Handles a response that cannot be decoded: logs the error, passes it to the callback, and
+    /// makes the connection defunct.
     fn refuse<'py>(
         &self,
         connection: &Bound<'py, PyAny>,
