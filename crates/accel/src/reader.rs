@@ -153,7 +153,8 @@ impl ValueReader {
         ValueReader::new(Kind::Udt(parts, udt), empty)
     }
 
-    /// `cql_type` is the vector's own type: it has the dimension and the width of an element.
+    /// `cql_type` is the type of the vector, not of an element. It has the dimension and the width
+    /// of an element.
     #[staticmethod]
     fn vector_of(
         element: Given<'_>,

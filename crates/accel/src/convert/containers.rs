@@ -129,7 +129,7 @@ fn listed<'py>(element: &HostPlan, object: &Bound<'py, PyAny>) -> Option<Bound<'
     python(list)
 }
 
-/// Whether an object is a pandas series or index whose dtype is NumPy's dtype of signed integers,
+/// Whether an object is a pandas series or index whose dtype is one of NumPy's: of signed integers,
 /// float32 or float64.
 fn is_pandas_of_numbers(object: &Bound<'_, PyAny>) -> bool {
     let (py, class) = (object.py(), object.get_type());

@@ -78,8 +78,8 @@ pub fn accel_refused(py: Python<'_>) -> Vec<(&'static str, String, u64)> {
     };
     classes.sort_by_key(|&(.., values)| std::cmp::Reverse(values));
     let named = |(cql_type, class, values): (_, Py<PyType>, _)| {
-        // The `__module__` of a class can be any object, so the name of the class may not be a
-        // `str`.
+        // The `__module__` of a class can be any object, so there may be no fully qualified name
+        // that is a `str`.
         let name = class.bind(py).fully_qualified_name().and_then(|name| name.extract());
         let name = name.or_else(|_| class.bind(py).name().and_then(|name| name.extract()));
         (cql_type, name.unwrap_or_else(|_| "a class without a name".to_owned()), values)

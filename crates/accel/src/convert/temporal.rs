@@ -145,7 +145,7 @@ fn is_pandas(class: &Bound<'_, PyType>) -> bool {
         let modules = modules.and_then(|modules| modules.cast_into::<PyDict>().ok());
         let pandas = modules.and_then(|modules| python(modules.get_item("pandas")).flatten());
         let timestamp = pandas.and_then(|pandas| python(pandas.getattr_opt("Timestamp")).flatten());
-        // pandas may not be imported, or only in part.
+        // It is possible that pandas is not imported, or only in part.
         let timestamp = timestamp.filter(|timestamp| timestamp.is(class));
         let Some(timestamp) = timestamp else { return false };
         let _ = TIMESTAMP.set(py, timestamp.unbind());
@@ -184,8 +184,8 @@ fn agrees(timestamp: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(true)
 }
 
-/// Returns the bytes of a CQL date, from a `date`, a `datetime`, the number on the wire, or a text
-/// like 2020-01-31.
+/// Returns the bytes of a CQL date, from a `date`, a `datetime`, an `int` that is the number on the
+/// wire, or a text like 2020-01-31.
 pub fn date(object: &Bound<'_, PyAny>) -> Option<[u8; 4]> {
     let py = object.py();
     if python(attribute::optional(object, pyo3::intern!(py, "days_from_epoch")))?.is_some() {

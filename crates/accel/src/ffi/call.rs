@@ -182,9 +182,9 @@ unsafe extern "C" fn traverse(
     visit: ffi::visitproc,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: `object` is a function, and its fields are null or live objects that it owns, as is
-    // its class. `visit` may be called with each, by the protocol of `tp_traverse`. Tests:
-    // accel/test_likeness.py (functions_are_collected).
+    // SAFETY: `object` is a function. Its fields are null or live objects that it owns, and it owns
+    // its class. `visit` may be called with each of these objects, by the protocol of
+    // `tp_traverse`. Tests: accel/test_likeness.py (functions_are_collected).
     unsafe {
         let fields = object.cast::<Function>();
         for owned in [ffi::Py_TYPE(object).cast(), (*fields).stand_in, (*fields).original] {
@@ -351,7 +351,7 @@ unsafe extern "C" fn call<T: StandIn>(
         // SAFETY: the stand-in of `callable` is a live `T`, since `function` has set `call::<T>`
         // only for a `T`, and the caller has a reference to `callable`. By CPython's documentation
         // of vectorcall, `names` is null or a tuple, and `arguments` has as many live objects as
-        // `count` says and one more per name, which the caller of the function owns until it
+        // `count` says, and one more per name. The caller of the function owns them until the call
         // returns. A `Borrowed` is `repr(transparent)` over a non-null object pointer, so the array
         // can be read as `Borrowed`s. Without arguments the pointer may be null and is not used.
         // Tests: all of tests/accel; for `names`, accel/test_mapper.py.

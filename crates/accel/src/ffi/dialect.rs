@@ -53,9 +53,9 @@ impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect for Driver<FLOAT_TI
     /// Appends instances of the classes in `cassandra.util`, and objects that represent values of
     /// user-defined types.
     unsafe fn put_other(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-        // SAFETY: `put_of_driver` demands what the `# Safety` section of `Dialect::put_other` does,
-        // since `may_run_python` is true for each type that it takes. Tests:
-        // accel/test_overrides.py (records_of_all_kinds).
+        // SAFETY: `put_of_driver` demands the same as the `# Safety` section of
+        // `Dialect::put_other`, since `may_run_python` is true for each type that `put_of_driver`
+        // takes. Tests: accel/test_overrides.py (records_of_all_kinds).
         unsafe { put_of_driver::<Self>(plan, object, out) }
     }
 }
@@ -94,8 +94,9 @@ impl<C: Convert, const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect
     }
 
     unsafe fn put_other(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-        // SAFETY: `put_of_driver` demands what the `# Safety` section of `Dialect::put_other` does,
-        // since `may_run_python` is true. Tests: accel/test_everyday_values.py.
+        // SAFETY: `put_of_driver` demands the same as the `# Safety` section of
+        // `Dialect::put_other`, since `may_run_python` is true. Tests:
+        // accel/test_everyday_values.py.
         unsafe { put_of_driver::<Self>(plan, object, out) }
     }
 

@@ -35,8 +35,8 @@ pub struct BodyStandIn {
     /// The class `ProtocolVersion`. The driver calls methods of this class to decide which fields a
     /// body has.
     versions: Dependence,
-    /// The class of a connection's features. None if the driver has no such class, or does not pass
-    /// features to its messages.
+    /// `ProtocolFeatures`, the driver's class for the features that a connection has negotiated.
+    /// None if the driver has no such class, or does not pass features to its messages.
     features: Option<Features>,
     counts: Counts,
     reasons: Reasons,

@@ -61,9 +61,9 @@ impl<'py> Fields<'_, 'py> {
         }
     }
 
-    /// Returns the keyspace of the message, if it has one. Only bodies of protocol version 5 have a
-    /// keyspace. An empty keyspace is refused, because drivers do not write it as the protocol
-    /// requires.
+    /// Returns the keyspace of the message; `None` if the message has none. Before protocol version
+    /// 5, a keyspace is refused, because bodies have none. An empty keyspace is always refused,
+    /// because drivers do not write it as the protocol requires.
     pub fn keyspace(&self, version: Version) -> FieldResult<Option<Bound<'py, PyString>>> {
         let keyspace = field!(self, "keyspace")?;
         if keyspace.is_none() {

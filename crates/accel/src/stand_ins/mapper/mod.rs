@@ -26,8 +26,8 @@ const WIDEST: usize = 4_096;
 /// The maximum number of models in `Mapper::plans`. If the map has so many, it is cleared before an
 /// entry is added or changed.
 const MAX_MODELS: usize = 256;
-/// At this use of a model, counted from 1, a plan is made for it. If an application makes a model
-/// for a single query, a plan would cost more than it saves.
+/// When a model is used for the `OFTEN`th time, a plan is made for it. If an application makes a
+/// model for a single query, a plan would cost more than it saves.
 const OFTEN: u32 = 3;
 /// If a model could not be planned, planning is tried again after this number of calls. By then,
 /// the class of one of the model's columns may have changed.
