@@ -151,8 +151,8 @@ proptest! {
 
     #[test]
     fn a_plan_knows_its_type(cql_type in cql_type(u32::MAX)) {
-        // `frozen` changes nothing on the wire, and a plan does not keep it. A plan keeps
-        // everything else, even `frozen` inside the fields of a user-defined type.
+        // A plan does not keep `frozen`, which changes nothing on the wire, except inside the
+        // fields of a user-defined type. A plan keeps everything else of its type.
         let plain = plan(&cql_type).cql_type();
         prop_assert_eq!(plan(&plain).cql_type(), plain.clone());
         if !cql_type.class_name().contains("FrozenType(") {
@@ -161,8 +161,8 @@ proptest! {
     }
 }
 
-/// The size in bytes of a nested vector may not fit a 64-bit number. Computing it must not
-/// overflow.
+/// The size in bytes of a nested vector can be too large for a 64-bit number. Computing it must
+/// not overflow.
 #[test]
 fn vectors_larger_than_memory_are_refused() {
     let mut huge = CqlType::Double;

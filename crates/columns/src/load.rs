@@ -30,8 +30,8 @@ pub struct Marker {
     pub field: String,
     pub purpose: Purpose,
     pub nulls: Nulls,
-    /// If this is `Some`, nulls inside collections are refused, because servers would refuse them.
-    /// The `bool` is the argument `takes_nulls` of [`within::can_have`].
+    /// If this is `Some`, a null inside a collection is refused where servers would refuse it. The
+    /// `bool` says whether elements of a list column may be null ([`within::can_have`]).
     pub within: Option<bool>,
     /// For a column of vectors that has an index: the index's name, and whether it uses cosine
     /// similarity.

@@ -232,7 +232,8 @@ pub fn data_type(cql_type: &CqlType, profile: Profile) -> DataType {
             DataType::Struct(parts(cql_type, profile).unwrap_or_default())
         }
         CqlType::Vector(element, dimension) => {
-            // The size of an Arrow list has 31 bits. No server allows vectors of more elements.
+            // Arrow stores this size in 31 bits. No server allows vectors of more elements than
+            // fit into 31 bits.
             let size = i32::try_from(*dimension).unwrap_or(i32::MAX);
             DataType::FixedSizeList(Arc::new(field("item", element, profile)), size)
         }

@@ -15,7 +15,7 @@ use crate::column::Outcome;
 use crate::numbers_in::{Decimals, Floats, Integers};
 use crate::parse;
 
-/// Memory for a value of more bytes than this is reserved with `try_reserve`, which cannot abort.
+/// Memory for a value above this size is reserved with `try_reserve`, which cannot end the process.
 const LONG: usize = 1 << 20;
 
 /// An array, and the CQL type of the cells that are made from its values.
@@ -76,7 +76,7 @@ pub enum Kind {
     DateOf(ScalarBuffer<i64>, i64),
     /// Times of day, and the length of their unit in nanoseconds.
     Time(Integers, i64),
-    /// Timestamps, or the write times of rows.
+    /// Days or times, and how their unit becomes that of a timestamp or of a write time.
     Instant(Integers, Scale),
     Duration(Durations),
     List(ListOffsets, Box<Source>),

@@ -29,9 +29,9 @@ pub struct Components<'a> {
 impl<'a> Components<'a> {
     /// Reads the next component; `None` at the end of the bytes.
     ///
-    /// The byte after a component is ignored. It has a meaning only where a composite bounds a
-    /// range of rows: whether the range ends before or after the component. The byte may be missing
-    /// after the last component.
+    /// The byte after a component is ignored. It has a meaning only in a composite that is a bound
+    /// of a range of rows: it says whether the bound is before or after the rows with this
+    /// component. The byte may be missing after the last component.
     pub fn next_value(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         if self.reader.is_empty() {
             return Ok(None);

@@ -1,6 +1,6 @@
 //! `date`: days as an unsigned 32-bit integer, big-endian, in which 2^31 is 1970-01-01.
 //!
-//! Here, a date is its signed number of days since 1970-01-01.
+//! The functions of this module take and return a signed number of days since 1970-01-01.
 
 use crate::error::Malformed;
 use crate::wire;

@@ -59,7 +59,7 @@ pub fn decode(
     dimension: usize,
     width: Option<usize>,
 ) -> Result<Elements<'_>, Malformed> {
-    // The number of bytes in a vector of nested vectors may not fit a `usize`.
+    // The number of bytes in a vector of nested vectors can be too large for a `usize`.
     match width.map(|width| width.saturating_mul(dimension)) {
         // If elements had zero bytes, the size of `bytes` would not limit their number.
         // `CqlType::check` refuses vectors of such elements too.

@@ -79,9 +79,9 @@ pub fn page(data: &[u8]) {
     assert_eq!(self::cells(&rewritten), Some(cells));
 }
 
-/// Reads `data` as the body of a RESULT in two ways: at once, and with a description that was
-/// parsed before. Both must give the same rows or the same error. Every cell must decode or be
-/// refused.
+/// Reads `data` as the body of a RESULT in two ways: in one step, and with a description of its
+/// columns that was parsed before. Both must give the same rows or the same error. Every cell must
+/// decode or be refused.
 pub fn result(data: &[u8]) {
     let Ok(head) = Head::parse(data) else { return };
     if !head.is_described() {

@@ -31,7 +31,7 @@ impl Nulls {
     }
 }
 
-/// Some cells of one column: the bytes of a page, and the positions of the cells in them.
+/// Some cells of one column: bytes of a page, and the positions of the cells in these bytes.
 pub struct Cells<'a> {
     pub block: &'a [u8],
     /// The start and the length of each cell. A negative length stands for a null.

@@ -1,5 +1,5 @@
-//! Keeps the arenas (buffers of encoded rows) of a bulk that were handed in and are not yet sent,
-//! and decides when to ask the caller for more.
+//! Keeps the arenas (buffers of encoded rows) that the caller of a bulk has handed in and that are
+//! not yet sent, and decides when to ask the caller for more.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,9 +16,9 @@ use crate::statement::seam::Rows;
 /// The number of arenas to keep at a time: one whose rows are being sent, and the next one.
 const BACKLOG: usize = 2;
 
-/// While rows with this many bytes in all wait until the session's gate ([`crate::Gate`]) admits
-/// them, no further rows are taken. Unlike the values of single calls, the rows of a bulk are
-/// already encoded while they wait, so they would fill the memory.
+/// If the rows that wait for the session's gate ([`crate::Gate`]) have this many bytes in all, no
+/// further rows are taken. Unlike the values of single calls, the rows of a bulk are already
+/// encoded while they wait, so without this limit they would fill the memory.
 const MAX_HELD: usize = 32 << 20;
 
 pub(super) struct Intake {
@@ -28,7 +28,7 @@ pub(super) struct Intake {
     /// Groups rows into batches. The field is `None` if each row is a request of its own.
     pub(super) batcher: Option<Batcher>,
     /// Notified when an arena is handed in or must be requested, when no further arena will follow,
-    /// when rows can be taken again, and when fewer requests than allowed are in flight again.
+    /// when rows can be taken again, and when one more request may be in flight.
     pub(super) changed: Notify,
 }
 
@@ -55,7 +55,8 @@ pub(super) struct Arena {
 /// The rows of a request that is about to be sent: one row, or several rows of one partition.
 pub(super) struct RequestRows {
     arena: Arc<Arena>,
-    /// The positions of the request's rows among the arena's rows, in the order of sending.
+    /// The positions of the request's rows in the order in which the arena's rows are sent
+    /// ([`Groups::order`]).
     positions: Range<usize>,
     held: Option<Held>,
     /// The number of times that these rows were sent before.
@@ -256,7 +257,8 @@ impl RequestRows {
         })
     }
 
-    /// Whether the rows of the arena are sent in batches, even if this request has only one row.
+    /// Whether the arena's rows were grouped into batches. This request may still have only one
+    /// row.
     pub(super) fn is_batched(&self) -> bool {
         self.arena.groups.is_some()
     }

@@ -41,7 +41,7 @@ pub struct BulkPlan {
     pub concurrency: usize,
     /// When more rows than this have failed, no further row is sent.
     pub max_failures: usize,
-    /// The number of failed rows, with those that failed before they reached the bulk.
+    /// The number of failed rows, including those that failed before they reached the bulk.
     pub failures: Arc<AtomicUsize>,
     /// Whether responses are kept. If so, a response that is not the last page of its result is an
     /// error.
@@ -68,8 +68,8 @@ pub enum RowNumbers {
     Each(Vec<u64>),
 }
 
-/// The caller's callbacks, called on the I/O thread. If a bulk is aborted, the object is dropped
-/// without a call of [`completed`](BulkEvents::completed).
+/// The caller's callbacks, called on the I/O thread. If a bulk is aborted, its `BulkEvents` object
+/// is dropped without a call of [`completed`](BulkEvents::completed).
 pub trait BulkEvents: Send + Sync {
     /// Called when there is room for one more arena. Up to two arenas are kept: one whose rows are
     /// being sent, and one to follow it.

@@ -45,7 +45,7 @@ impl Outages {
 ///
 /// The patience for the rows that fail in an outage is counted from the start of the outage. If it
 /// were counted from each row's first failure, a bulk into a dead cluster would wait for the whole
-/// patience once for each window of rows.
+/// patience again each time that new rows take the place of those in flight.
 #[derive(Debug)]
 struct Outage {
     began: Instant,

@@ -28,7 +28,7 @@ const TOO_BUSY: f64 = 6.0;
 /// After this many epochs (see [`Control`]) the calm latency is measured again, if the limit is
 /// above 16.
 const EPOCHS: usize = 100;
-/// The minimum time between two reductions after errors.
+/// The minimum time between two reductions of the limit after errors.
 const RECOVERY: Duration = Duration::from_millis(200);
 
 /// Decides how many requests may be in flight.
@@ -80,8 +80,8 @@ impl Control {
         (self.limit as usize).clamp(1, self.maximum)
     }
 
-    /// Called when a request has succeeded. `in_flight` is the number of requests in flight, with
-    /// this one.
+    /// Called when a request has succeeded. `in_flight` is the number of requests in flight,
+    /// including this one.
     pub(super) fn on_success(&mut self, latency: Duration, in_flight: usize) {
         if self.old > 0 {
             self.old -= 1;
@@ -99,7 +99,7 @@ impl Control {
         if let Some(limit) = self.measuring.take() {
             self.calm = Some(mean);
             self.limit = limit;
-            // The limit grows back, so many requests are sent at once. The first of them find no
+            // Now that the limit is back, many requests are sent at once. The first of them find no
             // queue on the servers, so their latencies are ignored.
             self.old = 2 * self.limit();
             return;
@@ -171,7 +171,7 @@ struct Rate {
     next: Mutex<Option<Instant>>,
 }
 
-/// After a pause, the rows and bytes of this much time may be sent at once.
+/// After a pause, as many rows or bytes may be sent at once as the rate allows in this time.
 const BURST: Duration = Duration::from_millis(100);
 
 impl Rate {
@@ -183,7 +183,7 @@ impl Rate {
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves `cost` rows or bytes, and returns when they may be sent.
+    /// Reserves `cost` rows or bytes, and returns the time from which they may be sent.
     fn reserve(&self, cost: f64, now: Instant) -> Instant {
         let mut next = self.lock();
         let earliest = now.checked_sub(BURST).unwrap_or(now);

@@ -26,10 +26,10 @@ pub struct Batches {
     pub always: bool,
 }
 
-/// A measurement counts this many answers for each request in flight.
+/// How many answers a measurement counts, as a multiple of the number of requests in flight.
 const COUNTED: usize = 4;
-/// Before a measurement, this many answers for each request in flight are not counted, because
-/// requests of the previous mode are still being answered.
+/// How many answers are ignored before a measurement, as a multiple of the number of requests in
+/// flight. Some of them answer requests of the previous mode.
 const UNCOUNTED: usize = 2;
 /// The established mode (see [`SendMode`]) is measured this many times before the other mode is
 /// measured again.
@@ -240,7 +240,7 @@ impl Trial {
             self.uncounted -= 1;
             return mode;
         }
-        // The time runs from the first answer after the uncounted ones to the last counted answer.
+        // The time runs from the first counted answer to the answer after the last counted one.
         let since = *self.since.get_or_insert(now);
         if self.counted > 0 {
             self.counted -= 1;

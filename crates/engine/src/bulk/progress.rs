@@ -39,7 +39,7 @@ pub struct Snapshot {
     /// The number of requests that may be in flight.
     pub window: usize,
     pub in_flight: usize,
-    /// The number of times that any row was sent again.
+    /// How often rows were sent again, added up over all rows.
     pub retried: u64,
     /// The number of rows that succeeded in a batch with other rows.
     pub batched: u64,

@@ -210,8 +210,8 @@ impl Request {
         result
     }
 
-    /// Adds the statement, its table, the consistency and the number of rows to the report of a
-    /// request.
+    /// Adds the statement, its table, the consistency and the number of rows to the event that
+    /// reports a request or the whole bulk.
     fn reported(&self, mut event: Event, rows: usize) -> Event {
         let profile = self.session.profiles().of(self.options.profile.as_deref());
         let consistency = self.options.consistency.unwrap_or(profile.consistency);
