@@ -60,8 +60,8 @@ struct Line {
 
 impl Line {
     /// Whether the server stored the value without the last components or fields of its type. Such
-    /// a value is a tuple for which `toJson` fails, or a value of the type `grown`, to which a field
-    /// was added later.
+    /// a value is a tuple for which `toJson` fails, or a value of the type `grown`, to which a
+    /// field was added later.
     fn short(&self) -> bool {
         self.json.is_none() || self.cql_type.to_string() == "frozen<grown>"
     }

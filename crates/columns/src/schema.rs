@@ -232,8 +232,8 @@ pub fn data_type(cql_type: &CqlType, profile: Profile) -> DataType {
             DataType::Struct(parts(cql_type, profile).unwrap_or_default())
         }
         CqlType::Vector(element, dimension) => {
-            // Arrow stores this size in 31 bits. No server allows vectors of more elements than
-            // fit into 31 bits.
+            // Arrow has 31 bits for this size. No server allows vectors of more elements than 31
+            // bits can count.
             let size = i32::try_from(*dimension).unwrap_or(i32::MAX);
             DataType::FixedSizeList(Arc::new(field("item", element, profile)), size)
         }

@@ -7,7 +7,8 @@
 //! keys count up from `FIRST_KEY`. The text contains the key and the number `SALT`. A pass has
 //! `IN_FLIGHT` loops, and each loop sends one request after another. For each pass, the program
 //! prints the CPU time and the elapsed time in nanoseconds. If the standard input contains encoded
-//! vectors, one after another, the program writes them instead of texts. `bench/` runs this program.
+//! vectors, one after another, the program writes them instead of texts. `bench/` runs this
+//! program.
 
 use std::cell::Cell;
 use std::io::Read;

@@ -16,9 +16,10 @@ use crate::statement::seam::Rows;
 /// The number of arenas to keep at a time: one whose rows are being sent, and the next one.
 const BACKLOG: usize = 2;
 
-/// If the rows that wait for the session's gate ([`crate::Gate`]) have this many bytes in all, no
-/// further rows are taken. Unlike the values of single calls, the rows of a bulk are already
-/// encoded while they wait, so without this limit they would fill the memory.
+/// If the rows that were taken and that the session's gate ([`crate::Gate`]) has not admitted yet
+/// have this many bytes in all, no further rows are taken. Unlike the values of single calls, the
+/// rows of a bulk are already encoded while they wait, so without this limit they would fill the
+/// memory.
 const MAX_HELD: usize = 32 << 20;
 
 pub(super) struct Intake {

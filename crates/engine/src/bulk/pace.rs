@@ -99,8 +99,8 @@ impl Control {
         if let Some(limit) = self.measuring.take() {
             self.calm = Some(mean);
             self.limit = limit;
-            // Now that the limit is back, many requests are sent at once. The first of them find no
-            // queue on the servers, so their latencies are ignored.
+            // The limit has its former value again, which lets many requests be sent at once. The
+            // first of them find no queue on the servers, so their latencies are ignored.
             self.old = 2 * self.limit();
             return;
         }
