@@ -27,7 +27,7 @@ pub(super) struct Limits {
     /// The maximum number of requests in flight.
     pub(super) concurrency: usize,
     pub(super) max_failures: usize,
-    /// The number of failed rows, with those that failed before they reached the bulk.
+    /// The number of failed rows. Rows that failed before they reached the bulk are counted too.
     pub(super) failures: Arc<AtomicUsize>,
     pub(super) pace: Pace,
     /// For how long a row is sent again after transient errors ([`EngineError::may_pass`]).
@@ -39,7 +39,7 @@ pub(super) struct Limits {
     pub(super) draining: Option<watch::Receiver<bool>>,
 }
 
-/// Answers questions about rows and errors for which the window would need the session.
+/// Answers the window's questions about rows and errors. The window itself has no session.
 pub(super) trait Judge: Send + Sync {
     /// Returns a future that waits until no other request writes the rows, and then claims them
     /// (see [`Claim`]). Returns `None` if claims are not needed.
@@ -215,9 +215,9 @@ where
         rows_one_by_one.for_each_concurrent(ONE_BY_ONE_IN_FLIGHT, send).await;
     }
 
-    /// Sends a request, and sends it again after transient errors, until `patience` is over. The
-    /// error's `may_have_applied` is set if any attempt may have been applied, or if `applied` says
-    /// that an earlier request, a batch, may have applied the rows.
+    /// Sends a request, and sends it again after transient errors, until `patience` is over. In the
+    /// returned error, `may_have_applied` is set if any attempt may have been applied, or if
+    /// `applied` says that an earlier request, a batch, may have applied the rows.
     async fn send_patiently(
         &self,
         rows: RequestRows,
@@ -279,7 +279,7 @@ where
                 return Err(error);
             }
             if error.may_be_of_row() {
-                // After this error, the caller sends each row of the batch by itself.
+                // After this error, the caller sends each row in a request of its own.
                 if count > 1 {
                     return Err(error);
                 }
@@ -362,8 +362,8 @@ impl<S> Window<S> {
         self.occupied.load(Ordering::Relaxed) < self.limit.load(Ordering::Relaxed)
     }
 
-    /// Frees the slot of a waiting row. Returns false, and frees nothing, if `MAX_ASIDE` rows wait
-    /// without a slot already.
+    /// Frees the slot of a waiting row. Returns false, and frees nothing, if `MAX_ASIDE` rows
+    /// already wait without a slot.
     fn leave(&self) -> bool {
         if self.aside.fetch_add(1, Ordering::Relaxed) >= MAX_ASIDE {
             self.aside.fetch_sub(1, Ordering::Relaxed);

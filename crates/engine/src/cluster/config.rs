@@ -77,8 +77,8 @@ pub struct Config {
     pub max_in_flight_bytes: usize,
     /// Requests that take at least this long are reported as events.
     pub slow_request: Option<Duration>,
-    /// Whether error messages may contain values and literals of statements, which servers quote in
-    /// their texts.
+    /// Servers quote values and the literals of statements in their error texts. This setting says
+    /// whether error messages may contain these quotes.
     pub values_in_errors: bool,
     /// The number of threads that drive connections, for
     /// [`Runtime::start`](crate::Runtime::start).

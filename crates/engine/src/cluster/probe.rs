@@ -204,7 +204,7 @@ struct Answer {
 
 /// After this many late answers in a row, late answers are taken as normal for the node. After
 /// fewer late answers, the node is probed again, to see how long its answers take when it does not
-/// hang. Two late answers may be the ends of two hangs, one soon after the other.
+/// hang. Two late answers are not enough, because each may have come at the end of a hang.
 const SLOW: u32 = 3;
 
 /// The value of `Endpoints::limit`, unless a third of the connect timeout is shorter.
@@ -364,7 +364,7 @@ mod tests {
     }
 
     /// Probes a node that answers its probes after `pauses`, in milliseconds. For each answer,
-    /// returns the node's patience afterwards, and whether the node is doubtful.
+    /// returns what `Endpoints::patience` and `Endpoints::is_doubtful` then say about the node.
     fn patience(pauses: &[u64]) -> Vec<(Duration, bool)> {
         let at = serve(pauses.iter().copied().map(Duration::from_millis).collect());
         let endpoints = Endpoints::new(&Config::default(), None, Duration::ZERO);

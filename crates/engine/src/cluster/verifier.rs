@@ -34,7 +34,7 @@ pub(crate) struct NodeVerifier {
 }
 
 impl NodeVerifier {
-    /// Returns a verifier for every node. If `chain` is `None`, it accepts any certificate.
+    /// Returns one verifier for all nodes. If `chain` is `None`, it accepts any certificate.
     pub(crate) fn new(
         chain: Option<Arc<WebPkiServerVerifier>>,
         provider: Arc<CryptoProvider>,

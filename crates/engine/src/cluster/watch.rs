@@ -164,7 +164,7 @@ impl Watch {
 
     /// Tells the ScyllaDB driver which nodes are silent. A node without connections in its pool
     /// counts as silent if it did not answer its last probe, because the driver's control
-    /// connection, on which it reads the cluster's state, may still be to that node.
+    /// connection, on which it reads the cluster's state, may still lead to that node.
     #[cfg_attr(not(edited_crates), expect(clippy::unused_self, reason = "the edit is missing"))]
     fn name_silent(&self, nodes: &[Arc<Node>]) {
         #[cfg(not(edited_crates))]

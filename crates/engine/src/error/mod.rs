@@ -148,8 +148,8 @@ impl EngineError {
     }
 
     /// Returns the name and the code under which the error is counted: usually those of its kind
-    /// and its `code`. The code of an error after a rate limit differs from connection to
-    /// connection, so such errors have a name of their own and no code.
+    /// and its `code`. The code with which a node reports a rate limit differs from connection to
+    /// connection, so these errors have a name of their own and no code.
     pub(crate) fn counted_as(&self) -> (&'static str, Option<i32>) {
         if self.is_rate_limited() { ("rate_limited", None) } else { (self.kind.name(), self.code) }
     }
