@@ -87,14 +87,14 @@ struct Window<S> {
 
 /// The pauses before a row is sent again: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// A row that may itself cause its errors is tried this many times more than [`Judge::tries`] while
-/// no other row succeeds on its replicas. If the replicas then answer a read, the row fails.
+/// While no other row succeeds on its replicas, a row that may itself cause its errors gets this
+/// many more tries after [`Judge::tries`]. If the replicas then answer a read, the row fails.
 const SUSPECT_EXTRA_TRIES: usize = 2;
 /// How many rows of a failed batch are sent at a time, each in a request of its own.
 const ONE_BY_ONE_IN_FLIGHT: usize = 16;
 /// The maximum number of rows that wait without a slot.
 const MAX_ASIDE: usize = 256;
-/// The interval at which a pause checks whether the bulk was stopped.
+/// The interval at which a waiting row checks whether the bulk was stopped.
 const NAP: Duration = Duration::from_millis(200);
 
 /// Keeps slots busy with the requests that `send` makes from rows, until there are no more rows,

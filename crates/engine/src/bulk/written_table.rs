@@ -190,7 +190,8 @@ impl WrittenTable {
     }
 }
 
-/// The keys of rows that are being written. Claims keep two requests from writing one row at once.
+/// The keys of rows that are being written. Claims keep two requests from writing the same row at
+/// the same time.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     held: Mutex<Keys>,

@@ -76,10 +76,10 @@ pub(crate) async fn connect(
     }
 }
 
-/// The contact points, divided into those that answer and those that do not.
+/// The contact points, divided into those that answer in CQL and the others.
 struct ContactPoints {
     open: Vec<String>,
-    /// The contact points that did not answer, with the reasons.
+    /// The contact points that did not answer in CQL, with the reasons.
     silent: Vec<(String, String)>,
     /// How long the slowest of the open contact points took to answer.
     took: Duration,

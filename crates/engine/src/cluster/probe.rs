@@ -210,8 +210,8 @@ const SLOW: u32 = 3;
 /// The value of `Endpoints::limit`, unless a third of the connect timeout is shorter.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// A node that has answered is not probed again for this long, because several connections to it
-/// are made at a time.
+/// For this long after a node's answer, connections to the node are made without a probe, because
+/// several are made at a time.
 const FRESH: Duration = Duration::from_secs(2);
 
 /// The lower bound of [`Endpoints::patience`].

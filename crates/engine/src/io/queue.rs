@@ -68,7 +68,7 @@ impl BurstWakes {
     }
 
     /// Wakes the collected consumers whenever there are any. This task runs last in tokio's ready
-    /// queue, so that one socket read causes one wake.
+    /// queue, so one socket read causes one wake.
     ///
     /// When [`LOOK`] has passed after the wakes, the task checks the queue once for submissions
     /// that another thread has held back and not released.

@@ -373,14 +373,15 @@ impl Profiles {
         self.named.get(name)
     }
 
-    /// The names of the profiles, in order.
+    /// The names of the profiles, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.named.keys().cloned().collect();
         names.sort_unstable();
         names
     }
 
-    /// The routes of the profile of this name, or of the default profile.
+    /// The routes of the profile of this name, or of the default profile if `name` is `None` or
+    /// unknown.
     pub(crate) fn routes(&self, name: Option<&str>) -> &Routes {
         name.and_then(|name| self.get(name)).map_or(&self.routes, |named| &named.routes)
     }

@@ -18,8 +18,8 @@ use uuid::Uuid;
 /// soon have its full share of requests.
 const RETURNING: u64 = 20;
 
-/// A node that answers again has its full share of requests after this many times the duration of
-/// the first request after its silence, and after [`RETURNING`] ticks at the latest.
+/// The share of a node that answers again grows for this many times the duration of the node's
+/// first request after its silence, but for [`RETURNING`] ticks at most. Then the share is full.
 const DRAINS: u32 = 4;
 
 /// The length of a tick. The watch over silent nodes counts ticks instead of reading a clock,

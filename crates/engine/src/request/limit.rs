@@ -33,9 +33,9 @@ impl TimeLeft {
     }
 }
 
-/// Returns the time limit of a schema change, which includes the driver's steps after the server's
-/// answer. It is what is left of the caller's limit. Returns `None` if the caller has set no limit.
-/// Then the driver's own limit for schema agreement applies.
+/// Returns the time limit of a schema change. The limit also covers the driver's steps after the
+/// server's answer. It is what is left of the caller's limit. Returns `None` if the caller has set
+/// no limit. Then the driver's own limit for schema agreement applies.
 pub(crate) fn limit_of_steps(
     options: &RequestOptions,
     time_left: Option<TimeLeft>,
