@@ -311,7 +311,7 @@ where
             if !goes_on {
                 return Err(error);
             }
-            // The rows' pauses differ: rows that are sent together might fail together again.
+            // The pauses of rows differ, because rows sent together might fail together again.
             pause = (pause * 2 - pause / 4 * (retry_rows.index() % 3) as u32).min(PAUSES.1);
             self.progress.as_ref().inspect(|progress| progress.sent_again(count));
             rows = retry_rows;
@@ -385,7 +385,7 @@ impl<S> Window<S> {
         self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Waits for a pause. Returns false early if the bulk is stopped, or the session is being
+    /// Sleeps for `pause`. Returns false early if the bulk is stopped, or the session is being
     /// closed.
     async fn nap(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;

@@ -108,7 +108,7 @@ pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineEr
 pub(crate) fn not_connected(error: &ConnectionError) -> (ErrorKind, String) {
     let EngineError { kind, mut message, reason, .. } = connection_error("", error);
     if let Some(reason) = reason {
-        // The server's own text may have the user's name.
+        // The server's own text may contain the user's name, so it is removed.
         message = message.replace(&*reason, "");
     }
     (kind, message.trim_matches([':', ' ']).to_owned())

@@ -115,8 +115,8 @@ impl EngineError {
     pub fn may_pass(&self) -> bool {
         match self.kind {
             ErrorKind::Timeout | ErrorKind::Broken | ErrorKind::Unavailable => true,
-            // The codes are server error, unavailable, overloaded, bootstrapping, and timeouts and
-            // failures of writes and reads.
+            // In this order: server error, unavailable, overloaded, bootstrapping, write timeout,
+            // read timeout, read failure, write failure.
             ErrorKind::Server => {
                 const CODES: [i32; 8] =
                     [0x0000, 0x1000, 0x1001, 0x1002, 0x1100, 0x1200, 0x1300, 0x1500];
@@ -133,8 +133,8 @@ impl EngineError {
         }
     }
 
-    /// Whether the row itself may be the reason, and not the state of the cluster. This may be so
-    /// after a server error, and after a read or write failure on replicas.
+    /// Whether the row itself, and not the state of the cluster, may have caused the error. This
+    /// may be so after a server error, and after a read or write failure on replicas.
     pub fn may_be_of_row(&self) -> bool {
         self.kind == ErrorKind::Server && matches!(self.code, Some(0x0000 | 0x1300 | 0x1500))
     }

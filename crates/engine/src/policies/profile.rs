@@ -152,8 +152,8 @@ impl fmt::Display for Allowed {
 }
 
 impl Balancing {
-    /// Makes the routes. The caller must run on the tokio runtime, because latency awareness spawns
-    /// a task.
+    /// Makes the policies for these settings. The caller must run on the tokio runtime, because
+    /// latency awareness spawns a task.
     pub(crate) fn routes(&self, silence: &Arc<Silence>, ranks: &Arc<Ranks>) -> Routes {
         let mut builder = DefaultPolicy::builder()
             .token_aware(self.token_aware)

@@ -121,7 +121,7 @@ impl Attempts {
         })
     }
 
-    /// Makes the object for a request that `telemetry` counts.
+    /// Returns the `Attempts` of a request that `telemetry` counts.
     pub(crate) fn counted(
         telemetry: &Arc<Telemetry>,
         effect: Effect,
@@ -132,7 +132,7 @@ impl Attempts {
         attempts
     }
 
-    /// Makes the object for a request that has not begun yet.
+    /// Returns the `Attempts` of a request that has not begun yet.
     pub(crate) fn idle() -> Arc<Attempts> {
         Attempts::new(Effect::Reads)
     }
