@@ -108,8 +108,8 @@ fn execution_failure(doing: &str, error: &ExecutionError, attempts: &Attempts) -
         ExecutionError::ConnectionPoolError(error) => pool_error(doing, error),
         ExecutionError::LastAttemptError(error) => attempt_error(doing, error, Some(attempts)),
         ExecutionError::RequestTimeout(limit) => deadline(doing, *limit, Some(attempts)),
-        // In the cases below the server has carried out the request. A later step of the ScyllaDB
-        // driver failed.
+        // In the next three cases, the server has carried out the request. A later step of the
+        // ScyllaDB driver failed.
         ExecutionError::UseKeyspaceError(error) => keyspace_error(doing, error),
         ExecutionError::SchemaAgreementError(error) => {
             EngineError { may_have_applied: writes, ..agreement_error(doing, error) }

@@ -160,7 +160,7 @@ pub(super) fn may_have_applied(error: &DbError, reason: &str, effect: Effect) ->
         DbError::RateLimitReached { rejected_by_coordinator, .. } => !rejected_by_coordinator,
         // The functions of a write are evaluated while the write is built, before it is applied.
         DbError::FunctionFailure { .. } => false,
-        // The server refuses before a stage begins. An earlier stage may have been applied.
+        // The server refuses a stage before it begins. An earlier stage may have been applied.
         DbError::Unavailable { .. } => effect == Effect::Staged,
         // With a text of [`NOT_ADMITTED`], nothing was applied. With any other text, `Overloaded`
         // means that the coordinator has too many hints (writes that it keeps for nodes that do not

@@ -132,7 +132,7 @@ fn ambiguous(text: &str, literals: &[Range<usize>]) -> Option<usize> {
 
 /// Returns the ranges of strings in quotes or dollars, numbers, blobs, UUIDs and durations.
 /// Comments count as literals, because they may contain anything. A quoted name is not a literal.
-/// An unterminated literal or name extends to the end, and is hidden.
+/// An unterminated literal or name extends to the end of the statement, and counts as a literal.
 fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
