@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 
 /// The number of threads inside native calls that may run Python code.
 static INSIDE: Count = Count::new();
-/// The number of threads of other libraries that read from turbocql: see `Foreign`.
+/// The number of other libraries' threads that read from turbocql: see `Foreign`.
 static FOREIGN: AtomicUsize = AtomicUsize::new(0);
 static ENDING: AtomicBool = AtomicBool::new(false);
 

@@ -83,8 +83,8 @@ pub(crate) fn failed(
     text.of(failure, session.hides())
 }
 
-/// Replaces a message that names only the last node with a message that names all unconnected
-/// nodes.
+/// Rewrites the message of `failure`, which gives only the driver's last connection error. The new
+/// message names all unconnected nodes.
 pub(crate) fn name_unconnected(session: &Session, doing: &str, failure: &mut EngineError) {
     let split = failure.message.split_once("any node asked: ");
     let reasons = unconnected(session, split.map_or("", |(_, why)| why));
@@ -94,8 +94,9 @@ pub(crate) fn name_unconnected(session: &Session, doing: &str, failure: &mut Eng
     }
 }
 
-/// The nodes without a connection, each with the failure of its last probe. For a node whose last
-/// probe did not fail, the reason is `last`, the driver's last connection error.
+/// Returns a text `address: reason` for each node that has no connection and is allowed to have
+/// one. The reason is the failure of the node's last probe. If that probe did not fail, the reason
+/// is `last`, the driver's last connection error.
 fn unconnected(session: &Session, last: &str) -> Vec<String> {
     let failures = session.endpoints().failures();
     let nodes = session.nodes().into_iter().filter(|node| node.enabled && !node.connected);
@@ -108,8 +109,8 @@ fn unconnected(session: &Session, last: &str) -> Vec<String> {
     reasons.collect()
 }
 
-/// The message for a request for which the profile excludes every node, or whose target is not a
-/// node of the cluster.
+/// The message of the error that no node may be asked. Either the request's target is not a node of
+/// the cluster, or `rank_nodes` or the profile excludes every node.
 fn excluded(session: &Session, doing: &str, options: &RequestOptions) -> String {
     if let Some(Near::Node { host_id, .. }) = &options.near {
         let host_id = Uuid::from_bytes(*host_id);

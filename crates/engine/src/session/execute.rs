@@ -1,4 +1,4 @@
-//! Executes prepared statements, each with one row of values, and CQL texts.
+//! Executes CQL texts, and prepared statements with one row of values each.
 
 use scylla::response::PagingStateResponse;
 use scylla::statement::unprepared::Statement;
@@ -286,8 +286,8 @@ fn page_size(
     Ok(size)
 }
 
-/// Copies the keyspace that the ScyllaDB driver stores. A `USE` that is executed as a text changes
-/// that keyspace.
+/// Makes the keyspace that the ScyllaDB driver stores the keyspace of `session` too. The driver
+/// stores a new one after each `USE` that is executed as a text.
 pub(super) fn note_keyspace(session: &Session) {
     let Some(theirs) = session.0.engine.get_keyspace() else { return };
     let mut ours = session.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

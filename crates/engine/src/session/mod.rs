@@ -208,8 +208,8 @@ impl Session {
         execute::execute(request, None, &mut Attempts::idle()).await
     }
 
-    /// Ranks the nodes by host id. A node of a lower rank is tried first, and a node of rank `None`
-    /// is excluded. If `ranks` is `None`, load balancing alone decides.
+    /// Sets the rank of each node, given with its host id. Nodes of a lower rank are tried first, and
+    /// nodes of rank `None` are excluded. If `ranks` is `None`, load balancing alone decides.
     pub fn rank(&self, ranks: Option<Vec<([u8; 16], Option<u32>)>>) {
         let by_host = ranks.map(|ranks| {
             ranks.into_iter().map(|(host, rank)| (uuid::Uuid::from_bytes(host), rank)).collect()
@@ -260,7 +260,7 @@ impl Session {
 
     /// Executes a batch. Row `i` of `values` belongs to statement `i`; for a statement that is a
     /// text, this row is empty. The batch is routed by the partition key of the first statement.
-    /// `began` is the time at which the call began, if the call has prepared statements first.
+    /// If the call first waited or prepared statements, `began` is the time at which it began.
     pub async fn batch(
         &self,
         kind: BatchKind,

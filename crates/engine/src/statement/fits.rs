@@ -1,5 +1,5 @@
-//! Decides whether values that were encoded for a statement's earlier bind marker types may be sent
-//! for the present types. See `edits/types.patch`.
+//! Decides whether encoded values may still be sent if the types of the statement's bind markers
+//! have changed since the values were encoded. See `edits/types.patch`.
 
 use scylla::frame::response::result::{CollectionType, ColumnSpec, ColumnType};
 

@@ -39,8 +39,8 @@ pub struct Prepared {
     partition_key: Box<[usize]>,
     result_columns: Arc<[Column]>,
     /// The columns of recent answers. Usually they are `result_columns`. They differ after an
-    /// `ALTER TABLE`. They also differ for a conditional update on Cassandra, which describes such
-    /// columns only in its answers.
+    /// `ALTER TABLE`. They also differ for a conditional update on Cassandra, because there only the
+    /// answers describe its columns.
     pub(crate) recent: RecentColumns,
     pub(crate) effect: Effect,
     /// The kind under which requests of the statement are counted.
@@ -51,7 +51,7 @@ pub struct Prepared {
     pub has_condition: bool,
     /// Whether the statement writes lists, frozen or not. Metadata does not show which are frozen.
     writes_lists: bool,
-    /// Whether the statement's text has the word `TIMESTAMP`, so that it may set a write time.
+    /// Whether the statement's text has the word `TIMESTAMP`. If so, it may set a write time.
     has_time: bool,
     stale: AtomicBool,
 }
@@ -218,7 +218,7 @@ pub struct RequestOptions {
     pub profile: Option<Arc<str>>,
     /// Where the result begins, if not at its first row.
     pub paging: Option<PagingState>,
-    /// The token or node to which the request goes, if its values do not determine it.
+    /// The nodes that the request goes to. If this is not set, the request's values decide.
     pub near: Option<Near>,
     /// Data that the request carries besides its values. If it is set, the custom payload of the
     /// response is kept.

@@ -111,7 +111,7 @@ pub struct Events {
     state: Mutex<State>,
     changed: Condvar,
     dropped: AtomicU64,
-    /// Which requests are reported: a sum of [`UNUSUAL`] and [`EVERY`].
+    /// Which requests are reported besides slow ones: 0, [`UNUSUAL`], [`EVERY`], or both added.
     wanted: AtomicU8,
     /// Requests that take at least this long are reported.
     slow: Option<Duration>,
@@ -126,7 +126,7 @@ struct State {
     /// The beginning of the second in which slow requests were last counted, and their number in
     /// that second.
     slow_in: Option<(Instant, u32)>,
-    /// The number of slow requests that were left out since the last report of one.
+    /// The number of slow requests that were left out since a slow request was last reported.
     slow_left_out: u32,
 }
 
@@ -146,7 +146,7 @@ impl Events {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets which requests are reported: a sum of [`UNUSUAL`] and [`EVERY`].
+    /// Sets which requests are reported besides slow ones: 0, [`UNUSUAL`], [`EVERY`], or both added.
     pub fn want(&self, wanted: u8) {
         self.wanted.store(wanted, Ordering::Relaxed);
     }
@@ -162,7 +162,7 @@ impl Events {
     }
 
     /// Decides whether a request that took `took` is reported. If so, returns the name of its
-    /// event, and the number of slow requests that were left out since the last report of one.
+    /// event, and how many slow requests were left out since a slow request was last reported.
     pub(crate) fn wants(&self, took: Duration, is_unusual: bool) -> Option<(&'static str, u32)> {
         let wanted = self.wanted.load(Ordering::Relaxed);
         if self.slow.is_some_and(|slow| took >= slow)

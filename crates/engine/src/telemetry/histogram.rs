@@ -10,9 +10,9 @@ pub const BUCKETS: usize = 105;
 /// Above, each interval between two powers of two is divided into buckets.
 const FIRST_EXPONENT: u32 = 2;
 
-/// Counts durations in whole microseconds. Each interval between two powers of two, up to 2^27, is
-/// divided into four buckets, so a bucket's bounds differ by a quarter at most. The last bucket has
-/// all longer durations.
+/// Counts durations in whole microseconds. From 4 to 2^27, each interval between two powers of two
+/// is divided into four buckets, so the bounds of a bucket differ by at most a quarter of the lower
+/// one. The last bucket has all longer durations.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     counts: [AtomicU64; BUCKETS],

@@ -34,8 +34,8 @@ pub fn check_version(version: i64) -> PyResult<u8> {
     Err(PyValueError::new_err(reason))
 }
 
-/// Calls `call` with the bytes of a bytes-like object. For any other object, returns an error that
-/// calls the object `role`.
+/// Calls `call` with the bytes of a bytes-like object. For any other object, returns an error whose
+/// message has `role` as the object's name.
 pub fn with_bytes<T>(
     object: &Bound<'_, PyAny>,
     role: &str,

@@ -182,7 +182,7 @@ impl QueryMessage {
 /// The body of an EXECUTE request: a prepared statement's id and its values.
 ///
 /// Immutable; threads may share it. Each argument can be read as an attribute of the same name.
-/// Arguments that `QueryMessage` has too mean the same as there.
+/// Arguments with the same names as those of `QueryMessage` have the same meanings.
 ///
 /// Shapes: `query_id` and `result_metadata_id` are the ids that the server sent when the statement
 ///     was prepared, at most 65,535 bytes each. Version 5 requires a `result_metadata_id` (`b""`

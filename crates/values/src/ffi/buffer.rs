@@ -178,7 +178,7 @@ trait Number<const N: usize>: Copy {
     #[inline(always)]
     fn as_single(self) -> ([u8; 4], bool) {
         let wide = self.as_f64();
-        // A signalling NaN goes to the safe path, which converts it as Python does.
+        // From CPython 3.14 on, every NaN goes to the safe path, which keeps signalling NaNs.
         let good = narrow(wide).is_some() & !(KEEPS_SIGNALLING & wide.is_nan());
         ((wide as f32).to_be_bytes(), good)
     }

@@ -69,8 +69,8 @@ pub unsafe fn put_items<D: Dialect>(
     out.extend_from_slice(&count.to_be_bytes());
     // SAFETY: `owner` is alive and has these items, and the GIL is held, as `# Safety` demands. If
     // encoding runs no Python code, the list cannot change, so the borrowed items stay alive. If
-    // encoding may run Python code, owned references hold the items while they are encoded, and
-    // `parts` is not used after that. Tests: property/test_both_ways.py, property/test_hostile.py
+    // encoding may run Python code, owned references to the items are taken first, and `parts` is
+    // not used after that. Tests: property/test_both_ways.py, property/test_hostile.py
     // (test_sequences_that_change_while_they_are_read), accel/test_hostile.py. Benchmark:
     // "value: list<int> of 100".
     unsafe {

@@ -34,7 +34,7 @@ struct Entry {
 /// The body of a BATCH request: several statements, prepared or not, in one request.
 ///
 /// Immutable; threads may share it. Each argument can be read as an attribute of the same name.
-/// Arguments that `QueryMessage` has too mean the same as there.
+/// Arguments with the same names as those of `QueryMessage` have the same meanings.
 ///
 /// Shapes: `statements` is a sequence of pairs `(statement, values)`. An item may also be a
 ///     statement alone, which then has no values. A statement is a `str` of CQL text, or the
@@ -246,7 +246,7 @@ fn take(statement: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> 
     Ok(text)
 }
 
-/// Reads a statement that comes without values. Returns `None` for other objects.
+/// Reads a statement's text or id. Returns `None` for an object that is neither.
 #[inline]
 fn text(statement: &Bound<'_, PyAny>, index: usize) -> PyResult<Option<Text>> {
     if let Ok(id) = statement.cast_exact::<PyBytes>()
