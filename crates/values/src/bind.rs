@@ -84,7 +84,7 @@ impl Marker {
                 let cql_type = &column.cql_type;
                 let mut reason =
                     format!("expected {cql_type}, got {}: {function} failed", describe(value));
-                // The text of an `EncodeError` names the place inside the value.
+                // The text of an `EncodeError` is quoted: it names the place inside the value.
                 let ours =
                     python::encode_error(py).and_then(|class| cause.value(py).is_instance(class));
                 if ours.is_ok_and(|ours| ours) {

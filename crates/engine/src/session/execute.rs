@@ -156,7 +156,7 @@ async fn execute_uncounted(
     let paged = paging.is_some() || prepared.has_result();
     let page_size = page_size(session, options, &paging)?.filter(|_| paged);
     if prepared.has_steps {
-        // `attempts` is cloned, because a borrow would keep the caller from using `attempts` again.
+        // The clone keeps `work` from borrowing the caller's `attempts`.
         let attempts = Arc::clone(attempts);
         let work = async {
             let answer = engine.execute_bound_unpaged(&bound).await;

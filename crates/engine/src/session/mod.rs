@@ -179,7 +179,7 @@ impl Session {
         }
     }
 
-    /// Names in the error's message the nodes that were asked to prepare: all connected nodes.
+    /// Adds to the error's message the nodes that were asked to prepare: all connected nodes.
     fn with_asked_nodes(&self, mut error: EngineError) -> EngineError {
         let nodes = self.nodes().into_iter().filter(|node| node.connected);
         let nodes: Vec<String> = nodes.map(|node| node.address.to_string()).collect();
@@ -208,8 +208,9 @@ impl Session {
         execute::execute(request, None, &mut Attempts::idle()).await
     }
 
-    /// Sets the rank of each node, given with its host id. Nodes of a lower rank are tried first, and
-    /// nodes of rank `None` are excluded. If `ranks` is `None`, load balancing alone decides.
+    /// Sets the ranks of the nodes, which `ranks` names by host id. Nodes of a lower rank are tried
+    /// first, and nodes of rank `None` are excluded. If `ranks` is `None`, load balancing alone
+    /// decides.
     pub fn rank(&self, ranks: Option<Vec<([u8; 16], Option<u32>)>>) {
         let by_host = ranks.map(|ranks| {
             ranks.into_iter().map(|(host, rank)| (uuid::Uuid::from_bytes(host), rank)).collect()
@@ -246,8 +247,8 @@ impl Session {
         options.timeout.unwrap_or(profile.timeout)
     }
 
-    /// Executes a CQL text unprepared and without values. `began` is the time at which the call
-    /// began, if the call has waited first.
+    /// Executes a CQL text unprepared and without values. If the call waited first, `began` is the
+    /// time at which it began.
     pub async fn query(
         &self,
         text: &str,
@@ -291,8 +292,7 @@ impl Session {
         nodes::refresh(self).await
     }
 
-    /// Waits until all nodes that are up have the same schema, and returns the version of the
-    /// schema.
+    /// Waits until all nodes that are up have the same schema, and returns the schema's version.
     pub async fn agreement(&self, limit: Option<Duration>) -> Result<[u8; 16], EngineError> {
         nodes::agreement(self, limit).await
     }

@@ -39,8 +39,8 @@ pub struct Prepared {
     partition_key: Box<[usize]>,
     result_columns: Arc<[Column]>,
     /// The columns of recent answers. Usually they are `result_columns`. They differ after an
-    /// `ALTER TABLE`. They also differ for a conditional update on Cassandra, because there only the
-    /// answers describe its columns.
+    /// `ALTER TABLE`. They also differ for a conditional update on Cassandra, which describes the
+    /// columns of the update's result in answers only.
     pub(crate) recent: RecentColumns,
     pub(crate) effect: Effect,
     /// The kind under which requests of the statement are counted.
@@ -122,8 +122,8 @@ impl Prepared {
         &self.markers
     }
 
-    /// The indexes of the partition key's bind markers, in the order of the key. The list is empty
-    /// if not all of the key is bound: then requests go to any node.
+    /// The indexes of the partition key's bind markers, in the order of the key. If a column of the
+    /// key has no bind marker, the list is empty, and requests go to any node.
     pub fn partition_key(&self) -> &[usize] {
         &self.partition_key
     }

@@ -35,7 +35,8 @@ impl<T: Clone> Merge<T> {
     }
 }
 
-/// Removes the key when the result exists, or when no caller waits for it any more.
+/// Held by each caller of [`Merge::run`]. When it is dropped, it removes the key if the result
+/// exists, or if no other caller waits for the result.
 struct Leave<'a, T: Clone> {
     merge: &'a Merge<T>,
     key: &'a str,

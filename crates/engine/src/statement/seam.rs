@@ -172,7 +172,8 @@ pub(crate) fn response(
 
 /// Returns the bytes of all rows, as they arrived.
 ///
-/// The ScyllaDB driver returns only cells, but each cell refers to the block that contains it.
+/// The ScyllaDB driver returns only cells, but each cell refers to the block of bytes that contains
+/// all rows.
 fn rows_block(result: &QueryRowsResult) -> Result<Bytes, String> {
     let size = result.rows_bytes_size();
     let cells = result.rows_num().saturating_mul(result.column_specs().len());

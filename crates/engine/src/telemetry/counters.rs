@@ -77,8 +77,8 @@ pub(crate) struct NodeCounters {
     /// Whether a connection was lost or refused, and none was opened since.
     #[cfg(edited_crates)]
     pub(crate) is_failing: AtomicBool,
-    /// Whether the node has left the cluster, or has another address now. The counters are then
-    /// removed as soon as no connection and no request refers to the node.
+    /// Whether the node has left the cluster, or has another address now. The counters of such a
+    /// node are reported only while a connection or a request refers to it.
     pub(crate) has_left: AtomicBool,
     /// Whether credentials were refused, and no connection was opened since.
     #[cfg(edited_crates)]
@@ -197,6 +197,7 @@ impl Telemetry {
     }
 
     /// Notes that the node at this address has left the cluster, or has another address now.
+    /// Removes all counters that are no longer reported.
     #[cfg(edited_crates)]
     pub(crate) fn leaves(&self, at: SocketAddr) {
         if let Some(node) = self.known_node(at) {

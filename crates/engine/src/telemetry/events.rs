@@ -111,7 +111,7 @@ pub struct Events {
     state: Mutex<State>,
     changed: Condvar,
     dropped: AtomicU64,
-    /// Which requests are reported besides slow ones: 0, [`UNUSUAL`], [`EVERY`], or both added.
+    /// Which requests are reported besides slow ones: 0, [`UNUSUAL`], [`EVERY`] or their sum.
     wanted: AtomicU8,
     /// Requests that take at least this long are reported.
     slow: Option<Duration>,
@@ -146,7 +146,7 @@ impl Events {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets which requests are reported besides slow ones: 0, [`UNUSUAL`], [`EVERY`], or both added.
+    /// Sets which requests are reported besides slow ones: 0, [`UNUSUAL`], [`EVERY`] or their sum.
     pub fn want(&self, wanted: u8) {
         self.wanted.store(wanted, Ordering::Relaxed);
     }

@@ -25,7 +25,7 @@ use crate::value::describe::describe;
 /// as CQL, with only the name of a user-defined type. `definition` adds the fields, and `CqlType`
 /// reads the text of `definition` as the same type.
 ///
-/// In text, the fields of a user-defined type follow its name in braces. If it has no braces,
+/// In text, a user-defined type is its name and, in braces, its fields. If the braces are left out,
 /// `udts` must map the name, as `name` or `keyspace.name`, to the type or to the type's text. Text
 /// in single quotes is a Java class name.
 ///

@@ -73,7 +73,8 @@ impl RowsDecoder {
         Ok(RowsDecoder { kind, choices, fallback_shape, described: Mutex::default() })
     }
 
-    /// Decodes the body of a RESULT frame: decompressed, without the frame's header.
+    /// Decodes the body of a RESULT frame. The body must be decompressed, and begin after the
+    /// frame's header.
     ///
     /// Raises: `DecodeError` for bytes that are not a result with rows. A cell that is not a value
     ///     of its column's type is a `DecodeError` with the column's name.
@@ -129,7 +130,7 @@ impl RowsDecoder {
 }
 
 impl RowsDecoder {
-    /// Finds the cached description that the body repeats, and moves it to the front.
+    /// Finds the cached description that equals the body's description, and moves it to the front.
     fn find(&self, head: &Head<'_>) -> Option<(Description, Arc<Shape>)> {
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
         let at = described.iter().position(|(description, _)| head.is(description))?;
