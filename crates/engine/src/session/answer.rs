@@ -109,8 +109,8 @@ fn unconnected(session: &Session, last: &str) -> Vec<String> {
     reasons.collect()
 }
 
-/// The message of the error that no node may be asked. Either the request's target is not a node of
-/// the cluster, or `rank_nodes` or the profile excludes every node.
+/// The message for a request that can go to no node: its target is not a node of the cluster, or
+/// `rank_nodes` or the profile excludes every node.
 fn excluded(session: &Session, doing: &str, options: &RequestOptions) -> String {
     if let Some(Near::Node { host_id, .. }) = &options.near {
         let host_id = Uuid::from_bytes(*host_id);

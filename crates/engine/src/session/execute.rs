@@ -286,8 +286,8 @@ fn page_size(
     Ok(size)
 }
 
-/// Makes the keyspace that the ScyllaDB driver stores the keyspace of `session` too. The driver
-/// stores a new one after each `USE` that is executed as a text.
+/// Copies the ScyllaDB driver's keyspace to `session`. A `USE` that is executed as a text changes
+/// the driver's keyspace.
 pub(super) fn note_keyspace(session: &Session) {
     let Some(theirs) = session.0.engine.get_keyspace() else { return };
     let mut ours = session.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
