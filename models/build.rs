@@ -77,8 +77,8 @@ fn without_python(text: &str) -> String {
     let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("pub mod ")).collect();
     let text = replace(&lines.join("\n"), "#[pyclass(frozen, module = \"turbocql._core\")]\n", "");
     let text = replace(&text, "#[pymethods]\n", "");
-    // loom tries each order of upgrades of a `WeakQueue` and changes of its reference count, but
-    // does not see upgrades of a `Weak`.
+    // loom does not see when a `Weak` is upgraded. It sees when a `WeakQueue` is, and so tries each
+    // order of the upgrades and of other changes of the reference count.
     let text = replace(&text, "Weak<LoopQueue>", "crate::op::bridge::WeakQueue");
     text.replace("Arc::downgrade(queue)", "queue.downgrade()")
 }
@@ -109,7 +109,7 @@ fn bridge(text: &str) -> String {
     .concat()
 }
 
-/// Returns `GilCell` as it is without the GIL.
+/// Returns `GilCell` in its version for Python without the GIL.
 fn gil_cell(text: &str) -> String {
     let (_, text) = text.split_once("/// Without the GIL, ").expect("it begins the comment");
     // loom's `Mutex::new` is not `const`.
@@ -118,7 +118,8 @@ fn gil_cell(text: &str) -> String {
         .replace("#[cfg(Py_GIL_DISABLED)]\n", "")
 }
 
-/// Returns `Remaining` as it is without the GIL. Its rows are numbers here.
+/// Returns `Remaining` in its version for Python without the GIL. In the models, its rows are
+/// numbers.
 fn remaining(text: &str) -> String {
     let (_, text) = text.split_once("mod without_gil {\n").expect("the module is there");
     let text = text.trim_end().strip_suffix('}').expect("the module ends the file");

@@ -158,8 +158,9 @@ impl Core {
         self.executor.remote.lock().unwrap().woken.pop_front()
     }
 
-    /// Blocks until the thread is unparked. If `time_passes` is true and a timer is set, does not
-    /// block, but moves the clock to the time of the earliest timer.
+    /// Returns at once if the unpark token is set. Otherwise, if `time_passes` is true and a timer
+    /// is set, moves the clock to the time of the earliest timer and wakes the wakers that are due.
+    /// Otherwise blocks until the thread is unparked.
     fn park(&self, time_passes: bool) {
         let mut remote = self.executor.remote.lock().unwrap();
         let due = self.timers.borrow().iter().map(|(then, _)| *then).min();
@@ -182,7 +183,8 @@ impl Core {
 }
 
 /// Runs `main`, and the tasks that are spawned, on this thread until `main` ends. Then drops the
-/// other tasks.
+/// other tasks. Calls `before_park` and `after_unpark` whenever no task can run, also if the thread
+/// is not parked because `before_park` has woken a task.
 pub fn block_on(
     main: impl Future<Output = ()> + 'static,
     time_passes: bool,

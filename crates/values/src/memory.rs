@@ -9,8 +9,8 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::failure::{Failure, Outcome};
 
-/// An upper bound, in bytes, for the size of a value of fixed width with its length. Callers also
-/// use it as a margin when they reserve room.
+/// A number of fixed width, a UUID, an address, a date, a time or a duration has at most this many
+/// bytes, with the length before it. Callers also use it as a margin when they reserve room.
 pub const SMALL: usize = 64;
 
 /// The maximum number of bytes in a buffer. The largest value has `i32::MAX` bytes, because lengths

@@ -168,8 +168,8 @@ impl Shape {
         Ok(rows)
     }
 
-    /// Like [`decode`](Shape::decode), but makes rows of this kind and calls no class or factory of
-    /// the user's.
+    /// Like [`decode`](Shape::decode), but makes rows of the kind `kind`, and never calls
+    /// [`RowsAs::factory`].
     pub fn decode_as<'py>(
         &self,
         py: Python<'py>,

@@ -1,7 +1,7 @@
 //! Models of `Lanes`, tasks that run one request after another, and of `Ticket`, which cancels a
 //! request. A request that is passed to a waiting lane is answered. A cancelled request is answered
-//! once or dropped, and its lane takes the next request. `hand` and the lane run on different
-//! threads, as with several I/O threads.
+//! once or dropped, and its lane takes the next request. `Lanes::hand`, which passes a request to a
+//! lane, and the lane run on different threads, as with several I/O threads.
 
 use std::pin::pin;
 use std::task::Poll;

@@ -234,7 +234,8 @@ fn an_event_loop_goes() {
     });
 }
 
-/// Sets its event when it is dropped, which happens when nothing refers to the operation any more.
+/// The session and the runtime of a request. It sets its event when it is dropped, which happens
+/// when nothing refers to the operation any more.
 struct From(Session, Runtime, Arc<Event>);
 
 impl Origin for From {
@@ -253,8 +254,8 @@ impl Drop for From {
     }
 }
 
-/// Executes a request through the queue and a lane. Returns an event that is set when the operation
-/// is freed.
+/// Executes a request through the queue and a lane. If `answered` is true, the server answers at
+/// once, otherwise never. Returns an event that is set when the operation is freed.
 fn executed(runtime: &Runtime, op: &Arc<OpState>, answered: bool) -> Arc<Event> {
     let freed = Arc::<Event>::default();
     let session = Session::default();

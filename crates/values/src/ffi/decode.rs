@@ -31,8 +31,8 @@ type Object = *mut ffi::PyObject;
 pub struct Maker {
     naive_timestamps: bool,
     datetime: *mut ffi::PyDateTime_CAPI,
-    /// The value of `UUID.is_safe`, borrowed: the module `python` keeps it for the life of the
-    /// process.
+    /// The value of `is_safe` in each UUID that is made. The reference is borrowed: the module
+    /// `python` keeps the object for the life of the process.
     safe_uuid_unknown: Object,
 }
 
@@ -368,10 +368,10 @@ pub unsafe fn or_none(object: Object) -> Object {
 unsafe fn text(bytes: &[u8]) -> Object {
     // SAFETY: the GIL is held, as `# Safety` demands. With a highest character of 127,
     // `PyUnicode_New` returns null or a new `str` of ASCII, whose characters follow the head
-    // `PyASCIIObject`, one byte each. There are `bytes.len()` of them, and all are written. The
-    // length is not 0, for which CPython returns a shared `str`. `probe_decode` has checked the
-    // layout. Other text is decoded by CPython. Tests: unit/test_quick_paths.py (decode),
-    // property/test_both_ways_decode.py (text). Benchmark: "page: 5000x10 to tuples".
+    // `PyASCIIObject`, one byte each. There are `bytes.len()` of them, and all are written. CPython
+    // would return a shared `str` for the length 0, but here the length is not 0. `probe_decode`
+    // has checked the layout. Other text is decoded by CPython. Tests: unit/test_quick_paths.py
+    // (decode), property/test_both_ways_decode.py (text). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         if bytes.is_empty() || !is_ascii(bytes) {
             let (start, length) = (bytes.as_ptr().cast(), bytes.len() as isize);

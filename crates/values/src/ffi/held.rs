@@ -16,10 +16,10 @@ use super::quick_path::QuickPath;
 pub struct Held(NonNull<ffi::PyObject>);
 
 // SAFETY: another thread may read the contents, because the contents of an exact `bytes` never
-// change. The reference count changes only while the GIL is held. `new`, `object` and
-// `append_values` take a `Bound` or a `Python`. Values are dropped in calls from Python, or with a
-// message, which Python frees; in both cases the GIL is held. Tests: unit/test_protocol.py
-// (test_threads_share_a_message).
+// change. The reference count changes only while the GIL is held: `new`, `object` and
+// `append_values` take a `Bound` or a `Python`, which shows that it is held. Values are dropped in
+// calls from Python, or with a message, which Python frees; in both cases the GIL is held. Tests:
+// unit/test_protocol.py (test_threads_share_a_message).
 unsafe impl Send for Held {}
 // SAFETY: as for `Send`: a shared `Held` is only read. Tests: as for `Send`.
 unsafe impl Sync for Held {}

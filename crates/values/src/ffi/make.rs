@@ -31,7 +31,7 @@ pub fn record<'py>(
     if quick {
         return filled(class, values);
     }
-    // `tuple.__new__` is called, because the class may have a `__new__` of its own.
+    // `tuple.__new__` is called, not the class, because the class may have a `__new__` of its own.
     let new = class.py().get_type::<PyTuple>().getattr(pyo3::intern!(class.py(), "__new__"))?;
     new.call1((class, PyTuple::new(class.py(), values.drain(..))?))
 }

@@ -86,10 +86,11 @@ unsafe extern "C" fn serialize<T: Serializes>(
     // exceptions.
     let quick = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the GIL is held and `this` and the arguments are alive during the call, as
-        // `# Safety` demands. `this` is a `T`, which the method descriptor has checked. An argument
-        // is read only below `count`. pyo3 does not count this call as one that holds the GIL, so
-        // it would free a dropped `Py` only later. No `Py` is dropped if the value is taken. Tests:
-        // property/test_both_ways.py, unit/test_programme_serializers.py. Benchmark: "value: int".
+        // `# Safety` demands. `this` is a `T`, which the method descriptor has checked. Only
+        // arguments at indexes below `count` are read. pyo3 does not count this call as one that
+        // holds the GIL, so it would free a dropped `Py` only later. No `Py` is dropped if the
+        // value is taken. Tests: property/test_both_ways.py, unit/test_programme_serializers.py.
+        // Benchmark: "value: int".
         unsafe {
             let is_quick = match (count, names.is_null()) {
                 _ if !QuickPath::Encode.is_on() => false,

@@ -144,7 +144,7 @@ trait Rows {
 struct Tuples {
     class: Option<*mut ffi::PyTypeObject>,
     width: isize,
-    /// Whether a row may be part of a reference cycle, so that the GC must track it.
+    /// Whether the GC must track the rows, because a row may be part of a reference cycle.
     tracked: bool,
 }
 

@@ -102,7 +102,7 @@ impl Sink for Framed<'_> {
     }
 }
 
-/// Makes a new `bytes` from the value in the field.
+/// Makes a new `bytes`. The field is the object that is encoded.
 pub struct Unbuffered<'a, 'py>(pub &'a Bound<'py, PyAny>);
 
 impl<'py> Sink for Unbuffered<'_, 'py> {

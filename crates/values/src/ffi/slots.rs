@@ -193,8 +193,8 @@ impl Slotted {
     /// not found, if one of the values is null, or if there is no memory. Takes over the references
     /// in `values`: the instance owns them, or they are released if null is returned.
     ///
-    /// The instance is not tracked by the GC. If its values can refer back to it, the caller must
-    /// track it.
+    /// The GC does not track the instance. If the instance's values can refer back to it, the
+    /// caller must make the GC track it.
     ///
     /// # Safety
     /// The caller must ensure that each of the values is an owned reference or null, that there are

@@ -137,7 +137,7 @@ fn narrow_all(wide: &[f64], target: &mut [MaybeUninit<u8>]) -> bool {
         for (number, slot) in wide.iter().zip(target.as_chunks_mut::<4>().0) {
             let single = *number as f32;
             good &= single.is_finite() | !number.is_finite();
-            // A signalling NaN goes to the safe path, which converts it as Python does.
+            // If `KEEPS_SIGNALLING`, every NaN goes to the safe path, which keeps signalling NaNs.
             good &= !(KEEPS_SIGNALLING & number.is_nan());
             *slot = single.to_be_bytes().map(MaybeUninit::new);
         }
@@ -260,8 +260,8 @@ pub fn append_vector(
 
 /// Appends the elements of an exact list or tuple of Python or NumPy numbers, without lengths. The
 /// type of the elements must be `float`, `double`, `int` or `bigint`. Returns false for any other
-/// type, if `list` is of another class, or if an element is another object or out of range; `out`
-/// may then end with an incomplete value.
+/// type, if `list` is of another class, or if an element is not such a number or is out of range;
+/// `out` may then end with an incomplete value.
 pub fn append_numbers(element: &HostPlan, list: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     // SAFETY: `list` is alive and shows that the GIL is held. It keeps its items alive: no Python
     // code runs here. Tests: accel/test_everyday_values.py.

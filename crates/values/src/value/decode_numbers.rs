@@ -27,15 +27,15 @@ pub fn varint<'py>(
     py.get_type::<PyInt>().call_method(pyo3::intern!(py, "from_bytes"), arguments, Some(&signed))
 }
 
-/// Makes the `Decimal` of a decimal's parts.
+/// Makes a `Decimal` from the parts of a CQL decimal.
 pub fn decimal<'py>(py: Python<'py>, parts: &Parts) -> PyResult<Bound<'py, PyAny>> {
     let (sign, exponent) = (if parts.negative { "-" } else { "" }, -i64::from(parts.scale));
     python::decimal(py)?.call1((format!("{sign}{}E{exponent}", parts.digits),))
 }
 
 /// Makes a list of the numbers of a vector whose elements are numbers written without lengths.
-/// Returns `None` for other vectors. The caller has checked that `bytes` has the length of the
-/// vector.
+/// Returns `None` for other vectors. The caller has checked that `bytes` are as many as the
+/// elements need.
 pub fn numbers<'py>(
     py: Python<'py>,
     vector: &VectorPlan<Record>,

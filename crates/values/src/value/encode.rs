@@ -26,7 +26,7 @@ pub fn encode_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>)
 
 /// Like [`encode_cell`], on the safe path only.
 pub fn safe_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
-    // `SMALL` is enough for the length and for most values of fixed width.
+    // `SMALL` is enough for the length and a small value. For larger values, `encode` makes room.
     room(out, SMALL)?;
     if value.is_none() {
         wire::put_i32(out, wire::NULL);

@@ -243,7 +243,8 @@ pub fn encode_vector(
     if let Some(width) = vector.width {
         let (element, size) = (&vector.element, width.saturating_mul(vector.dimension));
         let numeric = traits(element).numeric;
-        // Every bit pattern is a valid number, so the bytes need no check.
+        // The value may be the encoded elements. They need no check, because every bit pattern is a
+        // valid number.
         if numeric.is_some() && put_ready_bytes(value, size, out)? {
             return Ok(());
         }
@@ -303,8 +304,8 @@ fn check_dimension(plan: &HostPlan, vector: &VectorPlan<Record>, got: usize) -> 
     Err(Failure::refused(cql_type, reason))
 }
 
-/// Takes a `bytes` or `bytearray` of exactly the vector's size as the encoded elements, and appends
-/// its contents. Returns false for any other value.
+/// If the value is a `bytes` or `bytearray` of exactly `size` bytes, appends its contents: they are
+/// the elements in encoded form. Returns false for any other value.
 fn put_ready_bytes(value: &Bound<'_, PyAny>, size: usize, out: &mut Vec<u8>) -> Outcome<bool> {
     if let Ok(bytes) = value.cast::<PyBytes>() {
         let ready = bytes.as_bytes().len() == size;

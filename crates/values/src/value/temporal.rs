@@ -221,9 +221,9 @@ pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> 
     Err(mismatch(plan, "turbocql.Duration or datetime.timedelta", value))
 }
 
-/// Refuses an instance of a subclass of `timedelta` if its fields as a `timedelta` are not its
-/// whole duration. A pandas Timedelta can have nanoseconds or be longer than any `timedelta`, and
-/// instances of other subclasses can have months.
+/// Refuses an instance of a subclass of `timedelta` if its days, seconds and microseconds are not
+/// its whole duration. A pandas Timedelta can have nanoseconds or be longer than any `timedelta`,
+/// and instances of other subclasses can have months.
 fn check_delta(
     plan: &HostPlan,
     value: &Bound<'_, PyAny>,

@@ -40,8 +40,9 @@ pub fn encode_udt(
 
 const RECORDS: &str = "a mapping, dataclass, named tuple, tuple or object with its fields";
 
-/// Returns the value of each field: the one with the field's name if `value` has names, otherwise
-/// the one at the field's position. It is `None` for a field that `value` does not have.
+/// Returns one entry for each field of the type: the part of `value` with the field's name if the
+/// parts have names, otherwise the part at the field's position. The entry is `None` if `value` has
+/// no such part.
 fn udt_fields<'py>(
     plan: &HostPlan,
     udt: &UdtPlan<Record>,
