@@ -162,7 +162,7 @@ impl Shape {
         }
         let conditional = self.columns.iter().any(|column| column.name == "[applied]");
         if conditional && rows.iter().any(|row| row.is_none()) {
-            // `make` returns None for the row which says that a transaction was applied.
+            // `make` returns None for a row that says that a lightweight transaction was applied.
             return PyList::new(py, rows.iter().filter(|row| !row.is_none()).collect::<Vec<_>>());
         }
         Ok(rows)

@@ -50,8 +50,8 @@ pub enum Order {
 pub struct Traits {
     pub numeric: Option<Numeric>,
     pub order: Order,
-    /// Whether no value of the type has zero bytes. Cassandra allows cells of zero bytes for such
-    /// types too; they are read as null.
+    /// Whether every value of the type has at least one byte. Cassandra allows cells of zero bytes
+    /// for such types too; they are read as null.
     pub empty_is_null: bool,
     /// Whether the Python value cannot form reference cycles. A container of only such values need
     /// not be tracked by the GC.

@@ -45,7 +45,7 @@ struct Asked {
     ticket: Ticket,
     /// The number of answers.
     answers: AtomicUsize,
-    /// The number of answers that are `None`.
+    /// The number of answers that are `None`: the request was dropped before an answer arrived.
     failed: AtomicUsize,
     answered: Event,
 }

@@ -27,7 +27,7 @@ struct Decimal {
 const NEGATIVE: u8 = 1;
 /// The flags of infinity, NaN and signalling NaN.
 const SPECIAL: u8 = 2 | 4 | 8;
-/// Each word is a digit in this base.
+/// Ten to the power of 19. The words of a number are its digits in this base.
 const WORD: i128 = 10_000_000_000_000_000_000;
 
 /// Probes the layout with sample decimals. Returns the reason if one is not read as expected.
@@ -69,9 +69,9 @@ pub fn probe(py: Python<'_>) -> PyResult<Option<String>> {
 /// that the GIL is held.
 #[inline]
 pub unsafe fn parts(object: *mut ffi::PyObject) -> Option<(i128, i64)> {
-    // SAFETY: the `# Safety` section demands all that `read` demands, except that the layout fits.
-    // The probe has checked the layout if the path is on. Tests: property/test_both_ways.py
-    // (decimal). Benchmark: "value: decimal".
+    // SAFETY: the `# Safety` section demands all that `read` demands, except the size of instances.
+    // If the path is on, the probe has checked the size and the layout. Tests:
+    // property/test_both_ways.py (decimal). Benchmark: "value: decimal".
     if QuickPath::Decimals.is_on() { unsafe { read(object) } } else { None }
 }
 

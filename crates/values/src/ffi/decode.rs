@@ -26,7 +26,7 @@ use crate::python;
 
 type Object = *mut ffi::PyObject;
 
-/// The objects and settings that values are made with, besides their bytes.
+/// Makes values from bytes. The fields are the settings and objects that this needs.
 #[derive(Clone, Copy)]
 pub struct Maker {
     naive_timestamps: bool,

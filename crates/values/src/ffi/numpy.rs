@@ -124,8 +124,8 @@ pub fn number(object: &Bound<'_, PyAny>) -> Option<Number> {
 #[inline]
 pub unsafe fn number_at(object: *mut ffi::PyObject) -> Option<Number> {
     // SAFETY: `KNOWN` is null or points to a leaked box. `object` is alive and the GIL is held, as
-    // `# Safety` demands. Its class is one of those whose layout `try_layout` has checked. Tests:
-    // accel/test_everyday_values.py.
+    // `# Safety` demands. It is read as a number only if its class is one of those whose layout
+    // `try_layout` has checked. Tests: accel/test_everyday_values.py.
     unsafe {
         let numpy_objects = KNOWN.load(Ordering::Acquire).as_ref()?;
         let class = (*object).ob_type;

@@ -41,8 +41,8 @@ pub fn is_corrupted(path: QuickPath, fault: Fault) -> bool {
         == Some((path.name(), fault.name()))
 }
 
-/// Compares a value that a quick path has read with the expected one. Returns the reason if they
-/// differ.
+/// Checks that `actual`, which a quick path has read, is equal to `expected`. If it is not, returns
+/// what is wrong.
 pub fn check_value<T: PartialEq>(
     path: QuickPath,
     subject: &str,
@@ -133,8 +133,8 @@ pub fn references<T>(object: &Bound<'_, T>) -> isize {
     unsafe { ffi::Py_REFCNT(object.as_ptr()) }
 }
 
-/// Compares the fields of `PyTypeObject` that quick paths read with the results of CPython's public
-/// functions. Returns the reason if they differ.
+/// Checks that quick paths read the same from the fields of `PyTypeObject` as CPython's public
+/// functions return. If they do not, returns what is wrong.
 pub fn classes(py: Python<'_>) -> PyResult<Option<String>> {
     let samples = [c"type('Sample', (tuple,), {})", c"type('Sample', (), {'__slots__': ('own',)})"];
     for sample in samples {

@@ -39,8 +39,8 @@ impl<'py> Decoder<'py> {
         Decoder { py, choices, maker: Maker::new(py, choices) }
     }
 
-    /// Returns the value of a cell. It is None for a null cell, and for zero bytes if no value of
-    /// the type has zero bytes.
+    /// Returns the value of a cell. It is None for a null cell. It is also None for a cell of zero
+    /// bytes, if every value of the type has at least one byte.
     #[inline]
     pub fn cell(&self, plan: &HostPlan, cell: Option<&[u8]>) -> Outcome<Bound<'py, PyAny>> {
         match cell {
@@ -320,7 +320,7 @@ impl<'py> Decoder<'py> {
     }
 
     /// Decodes a value of a user-defined type. Fields that were added after the value was written
-    /// are null. Fields that the plan does not have yet are ignored.
+    /// are null. Fields that were added after the plan was compiled are ignored.
     fn udt(
         &self,
         plan: &HostPlan,

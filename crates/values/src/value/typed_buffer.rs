@@ -64,7 +64,7 @@ pub struct Numbers<'a, 'py> {
 }
 
 impl Numbers<'_, '_> {
-    /// Appends all numbers of the buffer, each checked against the range of its type.
+    /// Appends all numbers of the buffer. Refuses numbers that the CQL type cannot hold.
     pub fn encode(&self, buffer: &PyUntypedBuffer, out: &mut Vec<u8>) -> Outcome<()> {
         macro_rules! first_of {
             ($($kind:ty),*) => {
