@@ -64,7 +64,7 @@ pub mod engine {
             self.answers.notify_one();
         }
 
-        /// Sends a request again.
+        /// Called when an operation executes its statement again.
         pub async fn send(request: &Request<'_>) -> Result<Response, EngineError> {
             execute(request, None, &mut Attempts::idle()).await
         }

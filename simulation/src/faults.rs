@@ -15,9 +15,9 @@ use crate::trace::Trace;
 /// A run has faults for this time after its beginning.
 pub const FAULTY: Duration = Duration::from_secs(90);
 
-/// The shortest time from the beginning of a fault until the keepalive closes a silent connection:
-/// a little less than the keepalive's timeout. The keepalive's interval may have passed before the
-/// fault.
+/// The shortest time from the beginning of a fault until the keepalive closes a silent connection.
+/// It is a little less than the keepalive's timeout, because a keepalive may have been sent just
+/// before the fault.
 const CLOSED_IN_SILENCE: Duration = Duration::from_secs(9);
 
 /// A number of requests that is larger than the number of streams of a connection, 32,768.
@@ -147,7 +147,7 @@ impl Happened {
             && at < self.began + Duration::from_secs(25)
     }
 
-    /// Whether frames arrive at the node only when the fault has ended.
+    /// Whether the fault may hold up frames until it has ended.
     pub fn holds_frames(&self) -> bool {
         use Fault::*;
         matches!(

@@ -31,7 +31,7 @@ pub enum Action {
     Read,
     /// A read of all rows, in pages.
     Scan,
-    /// One of many simultaneous reads from a node that has stopped.
+    /// One of many simultaneous reads from a node that has a fault.
     Burst,
     /// A write to a table that is now and then made again with other types.
     Remade,
@@ -375,8 +375,8 @@ pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> us
 /// Returns a sentence for each value that was written with a type that its table did not have when
 /// the call began.
 ///
-/// A node that knows a prepared statement executes it, whatever the types for which the client has
-/// encoded the values. So three kinds of calls prove nothing: a call that was in flight when the
+/// A node that knows a prepared statement executes it, even if the client has encoded the values for
+/// other types. So three kinds of calls prove nothing: a call that was in flight when the
 /// table was made again; a call after a fault that held frames at that time, because the node may
 /// carry out an earlier PREPARE when the fault ends; and one of two simultaneous calls, because the
 /// other may have prepared the statement just before.

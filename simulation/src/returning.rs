@@ -19,7 +19,8 @@ use crate::trace::Trace;
 
 const NODES: usize = 3;
 /// The time limit of a request. With a longer limit, all requests in flight would soon wait for the
-/// node. No further requests would then be sent, so the other nodes would send nothing to the node.
+/// node that hangs. No further requests would then be sent, so the other nodes would send nothing to
+/// that node.
 const LIMIT: Duration = Duration::from_secs(1);
 /// The width of the intervals in which requests are counted.
 pub const INTERVAL: Duration = Duration::from_millis(250);
@@ -81,8 +82,8 @@ pub fn measure(seed: u64, in_flight: u64, hangs: Duration) -> Return {
     })
 }
 
-/// Sends reads and writes, one after another. For each success, adds to `ended` the time when it
-/// ended, and its latency.
+/// Sends reads and writes, one after another, until the time `until`. For each request that
+/// succeeded, adds to `ended` the time when it ended, and its latency.
 async fn request_until(
     session: Session,
     mut random: Random,

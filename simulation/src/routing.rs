@@ -27,8 +27,8 @@ pub struct Story<'a> {
 }
 
 impl Story<'_> {
-    /// Whether, from the time `SETTLED` before `from` until `until`, the session had connections to
-    /// all nodes, no fault had an effect, and no `USE` closed connections.
+    /// Whether the session had connections to all nodes, no fault had an effect, and no `USE` closed
+    /// connections. The time that is looked at begins `SETTLED` before `from`, and ends at `until`.
     fn is_quiet(&self, from: Instant, until: Instant) -> bool {
         let Some(from) = from.checked_sub(SETTLED) else { return false };
         let is_near = |fault: &Happened| {
@@ -76,9 +76,9 @@ pub fn misrouted(story: &Story<'_>) -> Vec<String> {
     wrong
 }
 
-/// Returns a sentence for each request since `began` that was sent to a wrong node or shard, except
-/// the first ones for each tablet, from which the session learns the right ones. `began` must be a
-/// time from which on the session has connections to all shards.
+/// Returns a sentence for each request since `began` that was sent to a wrong node or shard. Leaves
+/// out the first such requests for each tablet, because their answers tell the session where the
+/// tablet is. `began` must be a time from which on the session has connections to all shards.
 pub fn misrouted_since(began: Instant, arrivals: &[Arrival]) -> Vec<String> {
     let mut learned: BTreeMap<(&str, usize), Instant> = BTreeMap::new();
     let wrong = arrivals.iter().filter(|arrival| arrival.at >= began && arrival.is_misrouted);

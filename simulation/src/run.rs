@@ -36,8 +36,8 @@ mod part {
     pub const RELOCATION: u64 = 104;
 }
 
-/// The time from the last fault until calls must succeed again: gossip, the longest interval
-/// between two attempts to connect, and the longest interval between two probes.
+/// The time from the last fault until calls must succeed again. It is long enough for gossip, for
+/// the longest interval between two attempts to connect, and for that between two probes.
 const RECOVERY: Duration = Duration::from_secs(40);
 
 /// The result of a run.
@@ -47,7 +47,7 @@ pub struct Report {
     pub elapsed: Duration,
     pub calls: usize,
     pub failed: usize,
-    /// A sentence for each promise that the engine has broken, such as to end a call by its
+    /// A sentence for each promise that the engine has broken, for example that a call ends by its
     /// deadline.
     pub violations: Vec<String>,
     /// The last lines of the trace, or all of its lines.

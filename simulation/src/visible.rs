@@ -12,12 +12,13 @@ use crate::cluster::{PORT, Refusal, Refused};
 use crate::faults::{Fault, Happened};
 use crate::observed::{INTERVAL, Observed, Sample, Seen};
 
-/// The time from the first request that a node does not answer until the node is shown as silent.
-/// The session's watch over its nodes waits for two full ticks after the tick in which the request
-/// is sent, and then probes the node. It waits half a second or more for the probe's answer.
+/// The longest time from the first request that a node does not answer until the node is shown as
+/// silent. The session's watch over its nodes waits for two full ticks after the tick in which the
+/// request is sent, and then probes the node. It waits half a second for the probe's answer, longer
+/// if the node's answers were slow before.
 const SILENT: Duration = Duration::from_millis(950);
 
-/// The same time for a node whose answers were slow before: its probes have more time.
+/// The same limit for a node whose answers were slow before.
 const SILENT_SLOW: Duration = Duration::from_millis(3800);
 
 /// The watch does not probe a node again for this time after the node has answered a probe.
@@ -26,15 +27,15 @@ const ASKED: Duration = Duration::from_secs(1);
 /// answered such a probe, [`ASKED`] must pass before the next one.
 const RECENT: Duration = Duration::from_secs(3);
 
-/// The time from the end of a hang until the node is shown as answering: the longest pause between
-/// two probes, and a probe that began before the end.
+/// The longest time from the end of a hang until the node is shown as answering: the longest pause
+/// between two probes, and the time of a probe that began before the end.
 const ANSWERS: Duration = Duration::from_millis(3000);
 
-/// The time from the loss of a connection until the events about it.
+/// The longest time from the loss of a connection until the events about it.
 const LOST: Duration = Duration::from_millis(200);
 
-/// The time from the start of a killed node until it is connected again, if it was down for less
-/// than [`SOON_TRIED`].
+/// The longest time from the start of a killed node until the session is connected to it, if the
+/// node was down for less than [`SOON_TRIED`].
 const UP: Duration = Duration::from_millis(2500);
 const SOON_TRIED: Duration = Duration::from_secs(20);
 
@@ -126,7 +127,7 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// Whether an earlier fault closes or holds connections when this fault begins.
+    /// Whether an earlier fault still has an effect on connections when this fault begins.
     fn is_disturbed(&self) -> bool {
         let earlier = self.story.faults.iter().filter(|other| other.began < self.fault.began);
         earlier.into_iter().any(|other| {
@@ -184,8 +185,8 @@ impl View<'_> {
         }
     }
 
-    /// Returns the time from the first unanswered request of the node until the node is shown as
-    /// silent.
+    /// Returns the longest time from the first request that the node does not answer until the node
+    /// is shown as silent.
     fn time_to_silence(&self) -> Duration {
         let (at, began) = (self.fault.at, self.fault.began);
         let earlier = || self.story.faults.iter().filter(|other| other.began < began);

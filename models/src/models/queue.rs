@@ -142,9 +142,9 @@ fn a_release_wakes_the_thread() {
     });
 }
 
-/// The second answer is passed on 0.8 ms after the first. The timer of the first answer fires 1 ms
-/// after it. At that time, submissions may still be held back (`Runtime::hold`) because of the
-/// second answer. They must be found later.
+/// The second answer is passed on 0.8 ms after the first. The first answer starts a timer of 1 ms
+/// for a look at submissions that are held back (`Runtime::hold`). When the timer fires, submissions
+/// may still be held back because of the second answer. A later look must find them.
 #[test]
 fn the_look_is_put_off_by_a_later_answer() {
     interleaved(|| {

@@ -1,5 +1,5 @@
-//! Models of `Remaining`, the rows that an iteration has not returned yet, as it is without the
-//! GIL. Threads that share an iteration return each row once.
+//! Models of `Remaining`, which has the rows that an iteration has not returned yet. They test its
+//! version for Python without the GIL. Threads that share an iteration return each row once.
 
 use loom::thread;
 

@@ -17,8 +17,8 @@ impl Cluster {
         self.gossip(node, !is_paused);
     }
 
-    /// Ends a node's process. Resets its connections. If `in_silence` is set, does not reset them,
-    /// as after a loss of power.
+    /// Ends a node's process. Its connections are reset if `in_silence` is false. If it is true,
+    /// clients are told nothing, as after a loss of power.
     pub fn kill(&self, node: usize, in_silence: bool) {
         let mut state = self.lock();
         let killed = &mut state.nodes[node];

@@ -1,7 +1,7 @@
 //! A cluster of CQL servers: a model with tokens, replicas, write times and prepared statements.
 //!
 //! A node serves connections with tasks. A kill of the node ends the tasks; a pause suspends them,
-//! as if its process were stopped. A node keeps its rows in both cases. A coordinator learns about
+//! as SIGSTOP suspends a process. A node keeps its rows in both cases. A coordinator learns about
 //! changes of the other nodes late, as by gossip.
 
 mod changes;
@@ -39,7 +39,7 @@ pub const REPLICAS: usize = 3;
 const TOKENS: usize = 8;
 /// The number of threads with which a node, or each of its shards, works on requests.
 const THREADS: usize = 32;
-/// How long the other nodes take to notice that a node is down or up.
+/// The longest time in which the other nodes notice that a node is down or up.
 const GOSSIP: Duration = Duration::from_secs(8);
 /// The longest time in which a node learns of a schema change.
 pub const SCHEMA_SPREAD: Duration = Duration::from_secs(2);
@@ -400,7 +400,8 @@ impl State {
         }
     }
 
-    /// Checks whether a value for the table `remade` has the type of its column. Does not store it.
+    /// Notes a value for the table `remade` in `misfits` if its type is not that of the column `v`.
+    /// Does not store the value.
     fn write_remade(&mut self, value: &[u8]) {
         let text = value.strip_prefix(b"v").map(|digits| std::str::from_utf8(digits).unwrap());
         if text.is_some() != matches!(self.remade.0, Type::Text) {

@@ -15,7 +15,7 @@ use crate::random::Random;
 pub const SHARD_AWARE_PORT: u16 = 19042;
 /// How many of a token's first bits are ignored when its shard is computed.
 const IGNORED_BITS: u32 = 12;
-/// A number that no shard has, for work of a node that belongs to none of its shards.
+/// A number that no shard has. It stands for work that a node does outside its shards.
 pub const NO_SHARD: u16 = u16::MAX;
 
 const TABLETS: u64 = 8;
@@ -178,7 +178,8 @@ impl State {
         payload
     }
 
-    /// Returns ScyllaDB's options of SUPPORTED on a connection to this shard.
+    /// Returns the options that ScyllaDB adds to SUPPORTED, the answer to OPTIONS, on a connection to
+    /// this shard. A node of Cassandra adds none.
     pub(super) fn options(&self, shard: u16, node: usize) -> Vec<(&'static str, String)> {
         let Some(scylla) = &self.scylla else { return Vec::new() };
         let mut options = vec![

@@ -184,8 +184,8 @@ impl Connection {
         let mut state = self.cluster.lock();
         let text = state.nodes[self.node].prepared.get(id).cloned();
         text.ok_or_else(|| {
-            // The session does not count how often the reads of its control connection are prepared
-            // again.
+            // Reads of system tables are left out, because the session does not count how often
+            // the reads of its control connection are prepared again.
             if !state.is_system_read(id) {
                 state.note_refusal(self.node, Refused::Unprepared);
             }
@@ -241,8 +241,8 @@ impl Connection {
         let consistency = parameters.consistency;
         let bigint = |index: usize| wire::bigint(&parameters.values, index);
         match kind {
-            // An overloaded node still answers the driver's own requests, because the session does
-            // not count these.
+            // An overloaded node still answers the driver's own requests. The session's figures
+            // leave these out, so they would not show a refusal of one.
             Kind::System | Kind::Use => {}
             // For some claims, an overloaded node answers with a timeout after it has carried them
             // out. In Cassandra, after replicas have accepted a proposal, Paxos may begin again,
@@ -332,8 +332,8 @@ fn unknown(text: &str) -> Vec<u8> {
     wire::error(0x2000, &format!("not of the model: {text}"), &[])
 }
 
-/// Refuses reads of tables that only ScyllaDB has, except reads of `scylla_keyspaces` if the model
-/// has tablets.
+/// Refuses reads of tables that only ScyllaDB has, except reads of `scylla_keyspaces` if the
+/// cluster has tablets.
 fn refuse_scylla_tables(state: &State, text: &str) -> Result<(), Vec<u8>> {
     let has_tablets = state.scylla.as_ref().is_some_and(|scylla| !scylla.tablets.is_empty());
     let is_there = has_tablets && text.contains(".scylla_keyspaces");

@@ -15,7 +15,7 @@ pub const REMADE: &str = "INSERT INTO sim.remade (k, v) VALUES (?, ?)";
 /// Reads a table that exists in each keyspace. Its `k` is the index of the keyspace in
 /// [`KEYSPACES`].
 pub const KEYSPACE: &str = "SELECT k FROM here";
-/// The beginning of a schema change. The table's number follows.
+/// The beginning of a statement that creates a table. The table's number follows.
 pub const CREATE: &str = "CREATE TABLE sim.t";
 
 pub const KEYSPACES: [&str; 2] = ["sim", "other"];

@@ -4,7 +4,7 @@ use super::statements::KEYSPACES;
 use super::wire::{Columns, Row, Type, inet_bytes};
 use crate::cluster::State;
 
-/// Returns a UUID of eight bytes `first` and the eight bytes of `number`.
+/// Returns a UUID: eight times the byte `first`, then the eight bytes of `number`.
 pub(super) fn uuid(first: u8, number: u64) -> Vec<u8> {
     let mut id = vec![first; 8];
     id.extend_from_slice(&number.to_be_bytes());

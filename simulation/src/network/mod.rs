@@ -50,7 +50,7 @@ pub struct Network(Arc<Inner>);
 
 struct Inner {
     state: Mutex<State>,
-    /// Notified when a link or a host has changed.
+    /// Notified when a link has changed.
     changed: Notify,
 }
 
@@ -96,7 +96,8 @@ impl Network {
         self.lock().links.get(&(host, direction)).copied().unwrap_or_default()
     }
 
-    /// Changes a link, also for the bytes that are under way.
+    /// Changes a link, also for the bytes that are under way. Only a change of the delay has no
+    /// effect on them.
     pub fn change(&self, host: IpAddr, direction: Direction, change: impl FnOnce(&mut Link)) {
         let mut state = self.lock();
         change(state.links.entry((host, direction)).or_default());
@@ -106,8 +107,8 @@ impl Network {
         self.0.changed.notify_waiters();
     }
 
-    /// Returns a random time that bytes take to arrive, regardless of earlier bytes of their
-    /// connection.
+    /// Returns a random time that bytes take to arrive. It may be too short: bytes must also not
+    /// arrive before earlier bytes of their connection, which `Stream` ensures.
     fn travel_time(&self, host: IpAddr, direction: Direction) -> Duration {
         let mut state = self.lock();
         let usual = Duration::from_micros(state.random.within(100..1500));

@@ -125,7 +125,7 @@ impl Program {
     /// Sends bursts, each to its node, until the sender is dropped.
     pub async fn send_bursts(self, mut bursts: mpsc::UnboundedReceiver<Burst>) {
         while let Some(burst) = bursts.recv().await {
-            // The node has just stopped; its last answers may be under way.
+            // The node's fault has just begun; its last answers may be under way.
             sleep(Duration::from_millis(20)).await;
             for _ in 0..burst.requests {
                 let program = self.clone();

@@ -91,7 +91,8 @@ impl Program {
         Ok(prepared)
     }
 
-    /// Prepares and executes a text within the time limit of the options, or within [`LIMIT`].
+    /// Prepares and executes a text within the time limit of the options. If they have none, within
+    /// [`LIMIT`].
     async fn execute(
         &self,
         text: &str,
@@ -218,9 +219,9 @@ impl Program {
         Ok(Outcome::Scanned(scanned))
     }
 
-    /// Writes to the table `remade`, with the type that the prepared statement has. If the
-    /// statement is stale, because the table was made again, prepares it again, as a Python session
-    /// does.
+    /// Writes to the table `remade` a value of the type that the prepared statement has for it. If
+    /// the statement is stale, because the table was made again, prepares it again, as a Python
+    /// session does.
     async fn write_remade(&self, key: i64, value: i64) -> Result<Outcome, EngineError> {
         let began = std::time::Instant::now();
         let call_options = options(Some(true));

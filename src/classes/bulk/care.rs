@@ -7,7 +7,7 @@ use turbocql_engine::{ListRead, Lists, Time, Times};
 
 use crate::classes::statement::prepared::Prepared;
 
-/// A statement that reads lists with their write times, extracted from a tuple.
+/// A statement that reads lists with their write times. Extracted from a tuple.
 #[derive(FromPyObject)]
 struct ReadStatement {
     #[pyo3(item(0))]
@@ -20,7 +20,7 @@ struct ReadStatement {
     lists: Vec<String>,
 }
 
-/// A column of vectors that has an index, extracted from a tuple.
+/// A column of vectors that has an index. Extracted from a tuple.
 #[derive(FromPyObject)]
 struct IndexedVector {
     #[pyo3(item(0))]
@@ -34,7 +34,7 @@ struct IndexedVector {
 
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Care {
-    /// The columns of lists that are not frozen.
+    /// The list columns that are not frozen.
     pub opened: Vec<String>,
     statics: Vec<String>,
     /// The columns of the primary key, or of the partition key if static columns are written. Rows

@@ -41,7 +41,7 @@ pub struct BulkOptions {
     pub patience: Duration,
 }
 
-/// A call of `execute_many`. It begins when its statement is prepared.
+/// A call of `execute_many`. It begins once its statement has been prepared.
 pub struct Many {
     pub rows: RowsOf,
     pub options: BulkOptions,
@@ -262,12 +262,12 @@ impl BulkStep {
     }
 
     /// Encodes rows into an arena and passes it to the window. If no row could be encoded, the
-    /// window gets no arena, and so never requests the next one. This function then wakes the
-    /// operation to encode the next arena, unless a separate thread fetches the columns and will
-    /// wake the operation.
+    /// window gets no arena, and so never requests the next one. If the window still waits for an
+    /// arena, this function wakes the operation to encode the next one, unless a separate thread
+    /// fetches the columns and will wake the operation.
     fn feed(&mut self, py: Python<'_>, op: &Arc<OpState>) {
-        // That thread wakes the operation when it has more rows, even if the window has requested
-        // no arena.
+        // The thread that fetches the columns wakes the operation when it has more rows, even if
+        // the window has requested no arena.
         if self.ended || self.arenas_wanted.load(Ordering::Relaxed) == 0 {
             return;
         }

@@ -312,7 +312,8 @@ impl Feed {
                 Values::Objects(list) => {
                     let mut encoded = Encoded::default();
                     for (row, value) in list.bind(py).iter().enumerate() {
-                        // Nulls in key columns are refused later, with those of other pieces.
+                        // Nulls in key columns are refused later, by the code that also refuses
+                        // those of Arrow arrays.
                         let encoded_cell = if value.is_none() {
                             encoded.cells.push_null();
                             Ok(())
