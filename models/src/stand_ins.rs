@@ -89,8 +89,8 @@ pub mod engine {
         Ok(Response)
     }
 
-    /// Stands in for the `Runtime` of `runtime.rs`. It runs the I/O thread as `Runtime::start`
-    /// does, and ends it as `Inner::shutdown` does.
+    /// Stands in for the `Runtime` of `runtime.rs`. It runs and ends the I/O thread as that file's
+    /// `Runtime::start` and `Inner::shutdown` do.
     #[derive(Clone)]
     pub struct Runtime(Arc<Inner>);
 
@@ -206,7 +206,7 @@ pub mod python {
         }
     }
 
-    /// The GC does not run in the models.
+    /// Stands in for what the GC passes to `traverse`. The GC does not run in the models.
     pub struct PyVisit<'a>(PhantomData<&'a ()>);
 
     impl PyVisit<'_> {

@@ -155,7 +155,7 @@ pub fn is_because_of_use(error: &EngineError) -> bool {
 /// How much later than its deadline a call may end.
 const LATE: Duration = Duration::from_millis(100);
 
-/// The maximum time from the start of a node until it is connected again.
+/// The longest time from the start of a node until the session is connected to it again.
 const CONNECTED_AGAIN: Duration = Duration::from_millis(2500);
 
 /// For this time after the beginning of an outage, calls may fail because of it. After this time,
@@ -166,8 +166,8 @@ const NOTICED: Duration = Duration::from_secs(12);
 /// Returns a sentence for each call that failed during an outage of one node, although the session
 /// had noticed the outage and the other nodes were healthy. The faults must not overlap.
 ///
-/// `made` are the times at which another client made a table. The nodes agree on a schema two
-/// seconds after its last change. So while others change the schema, a call that waits for
+/// `made` are the times at which another client made a table. The nodes agree on a schema within
+/// two seconds of its last change. So while others change the schema, a call that waits for
 /// agreement may reach its time limit.
 pub fn needless_failures(calls: &[Call], faults: &[Happened], made: &[Instant]) -> Vec<String> {
     let mut needless = Vec::new();
@@ -355,8 +355,8 @@ fn check_reads(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec
     }
 }
 
-/// Returns how many calls of bursts failed although the stopped node resumed in time. Only calls
-/// with a time limit of at least `limit` count.
+/// Returns how many calls of bursts failed without need. Only calls with a time limit of at least
+/// `limit` count, because their answers arrive in time.
 pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> usize {
     let bursts = calls.iter().filter(|call| call.action == Action::Burst && call.limit >= limit);
     let failed = bursts.filter(|call| {
@@ -375,9 +375,9 @@ pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> us
 /// Returns a sentence for each value that was written with a type that its table did not have when
 /// the call began.
 ///
-/// A node that knows a prepared statement executes it, even if the client has encoded the values for
-/// other types. So three kinds of calls prove nothing: a call that was in flight when the
-/// table was made again; a call after a fault that held frames at that time, because the node may
+/// A node that knows a prepared statement executes it, even if the client has encoded the values
+/// for other types. So three kinds of calls prove nothing: a call that was in flight when the table
+/// was made again; a call after a fault that held up frames at that time, because the node may
 /// carry out an earlier PREPARE when the fault ends; and one of two simultaneous calls, because the
 /// other may have prepared the statement just before.
 pub fn misfits(calls: &[Call], misfits: &[(i64, Instant)], faults: &[Happened]) -> Vec<String> {

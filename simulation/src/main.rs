@@ -6,8 +6,9 @@
 //! Runs the kept seeds (`KEPT`), then each seed from FIRST to LAST, each in a separate process. If
 //! the engine breaks a promise in a run (for example, that a call ends by its deadline), prints the
 //! seed and the last lines of the run's trace. With `--trace`, runs no kept seed, and prints every
-//! line of every run. With `--return`, also runs no kept seed, and checks nothing. It keeps REQUESTS
-//! requests in flight, and measures what it costs when a node resumes after it hung for SECONDS.
+//! line of every run. With `--return`, also runs no kept seed, and checks nothing. Instead, keeps
+//! REQUESTS requests in flight, and measures what it costs when a node resumes after it hung for
+//! SECONDS.
 #![forbid(unsafe_code)]
 
 use std::io::Write as _;

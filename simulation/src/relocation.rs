@@ -24,14 +24,14 @@ const OF_NODE: &str = ".sim";
 /// The longest time from the start of the nodes until the session is connected to all of them, if
 /// their old addresses refuse connections.
 const WHOLE: Duration = Duration::from_secs(3);
-/// The same limit, if the old addresses answer nothing. The keepalive ends the control connection
-/// within 20 s. Then up to five addresses are tried, half a second after each other, each for a
-/// third of the connect timeout. A node's pool may still be busy with an attempt at an old address
-/// that it began earlier.
+/// The longest such time if the old addresses answer nothing. The keepalive ends the control
+/// connection within 20 s. Then up to five addresses are tried, half a second after each other,
+/// each for a third of the connect timeout. A node's pool may still be busy with an attempt at an
+/// old address that it began earlier.
 const WHOLE_AFTER_SILENCE: Duration = Duration::from_secs(30);
 /// The longest time from the end of the control connection until there is another one, if none of
-/// the addresses that the session has answers. Up to five addresses are tried, half a second after each other, each
-/// for a third of the connect timeout. Then the names are resolved again.
+/// the addresses that the session has answers. Up to five addresses are tried, half a second after
+/// each other, each for a third of the connect timeout. Then the names are resolved again.
 const REOPENED: Duration = Duration::from_secs(6);
 /// When this time has passed since the session was connected to all nodes, calls must succeed.
 /// Earlier, some nodes do not know yet that the others are up.

@@ -19,8 +19,8 @@ use crate::trace::Trace;
 
 const NODES: usize = 3;
 /// The time limit of a request. With a longer limit, all requests in flight would soon wait for the
-/// node that hangs. No further requests would then be sent, so the other nodes would send nothing to
-/// that node.
+/// node that hangs. No further requests would then be sent, so the other nodes would send nothing
+/// to that node.
 const LIMIT: Duration = Duration::from_secs(1);
 /// The width of the intervals in which requests are counted.
 pub const INTERVAL: Duration = Duration::from_millis(250);

@@ -27,8 +27,8 @@ pub struct Story<'a> {
 }
 
 impl Story<'_> {
-    /// Whether the session had connections to all nodes, no fault had an effect, and no `USE` closed
-    /// connections. The time that is looked at begins `SETTLED` before `from`, and ends at `until`.
+    /// Whether the session had connections to all nodes, no fault had an effect, and no `USE`
+    /// closed connections, all in the time that begins `SETTLED` before `from` and ends at `until`.
     fn is_quiet(&self, from: Instant, until: Instant) -> bool {
         let Some(from) = from.checked_sub(SETTLED) else { return false };
         let is_near = |fault: &Happened| {

@@ -18,7 +18,7 @@ use crate::observed::{INTERVAL, Observed, Sample, Seen};
 /// if the node's answers were slow before.
 const SILENT: Duration = Duration::from_millis(950);
 
-/// The same limit for a node whose answers were slow before.
+/// The longest such time for a node whose answers were slow before.
 const SILENT_SLOW: Duration = Duration::from_millis(3800);
 
 /// The watch does not probe a node again for this time after the node has answered a probe.
@@ -87,8 +87,9 @@ fn unseen_changes(story: &Story<'_>, events: &[Seen], samples: &[Sample]) -> Vec
             fault.began < until && fault.ended.is_none_or(|ended| ended > *made)
                 || fault.lingers(until)
         });
-        // The next control connection does not get the events that the lost one missed. And if a
-        // connection is to be reset in the middle of a frame, the event can be that frame.
+        // An event that did not arrive on a lost control connection is not sent again on the next
+        // one. And if a fault resets a connection in the middle of a frame, this frame can be the
+        // event.
         let loses_control = events.iter().any(|event| {
             let is_it = event.name == "connection lost" && event.is("control");
             is_it && event.at >= *made && event.at <= until
@@ -217,7 +218,7 @@ impl View<'_> {
             report("requests that it does not answer are not in flight");
         }
         let limit = self.time_to_silence();
-        // A `USE` closes connections on which it is not answered, also if it succeeds elsewhere.
+        // A `USE` closes connections on which it is not answered, even if it succeeds on others.
         let until = first.at + limit;
         let is_lost = |sample: &&&Sample| sample.at <= until && !sample.node(at).is_connected;
         if self.is_closed_by_use(began, until) || during.iter().any(|of| is_lost(&of)) {

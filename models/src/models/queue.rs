@@ -1,6 +1,6 @@
-//! Models of `Shared`, the queue of the I/O thread. What another thread submits is begun, even if
-//! the I/O thread is about to park. A submission during a shutdown is begun or refused. No wake of
-//! an event loop is lost.
+//! Models of `Shared`, the queue of the I/O thread. A task or request that another thread submits
+//! is begun, even if the I/O thread is about to park. A submission during a shutdown is begun or
+//! refused. No wake of an event loop is lost.
 
 use std::task::Poll;
 
@@ -143,8 +143,8 @@ fn a_release_wakes_the_thread() {
 }
 
 /// The second answer is passed on 0.8 ms after the first. The first answer starts a timer of 1 ms
-/// for a look at submissions that are held back (`Runtime::hold`). When the timer fires, submissions
-/// may still be held back because of the second answer. A later look must find them.
+/// for a look at submissions that are held back (`Runtime::hold`). When the timer fires, threads
+/// may still hold back submissions because of the second answer. A later look must find them.
 #[test]
 fn the_look_is_put_off_by_a_later_answer() {
     interleaved(|| {

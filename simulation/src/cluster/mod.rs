@@ -39,9 +39,9 @@ pub const REPLICAS: usize = 3;
 const TOKENS: usize = 8;
 /// The number of threads with which a node, or each of its shards, works on requests.
 const THREADS: usize = 32;
-/// The longest time in which the other nodes notice that a node is down or up.
+/// When a node is down or up again, the other nodes notice it within this time.
 const GOSSIP: Duration = Duration::from_secs(8);
-/// The longest time in which a node learns of a schema change.
+/// All nodes learn of a schema change within this time.
 pub const SCHEMA_SPREAD: Duration = Duration::from_secs(2);
 /// If a client prepares one text at one node this many times within a second, that is a defect of
 /// the client.

@@ -140,8 +140,8 @@ impl State {
         }
     }
 
-    /// Records where an EXECUTE has arrived. If the key's tablet is elsewhere, returns the custom
-    /// payload that tells the client about the tablet.
+    /// Records where an EXECUTE has arrived. If the key has a tablet, and no replica of the tablet
+    /// is there, returns the custom payload that tells the client where the replicas are.
     pub(super) fn note_arrival(
         &mut self,
         (node, shard): (usize, u16),
@@ -178,8 +178,8 @@ impl State {
         payload
     }
 
-    /// Returns the options that ScyllaDB adds to SUPPORTED, the answer to OPTIONS, on a connection to
-    /// this shard. A node of Cassandra adds none.
+    /// Returns the options that ScyllaDB adds to SUPPORTED, the answer to OPTIONS, on a connection
+    /// to this shard. A node of Cassandra adds none.
     pub(super) fn options(&self, shard: u16, node: usize) -> Vec<(&'static str, String)> {
         let Some(scylla) = &self.scylla else { return Vec::new() };
         let mut options = vec![

@@ -96,8 +96,8 @@ impl Network {
         self.lock().links.get(&(host, direction)).copied().unwrap_or_default()
     }
 
-    /// Changes a link, also for the bytes that are under way. Only a change of the delay has no
-    /// effect on them.
+    /// Changes a link. All changes, except that of the delay, also affect the bytes that are under
+    /// way.
     pub fn change(&self, host: IpAddr, direction: Direction, change: impl FnOnce(&mut Link)) {
         let mut state = self.lock();
         change(state.links.entry((host, direction)).or_default());
@@ -107,8 +107,8 @@ impl Network {
         self.0.changed.notify_waiters();
     }
 
-    /// Returns a random time that bytes take to arrive. It may be too short: bytes must also not
-    /// arrive before earlier bytes of their connection, which `Stream` ensures.
+    /// Returns a random time that bytes take to arrive. `Stream` makes the time longer if the bytes
+    /// would otherwise overtake earlier bytes of their connection.
     fn travel_time(&self, host: IpAddr, direction: Direction) -> Duration {
         let mut state = self.lock();
         let usual = Duration::from_micros(state.random.within(100..1500));

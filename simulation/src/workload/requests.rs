@@ -219,9 +219,9 @@ impl Program {
         Ok(Outcome::Scanned(scanned))
     }
 
-    /// Writes to the table `remade` a value of the type that the prepared statement has for it. If
-    /// the statement is stale, because the table was made again, prepares it again, as a Python
-    /// session does.
+    /// Writes to the table `remade`. The value has the type of the prepared statement's second
+    /// marker. If the statement is stale, because the table was made again, prepares it again, as a
+    /// Python session does.
     async fn write_remade(&self, key: i64, value: i64) -> Result<Outcome, EngineError> {
         let began = std::time::Instant::now();
         let call_options = options(Some(true));
