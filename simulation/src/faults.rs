@@ -32,8 +32,8 @@ pub enum Fault {
     /// No answer arrives from the node. Meanwhile, it is sent more requests than a connection has
     /// streams.
     CutUnderLoad(Burst),
-    /// Answers arrive a few bytes at a time. So the answers to keepalives wait behind them for half
-    /// a minute.
+    /// Answers arrive a few bytes at a time. So the answers to keepalives wait for half a minute
+    /// behind other answers.
     DripUnderLoad(Burst),
     Kill,
     PowerLoss,

@@ -94,7 +94,7 @@ impl Columns {
         Some(Batches { key, same, most_bytes, always })
     }
 
-    /// Returns the facts about the table, with the bind markers of this statement.
+    /// Returns the facts about the table, with indexes of this statement's bind markers.
     pub fn care(&self, prepared: &Prepared) -> turbocql_engine::WrittenTable {
         self.care.as_ref().map(|care| care.get().of(prepared)).unwrap_or_default()
     }
