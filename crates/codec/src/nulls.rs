@@ -12,8 +12,8 @@ use crate::wire::Reader;
 
 type NullError = Option<Box<CodecError>>;
 
-/// Whether a value of the type can contain a null that servers refuse. `takes_nulls` is for lists
-/// only: it says whether their elements may be null.
+/// Whether a value of the type can contain a null that servers refuse. If the type is a list,
+/// `takes_nulls` says whether its elements may be null. For other types, it has no effect.
 pub fn can_have(cql_type: &CqlType, takes_nulls: bool) -> bool {
     match cql_type.thawed() {
         CqlType::List(element) => !takes_nulls || can_have(element, false),

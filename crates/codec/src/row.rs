@@ -109,7 +109,7 @@ impl RowBuffer {
         self.finish_row();
     }
 
-    /// Ends a row, which has the cells written since the last finished row.
+    /// Ends a row. Its cells are those written since the last finished row.
     pub fn finish_row(&mut self) {
         self.ends.push((self.bytes.len(), self.open_cells));
         self.open_cells = 0;

@@ -138,7 +138,7 @@ impl StandIn for MarshalStandIn {
     }
 }
 
-/// The result of a function; None if the driver's function must be called.
+/// The result of one of the functions below. It is None if the driver's function must be called.
 type Answer<'py> = PyResult<Option<Bound<'py, PyAny>>>;
 
 fn pack_varint<'py>(number: &Bound<'py, PyAny>) -> Answer<'py> {

@@ -8,7 +8,7 @@ use super::response::events::ThreadEvents;
 use super::usual::Usual;
 use crate::ffi::call::{self, StandIn};
 
-/// Stands in for `return_connection(connection)` of a connection that stays open.
+/// Stands in for a pool's `return_connection(connection)`, if the connection stays open.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct ReturnStandIn {
     original: Py<PyAny>,

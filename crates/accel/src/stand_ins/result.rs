@@ -259,7 +259,7 @@ impl ResultStandIn {
         Ok(result)
     }
 
-    /// Reads the page natively. Returns None if the driver's function must do so or raise an error.
+    /// Reads the page natively; None if the driver's function must read it, or raise an error.
     fn read<'py>(
         &self,
         call: &Call<'_, 'py>,

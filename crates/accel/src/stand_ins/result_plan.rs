@@ -12,7 +12,7 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyList;
 use turbocql_codec::message::result::Description;
 
-/// How rows with one list of columns become values.
+/// How rows that have one and the same list of columns become values.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct ResultPlan {
     pub epoch: u64,

@@ -29,7 +29,7 @@ pub struct TypePlan {
     plan: Option<Arc<HostPlan>>,
     /// How bytes become values; None if the driver's function must deserialize all values.
     reader: Option<Py<ValueReader>>,
-    /// The dict entries that the reader depends on.
+    /// The names in the driver's modules on which the reader depends, as entries of dicts.
     entries: Entries,
 }
 
@@ -179,8 +179,8 @@ pub fn forget_refused() {
     REFUSED.set(0);
 }
 
-/// Whether the codec has just refused this value. Every call forgets the refused value, because
-/// `serialize` may call itself for a part that is the same object.
+/// Whether the codec has just refused this value. Each call of this function forgets the refused
+/// value: `serialize` may call itself for a part of a value, and the part may be the same object.
 fn is_refused(value: &Bound<'_, PyAny>) -> bool {
     let refused = REFUSED.get();
     if refused != 0 {

@@ -59,7 +59,7 @@ impl Writes {
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let bytes = match (plan, self) {
-            // This function makes one copy less than `bytes_converted`.
+            // `text::bytes_of` makes one copy less than `bytes_converted`.
             (Plan::Blob, _) => text::bytes_of(plan, value),
             (_, Writes::Protocol) => {
                 encode::bytes_converted::<Converting<ByClass, false, false>>(plan, value)

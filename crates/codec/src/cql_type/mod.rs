@@ -85,9 +85,9 @@ impl CqlType {
     }
 
     /// Refuses types that cannot be compiled: types that are too deep or too large, and vectors
-    /// whose elements have zero bytes. The size of such a vector would not limit the number of its
-    /// elements. Duplicate field names are refused too, and so are keyspace names that a Java class
-    /// name cannot contain.
+    /// whose elements have zero bytes. In such a vector, the number of bytes would not limit the
+    /// number of elements. Duplicate field names are refused too, and so are keyspace names that a
+    /// Java class name cannot contain.
     pub fn check(&self) -> Result<(), String> {
         self.check_parts(&mut 0, MAX_DEPTH)
     }

@@ -22,9 +22,9 @@ pub struct Execute<'a> {
 pub struct Extensions {
     /// `SCYLLA_USE_METADATA_ID`: the message has a result metadata id in every version.
     pub metadata_ids: bool,
-    /// `TABLETS_ROUTING_V2_EXPERIMENTAL`: the last byte of the message. The client knows some
-    /// version of the tablet, and this byte is a part of that version. `None` if the extension is
-    /// not in force.
+    /// `TABLETS_ROUTING_V2_EXPERIMENTAL`: the last byte of the message. It has four bits of the
+    /// tablet version that the client knows, and the position of these bits in the version. `None`
+    /// if the extension is not in force.
     pub tablet_version: Option<u8>,
 }
 

@@ -1,8 +1,8 @@
 //! Bodies of request frames: QUERY, EXECUTE and BATCH, for protocol versions 3 to 5. `result`
 //! parses bodies of RESULT frames.
 //!
-//! A message borrows all its parts. Its size is computed before a byte is written, so that the
-//! caller allocates once. A part that the protocol version cannot express is an error.
+//! A message borrows all its parts. Its size is computed before its first byte is written, so that
+//! the caller allocates once. A part that the protocol version cannot express is an error.
 
 mod batch;
 mod body;

@@ -1,6 +1,7 @@
 //! RESULT messages that contain rows. See native_protocol_v5.spec, section 4.2.5.2.
 //!
-//! Versions 3 to 5 have the same layout. Only version 5 sets the flag for changed metadata.
+//! Versions 3 to 5 have the same layout. Servers set the flag for changed metadata only in version
+//! 5, or if ScyllaDB's extension `SCYLLA_USE_METADATA_ID` is in force.
 
 use std::fmt;
 use std::sync::Arc;

@@ -103,7 +103,7 @@ impl Distances {
     }
 
     /// Returns the distance by the host's datacenter. Returns None if the host is in another
-    /// datacenter and the policy may use it: the policy's method must then be called.
+    /// datacenter and the policy may use hosts there: the policy's method must then be called.
     fn by_dc(&self, host: &Bound<'_, PyAny>, policy: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
         let py = host.py();
         let local = policy.getattr(pyo3::intern!(py, "local_dc"))?;

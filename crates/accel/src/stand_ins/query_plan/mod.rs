@@ -58,8 +58,8 @@ type TokenAware = (Children, Vec<i64>, MetadataClasses, Py<Shuffle>, (bool, bool
 impl PlanStandIn {
     /// `token_aware` is None for `DefaultLoadBalancingPolicy`, which targets the host that a
     /// statement names. Otherwise it has the classes of child policies, the distances in the order
-    /// of a plan, the classes of metadata, the driver's `shuffle`, and two properties of the
-    /// policy: whether it orders all hosts by distance, and whether tablets may have leaders.
+    /// of a plan, the classes of metadata, the driver's `shuffle`, and two booleans: whether the
+    /// policy orders all hosts by distance, and whether the driver supports leaders of tablets.
     #[new]
     fn new(
         original: Py<PyAny>,

@@ -15,7 +15,7 @@ pub struct Ring {
     pub tablets: Option<TabletClasses>,
 }
 
-/// The objects of the driver that plans for tables with tablets use.
+/// The driver's classes and values that a plan uses if the table has tablets.
 pub struct TabletClasses {
     tablets: Py<PyType>,
     /// The consistency mode of keyspaces whose tablets have no leaders.

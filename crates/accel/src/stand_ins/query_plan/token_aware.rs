@@ -40,8 +40,8 @@ enum Rest {
     Unused,
     /// The hosts of the child policy's plan that are not replicas.
     Listed(Py<PyList>),
-    /// The child policy's plan. Its replicas are skipped, because they were yielded before. Remote
-    /// replicas were not, so they are not skipped.
+    /// The child policy's plan. Replicas in it are skipped unless they are remote: the local
+    /// replicas were yielded before.
     Plan(Py<PyIterator>),
 }
 

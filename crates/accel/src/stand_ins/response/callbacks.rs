@@ -16,7 +16,8 @@ const PARAMETERS: [&str; 7] = [
     "errback_kwargs",
 ];
 
-/// A function that is called when a request has ended, and the arguments that follow the outcome.
+/// A callback or an errback, and its arguments. When the request has ended, the function is called
+/// with the outcome (a result or an error) and then with these arguments.
 struct Call<'py> {
     function: Bound<'py, PyAny>,
     arguments: Bound<'py, PyTuple>,
@@ -24,8 +25,8 @@ struct Call<'py> {
 }
 
 impl<'py> Call<'py> {
-    /// Makes a call from the arguments of `add_callback` or `add_errback`. Returns None if there is
-    /// no function.
+    /// Makes a `Call` from the arguments of `add_callback` or `add_errback`. Returns None if there
+    /// is no function.
     fn of(
         arguments: &[Borrowed<'_, 'py, PyAny>],
         names: Option<&Bound<'py, PyTuple>>,
@@ -49,8 +50,8 @@ impl<'py> Call<'py> {
         Ok(Some(Call { function: (**function).clone(), arguments, named: keywords }))
     }
 
-    /// Makes a call from a function, a tuple of arguments and a dict of keyword arguments. Returns
-    /// None if the arguments are of other classes.
+    /// Makes a `Call` from a function, a tuple of arguments and a dict of keyword arguments.
+    /// Returns None if the arguments are of other classes.
     fn with(
         function: &Bound<'py, PyAny>,
         arguments: Option<&Borrowed<'_, 'py, PyAny>>,
@@ -72,7 +73,7 @@ impl<'py> Call<'py> {
         Ok(Some(Call { function: function.clone(), arguments, named }))
     }
 
-    /// Returns the call as an entry of a future's list.
+    /// Returns the tuple by which a future's list of callbacks or errbacks contains the call.
     fn entry(&self) -> PyResult<Bound<'py, PyTuple>> {
         let Call { function, arguments, named } = self;
         PyTuple::new(function.py(), [function, arguments.as_any(), named.as_any()])

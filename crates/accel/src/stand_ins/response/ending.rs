@@ -12,8 +12,8 @@ const VOID: i64 = 1;
 const ROWS: i64 = 2;
 
 impl Responses {
-    /// Does what the driver's `_set_result` does for rows, and for results without rows. Returns
-    /// false if that method must be called.
+    /// Does what the driver's `_set_result` does for results of the kinds `VOID` and `ROWS`.
+    /// Returns false if that method must be called.
     pub fn set_result<'py>(
         &self,
         future: &Bound<'py, PyAny>,
@@ -164,8 +164,8 @@ impl Responses {
             return Ok(true);
         }
         future.setattr(pyo3::intern!(py, "_final_result"), response)?;
-        // Python code may have added callbacks until the result was set. They are in the list now.
-        // Whoever adds a callback after that sees the result, and calls the callback.
+        // Since the list was read, Python code may have run and added callbacks. They are in the
+        // list now. Whoever adds a callback from now on sees the result, and calls the callback.
         let calls = calls(&future.getattr(callbacks)?)?.unwrap_or(earlier);
         events.set(&event)?;
         for call in calls {

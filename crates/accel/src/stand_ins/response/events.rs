@@ -5,8 +5,8 @@
 //! object with GC support, such as a lock, a tuple or a list: up to CPython 3.11, an allocation may
 //! start the GC, which runs Python code.
 //!
-//! The objects are equal to those that Python would make. Before this module is used, one of them
-//! is compared with an object that Python has made.
+//! The events that this module makes are equal to those of Python code. Before this module is used,
+//! one of its events is compared with an event that Python code has made.
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -128,7 +128,7 @@ impl ThreadEvents {
         Ok(lock.get_type().is(&self.reentrant_lock).then_some(lock))
     }
 
-    /// Notifies one thread that waits for a condition whose lock this thread holds.
+    /// Notifies one thread that waits for a condition. The caller must hold the condition's lock.
     pub fn notify_owned(&self, condition: &Bound<'_, PyAny>) -> PyResult<()> {
         let waiters = condition.getattr(pyo3::intern!(condition.py(), "_waiters"))?;
         if !waiters.get_type().is(&self.deque) {
@@ -157,7 +157,8 @@ impl ThreadEvents {
         while woken < most && waiters.len()? != 0 {
             let waiter = waiters.call_method0(pyo3::intern!(py, "popleft"))?;
             match waiter.call_method0(pyo3::intern!(py, "release")) {
-                // The lock was released already, by a thread that was interrupted.
+                // A call of Python's `notify` has released the lock already, but was interrupted
+                // before it removed the lock from the queue.
                 Err(error) if error.is_instance_of::<PyRuntimeError>(py) => {}
                 released => {
                     released?;

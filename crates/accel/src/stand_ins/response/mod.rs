@@ -17,7 +17,7 @@ use super::usual::Usual;
 use crate::ffi::call::{self, StandIn};
 use events::ThreadEvents;
 
-/// The classes and values of the driver that the stand-ins use.
+/// The driver's classes and values that the stand-ins use.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Responses {
     class: Py<PyType>,

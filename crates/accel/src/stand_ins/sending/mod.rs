@@ -17,14 +17,15 @@ use super::response::events::ThreadEvents;
 use super::usual::Usual;
 use crate::ffi::call::{self, StandIn};
 
-/// The classes and values of the driver that the stand-ins use.
+/// The driver's classes and values that the stand-ins use.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Sending {
     usual: Py<Usual>,
     /// The classes of connections whose methods are the driver's.
     connections: UsualClasses,
     events: Py<ThreadEvents>,
-    /// The global names of the driver's module, among them `_global_loop`, its event loop.
+    /// The global names of the driver's module `cassandra.io.libevreactor`. One of them is
+    /// `_global_loop`, the event loop.
     names: Py<PyDict>,
     event_loop: Py<PyType>,
     deque: Py<PyType>,
@@ -90,8 +91,8 @@ enum Sent {
 }
 
 impl Sending {
-    /// Returns the queue of a connection, if its objects are of the usual classes and no thread
-    /// holds the queue's lock. The module of `ThreadEvents` says how long the lock stays free.
+    /// Returns the queue of a connection, if the queue and its lock are of the usual classes and no
+    /// thread holds the lock. The module of `ThreadEvents` says how long the lock stays free.
     fn queue<'py>(&self, connection: &Bound<'py, PyAny>) -> PyResult<Option<Queue<'py>>> {
         let py = connection.py();
         let messages = connection.getattr(pyo3::intern!(py, "deque"))?;

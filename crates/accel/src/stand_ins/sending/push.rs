@@ -54,10 +54,11 @@ impl Sending {
         Ok(true)
     }
 
-    /// Returns the descriptor of a connection's socket, if the message's request is the only one of
-    /// the connection, and the event loop does not write for the connection. The loop writes only
-    /// while the connection's write watcher is active. Only the loop activates that watcher, for a
-    /// queue that is not empty.
+    /// Returns the descriptor of a connection's socket, if this thread may write the new message to
+    /// the socket at once. For this, the message's request must be the only one in flight on the
+    /// connection, and the event loop must not write for the connection. The loop writes only while
+    /// the connection's write watcher is active. Only the loop activates that watcher, and only if
+    /// the queue is not empty.
     fn idle_descriptor(
         &self,
         connection: &Bound<'_, PyAny>,

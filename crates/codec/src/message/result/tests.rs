@@ -12,7 +12,8 @@ fn parse_error(body: &[u8]) -> String {
     parse(body).unwrap_err().to_string()
 }
 
-/// A result without rows, of one column `c` of `ks.t`.
+/// Returns the body of a result that has no rows. Its one column is `c` of the table `ks.t`, and
+/// `option` has the bytes that describe the type of this column.
 fn column(option: &[u8]) -> Vec<u8> {
     let start = b"\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x02ks\0\x01t\0\x01c".as_slice();
     [start, option, b"\0\0\0\0".as_slice()].concat()
