@@ -48,7 +48,7 @@ pub struct CodecError {
     pub path: Path,
     /// The type at the place that failed, as CQL text.
     pub cql_type: String,
-    /// The rest of the message, such as `expected text, got int 7`.
+    /// The message without the path, such as `expected text, got int 7`.
     pub reason: String,
     /// True if the type takes the class of the value, but the value is out of the type's range.
     pub out_of_range: bool,

@@ -14,7 +14,7 @@ pub enum Cell<'a> {
     Unset,
 }
 
-/// A type that can be read as a cell.
+/// A type whose values can be read as cells.
 pub trait AsCell {
     fn as_cell(&self) -> Cell<'_>;
 }

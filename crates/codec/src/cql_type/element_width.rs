@@ -1,4 +1,4 @@
-//! Decides which element types a vector writes without lengths.
+//! Decides for which element types the elements of a vector are written without lengths.
 
 use crate::cql_type::CqlType;
 

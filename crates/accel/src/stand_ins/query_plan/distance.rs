@@ -20,7 +20,7 @@ pub struct Distances {
     local: i64,
 }
 
-/// The distance of a host that is not used. It is the same in all drivers.
+/// The distance of a host that is not used. All drivers have the same number for it.
 const IGNORED: i64 = -1;
 
 /// How the `distance` of a child policy is computed.

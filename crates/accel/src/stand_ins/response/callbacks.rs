@@ -39,7 +39,7 @@ impl<'py> Call<'py> {
         for (position, value) in by_name.iter().enumerate() {
             let Some(names) = names else { return Ok(None) };
             let name = names.get_borrowed_item(position)?;
-            // Python refuses a second value for these parameters.
+            // `self` and `fn` were passed by position, and Python refuses a second value for them.
             let name = name.cast::<PyString>()?;
             if matches!(name.to_str()?, "self" | "fn") {
                 return Ok(None);

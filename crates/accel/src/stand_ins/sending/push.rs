@@ -7,8 +7,8 @@ use super::{Queue, Sending};
 use crate::ffi::socket::{self, SentNow};
 
 impl Sending {
-    /// Does what the driver's `push` does for a message of at most `out_buffer_size` bytes, which
-    /// need not be cut. Returns false if that method must be called.
+    /// Does what the driver's `push` does. Returns false if that method must be called, for example
+    /// because it must cut the message, which has more than `out_buffer_size` bytes.
     pub fn push<'py>(
         &self,
         connection: &Bound<'py, PyAny>,
