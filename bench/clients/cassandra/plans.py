@@ -68,7 +68,7 @@ def cases() -> dict[str, Maker]:
 def _plan(name: str) -> Case:
     cluster = Cluster()
     policy = policies.TokenAwarePolicy(policies.DCAwareRoundRobinPolicy("here"))
-    policy.populate(cluster, cluster.hosts)
+    policy.populate(cluster, sorted(cluster.hosts, key=lambda host: host.datacenter))
     statement = SimpleStatement("SELECT", routing_key=b"key", keyspace=KEYSPACE)
     plan = policy.make_query_plan
     expression = "list(plan(None, statement))" if "all" in name else "first(plan(None, statement))"
