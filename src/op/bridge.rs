@@ -85,10 +85,13 @@ impl LoopQueue {
     /// Returns the queue of the event loop that this thread ran last, and the event loop, if both
     /// are alive.
     fn last(py: Python<'_>) -> Option<(Arc<LoopQueue>, Bound<'_, PyAny>)> {
-        LAST.with_borrow(|last| {
+        let (reference, queue) = LAST.with_borrow(|last| {
             let (reference, queue) = last.as_ref()?;
-            Some((queue.upgrade()?, reference.bind(py).upgrade()?))
-        })
+            Some((reference.clone_ref(py), queue.clone()))
+        })?;
+        // A queue that this drops may hold the last references to objects, so nothing is borrowed.
+        let queue = queue.upgrade()?;
+        Some((queue, reference.bind(py).upgrade()?))
     }
 
     /// Returns the queue of an event loop. On first use, makes the queue and connects it to the

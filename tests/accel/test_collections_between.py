@@ -1,4 +1,4 @@
-"""Native methods of futures lose no result and no callback if Python code runs inside them.
+"""Native methods of futures and pools lose nothing if other code runs between their steps.
 
 Up to CPython 3.11, an allocation may start the GC, and so run Python code or another thread between
 any two steps of a native method. Here the GC starts at each possible step in turn.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.accel.futures import future
+from tests.accel.futures import Connection, a_pool, future
 
 from turbocql import accel
 
@@ -69,7 +70,7 @@ def test_a_result_comes_while_a_thread_begins_to_wait(step: int) -> None:
             has_result.set()
 
         def wait() -> None:
-            with interrupted(step, lambda: has_result.is_set() or end()):
+            with interrupted(step, lambda: None if has_result.is_set() else end()):
                 rows.append(waiting.result()._current_rows)
 
         thread = threading.Thread(target=wait, daemon=True)
@@ -112,3 +113,56 @@ def test_the_result_is_set_while_callbacks_are_cleared(step: int) -> None:
             waiting.clear_callbacks()
         assert called in ([], ["rows"])
         assert (waiting._callbacks, waiting._errbacks) == ([], [])
+
+
+@pytest.mark.parametrize("change", ["defunct", "trash"])
+def test_a_connection_changes_while_its_return_waits_for_the_lock(change: str) -> None:
+    def ended() -> Any:
+        pool: Any = a_pool()
+        connection: Any = Connection()
+        calls: list[str] = []
+        pool._session = Recorder(calls)
+        pool.host = Recorder(calls)
+        pool._connections, pool._is_replacing, pool.shutdown_on_error = {}, False, False
+        connection.features = Recorder(calls)
+        connection.in_flight = 1
+        is_locked, is_returning = threading.Event(), threading.Event()
+
+        def fail() -> None:
+            with connection.lock:
+                is_locked.set()
+                is_returning.wait(WAIT_S)
+                # The other thread then waits for the lock: nothing says so.
+                time.sleep(0.1)
+                if change == "defunct":
+                    connection.is_defunct = True
+                else:
+                    pool._trash.add(connection)
+
+        thread = threading.Thread(target=fail)
+        thread.start()
+        is_locked.wait(WAIT_S)
+        is_returning.set()
+        pool.return_connection(connection)
+        thread.join()
+        return connection.in_flight, connection.is_closed, len(pool._trash), calls
+
+    plain = ended()
+    with accel.accelerated():
+        assert ended() == plain
+
+
+class Recorder:
+    """Records the names of the methods that are called, on itself and its cluster."""
+
+    shard_id = 0
+
+    def __init__(self, calls: list[str]) -> None:
+        self.calls = calls
+
+    @property
+    def cluster(self) -> Recorder:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments, **options: self.calls.append(name)

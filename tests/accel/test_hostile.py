@@ -211,3 +211,50 @@ def test_types_of_pages_are_not_kept_alive() -> None:
         use(600)
         before = use(600)
         assert use(600) - before < 2000
+
+
+class Finalized:
+    """Serializes an unusual value when it is freed, in the middle of another conversion."""
+
+    def __del__(self) -> None:
+        ListType.apply_parameters([Int32Type]).serialize(object(), 4)
+
+
+@pytest.mark.parametrize("steps", ["interrupted twice", "finalized after an interrupt"])
+def test_an_interrupt_survives_a_conversion_within_a_conversion(
+    steps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt() -> str:
+        kept = Finalized()  # The traceback keeps it alive.
+        raise KeyboardInterrupt(kept)
+
+    def finalize() -> str:
+        Finalized()
+        return "module"
+
+    left = [interrupt, interrupt if steps == "interrupted twice" else finalize]
+
+    class Meta(type):
+        @property
+        def __module__(cls) -> str:  # type: ignore[override]
+            return left.pop(0)() if left else "module"
+
+    class Odd(metaclass=Meta):
+        def __len__(self) -> int:
+            return 1
+
+        def __iter__(self) -> Any:
+            return iter([1.0])
+
+    lost: list[str] = []
+    monkeypatch.setattr(
+        sys, "unraisablehook", lambda unraisable: lost.append(type(unraisable.exc_value).__name__)
+    )
+    vector = cqltypes.lookup_casstype(
+        "org.apache.cassandra.db.marshal.VectorType(org.apache.cassandra.db.marshal.FloatType , 1)"
+    )
+    with accel.accelerated(), pytest.raises(KeyboardInterrupt):
+        vector.serialize(Odd(), 4)
+    gc.collect()
+    # The driver refuses the value in `__del__`.
+    assert set(lost) <= {"TypeError"}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from turbocql import _core
+from turbocql._rows.pages import SyncPages
 
 ROWS = [(n, str(n)) for n in range(7)]
 
@@ -83,6 +84,92 @@ def test_threads_share_an_iterator() -> None:
     for thread in threads:
         thread.join()
     assert sorted(seen) == numbers
+
+
+class Nested(Pages):
+    """While the second page is being fetched, the iterator fetches the third one."""
+
+    iterator: Any
+    seen: list[Any]
+
+    def next_page(self) -> Any:
+        page = super().next_page()
+        if page == ROWS[2:4]:
+            self.seen.append(next(self.iterator))
+        return page
+
+
+def test_no_row_is_lost_if_a_page_begins_before_another_has_ended() -> None:
+    pages = Nested(ROWS[:2], ROWS[2:4], ROWS[4:6], ROWS[6:])
+    pages.seen, pages.iterator = [], _core.RowIterator(pages)
+    rows = list(pages.iterator)
+    assert sorted(rows + pages.seen) == sorted(ROWS)
+
+
+class Result:
+    """Stands in for a result of three pages. The rows of a page are its number."""
+
+    number = 0
+
+    def _check_page(self, number: int) -> None:
+        assert number == self.number
+
+    def _prefetch(self) -> None:
+        pass
+
+    def _decode(self) -> list[int]:
+        return [self.number]
+
+    def _leave(self, number: int) -> bool:
+        self._check_page(number)
+        return number < 2
+
+    def _advance(self) -> Result:
+        self.number += 1
+        return self
+
+    def wait(self) -> bool:
+        return True
+
+
+def test_no_page_is_lost_if_another_thread_comes_before_its_rows_are_taken() -> None:
+    class Overtaken(SyncPages):
+        overtakes = False
+
+        def _take(self) -> list[Any]:
+            if self.overtakes:
+                self.overtakes = False
+                seen.extend(self.next_page() or [])
+            return super()._take()
+
+    seen: list[int] = []
+    pages = Overtaken(Result())
+    seen += next(pages)
+    pages.overtakes = True
+    for page in pages:
+        seen += page
+    assert sorted(seen) == [0, 1, 2]
+
+
+def test_no_row_is_lost_if_two_tasks_share_an_iterator() -> None:
+    class SlowPages(AsyncPages):
+        async def next_page(self) -> Any:
+            page = await super().next_page()
+            await asyncio.sleep(0)
+            return page
+
+    async def program() -> None:
+        rows = _core.AsyncRowIterator(SlowPages(ROWS[:2], ROWS[2:4], ROWS[4:6], ROWS[6:]))
+        seen: list[Any] = []
+
+        async def read() -> None:
+            async for row in rows:
+                seen.append(row)
+
+        await asyncio.gather(read(), read(), read())
+        assert sorted(seen) == sorted(ROWS)
+
+    run(program)
 
 
 def test_a_cycle_is_collected() -> None:

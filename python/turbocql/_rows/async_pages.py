@@ -15,10 +15,10 @@ __all__ += ["AwaitedPages"]  # async only
 class AsyncPages(PagesBase):
     __slots__ = ()
 
-    async def _turn(self) -> bool:
-        """Moves to the next page; `False` when there is none."""
+    async def _turn(self) -> list[Any] | None:
+        """Moves to the next page. Returns its rows, or `None` when there is none."""
         if not self._has_more():
-            return False
+            return None
         try:
             has_page = await self._rows._advance()
         except Exception:
@@ -28,9 +28,9 @@ class AsyncPages(PagesBase):
 
     async def next_page(self) -> list[Any] | None:
         """The rows of the next page; `None` at the end. The native core calls this method."""
-        if not self._is_to_begin() and not await self._turn():
-            return None
-        return self._take()
+        if self._is_to_begin():
+            return self._take()
+        return await self._turn()
 
     def __aiter__(self) -> AsyncIterator[list[Any]]:
         return self

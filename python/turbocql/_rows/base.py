@@ -23,7 +23,7 @@ class PagesBase:
     def __init__(self, rows: Any) -> None:
         self._rows = rows
         self._page: list[Any] | None = None
-        """The rows of the current page: `None` until it is decoded, empty after `_take`."""
+        """The rows of the current page: `None` until it is decoded, empty when they were taken."""
         self._number = 0
         self._advancing = False
         """Whether the iteration has left the current page and not yet fetched the next page."""
@@ -34,8 +34,7 @@ class PagesBase:
         self._lock = RLock()
 
     def _begin(self) -> None:
-        """Decodes the current page and begins to fetch the one after it."""
-        self._page = None
+        """Decodes the current page and begins to fetch the page after it."""
         self._rows._check_page(self._number)
         self._rows._prefetch()
         self._page = self._read()
@@ -65,7 +64,7 @@ class PagesBase:
         return self._page is None and not self._advancing
 
     def _take(self) -> list[Any]:
-        """The rows of the current page."""
+        """The rows of the current page; empty if another thread has taken them."""
         with self._lock:
             if self._page is None:
                 self._begin()
@@ -76,14 +75,19 @@ class PagesBase:
         """Records that the fetch raised an error to the caller. The next step tries again."""
         self._interrupted = False
 
-    def _fetched(self, has_page: bool) -> bool:
+    def _fetched(self, has_page: bool) -> list[Any] | None:
+        """Ends a fetch. Returns the rows of the page, or `None` if there is none.
+
+        The rows are taken under the same lock. Otherwise another thread could fetch the page after
+        this one first, and replace them.
+        """
         with self._lock:
             self._interrupted = self._advancing = False
             if has_page:
-                self._begin()
-            else:
-                self._page = []
-            return has_page
+                self._page = None
+                return self._take()
+            self._page = []
+            return None
 
 
 def check_columns(rows: Any, method: str) -> None:

@@ -15,10 +15,10 @@ __all__ = ["SyncColumnPages", "SyncPages", "only_row"]
 class SyncPages(PagesBase):
     __slots__ = ()
 
-    def _turn(self) -> bool:
-        """Moves to the next page; `False` when there is none."""
+    def _turn(self) -> list[Any] | None:
+        """Moves to the next page. Returns its rows, or `None` when there is none."""
         if not self._has_more():
-            return False
+            return None
         try:
             has_page = self._rows._advance().wait()
         except Exception:
@@ -28,9 +28,9 @@ class SyncPages(PagesBase):
 
     def next_page(self) -> list[Any] | None:
         """The rows of the next page; `None` at the end. The native core calls this method."""
-        if not self._is_to_begin() and not self._turn():
-            return None
-        return self._take()
+        if self._is_to_begin():
+            return self._take()
+        return self._turn()
 
     def __iter__(self) -> Iterator[list[Any]]:
         return self

@@ -392,7 +392,11 @@ impl Reader {
             drop(interrupted);
         }
         let gatherer = self.gatherer.get();
-        *gatherer.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        let mut raised = gatherer.raised.lock().unwrap_or_else(PoisonError::into_inner);
+        let replaced = raised.replace(error);
+        // An exception is dropped without the lock, because this may run Python code.
+        drop(raised);
+        drop(replaced);
         ArrowError::ExternalError(text.into())
     }
 }

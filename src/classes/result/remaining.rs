@@ -13,36 +13,76 @@ pub use without_gil::Remaining;
 
 #[cfg(not(Py_GIL_DISABLED))]
 mod with_gil {
+    use std::collections::VecDeque;
+
     use super::*;
 
-    /// The rows of the current page that have not been returned yet.
+    /// The rows that have not been returned yet. Threads and tasks that share an iterator can fetch
+    /// pages at the same time, so a page may begin before the one before it has ended.
     #[derive(Default)]
-    pub struct Remaining(GilCell<Option<(Py<PyList>, usize)>>);
+    pub struct Remaining {
+        page: GilCell<Option<Page>>,
+        /// The pages behind `page`. If there is no current page, there are none.
+        later: GilCell<VecDeque<Page>>,
+    }
+
+    /// The rows of a page, and the number of the next row.
+    type Page = (Py<PyList>, usize);
 
     impl Remaining {
-        /// Returns the next row; `None` at the end of the page.
+        /// Returns the next row; `None` at the end of all pages.
         #[inline(always)]
         pub fn next<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
-            let (rows, at) = self.0.take(py)?;
+            let (rows, at) = self.page.take(py)?;
+            if at >= rows.bind(py).len() {
+                return self.next_of_later(py, rows);
+            }
             let row = rows.bind(py).get_item(at).ok()?;
-            self.0.replace(py, Some((rows, at + 1)));
+            self.page.replace(py, Some((rows, at + 1)));
             Some(row)
         }
 
+        /// Goes on with the page behind `ended`.
+        #[cold]
+        fn next_of_later<'py>(
+            &self,
+            py: Python<'py>,
+            ended: Py<PyList>,
+        ) -> Option<Bound<'py, PyAny>> {
+            let mut later = self.later.take(py);
+            let page = later.pop_front();
+            let is_last = page.is_none();
+            self.later.replace(py, later);
+            self.page.replace(py, page);
+            // Python code may run here, and other threads may return rows and begin pages.
+            drop(ended);
+            if is_last { None } else { self.next(py) }
+        }
+
         pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-            let look = |page: &Option<(Py<PyList>, usize)>| {
-                visit.call(page.as_ref().map(|(rows, _)| rows))
-            };
-            self.0.traverse(visit, look).unwrap_or(Ok(()))
+            let look = |page: &Option<Page>| visit.call(page.as_ref().map(|(rows, _)| rows));
+            self.page.traverse(visit, look).unwrap_or(Ok(()))?;
+            let look =
+                |pages: &VecDeque<Page>| pages.iter().try_for_each(|(rows, _)| visit.call(rows));
+            self.later.traverse(visit, look).unwrap_or(Ok(()))
         }
 
         pub fn clear(&self, py: Python<'_>) {
-            drop(self.0.take(py));
+            drop((self.page.take(py), self.later.take(py)));
         }
 
-        /// Begins a page with these rows.
+        /// Adds a page with these rows.
         pub fn begin(&self, py: Python<'_>, rows: Bound<'_, PyList>) {
-            drop(self.0.replace(py, Some((rows.unbind(), 0))));
+            let begun = (rows.unbind(), 0);
+            let page = self.page.take(py);
+            if page.is_none() {
+                self.page.replace(py, Some(begun));
+                return;
+            }
+            self.page.replace(py, page);
+            let mut later = self.later.take(py);
+            later.push_back(begun);
+            self.later.replace(py, later);
         }
     }
 }

@@ -58,13 +58,20 @@ pub fn python<T>(result: PyResult<T>) -> Option<T> {
 #[cold]
 fn keep(py: Python<'_>, error: PyErr) {
     if !error.is_instance_of::<PyException>(py) {
-        INTERRUPT.with_borrow_mut(|interrupt| *interrupt = Some(error));
+        // The other exception is dropped after the borrow: this may run Python code that converts
+        // a value.
+        let replaced = INTERRUPT.replace(Some(error));
+        drop(replaced);
     }
 }
 
-/// If [`python`] has kept an exception, returns it as an error.
-pub fn interrupt() -> PyResult<()> {
-    INTERRUPT.with_borrow_mut(Option::take).map_or(Ok(()), Err)
+/// Calls `convert`. If [`python`] has kept an exception meanwhile, returns it as an error. An
+/// exception that was kept before stays kept: `convert` may run in a finalizer, in the middle of
+/// another conversion of this thread.
+pub fn uninterrupted<T>(convert: impl FnOnce() -> T) -> PyResult<T> {
+    let earlier = INTERRUPT.take();
+    let value = convert();
+    INTERRUPT.replace(earlier).map_or(Ok(value), Err)
 }
 
 /// Returns how many values were left to the driver, for each CQL type and Python class. The largest

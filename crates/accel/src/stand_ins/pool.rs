@@ -52,15 +52,7 @@ impl StandIn for ReturnStandIn {
         if !pool.get_type().is(&stand_in.class) || !stand_in.usual.get().holds(py)? {
             return Ok(None);
         }
-        // The driver does more with a defunct or closed connection than to return it, so the
-        // driver's method is called.
-        for name in [pyo3::intern!(py, "is_defunct"), pyo3::intern!(py, "is_closed")] {
-            if connection.getattr(name)?.is_truthy()? {
-                return Ok(None);
-            }
-        }
-        let trash = pool.getattr(pyo3::intern!(py, "_trash"))?;
-        if !trash.is_exact_instance_of::<PySet>() || trash.is_truthy()? {
+        if !is_usual(pool, connection)? {
             return Ok(None);
         }
         let lock = connection.getattr(pyo3::intern!(py, "lock"))?;
@@ -70,6 +62,13 @@ impl StandIn for ReturnStandIn {
         changed?;
         let condition = pool.getattr(pyo3::intern!(py, "_stream_available_condition"))?;
         stand_in.events.get().notify(&condition)?;
+        // Another thread may have changed the connection while this one waited for the lock. If so,
+        // the driver's method does the rest: with `stream_was_orphaned`, it leaves the number of
+        // requests as it is.
+        if !is_usual(pool, connection)? {
+            let return_connection = stand_in.original.bind(py);
+            return return_connection.call1((pool, connection, true)).map(Some);
+        }
         stand_in.counts.native();
         Ok(Some(py.None().into_bound(py)))
     }
@@ -79,6 +78,19 @@ impl StandIn for ReturnStandIn {
         stand_in.counts.fallback();
         &stand_in.original
     }
+}
+
+/// Whether the driver would only count the request of a returned connection. It does more with a
+/// defunct or closed connection, or if the pool is about to close one of its connections.
+fn is_usual(pool: &Bound<'_, PyAny>, connection: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = pool.py();
+    for name in [pyo3::intern!(py, "is_defunct"), pyo3::intern!(py, "is_closed")] {
+        if connection.getattr(name)?.is_truthy()? {
+            return Ok(false);
+        }
+    }
+    let trash = pool.getattr(pyo3::intern!(py, "_trash"))?;
+    Ok(trash.is_exact_instance_of::<PySet>() && !trash.is_truthy()?)
 }
 
 fn one_less(connection: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -58,7 +58,7 @@ impl Writes {
         plan: &HostPlan,
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let bytes = match (plan, self) {
+        refused::uninterrupted(|| match (plan, self) {
             // `text::bytes_of` makes one copy less than `bytes_converted`.
             (Plan::Blob, _) => text::bytes_of(plan, value),
             (_, Writes::Protocol) => {
@@ -70,9 +70,7 @@ impl Writes {
             (_, Writes::FloatTimeEmptyNull) => {
                 encode::bytes_converted::<Converting<ByClass, true, true>>(plan, value)
             }
-        };
-        refused::interrupt()?;
-        Ok(bytes)
+        })
     }
 }
 
