@@ -93,8 +93,8 @@ impl Session {
     }
 
     /// Reads token ranges of a table (`place` is its keyspace and name). The statement's first two
-    /// values are the bounds of a range; `values` are the others. If `node` is a host id, the
-    /// statement is sent to that node, with only `values`.
+    /// values are the bounds of a range; `values` are the others. If `node` is a host id, `ranges`
+    /// is empty, and the statement is sent to that node once, with only `values`.
     #[expect(clippy::too_many_arguments, reason = "the arguments of a Python call")]
     fn scan(
         &self,
@@ -250,7 +250,7 @@ impl Session {
     /// Closes the session: new requests are refused, and the operation waits up to `timeout_s`
     /// seconds for the requests in flight.
     fn close(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
-        // Zero cancels the requests in flight.
+        // With zero, the requests in flight are canceled at once.
         let limit = match timeout_s.extract::<f64>() {
             Ok(0.0) => Some(std::time::Duration::ZERO),
             _ => timeout(timeout_s)?,

@@ -127,8 +127,8 @@ impl Stream {
         &self.field
     }
 
-    /// Returns the next array, or `None` at the end. After the end or an error, every call returns
-    /// the same, and the producer is not called any more.
+    /// Returns the next array, or `None` at the end. After the end, all calls return `None`; after
+    /// an error, they return that error. In both cases, the producer is not called any more.
     #[allow(
         clippy::should_implement_trait,
         reason = "an iterator would swap the option and the result"

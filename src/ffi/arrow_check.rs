@@ -162,7 +162,7 @@ pub unsafe fn check_array(array: &CArray, data_type: &DataType) -> Result<(), Re
     }
     if *data_type == DataType::Null && array.n_buffers.get() == 1 {
         // Polars declares a bitmap for arrays of nulls, against the specification, and arrow-rs
-        // refuses it. The interface allows a consumer to write to the struct: a consumer may move
+        // refuses it. The interface allows a consumer to write to the struct, for example to move
         // children out of it.
         array.n_buffers.set(0);
     }
@@ -262,8 +262,8 @@ impl Content<'_> {
         }
     }
 
-    /// Returns how many bytes, or elements of the child, the array has up to the end of the range.
-    /// Each element of the array takes `size` of them.
+    /// Converts the end of the range to bytes of a buffer, or to elements of the child. An element
+    /// of the array takes `size` bytes, or `size` elements of the child.
     fn scaled(&self, size: usize) -> Result<usize, Refused> {
         let scaled = self.range.end.checked_mul(size).filter(|&scaled| scaled <= MAX_BYTES);
         scaled.ok_or_else(|| format!("{} elements of the size {size} are too many", self.range.end))

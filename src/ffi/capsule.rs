@@ -10,7 +10,7 @@ use pyo3::types::PyCapsule;
 
 use super::arrow::{Refused, Stream, import_array};
 
-/// Returns the pointer of a capsule. An error if the capsule has another name.
+/// Returns the pointer of a capsule, or an error if the capsule does not have the name `name`.
 fn pointer(capsule: &Bound<'_, PyCapsule>, name: &'static CStr) -> Result<*mut c_void, Refused> {
     let pointer = capsule.pointer_checked(Some(name)).map_err(|_| {
         let name = name.to_string_lossy();

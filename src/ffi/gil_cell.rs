@@ -4,8 +4,8 @@
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 
-/// A value that threads move in and out while they are attached to the interpreter. No method but
-/// `traverse` lends a reference to the value, so no Python code can run while it is borrowed.
+/// A value that threads move in and out while they are attached to the interpreter. Only `traverse`
+/// and `update` lend a reference to the value, and the functions that get it run no Python code.
 pub struct GilCell<T>(Guarded<T>);
 
 #[cfg(not(Py_GIL_DISABLED))]
@@ -51,9 +51,10 @@ impl<T> GilCell<T> {
     }
 }
 
-/// Without the GIL, a lock guards the value. While a thread holds the lock, it only moves the
-/// value: it neither runs Python code nor detaches from the interpreter. When the GC stops all
-/// threads, it must wait for a thread that waits for the lock, but only for the time of that move.
+/// Without the GIL, a lock guards the value. While a thread holds the lock, it only moves or
+/// changes the value: it neither runs Python code nor detaches from the interpreter. When the GC
+/// stops all threads, it must wait for a thread that waits for the lock, but only for that short
+/// time.
 #[cfg(Py_GIL_DISABLED)]
 impl<T> GilCell<T> {
     pub const fn new(value: T) -> GilCell<T> {

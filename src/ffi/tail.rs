@@ -53,7 +53,8 @@ impl Growing {
     }
 }
 
-/// Asks the kernel for huge pages, because a page fault takes longer than writing 4 KiB.
+/// Asks the kernel for huge pages. With pages of 4 KiB, the page fault at the first write to a page
+/// takes longer than filling the page.
 ///
 /// The advice covers the whole mapping, not only the pages that lie completely in the array. When
 /// the array grows, the kernel can move its mapping only if all of it has the same advice.

@@ -34,7 +34,8 @@ pub trait Call: Send + Sync {
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct OpAwait {
     stage: Mutex<Stage>,
-    /// Whether `__await__` was called, so that the object may be used as the iterator of `await`.
+    /// Whether `__await__` of this object, or of its [`Op`](crate::op::Op), was called. If not,
+    /// `__iter__` raises.
     is_awaited: AtomicBool,
 }
 

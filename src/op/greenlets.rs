@@ -37,8 +37,8 @@ pub(super) fn wait(py: Python<'_>, op: &Arc<OpState>) -> PyResult<bool> {
     waited.and_then(|waited| waited.extract()).inspect_err(|_| op.abandon())
 }
 
-/// The tokens of the greenlets of one hub whose operations have completions, and the descriptor
-/// that wakes the hub.
+/// What wakes a hub: the tokens of those of its greenlets whose operations have completions, and
+/// the descriptor. A token is a number that identifies one wait of a greenlet.
 struct Woken {
     descriptor: Descriptor,
     tokens: Mutex<Vec<u64>>,
@@ -94,7 +94,7 @@ impl HubWaits {
         op.get().0.wake_greenlet(Sleeper { hub: Arc::clone(&self.0), token })
     }
 
-    /// Returns the tokens of the operations that have completions, and empties the list.
+    /// Returns the tokens of the greenlets whose operations have completions, and empties the list.
     fn woken(&self) -> Vec<u64> {
         // The descriptor is cleared before the list is read, so that no later wake is lost.
         self.0.descriptor.clear();

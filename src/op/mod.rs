@@ -206,7 +206,7 @@ impl OpState {
     }
 
     /// Executes a statement again, after its first execution in this operation has failed. Does not
-    /// use `Runtime::send`, because an operation has one execution and one ticket for it.
+    /// use `Runtime::send`: it needs `execution` and `ticket`, which the first execution has used.
     fn execute_again(self: &Arc<Self>, execution: Execution) {
         let runtime = execution.session.runtime().clone();
         self.run(&runtime, async move {

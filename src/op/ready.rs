@@ -62,9 +62,9 @@ impl ReadyQueue {
 
     /// Schedules the wake of a task. Returns false if no handle could be made.
     ///
-    /// The event loop calls a bound method without arguments, which is equal to
-    /// `context.run(call, completed_future)`. It is nested from bound methods of functions of CPython.
-    /// So the task does not run within a native frame of turbocql.
+    /// The event loop calls a bound method without arguments. This does what
+    /// `context.run(call, completed_future)` does. The method is made only of bound methods and
+    /// functions of CPython, so the task does not run within a native frame of turbocql.
     fn wake(&self, task: &TaskWake<'_>) -> PyResult<bool> {
         let py = task.call.py();
         let run = make::method(self.run.bind(py), &task.context)?;

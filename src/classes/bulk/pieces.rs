@@ -32,7 +32,7 @@ pub enum Values {
     Objects(Py<PyList>),
 }
 
-/// Some rows of the data, column by column.
+/// Some rows of the caller's data, as columns.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Piece {
     /// The number of the piece's first row in the data. `None` if that row follows the last row of
@@ -86,8 +86,8 @@ impl Piece {
 /// The data of a piece's column: numbers, rows of an [`ArrowColumn`], or objects.
 #[derive(FromPyObject)]
 enum ColumnData<'py> {
-    /// The kind of the elements, the shape of a row, the bytes, and for each row whether it has a
-    /// value (`None` if all rows have).
+    /// NumPy's code for the type of the elements, such as `f4`; the shape of a row; the bytes; and
+    /// for each row whether it has a value (`None` if all rows have).
     Numbers(String, Vec<usize>, PyBuffer<u8>, Option<Vec<bool>>),
     /// A column, and the row at which the piece begins in it.
     Arrow(Bound<'py, ArrowColumn>, usize),
@@ -111,10 +111,10 @@ impl Piece {
         Ok(Piece { first_row, ..Piece::of_struct(py, &array)? })
     }
 
-    /// Makes a piece of `rows` rows, the first of which is row `first` of the whole data. Each
-    /// column is a pair of its name and its data. The data is a tuple `(kind, shape, bytes, valid)`
-    /// in NumPy's layout, a tuple of an `ArrowColumn` and the row at which the piece begins, or a
-    /// list of objects.
+    /// Makes a piece of `rows` rows. `first` is the number of its first row in the caller's data,
+    /// for error messages. Each column is a pair of its name and its data. The data is a tuple
+    /// `(kind, shape, bytes, valid)` in NumPy's layout, a tuple of an `ArrowColumn` and the row at
+    /// which the piece begins, or a list of objects.
     #[staticmethod]
     fn of_columns(
         py: Python<'_>,

@@ -17,7 +17,7 @@ use crate::classes::session::state::{Session, SessionState};
 use crate::classes::statement::prepared::Prepared;
 use crate::op::OpState;
 
-/// Encodes the rows of columns with the bind markers of a statement.
+/// Encodes columns row by row. The values of a row are encoded for the bind markers of a statement.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct EncodedColumns {
     session: Arc<SessionState>,

@@ -30,8 +30,9 @@ use turbocql_values::failure::Failure;
 use turbocql_values::row::RowsAs;
 
 /// Executes a statement or a batch. The request is sent at once, unless the session is full or the
-/// statement must be prepared first. `options` are keyword arguments. If `waits` is true and the
-/// session is full, the call waits, even if `raises_when_full` is set for the session.
+/// statement must be prepared first. `options` are keyword arguments. If `waits` is true, the call
+/// waits in a full session, even if `raises_when_full` is set, and the session's `retry_when`
+/// function is not asked after a failed request.
 #[pyfunction]
 #[pyo3(signature = (session, statement, values, options, waits=false))]
 pub fn execute(
@@ -46,8 +47,8 @@ pub fn execute(
     Execute { session, statement, values, options, waits }.begin(py).map(Op)
 }
 
-/// Returns a coroutine that makes the call of [`execute`]. The call begins when the coroutine is
-/// first awaited.
+/// Returns a coroutine that executes a statement or a batch, as [`execute`] does. The call begins
+/// when the coroutine is first awaited.
 #[pyfunction]
 pub fn execute_when_awaited(
     session: Py<Session>,
@@ -66,7 +67,7 @@ pub struct Execute {
     values: Option<Py<PyAny>>,
     /// Keyword arguments, whose names were checked.
     options: Option<Py<PyDict>>,
-    /// Whether the call waits if the session is full, even if `raises_when_full` is set.
+    /// The argument `waits` of [`execute`].
     waits: bool,
 }
 
@@ -311,9 +312,9 @@ impl Execute {
     }
 }
 
-/// A call with a text and bind values. It continues here when the text is prepared. If the cached
-/// statement refuses the values, the text is prepared again, because another client may have
-/// changed a type.
+/// A call with a text and bind values. It continues here after the text was prepared, or was found
+/// in the cache. If the cached statement refuses the values, the text is prepared again, because
+/// another client may have changed the type of a bind marker.
 struct WithValues {
     values: Py<PyAny>,
     options: Options,

@@ -19,10 +19,10 @@ use crate::python;
 pub struct Again {
     pub execute: Execute,
     pub how: How,
-    /// `Session.retry_when`.
+    /// The application's function, set with `Session.retry_when`.
     pub decide: Py<PyAny>,
     pub began: Instant,
-    /// How often the request was sent again.
+    /// How many times the request was sent again.
     pub count: u32,
     /// Whether an earlier request of the call may have been applied.
     pub in_doubt: bool,
@@ -59,8 +59,8 @@ impl Again {
         }))
     }
 
-    /// Asks the application's function whether the request is sent again. If it is not, returns the
-    /// request's error.
+    /// Decides, after a request has failed, whether it will be sent again. If it may be, asks the
+    /// application's function. If it will not be sent again, returns the request's error.
     fn after(mut self, py: Python<'_>, error: PyErr, op: &Arc<OpState>) -> PyResult<Next> {
         let value = error.value(py);
         if !value.is_instance(python::request_error(py)?)? {

@@ -22,8 +22,8 @@ enum Gathered {
         nulls: Vec<usize>,
     },
     Texts(Py<PyList>),
-    /// The column is not read here: its values are neither numbers of fixed width nor texts, or
-    /// `take` has returned them.
+    /// The column is not read here, because its values are neither numbers of fixed width nor
+    /// texts; or `take` has returned its values already.
     Objects,
 }
 
@@ -59,7 +59,7 @@ impl PageArrays {
 
 #[pymethods]
 impl PageArrays {
-    /// Makes arrays for the columns of `page`.
+    /// Makes an empty array for each column of `page`. The rows of `page` are not appended.
     #[new]
     fn new(py: Python<'_>, page: &RawPage) -> PageArrays {
         let none: Arc<[Column]> = Arc::new([]);
@@ -142,8 +142,8 @@ enum Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Makes the sink for the column's cells of a page. `tails` yields the new bytes of each column
-    /// of numbers, in order.
+    /// Makes the sink for the column's cells of a page. `tails` yields, for each column of numbers
+    /// in order, the memory into which the page's numbers are written.
     fn sink(
         self,
         py: Python<'a>,

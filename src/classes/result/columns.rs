@@ -23,7 +23,8 @@ use turbocql_values::ffi::interpreter::is_foreign_thread;
 /// If the caller sets no number of rows, a batch ends with the page that brings it to this many
 /// rows. A larger batch would not fit into the processor's caches.
 const USUAL_ROWS: usize = 16_384;
-/// A batch also ends with the page that brings it to this many bytes on the wire.
+/// If the caller sets no number of rows, a batch also ends with the page that brings it to this
+/// many bytes on the wire.
 const USUAL_BYTES: usize = 8 << 20;
 
 /// A page that is not decoded. `None` if the statement returns no rows.
@@ -367,7 +368,7 @@ impl Reader {
             let page = pages.bind(py).call_method0(pyo3::intern!(py, "next_page"))?;
             let gatherer = self.gatherer.get();
             if page.is_none() {
-                // If a page could not be read, `last_batch` returns that error again.
+                // If a page could not be read, `last_batch` returns the error for that page.
                 let batch =
                     py.detach(|| gatherer.last_batch()).map_err(|error| failed(py, error))?;
                 self.pages = None;

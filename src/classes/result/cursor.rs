@@ -65,8 +65,8 @@ pub struct Cursor(Mutex<Option<Current>>);
 struct Current {
     session: Arc<SessionState>,
     rows: RowsAs,
-    /// The undecoded bytes of the frame; rows are decoded on request. `None` if the statement
-    /// returns no rows.
+    /// The current page, not decoded: rows are decoded when they are asked for. `None` if the
+    /// statement returns no rows.
     page: Option<Page>,
     next: NextPage,
     coordinator: Option<SocketAddr>,
@@ -329,7 +329,7 @@ impl Cursor {
         Ok(state.map(|state| PyBytes::new(py, state.as_bytes())))
     }
 
-    /// The server's id for the trace of the latest traced request for a page: 16 bytes, or None.
+    /// The id of the latest trace, 16 bytes; None if no request of this result was traced.
     #[getter]
     fn _trace_id<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         Ok(self.with(|current| current.trace_id)?.map(|id| PyBytes::new(py, &id)))
@@ -348,7 +348,8 @@ impl Cursor {
         Ok(Some(payload))
     }
 
-    /// Reads the trace. The operation's result is a `turbocql.cluster.Trace`, or None.
+    /// Reads the trace whose id is `_trace_id`. The operation's result is a
+    /// `turbocql.cluster.Trace`, or None.
     fn _trace(&self) -> PyResult<Op> {
         let (session, id) = self.with(|current| (current.session.clone(), current.trace_id))?;
         session.check_open()?;

@@ -93,13 +93,13 @@ mod without_gil {
 
     use super::*;
 
-    /// The rows that have not been returned yet, in a queue of pages: threads that share an
-    /// iterator can fetch pages at the same time. Each new page is queued behind the earlier ones.
+    /// The rows that have not been returned yet, in a queue of pages. Several pages may be in the
+    /// queue, because threads that share an iterator can fetch pages at the same time.
     #[derive(Default)]
     pub struct Remaining(GilCell<VecDeque<(Py<PyList>, usize)>>);
 
     impl Remaining {
-        /// Returns the next row; `None` at the end of all pages.
+        /// Returns the next row; `None` if no page in the queue has another row.
         #[inline]
         pub fn next<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
             loop {
@@ -132,7 +132,7 @@ mod without_gil {
             drop(self.0.take(py));
         }
 
-        /// Adds a page with these rows.
+        /// Adds a page with these rows at the end of the queue.
         pub fn begin(&self, py: Python<'_>, rows: Bound<'_, PyList>) {
             let rows = rows.unbind();
             self.0.update(py, |pages| pages.push_back((rows, 0)));

@@ -89,7 +89,7 @@ impl AsyncRowIterator {
 }
 
 /// The coroutine of one step of `async for`. It takes a row out of the iterator only when it is
-/// awaited, so no row is lost if it never is.
+/// awaited. So a coroutine that is never awaited loses no row.
 #[pyclass(frozen, freelist = 16, module = "turbocql._core")]
 pub struct RowStep {
     iterator: Py<AsyncRowIterator>,
@@ -225,9 +225,9 @@ impl RowStep {
         RowStep::finish(<RowStep as Sends>::send(this)?)
     }
 
-    /// Throws the exception into the coroutine of `next_page`. Its method `throw` is called with
-    /// one argument, the exception, because CPython has deprecated the call with a class, a value
-    /// and a traceback.
+    /// Throws the exception into the coroutine of `next_page`, if the step waits for one. That
+    /// coroutine's `throw` is called with one argument, the exception, because CPython has
+    /// deprecated the call with a class, a value and a traceback.
     #[pyo3(signature = (thrown, value=None, traceback=None, /))]
     fn throw(
         &self,

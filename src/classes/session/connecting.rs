@@ -233,9 +233,9 @@ impl ConnectOptions<'_> {
     }
 }
 
-/// The application's callable for authentication. It is called with the server's mechanism, and
-/// returns an object with the methods `first`, `answer` and `accepted`. All these calls run on
-/// separate threads, never on the I/O thread.
+/// The application's callable for authentication. It is called with the mechanism, which is the
+/// authenticator class that the server names. It returns an object with the methods `first`,
+/// `answer` and `accepted`. All these calls run on separate threads, never on the I/O thread.
 struct PythonAuthenticator(Py<PyAny>);
 
 /// The object that a [`PythonAuthenticator`] has returned for one connection.

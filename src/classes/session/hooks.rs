@@ -18,7 +18,8 @@ impl Hook {
         let mut current = self.function.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_set.store(function.is_some(), Ordering::Release);
         let replaced = std::mem::replace(&mut *current, function);
-        // Dropped without the lock, because dropping may run Python code.
+        // The replaced function is dropped after the lock is released, because its destructor may
+        // run Python code.
         drop(current);
         drop(replaced);
     }

@@ -22,8 +22,8 @@ struct ConnectStep {
 }
 
 impl Drop for ConnectStep {
-    /// If the connect was abandoned, shuts the runtime down. This runs on a new thread, because an
-    /// authenticator may block for ever.
+    /// If the call of `connect` was abandoned, shuts the runtime down. A new thread does this,
+    /// because the shutdown waits for a while if an authenticator of the application blocks.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             std::thread::spawn(move || runtime.shutdown());

@@ -38,8 +38,8 @@ pub struct SessionState {
     prepared: Mutex<LruCache<String, Py<Prepared>>>,
     /// The maximum number of cached prepared statements.
     cache_size: usize,
-    /// How often the cache was emptied. A statement is not cached if this number has changed since
-    /// its preparation began.
+    /// How many times the cache was emptied. A statement is not cached if this number has changed
+    /// since its preparation began.
     emptied: AtomicU64,
     /// The session's keyspace when the cached statements were prepared.
     keyspace: Mutex<Option<String>>,
@@ -196,7 +196,7 @@ impl SessionState {
         true
     }
 
-    /// Returns how often the cache was emptied, for [`SessionState::remember`].
+    /// Returns how many times the cache was emptied, for [`SessionState::remember`].
     pub fn epoch(&self) -> u64 {
         self.emptied.load(Ordering::Acquire)
     }

@@ -104,9 +104,9 @@ fn histogram(counts: &HistogramCounts) -> (Vec<u64>, u64) {
 struct CallOrigin(Py<PyAny>);
 
 impl SessionState {
-    /// If the session reports requests as events, adds a description of the call to the options,
-    /// and the context of the current trace, if there is one, as a custom payload. Otherwise the
-    /// options stay as they are.
+    /// If the session does not report requests as events, returns the options unchanged. If it
+    /// does, adds a description of the call to them. If there is a current trace, also adds its
+    /// context, as a custom payload.
     pub fn with_origin(&self, py: Python<'_>, options: Options) -> PyResult<Options> {
         if !self.engine.telemetry().events.wants_requests() {
             return Ok(options);
@@ -156,7 +156,8 @@ pub struct Events(pub Arc<turbocql_engine::Events>);
 #[pymethods]
 impl Events {
     /// Takes all events out of the queue. If there are none, waits at most `limit_s` seconds for
-    /// one. Returns `None` when the session was dropped and all its events have been taken.
+    /// one. Returns `None` if the queue is closed and all its events have been taken. When the
+    /// session is dropped, its queues are closed.
     ///
     /// An event is a tuple `(name, time, name of the thread, node, fields, origin)`.
     fn take<'py>(&self, py: Python<'py>, limit_s: f64) -> PyResult<Option<Bound<'py, PyList>>> {
@@ -169,8 +170,8 @@ impl Events {
         Ok(Some(list))
     }
 
-    /// Sets the kinds of requests whose events are queued: those that were sent more than once or
-    /// have failed, if `unusual` is true; all requests, if `every` is true.
+    /// Sets the kinds of requests whose events are queued, besides slow requests: those that were
+    /// sent more than once or have failed, if `unusual` is true; all requests, if `every` is true.
     fn want(&self, unusual: bool, every: bool) {
         self.0.want(if unusual { UNUSUAL } else { 0 } | if every { EVERY } else { 0 });
     }
