@@ -122,8 +122,8 @@ pub fn named(keywords: &Bound<'_, PyDict>, scope: OptionScope) -> PyResult<Optio
     Ok(Some(keywords.clone().unbind()))
 }
 
-/// Converts keyword arguments to request options. An option whose value is None is not set, so that
-/// the statement or the session decides.
+/// Converts keyword arguments to request options. An option whose value is None is not set, so the
+/// statement or the session decides.
 pub fn parse(keywords: Option<&Bound<'_, PyDict>>, scope: OptionScope) -> PyResult<Options> {
     let mut request = RequestOptions::default();
     for (name, value) in keywords.into_iter().flatten() {

@@ -247,8 +247,8 @@ impl Session {
         self.0.runtime.in_flight()
     }
 
-    /// Closes the session: new requests are refused, and the operation waits up to `timeout_s`
-    /// seconds for the requests in flight.
+    /// Closes the session: new requests are refused. The operation waits up to `timeout_s` seconds
+    /// for the requests in flight, then cancels those that are left.
     fn close(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
         // With zero, the requests in flight are canceled at once.
         let limit = match timeout_s.extract::<f64>() {

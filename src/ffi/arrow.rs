@@ -53,7 +53,7 @@ const _: () = {
 
 /// Takes an array of any type and its schema out of `*array` and `*schema`, and marks both structs
 /// as released. Then checks and imports the array. The producer's array and schema are released
-/// once, even if they are refused.
+/// exactly once, even if they are refused.
 ///
 /// # Safety
 /// Each pointer is null, or points to a struct of the C data interface that no other code uses

@@ -129,7 +129,7 @@ fn fields_of(data_type: &DataType) -> Vec<&FieldRef> {
     }
 }
 
-/// Returns the range of elements, in the buffers and children, that the array uses.
+/// Returns the range of the elements that the array uses in its buffers and children.
 pub fn range_of(array: &CArray) -> Result<Range<usize>, Refused> {
     let CArray { offset, length, null_count, .. } = *array;
     let max = MAX_BYTES as i64;
@@ -324,8 +324,8 @@ impl Content<'_> {
         unsafe { self.buffers[buffer].cast::<T>().add(index).read_unaligned() }.into()
     }
 
-    /// Returns the last offset of the array. `is_read` says that arrow-rs reads this offset in
-    /// place; then the offsets must be aligned.
+    /// Returns the last offset of the array. If `is_read` is true, the offsets must be aligned,
+    /// because arrow-rs reads the last offset in place.
     ///
     /// # Safety
     /// Buffer 1 is null or has `range.end + 1` offsets.

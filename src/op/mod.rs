@@ -336,8 +336,8 @@ impl OpState {
             Ok(Next::Done(value)) => inner.phase = Phase::Finished(Ok(value)),
             Err(error) => inner.phase = Phase::Finished(Err(error)),
         }
-        // The place is released here for requests that were not sent. Otherwise an exception that
-        // keeps this operation alive could keep their place.
+        // The place of a request that was not sent is released here, because an exception may keep
+        // this operation alive, but must not keep the place.
         let permit = inner.permit.take();
         drop(inner);
         drop(permit);

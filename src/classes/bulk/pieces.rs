@@ -180,7 +180,7 @@ impl Piece {
     }
 }
 
-/// Copies the bytes of a contiguous buffer to memory that Arrow aligns.
+/// Copies the bytes of a contiguous buffer to memory that is aligned as Arrow demands.
 fn copied(py: Python<'_>, bytes: &PyBuffer<u8>) -> PyResult<Buffer> {
     let mut data = MutableBuffer::from_len_zeroed(bytes.item_count());
     bytes.copy_to_slice(py, data.as_slice_mut())?;

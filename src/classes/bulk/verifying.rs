@@ -64,8 +64,8 @@ impl EncodedColumns {
     }
 
     /// Returns two lists: `(number, cells)` for each of the next rows, and `(number, error)` for
-    /// each row that cannot be encoded. Returns None at the end. A cell is bytes, None for null, or
-    /// `...` for unset.
+    /// each row that cannot be encoded. `number` is the row's number in the data. A cell is bytes,
+    /// None for null, or `...` for unset. Returns None at the end.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         // The feed is taken out of the mutex, so that the mutex is not locked while the feed runs
         // Python code to get the next piece.

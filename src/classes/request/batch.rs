@@ -155,8 +155,8 @@ impl BatchStep {
         });
     }
 
-    /// Encodes all bind values and sends the batch. If a cached statement refuses its values,
-    /// prepares its text again instead; the batch is sent after that.
+    /// Encodes all bind values and sends the batch. If a text's cached statement refuses the values
+    /// and may be outdated, prepares the text again instead; the batch is sent after that.
     pub fn send(&mut self, py: Python<'_>, op: &Arc<OpState>) -> PyResult<()> {
         let mut rows = RowBuffer::with_capacity(0, self.statements.len());
         let mut entries = Vec::with_capacity(self.statements.len());

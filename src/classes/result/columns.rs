@@ -105,7 +105,8 @@ impl Batch {
 
     /// Returns the little-endian numbers of a column, and one byte per row: 1 if the row has a
     /// value, else 0. If all rows have a value, there is `None` in place of these bytes. Returns
-    /// `None` unless the column has numbers of fixed width, or vectors of such numbers.
+    /// `None` unless the column has numbers of fixed width, booleans, dates or times, or vectors of
+    /// numbers or timestamps without null elements.
     fn numbers<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Option<Numbers<'py>>> {
         let Some(array) = self.0.columns().get(column) else {
             return Err(PyValueError::new_err("there is no such column"));

@@ -275,8 +275,8 @@ impl Bound_ {
         self.options.as_ref().and_then(|options| options.timestamp)
     }
 
-    /// The packed partition key, whose hash is the token; None if the statement does not bind the
-    /// whole key.
+    /// The bytes of the partition key from which the token is computed; None if the statement does
+    /// not bind the whole key.
     ///
     /// Raises: `ValueError` if a part of the key is null or unset.
     #[getter]
