@@ -140,7 +140,8 @@ def _run(suites: Sequence[Suite], options: Options) -> int:
             if options.keep:
                 samples.keep(KEPT / suite.file, run.samples, suite.subject)
     if is_measured:
-        # `pages` is imported late: it needs Matplotlib, which a run of instructions does not need.
+        # `pages` is imported only here: it needs Matplotlib, and a run whose samples are not kept,
+        # such as one of the suite `instructions`, works without it.
         from bench.report import pages
 
         pages.write(BUILD, BUILD / "pages")

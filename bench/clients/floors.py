@@ -278,7 +278,8 @@ def _case(value: Any, floor: _Floor) -> Case:
     note, expression, names = floor
     names = {**names, "value": value}
     run: Callable[[], Any] = partial(eval, expression, names)
-    # A floor's result differs from the result of the case, so the check is only that it has one.
+    # A floor's result differs from its case's result. So the outcome only says whether the floor
+    # has a result.
     return Case(expression, names, lambda: run() is not None, note)
 
 

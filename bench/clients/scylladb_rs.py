@@ -46,7 +46,7 @@ _FACTORIES = {"tuples": _Tuples(), "named": _Named(), "dicts": None}
 
 
 class _Result:
-    """A result with the method `one`, which the blocking loop calls."""
+    """A result with the method `one`, which `blocking.run` calls."""
 
     def __init__(self, result: Any) -> None:
         self._result = result

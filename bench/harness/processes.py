@@ -1,8 +1,9 @@
 """Starts the processes that are measured, and reads their samples.
 
 A client's program is a module of this repository that prints a line of JSON for each sample. It
-runs in the client's environment, with the repository's root and `python/` on its path. turbocql is
-installed only in its own environment, and its native module fits one minor version of Python.
+runs in the client's environment, with the repository's root and `python/` on its path. Other
+clients' environments have no turbocql: their programs import it from `python/`, where its native
+module fits one minor version of Python.
 """
 
 from __future__ import annotations
@@ -84,7 +85,10 @@ def samples(
 ) -> list[dict[str, Any]]:
     """Runs one process of a client and returns the lines of JSON that it prints.
 
-    Raises: Failed if the process fails, takes too long, or prints a line that is not JSON.
+    Lines that do not begin with `{` are left out.
+
+    Raises: Failed if the process fails, takes too long, or prints a line that begins with `{` but
+    is not JSON.
     """
     text = output(
         command(python, module, *arguments), stdin=stdin, timeout_s=timeout_s, variables=variables

@@ -13,9 +13,9 @@ _T = TypeVar("_T")
 
 
 def turns(items: Sequence[_T], rounds: int) -> Iterator[tuple[int, _T]]:
-    """Yields each item once per round, after the number of the round.
+    """Yields each item once per round, in a pair with the round's number.
 
-    Every second round is in reverse order, so that no client always comes after the same one.
+    Every second round is in reverse order, so that no client always has the same predecessor.
     """
     for number in range(1, rounds + 1):
         for item in items if number % 2 else reversed(items):
@@ -38,11 +38,11 @@ class Spread:
         return Spread(statistics.median(scaled), min(scaled), max(scaled), len(scaled))
 
     def overlaps(self, other: Spread) -> bool:
-        """Returns whether the ranges overlap: then another run could have the opposite result."""
+        """Returns whether the ranges overlap. If so, another run could have the opposite result."""
         return other.low <= self.high and self.low <= other.high
 
     def divided_by(self, other: Spread) -> Spread:
-        """Returns the ratio of the medians, with a range that contains 1 if the ranges overlap."""
+        """Returns the ratio of the medians, and its range: with 1 in it if the two ranges overlap."""
         return Spread(
             self.median / other.median,
             self.low / other.high,

@@ -29,7 +29,8 @@ __all__ = [
     "overview_text",
 ]
 
-# Keeps text as text, and derives ids from a fixed salt, so that equal samples give equal files.
+# Text stays text in the SVG files. Their ids derive from a fixed salt, so that equal samples give
+# equal files.
 plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "turbocql", "font.size": 8})
 
 # These are the colors of the site's dark pages.

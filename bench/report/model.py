@@ -33,11 +33,11 @@ __all__ = [
 OURS, STOCK = "turbocql", "scylla-driver"
 RIVALS = (STOCK, "cassandra-driver")
 FLOOR = "engine"
-"""The network engine called from Rust: not a driver, but the floor of turbocql's time."""
+"""The client that calls turbocql's network engine from Rust. It is not a driver, but a floor."""
 
 
 _BESIDE = {"decode: vector<float, 1536> to NumPy": "decode: vector<float, 1536> to list"}
-"""Maps a case that scylla-driver cannot run to the case whose scylla-driver time stands for it."""
+"""Maps a case that scylla-driver cannot run to another. scylla-driver's time in that is used."""
 
 
 class Samples:

@@ -1,4 +1,4 @@
-"""Writes the parts of the pages that have figures, and the charts."""
+"""Writes the charts, and those parts of the documentation's pages that have figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bench.report.tables.whole_tables import whole_tables_about, whole_tables_se
 __all__ = ["IN_GIT", "keep", "write"]
 
 IN_GIT = ("headline", "losses")
-"""The parts that are also in git, in `docs/benchmarks.md`. So is the overview chart."""
+"""The parts that are also in git, in `docs/benchmarks.md`. The overview chart is in git, too."""
 
 _CHARTS = {
     "codec-values": "Microseconds per call to encode a value, by client",
@@ -90,7 +90,7 @@ def _parts(measured: Samples, folder: Path | None) -> dict[str, str]:
 
 
 def _compared(measured: Samples, folder: Path | None) -> dict[str, list[str]]:
-    """Returns the parts of the page of benchmarks."""
+    """Returns the parts of `docs/benchmarks.md`."""
     interpreted = interpreters(measured.compared)
     both = {
         name: (codec_cases(measured.codec, name), end_to_end(measured.end_to_end, name))

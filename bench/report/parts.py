@@ -41,7 +41,7 @@ def filled(page: str, parts: Mapping[str, str]) -> str:
 
 
 def read(folder: Path = BUILT) -> dict[str, str]:
-    """Maps the name of each part that was written to its text."""
+    """Returns the text of each part in the folder, by the part's name."""
     paths = sorted((folder / "parts").glob("*.md"))
     return {path.stem: path.read_text(encoding="utf-8") for path in paths}
 

@@ -44,7 +44,10 @@ FACTORIES = {"tuple": tuple_factory, "named": named_tuple_factory, "dict": dict_
 
 
 def features() -> list[Any]:
-    """Returns a list with the protocol features, or an empty list for drivers without them."""
+    """Returns the driver's argument about protocol features, as a list to unpack in calls.
+
+    The list is empty for cassandra-driver, whose functions have no such argument.
+    """
     try:
         from cassandra.protocol_features import ProtocolFeatures
 
@@ -66,7 +69,10 @@ def type_of(cql: str) -> Any:
 
 
 def prepared(columns: list[tuple[str, str]], key: list[int] | None = None) -> Any:
-    """Makes a prepared statement with these columns and key indexes, without a server."""
+    """Makes a prepared statement without a server.
+
+    `key` has the indexes of the partition key's columns.
+    """
     metadata = [ColumnMetadata("app", "items", name, type_of(cql)) for name, cql in columns]
     names = PreparedStatement.__init__.__code__.co_varnames
     lwt = {"is_lwt": False} if "is_lwt" in names else {}

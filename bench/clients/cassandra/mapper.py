@@ -1,4 +1,6 @@
-"""Simple statements and cqlengine models through other drivers, plain or accelerated.
+"""Sends simple statements, or reads and writes models of cqlengine, with a Python driver.
+
+The driver is scylla-driver or cassandra-driver, plain or accelerated.
 
 python -m bench.clients.cassandra.mapper JOB
 """
@@ -23,7 +25,7 @@ from bench.suites.requests.cases import ACCELERATED
 
 
 def main(job: dict[str, Any]) -> None:
-    """Sends the requests in a driver's environment, and prints the sample."""
+    """Sends the job's requests with the driver that is installed, and prints the sample."""
     if job["client"].endswith(ACCELERATED):
         import turbocql
 

@@ -126,7 +126,7 @@ class Cassandra(Client):
 
 
 class _Timed:
-    """Wraps a session and records the latencies, which the driver's helpers do not report."""
+    """Wraps a session to record latencies: `execute_concurrent_with_args` reports none."""
 
     def __init__(self, session: Any, latencies: list[int]) -> None:
         self.submit = session.submit

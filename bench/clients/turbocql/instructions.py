@@ -1,4 +1,4 @@
-"""Runs the codec's cases in loops under callgrind, for the suite of instructions.
+"""Runs the codec's cases in loops under callgrind, for the suite `instructions`.
 
     python -m bench.clients.turbocql.instructions FILE [PATTERN...]
 

@@ -21,7 +21,7 @@ from bench.harness.timing import Case, ns_per_call, say
 from bench.suites.requests.job import Job, Pass
 
 NATIVE_NS = 30e6
-"""Without callgrind, the profiled calls take about this long. So its start does not matter."""
+"""The profiled calls take about this long without callgrind: other instructions do not matter."""
 WARM_UP = 500
 
 

@@ -94,7 +94,7 @@ class Load:
     timeout_s: float = 10.0
     """The client's own limit for a request."""
     patience_s: float = 15.0
-    """Seconds after the last request is due until requests without an outcome are given up."""
+    """The process stops waiting for outcomes this many seconds after the last request is due."""
     warm_up: int = 200
 
     @property
@@ -145,6 +145,6 @@ def value_of(key: int) -> str:
 
 
 def named(patterns: Sequence[str]) -> list[Case]:
-    """Returns the cases whose names have all the words of one of the patterns, by fault."""
+    """Returns the cases whose names have all the words of one of the patterns."""
     every = [Case(fault, client) for fault in FAULTS for client in CLIENTS]
     return [case for case in every if chosen(str(case), patterns, "availability")]

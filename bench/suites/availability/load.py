@@ -217,7 +217,7 @@ def _warm_up(load: Load, driver: CallbackDriver, number: int) -> None:
 
 
 def _tell(load: Load, driver: Driver, outcomes: Outcomes) -> None:
-    """Prints the outcomes before the client disconnects, which may wait for the lost node."""
+    """Prints the outcomes. The client disconnects later: that may wait for the lost node."""
     about = provenance(load.client, driver.version)
     say({**about, "note": driver.note, "outcomes": outcomes.lines()})
 
