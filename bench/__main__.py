@@ -22,9 +22,10 @@ from bench.suites.registry import SUITES
 __all__ = ["main"]
 
 _RUN = """\
-Measures suites, or some of their cases. A case is run whose name has all the words of a pattern;
-the suite's name counts as one of them. Samples go to build/bench/, and the pages with figures to
-build/bench/pages/. With --keep the samples also replace those about the same in bench/samples/.
+Measures suites, or some of their cases. A case is run if its name has all the words of a
+pattern. The suite's name may be one of these words. Samples go to build/bench/, and the pages
+with figures to build/bench/pages/. With --keep, the samples also replace the samples of the same
+cases in bench/samples/.
 """
 
 
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--rows", type=int, help="tables, engines, memory: rows of the table")
     run.add_argument("--interpreter", type=Path, help="codec, growth: another Python")
     run.add_argument("--contact-point", help="memory: a server that runs already")
-    run.add_argument("--record", metavar="WHY", help="instructions: keep what is counted, and why")
+    run.add_argument("--record", metavar="WHY", help="instructions: record the counts, and why")
     run.add_argument("--keep", action="store_true", help="keep the samples; memory: the table")
     names = commands.add_parser("list", help="print the names of suites and cases")
     for command in (run, names):
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report.add_argument("--samples", type=Path, default=KEPT, help="default: bench/samples")
     report.add_argument("--out", type=Path, default=BUILT, help="default: build/measured")
     report.add_argument("--targets", action="store_true", help="print the targets, write nothing")
-    report.add_argument("--keep", action="store_true", help="what is in git of them, too")
+    report.add_argument("--keep", action="store_true", help="also write the parts that are in git")
     args = parser.parse_args(arguments)
     if args.command == "report":
         return _report(args)
@@ -140,8 +141,8 @@ def _run(suites: Sequence[Suite], options: Options) -> int:
             if options.keep:
                 samples.keep(KEPT / suite.file, run.samples, suite.subject)
     if is_measured:
-        # `pages` is imported only here: it needs Matplotlib, and a run whose samples are not kept,
-        # such as one of the suite `instructions`, works without it.
+        # `pages` is imported late: it needs Matplotlib, which a run of the suite `instructions`
+        # does not need.
         from bench.report import pages
 
         pages.write(BUILD, BUILD / "pages")

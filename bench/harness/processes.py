@@ -1,9 +1,9 @@
 """Starts the processes that are measured, and reads their samples.
 
 A client's program is a module of this repository that prints a line of JSON for each sample. It
-runs in the client's environment, with the repository's root and `python/` on its path. Other
-clients' environments have no turbocql: their programs import it from `python/`, where its native
-module fits one minor version of Python.
+runs in the client's environment, with the repository's root and `python/` on its path. turbocql is
+installed only in its own environment. Programs in other environments import it from `python/`,
+where its native module fits one minor version of Python.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ FLOOR = "engine"
 
 
 _BESIDE = {"decode: vector<float, 1536> to NumPy": "decode: vector<float, 1536> to list"}
-"""Maps a case that scylla-driver cannot run to another. scylla-driver's time in that is used."""
+"""Maps a case that scylla-driver cannot run to another case. scylla-driver's time in the other case
+is used instead."""
 
 
 class Samples:

@@ -1,6 +1,6 @@
 """Times the codec's cases with scylla-driver or cassandra-driver, plain and accelerated.
 
-Reads the Java class name of each type from standard input, and prints a line of JSON for each case.
+Reads the Java class names of CQL types from standard input. Prints a line of JSON for each case.
 The program ends with an error at a case whose plain and accelerated results differ, or that fails
 only if accelerated.
 """

@@ -24,7 +24,7 @@ class Cassandra(CallbackDriver):
     connection_errors = (ConnectionException, NoHostAvailable)
 
     def open(self, load: Load) -> None:
-        # This level leaves out the warnings about the lost node.
+        # This level leaves out the warnings about the node that fails.
         logging.getLogger("cassandra").setLevel(logging.CRITICAL)
         speculation = None
         if load.speculation_s is not None:

@@ -1,6 +1,6 @@
 """Runs the codec benchmark's cases with the plain scylla-driver or cassandra-driver of PyPI.
 
-Reads the Java class name of each type from standard input, and prints a line of JSON for each case.
+Reads the Java class names of CQL types from standard input. Prints a line of JSON for each case.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FACTORIES = {"tuple": tuple_factory, "named": named_tuple_factory, "dict": dict_
 def features() -> list[Any]:
     """Returns the driver's argument about protocol features, as a list to unpack in calls.
 
-    The list is empty for cassandra-driver, whose functions have no such argument.
+    The list is empty if the driver's functions have no such argument, as in cassandra-driver.
     """
     try:
         from cassandra.protocol_features import ProtocolFeatures

@@ -33,7 +33,7 @@ class Turbocql(AwaitedDriver):
         self._insert = await self._session.prepare(load.insert)
         self._select = await self._session.prepare(load.select)
         if speculation is not None:
-            # A SELECT needs no such option: turbocql treats it as idempotent.
+            # Only the INSERT needs this option: turbocql treats a SELECT as idempotent.
             self._insert = self._insert.with_options(idempotent=True)
 
     async def write(self, row: tuple[int, str]) -> None:

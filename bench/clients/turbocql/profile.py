@@ -21,7 +21,8 @@ from bench.harness.timing import Case, ns_per_call, say
 from bench.suites.requests.job import Job, Pass
 
 NATIVE_NS = 30e6
-"""The profiled calls take about this long without callgrind: other instructions do not matter."""
+"""The profiled calls take about this long without callgrind. So the few instructions that are
+counted before and after the calls do not matter."""
 WARM_UP = 500
 
 

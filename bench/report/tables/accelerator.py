@@ -16,7 +16,7 @@ from bench.suites.requests.cases import ACCELERATED, PYTHON
 __all__ = ["OWN", "Row", "accelerator_section", "codec_rows", "tables"]
 
 OWN = {f"value: {name}" for name in ("int", "bigint", "double", "text", "blob", "boolean", "uuid")}
-"""Cases that the accelerator leaves to the driver, so that their differences are noise."""
+"""The accelerator leaves these cases to the driver. So their differences are noise."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Row:
     spreads: tuple[Spread, Spread] | None = None
     """The spreads of the accelerated and of the plain time."""
     made_of: tuple[Spread, Spread] | None = None
-    """If the row is a difference: the two accelerated spreads that are subtracted."""
+    """If the row is a difference: the spreads of the two accelerated times that it is made of."""
 
     @property
     def within(self) -> str:

@@ -1,4 +1,4 @@
-"""The table of the benchmark of engines: a row for each client that reads the table."""
+"""The table of the suite `engines`: a row with the results of each client."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ _CLIENTS = (OURS, *RIVALS)
 def exponent(series: GrowthSeries) -> float | None:
     """Returns the exponent k if the time grows as n ** k with the size n.
 
-    Fits the logarithms of the larger half of the sizes by least squares. Returns None if that half
-    has fewer than two sizes.
+    Fits a line by least squares to the logarithms of sizes and times, in the larger half of the
+    sizes. Returns None if that half has fewer than two sizes.
     """
     sizes = sorted(series.ns)
     upper = sizes[len(sizes) // 2 :]

@@ -21,9 +21,10 @@ __all__ = [
 
 
 def usual(endpoints: list[Endpoint]) -> list[Endpoint]:
-    """Returns endpoints with the same number in flight, which is chosen per scenario and shape.
+    """Returns the endpoints with the usual number in flight of their scenario and shape.
 
-    This number is 100 if an endpoint has it. Otherwise it is the number that most endpoints have.
+    The usual number is 100 if an endpoint of this scenario and shape has it. Otherwise it is the
+    number that most of these endpoints have.
     """
     flights: dict[tuple[str, str], Counter[int]] = {}
     for point in endpoints:

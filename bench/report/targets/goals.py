@@ -180,8 +180,8 @@ class EndToEnd:
     scenario: str
     shape: str
     below: str = ""
-    """turbocql must need less time than this client in the same run and shape. If no client is
-    named, turbocql's time, its ratio to scylla-driver or the floor decides."""
+    """The target is met if turbocql needs less time than this client in the same run and shape. If
+    no client is named, turbocql's time, its ratio to scylla-driver or the floor decides."""
     about_us: float | None = None
     stock_us: float | None = None
     """scylla-driver's time when the target was set, in the best of `stock_shapes`."""
@@ -211,7 +211,7 @@ class EndToEnd:
         stock_us: float | None,
         floor_us: float | None = None,
     ) -> Verdict:
-        """Judges the target by the medians of turbocql, of `below`, scylla-driver and the floor."""
+        """Judges by the medians of turbocql, the client `below`, scylla-driver and the floor."""
         if self.below:
             if rival_us is None:
                 return Verdict(False, f"{self.below} was not measured", measured=False)
@@ -237,7 +237,7 @@ class EndToEnd:
 
 @dataclass(frozen=True)
 class Columns(EndToEnd):
-    """A target for the client's processor time per row, in a case of columns.
+    """A target for the client's processor time per row, in a case of the suite `columns`.
 
     If `about_us` or `ratio` is set, at least one of them must be reached. If `floor_factor` is set,
     the time must be at most this multiple of the floor.

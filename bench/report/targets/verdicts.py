@@ -111,7 +111,7 @@ class Judged:
 
 
 def request_verdicts(points: list[Endpoint]) -> list[Judged]:
-    """Judges each target of requests, even if turbocql was not measured."""
+    """Judges each target of requests. If turbocql was not measured, the verdict says so."""
     judged = []
     for target in END_TO_END:
         ours = find(points, target.scenario, target.shape, OURS)
@@ -160,7 +160,10 @@ def request_targets(endpoints: list[Endpoint], profiles: dict[str, Any]) -> list
 
 
 def accelerator_targets(samples: list[Sample]) -> list[str]:
-    """Lists the cases that miss their target. A case without a target must not get slower."""
+    """Lists the cases that miss their target.
+
+    A case without a target is listed if the accelerator makes it slower, unless it is in `OWN`.
+    """
     lines = []
     for title, rows in tables(samples).items():
         # Latencies have no targets.

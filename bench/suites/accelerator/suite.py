@@ -1,4 +1,4 @@
-"""Measures other drivers, plain and accelerated: the codec's cases, requests, and the start."""
+"""Measures other drivers, plain and accelerated: the codec's cases, requests, and imports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def names(patterns: Sequence[str]) -> list[str]:
 
 
 def run(options: Options) -> Run:
-    """Measures the codec's cases, then the requests, then the start."""
+    """Measures the codec's cases, then requests, then the imports of the drivers."""
     current = Run(SUITE.file)
     rounds = options.rounds or ROUNDS
     if _codec(options.patterns):

@@ -1,4 +1,7 @@
-"""Inputs of the accelerator's benchmark cases: values of unusual classes for their CQL types."""
+"""Inputs of the accelerator's benchmark cases with everyday values.
+
+Programs often bind such values, although their classes are not the usual ones for the CQL type.
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ def _samples(client: str, *arguments: str, interpreter: Path | None) -> list[Sam
 def check(patterns: Sequence[str], interpreter: Path | None = None) -> set[str]:
     """Compares the drivers' results with turbocql's.
 
-    Returns the cases in which cassandra-driver's results differ. `run` drops its times in them.
+    Returns the cases in which cassandra-driver's results differ. `run` drops cassandra-driver's
+    times in these cases.
 
     Raises: SystemExit if a result of scylla-driver differs from turbocql's.
     """
