@@ -1,7 +1,7 @@
 """The inputs of the codec's benchmark cases, the same for every client. Imports no driver.
 
-Types are CQL text, which each client parses. Frames are made here byte by byte, so that no client
-decodes bytes that it encoded itself.
+Types are CQL text. turbocql parses this text, the other drivers parse the Java class name of the
+type. Frames are made here byte by byte, so that no client decodes bytes that it encoded itself.
 """
 
 from __future__ import annotations
