@@ -82,7 +82,7 @@ class Scyllapy(Client):
         self._loop.close()
 
     async def _close(self) -> None:
-        # A running event loop must exist when scyllapy's methods are called, not only when awaited.
+        # scyllapy's methods need a running event loop when they are called, not only when awaited.
         await self._session.shutdown()
 
 

@@ -52,7 +52,7 @@ def ns_per_call(case: Case) -> float:
 
 
 def say(sample: dict[str, Any]) -> None:
-    """Prints a line of JSON for the runner."""
+    """Prints a line of JSON, which the suite's process reads."""
     print(json.dumps(sample), flush=True)
 
 

@@ -60,7 +60,7 @@ FEATURES = features()
 
 
 def read_class_names() -> None:
-    """Reads the Java class name of each CQL type, which the runner writes to standard input."""
+    """Reads the Java class name of each CQL type, which the suite writes to standard input."""
     _class_names.update(json.load(sys.stdin))
 
 

@@ -21,7 +21,7 @@ _ONE_ROW = "1x10 with metadata, named"
 def cases() -> dict[str, Maker]:
     """Maps each name in `EXTENSIONS` to a function that makes the case.
 
-    Empty if the driver lacks these extensions.
+    The mapping is empty if the driver lacks these extensions.
     """
     if not FEATURES or not hasattr(FEATURES[0], "use_metadata_id"):
         return {}

@@ -37,7 +37,8 @@ _PICTURE = {
     "bulk_vector, bulk": "INSERT 768 floats, bulk, FLIGHT",
     "scan, named": "scan 100,000 rows, per row",
 }
-"""Maps the name of a case of the codec, or a scenario and shape, to its label in the chart."""
+"""Maps the name of a case of the codec, or a scenario and shape, to its label in the chart. FLIGHT
+in a label stands for the number of requests in flight."""
 
 
 def overview(cases: Iterable[CodecCase], points: list[Endpoint]) -> list[Compared]:

@@ -1,6 +1,6 @@
 """Runs an open-loop load in a client's process: sends each request when it is due.
 
-The runner passes the `Load` as JSON on the command line. The process prints a line of JSON just
+The suite passes the `Load` as JSON on the command line. The process prints a line of JSON just
 before the load begins, and a second line with the outcomes of all requests. This module imports no
 driver.
 """
