@@ -1,8 +1,8 @@
 """Uses cassandra-driver (or scylla-driver), without any code for turbocql.
 
-Ingests a Parquet file of embeddings, writes rows with embeddings and short rows, reads some back by
-key, and scans the short ones. Prints a line for each part: `name: seconds of processor time per
-row, rows`.
+Ingests a Parquet file of embeddings. Writes short rows, and rows with embeddings. Reads some rows
+with embeddings back by key, and scans the short rows. Prints a line for each part: `name: seconds
+of processor time per row, number of rows`.
 
 Run it plain with `python plain_cassandra_driver.py HOST PORT FILE`, or accelerated with
 `python -m turbocql.accel plain_cassandra_driver.py HOST PORT FILE`. The program makes FILE if it
@@ -46,7 +46,7 @@ def write_file(file: str, embeddings: Any) -> None:
 
 
 def rows_of(file: str) -> Iterator[tuple[Any, Any]]:
-    """Yields `(id, embedding)`, where `embedding` is an array, batch by batch."""
+    """Reads the file batch by batch. Yields pairs of an id and an embedding, which is an array."""
     for batch in pq.ParquetFile(file).iter_batches(batch_size=1_000):
         embeddings = batch.column("embedding").flatten().to_numpy().reshape(batch.num_rows, -1)
         yield from zip(batch.column("id").to_pylist(), embeddings, strict=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs an aarch64 wheel on x86-64, under qemu's user emulation: arm64.py WHEEL PYTEST_ARGUMENTS...
+"""Tests an aarch64 wheel on x86-64, under qemu's user emulation: arm64.py WHEEL PYTEST_ARGUMENTS...
 
 The script makes build/arm64/VERSION, with Debian's CPython for arm64 and an environment. The
 environment has the wheel and the packages of requirements/arm64.txt. Its `bin/python` is a shell
@@ -42,7 +42,8 @@ def environment(version: str, wheel: Path, requirements: Path | None = None) -> 
     (place / "bin").mkdir(parents=True)
     interpreter = f"{root}/usr/bin/python{version}"
     python = place / "bin" / "python"
-    # CPython takes the path of its executable from `argv[0]`, and looks for `pyvenv.cfg` there.
+    # CPython takes the path of its executable from `argv[0]`, and looks for `pyvenv.cfg` in the
+    # executable's folder and in its parent.
     python.write_text(f'#!/bin/sh\nexec {QEMU} -L {root} -0 "$0" {interpreter} "$@"\n')
     python.chmod(0o755)
     (place / "pyvenv.cfg").write_text(
@@ -53,7 +54,7 @@ def environment(version: str, wheel: Path, requirements: Path | None = None) -> 
     pip += ["--target", str(packages), "--only-binary=:all:", "--python-version", version]
     pip += [f"--platform={tag}" for tag in TAGS]
     run([*pip, "--no-index", "--no-deps", str(wheel)])
-    # With --target, pip also puts the wheel's `purelib` files into this folder.
+    # With --target, pip also puts the wheel's `purelib` files, such as a `.pth`, into `packages`.
     if requirements is not None:
         run([*pip, "--no-deps", "-r", str(requirements)])
     return str(python)

@@ -185,7 +185,7 @@ class Tokens:
 
 
 def without_await(code: str) -> str:
-    """Removes `async` and `await`, calls `wait` on native operations, and calls work directly."""
+    """Removes `async`, `await` and `in_thread`, and adds `.wait()` to native operations."""
     tokens = Tokens(code)
     for index, token in enumerate(tokens.tokens):
         if token.type != tokenize.NAME or token.string not in ("async", "await"):

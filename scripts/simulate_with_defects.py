@@ -2,8 +2,8 @@
 
 Usage: scripts/simulate_with_defects.py [LAST_SEED]     (300 by default)
 
-A defect is an edit of the engine's crates that is left out, or a change of the engine that plants a
-bug. The script makes both in a copy of the sources. It keeps the results for the current commit in
+A defect is an edit (a patch of the ScyllaDB Rust driver) that is left out, or a planted bug. The
+script makes each defect in a copy of the sources. It keeps the results for the current commit in
 build/defects.json. So after an interruption, the next run continues with the next defect.
 """
 

@@ -1,4 +1,4 @@
-"""Marks the version of a wheel that was built without the edits of the engine's crates.
+"""Marks the version of a wheel that was built without turbocql's edits of crates.
 
 The module adds `+unedited`, a local part, to the version in the names of the wheel and of its
 metadata folder, in the metadata, and in the record of files. The version in Cargo.toml stays,

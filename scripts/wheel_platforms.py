@@ -36,7 +36,7 @@ class Platform:
 
     @property
     def policy(self) -> str:
-        """The tag without the processor, as maturin names it."""
+        """The tag without the processor, for maturin's option `--compatibility`."""
         return self.tag.removesuffix(f"_{self.triple.partition('-')[0]}")
 
     @property
@@ -63,7 +63,7 @@ YOUNGER = {
     *("_Fork", "gettid", "reallocarray", "tcgetwinsize", "tcsetwinsize", "qsort_r"),
     *("pthread_getname_np", "statx", "preadv2", "pwritev2", "posix_getdents", "renameat2"),
 }
-"""Functions that musl got after 1.2.0. Systems of musllinux_1_2 may have this version."""
+"""Functions that musl got after 1.2.0. Systems of musllinux_1_2 may have musl 1.2.0."""
 
 
 def chosen(names: str) -> list[Platform]:

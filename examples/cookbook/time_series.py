@@ -27,12 +27,12 @@ Reading = tuple[datetime, float]
 
 
 def day_of(at: datetime) -> date:
-    """Returns the bucket of an instant: its day in UTC, in whatever zone this program runs."""
+    """Returns the bucket of an instant: its day in UTC, not in this program's time zone."""
     return at.astimezone(timezone.utc).date()
 
 
 def days(begin: datetime, end: datetime) -> Iterator[date]:
-    """Yields the buckets of the readings from `begin` on and before `end`."""
+    """Yields the buckets of the readings at `begin` or later, and before `end`."""
     day = day_of(begin)
     while day <= day_of(end - timedelta(milliseconds=1)):
         yield day

@@ -30,7 +30,7 @@ PASSAGES = [
 
 
 def embed(text: str) -> np.ndarray:
-    """Stands in for a model: hashes words. The vectors of texts that share words are near."""
+    """Stands in for a model: hashes words. Texts that share words get similar vectors."""
     vector = np.zeros(DIMENSIONS, np.float32)
     for word in re.findall(r"\w+", text.lower()):
         vector[int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big") % DIMENSIONS] += 1

@@ -21,17 +21,17 @@ _INCLUDE = re.compile(r'^--8<-- "(.*)"\n', re.MULTILINE)
 
 
 def modules(pages: Iterable[str]) -> set[str]:
-    """Returns the names of the modules whose docstrings pages show."""
+    """Returns the names of the modules whose docstrings are shown on pages."""
     return {name for page in pages for name in _MODULE.findall(page)}
 
 
 def included(markdown: str, root: Path) -> str:
-    """Returns a page in which the included files replace their names, relative to `root`."""
+    """Returns a page with the texts of included files, whose names are relative to `root`."""
     return _INCLUDE.sub(lambda found: (root / found[1]).read_text(encoding="utf-8"), markdown)
 
 
 def plain(markdown: str, texts: Mapping[str, str]) -> str:
-    """Returns a page without comments, without references to names, with its modules' texts.
+    """Returns a page without comments and without links to names, but with its modules' texts.
 
     `texts` maps a module's name to the text that replaces `::: module`.
     """
@@ -68,7 +68,7 @@ def api(module: Any) -> str:
     names = module.exports or [name for name in module.members if not name.startswith("_")]
     for name in map(str, names):
         member = module.members.get(name)
-        # Only the modules document their names: the package imports and repeats them.
+        # A package imports names from its modules, and only the modules document these names.
         if member is None or (member.is_alias and module.is_package) or member.is_module:
             continue
         parts += [f"## {name}", _member(member)]
@@ -118,7 +118,7 @@ def _heading(page: str) -> str:
 
 
 def _about(page: str) -> str:
-    """Returns the first sentence of the page's first paragraph, without its links."""
+    """Returns the first sentence of the page's first paragraph, with links as plain text."""
     body = re.sub(r"^```.*?^```$", "", page, flags=re.DOTALL | re.MULTILINE)
     for paragraph in body.split("\n\n"):
         if re.match(r"[A-Za-z`\[]", paragraph):

@@ -87,7 +87,8 @@ async (wanted, fits) => {
   return [...new Set(faults)];
 }
 """
-"""A function that is called in a page. It returns what is wrong, with all folds and tabs open."""
+"""A JavaScript function that is called in a page. It opens folds and tabs, and returns what is
+wrong."""
 
 
 class Browser:
@@ -97,7 +98,7 @@ class Browser:
         ours, theirs = os.pipe(), os.pipe()
         command = [program, "--headless", "--disable-gpu", "--hide-scrollbars"]
         command += ["--remote-debugging-pipe", f"--user-data-dir={folder}"]
-        # Chromium refuses to run with a sandbox for root.
+        # As root, Chromium refuses to run with its sandbox.
         command += ["--no-sandbox"] if os.geteuid() == 0 else []
         # Chromium reads commands from descriptor 3 and writes answers to descriptor 4.
         self.process = subprocess.Popen(

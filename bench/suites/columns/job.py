@@ -1,4 +1,4 @@
-"""One process of a case of columns: a scan, a page or a load. Imports no driver.
+"""What one process does for a case of columns: a scan, a page or a load. Imports no driver.
 
 A scan reads all rows of a table into one object of the job's shape. A page is received once and
 then decoded many times. A load writes data that is made before anything is timed.
@@ -63,7 +63,7 @@ class ColumnClient(ABC):
 
 
 def to_pylists(columns: dict[str, Any]) -> Iterable[Iterable[Any]]:
-    """Converts columns (NumPy arrays) to rows in the statement's order. Vectors stay arrays."""
+    """Converts NumPy arrays to rows, with cells in the statement's order. Vectors stay arrays."""
     names = ("k", "v") if "v" in columns else ("id", "name", "ratio", "big", "active", "at")
     parts = [columns[name] for name in names]
     return zip(*(part if part.ndim == 2 else part.tolist() for part in parts), strict=True)

@@ -1,4 +1,4 @@
-"""Measures how Ray, Spark, Dask, `session.scan` and scylla-driver within Ray read a table.
+"""Measures reads of a table by Ray, Spark, Dask, `session.scan`, and scylla-driver within Ray.
 
 The clients take turns on three nodes of the embedded Cassandra. Each sample comes from a new
 process in the environment of the engine. The process reads the whole table twice to warm up, and
@@ -63,7 +63,7 @@ def run(options: Options) -> Run:
     with Cassandra(nodes=3, heap_mb=1024, config=SERVER) as cluster:
         points = ",".join(cluster.contact_points)
         _printed("ray", "-m", WORKER, "fill", points, str(rows))
-        # This sample is dropped: first reads are slow, because the JVMs still compile their code.
+        # This sample is dropped: the nodes' JVMs still compile their code, so first reads are slow.
         _sampled("scan", points, rows)
         for _, name in turns(names(options.patterns), options.rounds or ROUNDS):
             for sample in current.measure(name, partial(_sampled, name, points, rows)):

@@ -3,7 +3,8 @@
     python -m bench.suites.engines.worker CLIENT CONTACT_POINTS ROWS
     python -m bench.suites.engines.worker fill CONTACT_POINTS ROWS
 
-Reads the table twice to warm up, then once more, and prints the figures of the last read as JSON.
+With the name of a client, reads the table twice to warm up, then once more, and prints the figures
+of the last read as JSON. With `fill`, creates the table and loads its rows.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def ray(config: turbocql.Config, count: int) -> Iterator[Read]:
 
 
 def driver(config: turbocql.Config, count: int) -> Iterator[Read]:
-    """Yields a function that reads `ring_ranges` with scylla-driver in Ray's `map_batches`."""
+    """Yields a function that reads each of `ring_ranges` with scylla-driver, in Ray's `map_batches`."""
     from bench.clients.cassandra.engines import read_ranges
 
     points = ",".join(config.contact_points)
@@ -78,7 +79,7 @@ def driver(config: turbocql.Config, count: int) -> Iterator[Read]:
 
 
 def of_rows(_: Any, table: Any) -> tuple[int, int]:
-    """Returns the number of rows of a data set and the sum of their ids; Ray's workers add up."""
+    """Lets Ray's workers count the rows of a data set and sum their ids. Returns the totals."""
     results = table.map_batches(sums, batch_format="pyarrow", batch_size=None)
     return added(results.iter_batches(batch_format="pyarrow", batch_size=None))
 

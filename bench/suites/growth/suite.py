@@ -1,4 +1,4 @@
-"""Measures time and memory of a call as its size grows.
+"""Measures time and memory of a call as its input grows.
 
 Each series, client and round has its own process, which checks the result at each size before it
 times the call.

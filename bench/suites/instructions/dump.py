@@ -8,7 +8,7 @@ __all__ = ["Counts", "read_dump"]
 
 
 class Counts(NamedTuple):
-    """Instructions per call: all of them, and those in turbocql's shared library."""
+    """Instructions, of a dump or per call: all, and those in turbocql's shared library."""
 
     total: float
     core: float

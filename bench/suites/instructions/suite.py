@@ -1,4 +1,4 @@
-"""Counts instructions per call of the codec and per request, and compares with recorded counts.
+"""Counts instructions per codec call and per request, and compares them with recorded counts.
 
 `make instructions` fails if a case takes over 3 % more instructions than `recorded.json` says.
 `make instructions RECORD="why"` records the new counts, with that reason. A case that changed by at
@@ -125,8 +125,8 @@ def count(patterns: Sequence[str]) -> tuple[dict[str, Counts], dict[str, str]]:
 
     Also returns, for each case that was left out, the reason.
     """
-    # The caller's environment variables are not passed on: their size moves the stack, and some
-    # change what Python, its libraries or callgrind do.
+    # Of the caller's environment variables, only two are passed on: the size of all variables moves
+    # the stack, and some change what Python, its libraries or callgrind do.
     environment = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
     environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "python")))
     environment |= {n: os.environ[n] for n in ("PATH", "LD_LIBRARY_PATH") if n in os.environ}
@@ -294,7 +294,7 @@ def _record(
 
 
 def run(options: Options) -> Run:
-    """Compares the counts with the recorded ones, or records them if there is a reason."""
+    """Compares the counts with the recorded ones, or records them if a reason is given."""
     current = Run(SUITE.file)
     for failure in check(options.patterns, options.record):
         current.fail("instructions", failure)

@@ -1,4 +1,4 @@
-"""Measures simple statements and the object mapper of other drivers, plain and accelerated.
+"""Measures other drivers' simple statements and object mapper, plain and accelerated.
 
 A pattern has words of a case's name, such as "model_create scylla-driver". The suite measures each
 case's processor time in processes that take turns. It counts the instructions per request with
@@ -28,8 +28,8 @@ __all__ = ["SUITE"]
 ROUNDS = 5
 FEW, MANY = 200, 800
 FEW_ROWS, MANY_ROWS = 2000, 8000
-"""For `model_read`, which reads 100 rows by a request: with few requests, a single full collection
-by the GC would be a large part of the count."""
+"""The numbers of rows for `model_read`, whose requests read 100 rows each. With fewer rows, a full
+collection by the GC would be a large part of the count."""
 REQUESTS = 3000
 STORED = 20_000
 SCENARIOS = {

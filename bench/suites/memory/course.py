@@ -43,7 +43,7 @@ class Course:
         return self.growth <= MAX_GROWTH
 
     def lines(self) -> Iterator[str]:
-        """Yields lines with the times, the resident size in twelve parts, and the verdict."""
+        """Yields lines with the times, the peak in each twelfth of the rows, and the verdict."""
         yield (
             f"{self.direction}: {self.rows:,} rows in {self.wall_s:.1f} s,"
             f" {self.cpu_s / self.rows * 1e6:.2f} us of CPU a row"

@@ -1,11 +1,11 @@
 """Measures resident memory while many rows are loaded and read back as record batches.
 
-The rows are generated batch by batch, and each batch that is read is dropped, so that no memory
-depends on the number of rows. The load and the scan each run in a process of their own in
+The rows are generated batch by batch, and each batch that is read is dropped, so the program itself
+needs no more memory for more rows. The load and the scan each run in a process of their own in
 `.venv-columns`, which has pyarrow. The process records its resident size every 20 ms. Memory is
 flat if the second half of the run needs at most 16 MiB more than the first half. The first 5 % of
-the rows are left out. With fewer than 1,000,000 rows the verdict says little: rows that are never
-freed need some 60 bytes each, which may be less than 16 MiB for all.
+the rows are left out. With fewer than 1,000,000 rows the verdict says little: if rows were never
+freed, they would need some 60 bytes each, which may be less than 16 MiB in total.
 
 Without a contact point, an embedded Cassandra is started. With `--keep` the table stays. The run
 fails if memory is not flat.

@@ -2,10 +2,11 @@
 
 A pattern is the full name of a case, such as "value: int", or a scenario and a shape of requests,
 such as "insert_vector workers". With "insert_text workers recorded" or "... sampled-out", the
-requests are traced. turbocql's client sends requests with 100 in flight to an embedded Cassandra.
-The functions with the most instructions, and the instructions of a case's floors, go to
-`profiles.json`. For each missed target, `bench report --targets` shows both. Instructions are
-counted only while the case runs, and without those of the kernel. The suite needs valgrind.
+requests are traced, and all or none of their spans are recorded. turbocql's client sends requests
+with 100 in flight to an embedded Cassandra. The functions with the most instructions, and the
+instructions of a case's floors, go to `profiles.json`. For each missed target,
+`bench report --targets` shows both. Instructions are counted only while the case runs, and without
+those of the kernel. The suite needs valgrind.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _TOTAL = re.compile(r"^\s*([\d,]+)(?: \(100\.0%\))?\s+PROGRAM TOTALS")
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """Returns the names of the cases and requests in `patterns`, or all without patterns."""
+    """Returns the names of cases and requests in `patterns`. Without patterns, returns all."""
     ours = [case for case in request_cases() if case.client == "turbocql"]
     requests = dict.fromkeys(f"{case.scenario} {case.shape}" for case in ours)
     spans = [f"insert_text workers {spans}" for spans in SPANS]
@@ -49,7 +50,7 @@ def names(patterns: Sequence[str]) -> list[str]:
 
 
 def run(options: Options) -> Run:
-    """Makes a profile of each name."""
+    """Profiles the chosen cases and requests. Prints the profiles and adds them to the file."""
     callgrind.need_valgrind()
     current = Run(SUITE.file)
     chosen = names(options.patterns)
@@ -87,7 +88,7 @@ def _of_case(name: str) -> dict[str, Any]:
 
 
 def _ways(name: str) -> list[dict[str, Any]]:
-    """Returns turbocql's case of this name, then the floors, each with the calls to count."""
+    """Returns turbocql's case of this name, then the floors, each with its number of calls."""
     return processes.samples(Path(sys.executable), PROGRAM, "ways", name)
 
 

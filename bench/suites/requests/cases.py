@@ -213,7 +213,7 @@ def environments(case: Case) -> set[str]:
 
 
 def accelerated_cases() -> list[Case]:
-    """Returns the cases of each driver: next to each plain case is the accelerated one."""
+    """Returns the cases of Python drivers. After each comes the same case with the accelerator."""
     kinds = [
         *(("insert_text", ""), ("insert_vector", "list"), ("insert_vector", "ndarray")),
         *(("select_text", "tuples"), ("select_text", "named")),

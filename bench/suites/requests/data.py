@@ -75,7 +75,7 @@ def insert(table: str, kind: str) -> str:
 
 
 def text(key: int, salt: int) -> str:
-    """Returns a row's text. Each sample has its own salt, so that another's rows are noticed."""
+    """Returns a row's text. Each sample has its own salt, so rows of another sample are noticed."""
     return f"value {key} {salt}"
 
 

@@ -89,7 +89,7 @@ class Pass:
 
     rows: Sequence[Any]
     latencies: list[int] | None = None
-    """Nanoseconds of each request. If None, latencies are not measured, because this costs time."""
+    """Nanoseconds of each request. If None, they are not measured, because measuring costs time."""
     seen: list[tuple[Any, Any]] | None = None
     """Rows that were read. If None, rows are not kept."""
 
@@ -110,7 +110,7 @@ class Client(ABC):
 
     @abstractmethod
     def scan(self, limit: int | None = None) -> list[Any]:
-        """Returns all rows of the table, or the first `limit`, as a list in the job's shape."""
+        """Returns a list of all rows of the table, or of the first `limit`, in the job's shape."""
 
     @abstractmethod
     def close(self) -> None:

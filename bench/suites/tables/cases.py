@@ -32,7 +32,7 @@ class Shape:
     key: str
     """The column that the suite scans to count the rows."""
     share: float
-    """The table gets this share of the requested rows, because rows with vectors are large."""
+    """The table gets this share of the requested number of rows: a small one if rows are large."""
     loads: Sequence[str]
     unloads: Sequence[str]
 

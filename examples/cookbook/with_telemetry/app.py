@@ -68,7 +68,7 @@ app = FastAPI(lifespan=lifespan)
 
 @app.middleware("http")
 async def watch(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Gives each request an id for its logs, and a span. The spans of statements are children."""
+    """Gives each request an id for its logs, and a span: the parent of its statements' spans."""
     request_id.set(request.headers.get("x-request-id") or uuid.uuid4().hex)
     tracer: trace.Tracer = request.state.tracer
     with tracer.start_as_current_span(f"{request.method} {request.url.path}"):
