@@ -57,7 +57,7 @@ class Meter:
         self.wall_s, self.cpu_s = time.perf_counter() - wall, _cpu() - cpu
 
     def per(self, count: int, one: str, many: str) -> str:
-        """Formats rate and CPU time of `count` items. `one` and `many` name one and several items."""
+        """Formats rate and CPU time of `count` items: `one` is the singular, `many` the plural."""
         rate, cpu_us = count / self.wall_s, self.cpu_s / count * 1e6
         return f"{rate:,.0f} {many} per second, {cpu_us:.1f} us of client CPU per {one}"
 

@@ -1,4 +1,4 @@
-"""The build backend of PEP 517: edits the crates, then calls maturin's backend.
+"""The build backend of PEP 517: makes edited copies of crates, then calls maturin's backend.
 
 The backend works in a checkout and in an unpacked sdist. See edits/README.md. A wheel that is built
 without edits has `+unedited` in its version.

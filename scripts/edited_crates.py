@@ -64,7 +64,7 @@ MARKS = {
     # This value makes scylla's copy compile only with the edited copy of scylla-cql.
     "scylla": "scylla_cql::EDITS",
 }
-"""The value of the constant in each crate."""
+"""The value of the constant `EDITS` in each crate."""
 
 CRATE = re.compile(r"^Crate: (\S+) (\S+)$", re.MULTILINE)
 FILE = re.compile(r"^--- a/(\S+)\n\+\+\+ b/\1\n(.*?)(?=^--- a/|\Z)", re.MULTILINE | re.DOTALL)

@@ -60,7 +60,7 @@ def vendored(sdist: Path, folder: Path) -> Path:
 
 
 def without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Returns a member without this machine's user. Returns `None` for files that `check` wrote."""
+    """Returns an archive's member without this machine's user, or `None` if `check` wrote it."""
     if {".cargo", "build"} & set(Path(member.name).parts[1:2]):
         return None
     member.uid = member.gid = 0

@@ -1,4 +1,4 @@
-"""Runs the simulation with one defect after another. With each defect, some seed must fail.
+"""Runs the simulation with one defect after another. With each, at least one seed must fail.
 
 Usage: scripts/simulate_with_defects.py [LAST_SEED]     (300 by default)
 

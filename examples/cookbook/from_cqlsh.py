@@ -4,7 +4,7 @@ from pathlib import Path
 
 import turbocql
 
-# COPY people TO 'people.csv' WITH HEADER = true
+# cqlsh wrote the file with: COPY people TO 'people.csv' WITH HEADER = true
 PEOPLE = Path(__file__).with_name("people.csv")
 SCHEMA = [
     "CREATE TYPE IF NOT EXISTS address (street text, city text)",

@@ -41,7 +41,7 @@ newer, Rust 1.89 or newer and a C compiler; compiling takes about ten minutes of
 Python package is needed. To pass or read objects of polars or duckdb, add these to the second line.
 """,
 }
-"""The text between the comments `install` and `end of install`, after and before a release."""
+"""Maps `RELEASED` to the text between the comments `install` and `end of install`."""
 
 _REPOSITORY = re.search(
     r'^\[project\.urls\]\n(?:.*\n)*?Repository = "([^"]+)"',

@@ -70,7 +70,7 @@ def to_pylists(columns: dict[str, Any]) -> Iterable[Iterable[Any]]:
 
 
 def arrow_data(job: Job, first: int, count: int) -> Any:
-    """Returns the rows of a load as a `pyarrow.Table`. For `blobs`, its cells are encoded."""
+    """Returns the rows of a load as a `pyarrow.Table`, for the shape `blobs` with encoded cells."""
     import numpy as np
     import pyarrow as pa
 

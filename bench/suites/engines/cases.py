@@ -9,7 +9,7 @@ __all__ = ["CLIENTS", "PARTS", "TABLE", "Client"]
 
 TABLE = "engines.rows"
 PARTS = 16
-"""The number of tasks into which a client splits the table, if it does so."""
+"""All clients except `scan` split the table into this many parts."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Client:
 
     title: str
     engine: str
-    """The environment that the client runs in."""
+    """The name of the client's environment, without `.venv-`."""
     worker: str = ""
     """A text in the command line of every worker. Empty if the client is a single process."""
     workers: int = 1

@@ -23,8 +23,8 @@ def measure_series(
 ) -> None:
     """Measures each size of one series, the smallest first.
 
-    At each size, measures memory, checks the result of `outcome`, and then times the calls. The
-    function `outcome` of a case returns the result of a call as plain Python values.
+    At each size, measures memory, checks the result, and then times the calls. The result comes
+    from the case's `outcome`, which makes a call and returns its result as plain Python values.
 
     Raises: SystemExit if the result is wrong.
     """
@@ -50,7 +50,7 @@ def measure_series(
 
 
 def peak_bytes(case: Case) -> int | None:
-    """Returns by how much one call, with its result, raises the peak of resident memory.
+    """Returns by how much one call and its result raise the peak of resident memory.
 
     Allocators return memory late and in pages, so the figure is meaningful only for large sizes.
     Returns None if the system has no `clear_refs`, a file of Linux.

@@ -15,10 +15,10 @@ class Counts(NamedTuple):
 
 
 def read_dump(text: str, core: str) -> Counts:
-    """Reads a callgrind dump: all instructions, and the self cost of the object file `core`.
+    """Reads a callgrind dump: all instructions, and those of the object file `core` itself.
 
     A dump gives an object file a number and a name once, and later only the number. The line after
-    `calls=` is skipped: it has the inclusive cost of a callee, which has lines of its own.
+    `calls=` is skipped: it has the inclusive cost of a callee, whose own cost is in other lines.
     """
     total = core_cost = 0
     number, skip, is_core = "", False, False

@@ -2,7 +2,7 @@
 
 `make instructions` fails if a case takes over 3 % more instructions than `recorded.json` says.
 `make instructions RECORD="why"` records the new counts, with that reason. A case that changed by at
-most 0.5 % keeps its recorded counts and reason, so that many small rises add up until they fail.
+most 0.5 % keeps its recorded counts and reason. Thus small rises add up, until the case fails.
 
 Only instructions in turbocql's own shared library are compared, because their number is the same on
 a busy and on a quiet machine. All instructions of a call are recorded too, and shown if they have

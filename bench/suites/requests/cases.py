@@ -91,12 +91,12 @@ CANNOT = {
     ("acsylla", "scan named"): "cannot: its as_named_tuple gives pairs of name and value",
 }
 """The reason why a client cannot run a scenario, or a scenario in one shape. The case is tried
-nevertheless: if a later release can run it, the run fails, so that the entry is removed."""
+nevertheless. If a later release can run it, the run fails: then remove the entry."""
 
 
 @dataclass(frozen=True)
 class Case(Scenario):
-    """One line of the benchmark."""
+    """A scenario in one shape, through one client, with a number of requests in flight."""
 
     scenario: str
     shape: str

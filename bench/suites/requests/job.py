@@ -99,8 +99,8 @@ class Client(ABC):
 
     version: str
     vectors: VectorForm = "array"
-    """The form in which vectors are passed, the fastest that the driver takes. Drivers without
-    support for vectors get encoded bytes."""
+    """The form in which the driver takes vectors fastest. Drivers without support for vectors get
+    encoded bytes."""
     has_latencies = True
     note: str | None = None
 

@@ -117,7 +117,7 @@ def _check(tool: str, task: str, shape: str, point: str, directory: Path, count:
         return
     else:
         files = sorted((directory / "dsbulk").glob("*.csv")) or [directory / "out.csv"]
-        # cqlsh ends each line with CR and LF, and none of the cells has a line break.
+        # An LF ends each line, and no cell has one. The first line has the names of the columns.
         rows = sum(sum(1 for _ in path.open("rb")) - 1 for path in files)
     if rows != count:
         raise Failed(f"{tool} {task}: {rows} rows, not {count}")

@@ -83,7 +83,7 @@ async def version(request: Request) -> dict[str, Any]:
 
 @app.get("/missing")
 async def missing(request: Request) -> dict[str, Any]:
-    """Fails, to show what is logged."""
+    """Executes a statement that fails, to show what is logged."""
     try:
         await request.state.session.execute("SELECT nothing FROM system.local")
     except turbocql.errors.InvalidQuery:
