@@ -1,4 +1,4 @@
-"""Ingests a file of events. If this program is interrupted and run again, each event is stored once."""
+"""Ingests a file of events, each once, even if this program is interrupted and run again."""
 
 import argparse
 import sys
