@@ -48,7 +48,7 @@ def driver() -> str:
 
 @pytest.fixture(autouse=True, scope="session")
 def digests() -> Iterator[None]:
-    """Caches digests of the driver's functions, because the tests install the accelerator often."""
+    """Caches the digests of functions that the accelerator computes each time it is installed."""
     with pytest.MonkeyPatch.context() as patch:
         cached = functools.cache(_mapper_functions.source_digest)
         patch.setattr(_mapper_functions, "source_digest", cached)

@@ -53,8 +53,8 @@ LEFT_LATER: dict[str, set[str]] = {
     # With NumPy 2, the driver's NumPy parser returns no rows.
     "cassandra-driver": {_HANDLERS["NumpyProtocolHandler"]},
 }
-"""For each driver, the patched seams that hand all calls to the driver's function after their first
-use."""
+"""For each driver, the seams that are patched only until their first use. From then on, the
+driver's function handles all calls."""
 
 
 def installed_driver() -> str:

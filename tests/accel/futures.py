@@ -1,4 +1,4 @@
-"""Makes futures of the drivers for which no server runs: their connections send nothing."""
+"""Makes the driver's futures without a server. Their connections record messages, unsent."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Session:
 
 
 def a_pool() -> Any:
-    """Returns a pool without connections of its own."""
+    """Returns a pool that has no connections."""
     pool = HostConnection.__new__(HostConnection)
     pool._stream_available_condition = threading.Condition(threading.Lock())
     pool._trash = set()
@@ -109,7 +109,7 @@ def response(kind: Any = ROWS, **attributes: Any) -> Any:
 
 
 def described(value: Any) -> Any:
-    """Returns the attributes of a future in a form in which two futures can be compared."""
+    """Converts a future, or a value of its attributes, to values that can be compared."""
     if isinstance(value, ResponseFuture):
         return {name: described(item) for name, item in vars(value).items() if name != "session"}
     if isinstance(value, threading.Event):

@@ -1,6 +1,7 @@
 """Tasks that call the functions of `cassandra.marshal`.
 
-A task is a description and a function whose results plain and accelerated are compared.
+A task is a description and a function. The function is called plain and accelerated, and the
+results are compared.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ WIDTHS = {
     **{"uint64_unpack": 8, "uint32_unpack": 4, "uint32_le_unpack": 4, "uint16_unpack": 2},
     **{"uint8_unpack": 1, "float_unpack": 4, "double_unpack": 8},
 }
-"""Maps functions that unpack a number of a fixed width to the width in bytes."""
+"""The functions that unpack a number of a fixed width, each with this width in bytes."""
 FUNCTIONS = (
     *("varint_pack", "varint_unpack", "vints_pack", "vints_unpack", "uvint_pack", "uvint_unpack"),
     *WIDTHS,
@@ -104,7 +105,7 @@ def marshal_tasks(count: int) -> Iterator[Task]:
 
 def _called(name: str, *arguments: Any) -> Any:
     result = answer(getattr(marshal, name), *arguments)
-    # The repr differs for -0.0 and 0.0, and is the same for two NaNs.
+    # Results are compared by their repr: it tells -0.0 from 0.0, and is the same for two NaNs.
     return type(result).__name__, repr(result)
 
 

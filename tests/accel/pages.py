@@ -1,6 +1,7 @@
 """Tasks that decode values and result pages.
 
-A task is a description and a function whose results plain and accelerated are compared.
+A task is a description and a function. The function is called plain and accelerated, and the
+results are compared.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def deep(value: Any) -> Any:
     if isinstance(value, type):
         return named(value)
     cls = type(value)
-    # The `__module__` of a named tuple class depends on who made the class first.
+    # The `__module__` of a named tuple class depends on which module made the class first.
     said = ("" if hasattr(cls, "_fields") else cls.__module__, cls.__name__)
     if isinstance(value, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(value).tolist()
@@ -70,7 +71,7 @@ def named(cls: Any) -> Any:
 
 
 def _rows(made: Any) -> Any:
-    """Returns a page's rows. From an iterator, takes up to 101 rows or errors."""
+    """Returns a page's rows. If `made` is an iterator, at most 101 rows or errors are taken."""
     if not hasattr(made, "__next__"):
         return deep(made)
     rows: list[Any] = []
@@ -130,7 +131,7 @@ def page_answer(
 
 
 def deserialize_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Yields tasks that decode bytes, valid or damaged, with the methods of the bytes' own type."""
+    """Yields tasks that decode bytes, valid or damaged, with the methods of a shape's CQL type."""
     for shape in shapes:
         generator = Generator(zlib.crc32(shape.cql.encode()) + 1)
         for i in range(count):

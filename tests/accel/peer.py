@@ -1,7 +1,7 @@
 """A server of the CQL protocol in a thread of the test, and connections of the driver to it.
 
-The server reads whole frames and notes them. It answers each query with the query's own text, and
-can stop reading, or reset the connection.
+The server notes the text of each query, and answers the query with this text. It can stop reading,
+or reset the connection.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes clusters of the drivers for which no server runs, for the tests of query plans."""
+"""Makes a cluster's hosts and metadata without a server, for the tests of query plans."""
 
 from __future__ import annotations
 

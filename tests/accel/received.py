@@ -1,4 +1,4 @@
-"""Makes connections of the drivers that have no sockets, and the bytes that servers send."""
+"""Makes the driver's connections without sockets, and bytes such as servers send."""
 
 from __future__ import annotations
 
@@ -141,10 +141,11 @@ def chunks(data: bytes, seed: int) -> Iterable[bytes]:
 
 
 def cut_segments(data: bytes, codec: Any, seed: int) -> Iterable[bytes]:
-    """Yields segments in chunks that end within payloads. With seed 0, there is one chunk.
+    """Yields segments in chunks that end within or between segments. With seed 0, yields one chunk.
 
-    The drivers lose the bytes of a chunk that ends within the header of a segment. They fail if a
-    chunk ends before the last two bytes of a compressed segment.
+    No chunk ends within the header of a segment, because the drivers lose the bytes of such a
+    chunk. No chunk ends one or two bytes before the end of a segment: if the connection compresses,
+    the drivers can fail then.
     """
     random, start, last = Random(seed), 0, 0
     header = codec.header_length_with_crc

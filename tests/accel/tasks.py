@@ -1,6 +1,7 @@
 """Tasks that encode values, rows, messages and literals.
 
-A task is a description and a function whose results plain and accelerated are compared.
+A task is a description and a function. The function is called plain and accelerated, and the
+results are compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Passes the driver's type classes to the codec unchanged."""
+"""Passes the driver's type classes, as they are, to `turbocql.codec`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def test_a_class_without_parameters(name: str) -> None:
             assert both[1].deserialize(b"\x01\x02") == b"\x01\x02"
         return
     if name == "VectorType":
-        # `cassandra.serializers`, a module that is proposed to the drivers, returns the same class.
+        # `cassandra.serializers`, a module that is proposed to the drivers, has a class of this
+        # name too, and returns it in this case.
         assert isinstance(both[0], codec.GenericSerializer)
         assert both[0].cqltype is cls
         both = both[1], both[1]
@@ -53,7 +54,7 @@ def test_a_class_without_parameters(name: str) -> None:
 
 @pytest.mark.parametrize("name", NEED_PARAMETERS)
 def test_a_class_without_parameters_within_and_below_others(name: str) -> None:
-    """A list of a class without its parameters raises TypeError. So does a subclass of it."""
+    """If a class lacks its parameters, a list of it raises TypeError. So does its subclass."""
     within = ListType.apply_parameters([CLASSES[name]])
     below = type("Mine", (CLASSES[name],), {})
     for cls, named in ((within, name), (below, "Mine")):

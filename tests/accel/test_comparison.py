@@ -62,7 +62,8 @@ if "arrays" in READERS:
 def quiet() -> Iterator[None]:
     """Disables the driver's log, which has a line for each value that the driver cannot encode."""
     for value in WRONG:
-        # scylla-driver would shift zero-dimensional arrays in place, so they are made read-only.
+        # scylla-driver would shift the bits of zero-dimensional arrays in place, and so change
+        # the values for later tasks. Therefore the arrays are made read-only.
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value.setflags(write=False)
     logging.disable(logging.CRITICAL)
@@ -72,7 +73,7 @@ def quiet() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def count(proof: bool) -> int:
-    """Returns the argument `count` of the functions in `KINDS`, such as the number of tasks."""
+    """Returns the argument `count` of the functions in `KINDS`: the larger, the more tasks."""
     return 800 if proof else 100
 
 

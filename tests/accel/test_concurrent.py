@@ -116,13 +116,13 @@ def results(
             session, "INSERT", arguments, results_generator=as_generator, **options
         )
         assert as_generator or type(returned) is list
-        # If the iteration raises an error, the number of requests that are sent after it varies.
         return [described(result) for result in returned]
 
     if at_once:
         return answer(executed), session.sent
     with Ending(session):
         ended = answer(executed)
+    # If the call raised an error, it varies how many requests were sent, so they are left out.
     return ended, session.sent if type(ended) is list else ()
 
 

@@ -38,7 +38,8 @@ def messages(version: int) -> Iterator[tuple[str, Any]]:
         batch = protocol.BatchMessage(BatchType.LOGGED, queries, 6, **common)
         made = [("QueryMessage", query), ("BatchMessage", batch)]
         blocks = (None, 0, 1, 0xA7, 255)
-        # For None, version 5 differs between releases: some raise an error, and others write b"".
+        # In version 5, releases of the drivers differ if the metadata id is None: some raise an
+        # error, and others write b"". So None is not used there.
         ids = (b"", b"metadata") if version == 5 else (None, b"", b"metadata")
         for skip, known, block in itertools.product((False, True, None), ids, blocks):
             execute = protocol.ExecuteMessage(b"id", values, 1, **common, **paging)

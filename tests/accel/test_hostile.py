@@ -65,7 +65,7 @@ def test_keys_of_a_class_of_their_own() -> None:
             values.append(holder)
         return answer(lists.serialize, values, 4)
 
-    # The plain driver's result is not compared. Accelerated, each call must return bytes.
+    # The plain driver's result is not compared. With the accelerator, each call must return bytes.
     attempt()
     with accel.accelerated():
         for _ in range(20):

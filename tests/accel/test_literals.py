@@ -264,7 +264,7 @@ def test_a_replaced_method_of_encoders_wins(name: str) -> None:
 
 
 def test_functions_may_change_what_they_encode() -> None:
-    """A program's own function empties the collections and the mapping during the encoding."""
+    """While a collection is encoded, a program's function empties it and the encoder's mapping."""
     encoder = Encoder()
     items: list[Any] = [Number(1), 2, 3]
     table: dict[Any, Any] = {"a": Number(1), "b": 2}

@@ -205,8 +205,9 @@ def late_model() -> Any:
     return Late
 
 
-# CPython 3.13 and later give a class at most 1,000 version tags, and the tests change the mapper's
-# classes more often. From then on, calls fall back to the driver. So these tests run first.
+# CPython 3.13 and later give a class at most 1,000 version tags. The tests change the mapper's
+# classes more often, and then calls fall back to the driver. So the tests with this mark, which
+# count native calls, run first.
 early = pytest.mark.early
 
 

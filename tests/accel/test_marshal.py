@@ -17,7 +17,7 @@ assert cluster
 
 
 def references() -> dict[tuple[str, str], Any]:
-    """Maps the module and name of each reference to a function in `FUNCTIONS` to the function."""
+    """Returns the functions in `FUNCTIONS` that modules of the driver have, by module and name."""
     return {
         (module_name, name): vars(module)[name]
         for module_name, module in list(sys.modules.items())

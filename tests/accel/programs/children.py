@@ -3,8 +3,8 @@
     python children.py
 
 Prints as JSON, for each process: whether the accelerator is on, how many native calls it counted
-for one of the driver's functions, whether the status has the right process id, and which parts are
-left out.
+for one of the driver's functions, whether the status has the process's id, and which parts of the
+accelerator are left out.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from tests.accel.programs.running import attempt, connected, print_native  # noq
 
 
 def mapped(call: Callable[[int], Any], numbers: Iterable[int]) -> list[Any]:
-    """Returns the results of a function for each number, called in ten green threads."""
+    """Calls a function with each number, in ten green threads. Returns the results."""
     if sys.argv[4] == "gevent":
         return list(Pool(10).map(call, numbers))
     return list(eventlet.GreenPool(10).imap(call, numbers))

@@ -22,7 +22,7 @@ def bands_of(number: int) -> list[bytes]:
 
 
 def insert_buffered(session: Any, insert: Any, rows: list[tuple[bytes, bytes, int]]) -> None:
-    """Sends batches of rows of the same key, one after the other."""
+    """Sends one batch for each key, with the rows of the key. Waits for each batch."""
     by_key: dict[bytes, list[tuple[bytes, bytes, int]]] = {}
     for row in rows:
         by_key.setdefault(row[0], []).append(row)

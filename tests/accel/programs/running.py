@@ -3,8 +3,8 @@
     python -m tests.accel.programs.NAME HOST PORT KEYSPACE [OPTION]
 
 A program prints results, which must not change if the test accelerates the program. An
-accelerated program prints one more line: the number of native calls of each part. The programs do
-not import turbocql.
+accelerated program prints one more line: the number of native calls of each part of the
+accelerator. The programs do not import turbocql.
 """
 
 from __future__ import annotations

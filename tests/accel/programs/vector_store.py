@@ -26,7 +26,7 @@ SEARCH = (
 
 
 class Store:
-    """Prepares each statement once, and prints a line about each call, as a log would have."""
+    """Prepares each statement once, and prints a line about each call, as a program may log it."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
