@@ -134,7 +134,7 @@ def test_plans_of_the_default_policy() -> None:
 
 
 def test_shuffled_replicas_have_the_drivers_frequencies() -> None:
-    """Each pair of first two hosts is about as frequent in 100,000 plans as in the driver's."""
+    """Native and plain plans, 100,000 of each, begin with each two hosts about equally often."""
     queries = [SimpleStatement("", routing_key=key, keyspace=KEYSPACE) for key in KEYS[2:6]]
 
     def counts() -> dict[tuple[str, ...], int]:
@@ -149,7 +149,7 @@ def test_shuffled_replicas_have_the_drivers_frequencies() -> None:
         assert seams()[TOKEN_AWARE].native == 100_000
     assert plain.keys() == native.keys()
     for pair, count in plain.items():
-        # Six standard deviations of the difference of two counts.
+        # The bound is six standard deviations of the difference of two counts.
         assert abs(native[pair] - count) < 6 * (2 * count) ** 0.5, pair
 
 
@@ -343,5 +343,5 @@ def test_many_threads_make_plans(shuffle: bool) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    # The drivers shuffle the list that all threads iterate over, so a host may occur twice.
+    # The drivers shuffle a list over which all threads iterate, so a plan may have a host twice.
     assert lengths == {6} if not shuffle else 6 in lengths

@@ -114,7 +114,10 @@ def test_futures_are_native(is_native: bool) -> None:
 
 
 def ended(outcome: Callable[[Any], Any], *, late: bool, **options: Any) -> Any:
-    """Ends a request. Returns the arguments with which callbacks were called, and the future."""
+    """Adds callbacks to a future and ends its request. If `late`, adds them again after the end.
+
+    Returns the callbacks' arguments, the results of adding them, and the future's state.
+    """
     calls: list[Any] = []
 
     def callback(*arguments: Any, **named: Any) -> None:
@@ -370,7 +373,8 @@ def test_connections_are_returned(state: str, orphaned: bool | None) -> None:
         return connection.in_flight, connection.is_closed, len(pool._trash)
 
     if state in ("defunct", "closed") and not IS_SCYLLA:
-        # cassandra-driver's pool replaces the connection, for which it needs a session.
+        # cassandra-driver's pool would now replace the connection, which takes a session. The pool
+        # replaces none while it believes that it is already doing so.
         HostConnection._is_replacing = True
     try:
         same(outcome)
@@ -445,7 +449,7 @@ def test_timeouts_fire() -> None:
     def outcome() -> Any:
         waiting = future(timeout=0.01)
         waiting._timer.finish(time.time() + 1)
-        # The future was never sent, so the driver starts the timer anew, but only three times.
+        # The request was never sent, so the driver starts the timer anew, but only three times.
         for _ in range(3):
             waiting._timer.finish(time.time() + 1)
         return answer(waiting.result).cls, described(waiting)

@@ -33,7 +33,7 @@ class Notifier:
 
 
 class Connection(libevreactor.LibevConnection):  # type: ignore[misc,name-defined]
-    """A connection over a socket of the test. It keeps the driver's methods that send."""
+    """A connection over a socket of the test. Its methods that send are the driver's."""
 
     def __init__(self, own: socket.socket) -> None:
         self.deque: deque[bytes] = deque()

@@ -1,4 +1,4 @@
-"""Tests sending to a peer that stops reading or resets, and by threads that share a connection.
+"""Sends requests to a peer that stops reading or resets, and from threads that share a connection.
 
 The driver's own event loop runs. Each test runs plain and accelerated.
 """
@@ -115,7 +115,7 @@ def test_a_peer_that_stops_reading(is_native: bool, is_alone: bool, peers: Any) 
         while True:
             text = f"{len(sent)} " + "y" * (1 + 89 * len(sent) % 3900)
             if is_alone:
-                # Makes this request the only one of the connection.
+                # For the driver, the next request is then the only one in flight.
                 connection.in_flight = 0
             began = time.monotonic()
             try:
@@ -132,8 +132,8 @@ def test_a_peer_that_stops_reading(is_native: bool, is_alone: bool, peers: Any) 
         peer.reads.set()
         requests.wait(len(sent))
         assert eventually(lambda: bool(connection._socket_writable))
-        # The driver does not free the stream id of the refused request, and still counts it as in
-        # flight. No request is in flight now.
+        # The driver still counts the refused request as in flight, and has not freed its stream
+        # id. In fact, no request is in flight now.
         connection.in_flight = 0
         requests.send("after")
         requests.wait(1)

@@ -1,4 +1,4 @@
-"""Compares `cassandra.serializers` with the types' own `serialize`."""
+"""Compares the serializers in `cassandra.serializers` with `serialize` of the driver's types."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ OTHERS: list[tuple[Any, Any]] = [
 
 
 def compared(cqltype: Any, values: list[Any]) -> int:
-    """Asserts that the serializer returns or raises the same as the plain type.
+    """Asserts that the serializer of a type returns or raises the same as the plain driver.
 
     Returns how many of the values could be serialized.
     """

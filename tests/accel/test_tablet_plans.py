@@ -1,4 +1,4 @@
-"""Native query plans of tables with tablets, which only scylla-driver has."""
+"""Tests native query plans of tables with tablets. Only scylla-driver knows tablets."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_next_plan_uses_a_new_tablet(child: str, tablet_version: int | None)
 
 
 def test_leaders_of_tablets_equal_those_of_the_driver() -> None:
-    # Earlier releases have no leaders.
+    # Earlier releases of the driver know no leaders of tablets.
     modes = getattr(metadata, "_ConsistencyMode", [None])
 
     def plans() -> list[Any]:

@@ -95,7 +95,7 @@ def refused(
 
 
 def plain(value: Any) -> Any:
-    """Converts a value that `all()` returns to the form that Arrow's consumers return."""
+    """Converts a value of `all()` to the form in which Arrow's consumers return the value."""
     if isinstance(value, (Decimal, ipaddress.IPv4Address, ipaddress.IPv6Address)):
         return str(value)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:

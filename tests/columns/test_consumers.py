@@ -1,4 +1,4 @@
-"""Compares each type in each consumer of Arrow streams, and in NumPy, with `all()`."""
+"""Compares what each consumer of Arrow streams, and NumPy, get with the values of `all()`."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_a_node_is_killed_and_started_during_a_load(
 
     for replicas in (3, 1):
         load_beside(session, table(session, replicas), path, fault)
-    # In this table the rows have fifty partitions, so most rows are sent in batches.
+    # In this table, the rows are in fifty partitions, so most rows are sent in batches.
     told = load_beside(session, table(session, 1, "bucket, k"), path, fault)
     assert told[-1].batched > ROWS // 2, told[-1]
 

@@ -78,7 +78,7 @@ NAMES = {f"c {number}": cql_type for number, cql_type in enumerate(VALUES)}
 
 
 def stored(cql_type: CqlType, values: list[Any]) -> Any:
-    """Returns values, which have the form of those in `VALUES`, as an Arrow array."""
+    """Returns an Arrow array of values that have the form of those in `VALUES`."""
     while cql_type.kind == "frozen":
         cql_type = cql_type.subtypes[0]
     kind, parts = cql_type.kind, cql_type.subtypes
@@ -542,7 +542,7 @@ def test_damaged_files(tmp_path: Path) -> None:
                 text = name
             except (EncodeError, OSError, ConfigError) as error:
                 found, text = whole, str(error)
-            # Damage may stay unnoticed without a checksum: in Arrow IPC, and in Parquet's footer.
+            # Arrow IPC files and Parquet's footer have no checksum, so damage may stay unnoticed.
             assert found == whole or name == "d.arrow" or place >= footer, name
             assert name in text, text
     stream = tmp_path / "stream.arrows"

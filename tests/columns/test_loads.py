@@ -240,7 +240,7 @@ def test_times_finer_than_milliseconds_fail_their_row(session: Any) -> None:
 
 
 class Tensor:
-    """A CPU tensor that supports DLPack, and nothing else of NumPy's arrays."""
+    """A tensor on the CPU. It has the methods of DLPack, and no other methods of NumPy's arrays."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
