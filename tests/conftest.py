@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects tests marked exhaustive, unless `--all` is set, and tests with a false `needs`.
+    """Deselects tests with a false `needs` and, unless `--all` is set, tests marked exhaustive.
 
     The first argument of the mark `needs` says whether this driver or interpreter has what the test
     requires.

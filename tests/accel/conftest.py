@@ -48,7 +48,7 @@ def driver() -> str:
 
 @pytest.fixture(autouse=True, scope="session")
 def digests() -> Iterator[None]:
-    """Caches the digests of functions that the accelerator computes each time it is installed."""
+    """Caches the digests of the driver's functions, so that the accelerator is installed fast."""
     with pytest.MonkeyPatch.context() as patch:
         cached = functools.cache(_mapper_functions.source_digest)
         patch.setattr(_mapper_functions, "source_digest", cached)

@@ -40,7 +40,7 @@ FEATURE_SETS: dict[str, dict[str, Callable[[], Any]]] = {
 
 
 def connections() -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yields each way to pass features to `send_body`: a name, and its last arguments."""
+    """Yields each way to pass features to `send_body`: its name, and the last arguments."""
     yield "not told", ()
     if not TAKES_FEATURES:
         return

@@ -1,4 +1,4 @@
-"""Makes the driver's futures without a server. Their connections record messages, unsent."""
+"""Makes the driver's futures without a server. Their connections send no messages."""
 
 from __future__ import annotations
 

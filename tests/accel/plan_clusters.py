@@ -21,7 +21,7 @@ if HAS_RACKS:
 
 
 def child_policy(name: str) -> Any:
-    """Returns a new policy of the class `name`, as the child of a token-aware policy."""
+    """Returns a new policy for a name in `CHILDREN`. It can be a token-aware policy's child."""
     remote = 2 if name.endswith("remote hosts") else 0
     if name.startswith("DCAware"):
         return policies.DCAwareRoundRobinPolicy("here", remote)
@@ -31,7 +31,7 @@ def child_policy(name: str) -> Any:
 
 
 class Ring:
-    """A cluster with hosts in two datacenters. Each token has three replicas in each datacenter."""
+    """A cluster with hosts in two datacenters. Each token has six replicas, chosen at random."""
 
     def __init__(self, hosts: int = 12) -> None:
         self.hosts = [self._host(number) for number in range(hosts)]
@@ -57,7 +57,7 @@ class Ring:
             host_id=uuid.UUID(int=number + 1),
         )
         host.is_up = True
-        # DefaultLoadBalancingPolicy compares its target with this address.
+        # `DefaultLoadBalancingPolicy` compares the target host of a statement with this address.
         host.broadcast_rpc_address = f"10.0.0.{number}"
         return host
 

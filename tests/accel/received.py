@@ -1,4 +1,4 @@
-"""Makes the driver's connections without sockets, and bytes such as servers send."""
+"""Makes connections of the driver without sockets, and bytes like those that servers send."""
 
 from __future__ import annotations
 

@@ -161,7 +161,10 @@ def test_a_replacement_of_bytesio_is_not_written_natively() -> None:
 
 
 def written() -> list[Any]:
-    """Returns results and bytes of each body in versions 3 to 5, with and without a keyspace."""
+    """Returns what `send_body` returns and writes for each message in protocol versions 3 to 5.
+
+    The messages are sent without a keyspace, and with one.
+    """
     found = []
     for version in (3, 4, 5):
         for keyspace in (None, "ks"):

@@ -45,7 +45,7 @@ DISPATCH = "connection.Connection.process_msg"
 
 @contextmanager
 def logged() -> Iterator[list[Any]]:
-    """Yields the list of messages that the driver logs in the block."""
+    """Yields the list of messages that the driver logs within the `with` block."""
     log = Log()
     logger = logging.getLogger("cassandra.connection")
     logger.addHandler(log)

@@ -134,7 +134,7 @@ def test_plans_of_the_default_policy() -> None:
 
 
 def test_shuffled_replicas_have_the_drivers_frequencies() -> None:
-    """Native and plain plans, 100,000 of each, begin with each two hosts about equally often."""
+    """Each pair of first hosts is about as frequent in native plans as in the driver's plans."""
     queries = [SimpleStatement("", routing_key=key, keyspace=KEYSPACE) for key in KEYS[2:6]]
 
     def counts() -> dict[tuple[str, ...], int]:

@@ -373,8 +373,8 @@ def test_connections_are_returned(state: str, orphaned: bool | None) -> None:
         return connection.in_flight, connection.is_closed, len(pool._trash)
 
     if state in ("defunct", "closed") and not IS_SCYLLA:
-        # cassandra-driver's pool would now replace the connection, which takes a session. The pool
-        # replaces none while it believes that it is already doing so.
+        # cassandra-driver's pool would now replace the connection, and for that it needs a session.
+        # With this attribute, the pool assumes that the replacement has already begun.
         HostConnection._is_replacing = True
     try:
         same(outcome)

@@ -132,8 +132,7 @@ def test_a_peer_that_stops_reading(is_native: bool, is_alone: bool, peers: Any) 
         peer.reads.set()
         requests.wait(len(sent))
         assert eventually(lambda: bool(connection._socket_writable))
-        # The driver still counts the refused request as in flight, and has not freed its stream
-        # id. In fact, no request is in flight now.
+        # No request is in flight now, although the refused request still has its stream id.
         connection.in_flight = 0
         requests.send("after")
         requests.wait(1)

@@ -1,4 +1,4 @@
-"""Compares what each consumer of Arrow streams, and NumPy, get with the values of `all()`."""
+"""Checks that consumers of Arrow streams, and NumPy, get the same values as `all()` returns."""
 
 from __future__ import annotations
 

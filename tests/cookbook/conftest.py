@@ -1,4 +1,4 @@
-"""Fixtures for each recipe, a page of docs/cookbook: a keyspace, variables, files and servers."""
+"""Fixtures for the tests of recipes (pages of docs/cookbook), such as keyspaces and servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits and joins encoded compound values. The code follows the specification alone.
+"""Splits and joins encoded compound values. The code follows the specification, not a driver.
 
 Source: native_protocol_v5.spec, section 6; for vectors, Cassandra's CEP-30.
 """

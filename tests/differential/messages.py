@@ -68,8 +68,8 @@ AMENDED: dict[str, Case] = {
     "metadata_id_left_out": {"result_metadata_id": None},
     "skip_metadata": {"skip_metadata": False},
 }
-"""Maps a rule to changes of a request after which both drivers encode the request alike. `amended`
-itself handles `unset_in_version_3`."""
+"""Maps a rule to changes of a request after which both drivers encode the request alike. The
+function `amended` handles `unset_in_version_3`, which is not in this dict."""
 
 BATCHES = {"logged": BatchType.LOGGED, "unlogged": BatchType.UNLOGGED, "counter": BatchType.COUNTER}
 TIMESTAMPS = [0, 1, 1_700_000_000_000_000, 2**63 - 1, 2**63 - 2, -1, -(2**63) + 1, -(2**63)]

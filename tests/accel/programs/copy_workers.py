@@ -64,7 +64,7 @@ def work(lines: list[list[str]], answers: Any) -> None:
         sent: list[tuple[Event, list[str]]] = []
         for at in range(0, len(lines), 4):
             batch = BatchStatement(batch_type=BatchType.UNLOGGED)
-            # As in COPY, `BatchStatement.add` is not called: its list is appended to directly.
+            # Like COPY, this code appends to the batch's list, without `BatchStatement.add`.
             for fields in lines[at : at + 4]:
                 bound = insert.bind(converted(fields))
                 batch._statements_and_parameters.append(
