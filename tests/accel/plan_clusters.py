@@ -81,7 +81,7 @@ def addresses(plan: Any) -> list[str]:
 
 
 def first_hosts(policy: Any, statements: list[Any], plans: int) -> Counter[tuple[str, ...]]:
-    """Counts the pairs of the first two hosts in `plans` plans, made for the statements in turn."""
+    """Makes `plans` plans, for the statements in turn. Counts the pairs of first two hosts."""
     counts: Counter[tuple[str, ...]] = Counter()
     for number in range(plans):
         statement = statements[number % len(statements)]

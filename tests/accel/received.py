@@ -106,7 +106,7 @@ def rows_body(count: int, width: int = 10) -> bytes:
 
 
 def compress(data: bytes) -> bytes:
-    """Returns the length and the compressed data, as the drivers' functions for LZ4 do."""
+    """Returns the length of the data, and the data compressed, as the drivers do for LZ4."""
     return struct.pack(">i", len(data)) + zlib.compress(data)
 
 

@@ -54,7 +54,7 @@ def test_a_class_without_parameters(name: str) -> None:
 
 @pytest.mark.parametrize("name", NEED_PARAMETERS)
 def test_a_class_without_parameters_within_and_below_others(name: str) -> None:
-    """If a class lacks its parameters, a list of it raises TypeError. So does its subclass."""
+    """If a class lacks its parameters, a list of it raises TypeError. So does a subclass of it."""
     within = ListType.apply_parameters([CLASSES[name]])
     below = type("Mine", (CLASSES[name],), {})
     for cls, named in ((within, name), (below, "Mine")):

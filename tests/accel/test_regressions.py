@@ -238,7 +238,7 @@ def test_statements_that_fail_in_odd_ways() -> None:
 # CPython 3.12 and later warn of the deadlocks that this test looks for.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_forked_children_do_not_deadlock() -> None:
-    """The parent forks while other threads bind statements and switch the accelerator."""
+    """The parent forks while other threads bind statements, and turn the accelerator on and off."""
     ended = threading.Event()
 
     def bind() -> None:

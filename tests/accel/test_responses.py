@@ -114,10 +114,7 @@ def test_futures_are_native(is_native: bool) -> None:
 
 
 def ended(outcome: Callable[[Any], Any], *, late: bool, **options: Any) -> Any:
-    """Adds callbacks to a future and ends its request. If `late`, adds them again after the end.
-
-    Returns the callbacks' arguments, the results of adding them, and the future's state.
-    """
+    """Adds callbacks to a future and ends its request. If `late`, adds them again after the end."""
     calls: list[Any] = []
 
     def callback(*arguments: Any, **named: Any) -> None:
@@ -373,8 +370,7 @@ def test_connections_are_returned(state: str, orphaned: bool | None) -> None:
         return connection.in_flight, connection.is_closed, len(pool._trash)
 
     if state in ("defunct", "closed") and not IS_SCYLLA:
-        # cassandra-driver's pool would now replace the connection, and for that it needs a session.
-        # With this attribute, the pool assumes that the replacement has already begun.
+        # Otherwise, cassandra-driver's pool would replace the connection, and need a session.
         HostConnection._is_replacing = True
     try:
         same(outcome)

@@ -24,7 +24,7 @@ COUNTED = "query.bind_params"
 
 
 def counted() -> tuple[int, int]:
-    """Returns the counts of native calls and of calls that fell back to the driver."""
+    """Returns the counts of `bind_params`: native calls, and calls that fell back to the driver."""
     seam = seams()[COUNTED]
     return seam.native, seam.fallback
 

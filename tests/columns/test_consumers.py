@@ -370,7 +370,7 @@ def test_ctrl_c_is_raised_once(session: Any) -> None:
             except KeyboardInterrupt:
                 pass
             except Exception as error:
-                # The consumer raised an error of its own. turbocql raises the interrupt next.
+                # The consumer raised an error of its own. Then turbocql raises the interrupt.
                 try:
                     time.sleep(5)
                 except KeyboardInterrupt:
