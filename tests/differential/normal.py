@@ -43,7 +43,7 @@ CONVERSIONS = {
 
 
 class Unexpected(TypeError):
-    """The error for a value of an unexpected class, field names or time zone."""
+    """The error for a value whose class, field names or time zone are not as expected."""
 
 
 def _is(value: Any, *classes: type) -> Any:
@@ -53,7 +53,11 @@ def _is(value: Any, *classes: type) -> Any:
 
 
 def normal(shape: Shape, value: Any, *, ours: bool, hashable: bool = False) -> Any:
-    """Returns a hashable form. Forms are equal exactly if the values are equal bit for bit."""
+    """Returns a hashable form. Forms are equal exactly if the values are equal bit for bit.
+
+    If `ours`, turbocql decoded the value, otherwise the reference. `hashable` says that the value
+    is inside a set or a map's key.
+    """
     shape = shape.bare
     if value is None:
         return None

@@ -44,7 +44,10 @@ def selected(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
 
 
 class Reports(Generic[Key, Report]):
-    """Makes a report for each key. The keys in `ahead` begin immediately, other keys on demand."""
+    """Makes a report for each key.
+
+    The reports of the keys in `ahead` are begun immediately, the others when they are asked for.
+    """
 
     def __init__(
         self,

@@ -97,6 +97,8 @@ def wrong_tokens(key: bytes) -> list[str]:
 def preimage(wanted: int, second: int) -> bytes:
     """Runs Murmur3 backwards, and returns a key of 16 bytes whose hash is `wanted`.
 
+    `second` is any number of 64 bits. Each number gives a different key.
+
     The hash -2**63 is not a valid token. A key with this hash has the token 2**63 - 1. Random keys
     almost never have this hash.
     """

@@ -39,12 +39,12 @@ def encoding(cql: str, value: Any) -> Case:
 
 
 def decoding(cql: str, data: bytes) -> Case:
-    """Returns an example of bytes to decode, by the methods of the reference's types."""
+    """Returns an example of bytes to decode with the methods of the reference's types."""
     return Case(DECODE, parse(cql), data)
 
 
 def compiled(cql: str, data: bytes) -> Case:
-    """Returns an example of bytes to decode, by the reference's compiled deserializers."""
+    """Returns an example of bytes to decode with the reference's compiled deserializers."""
     return Case(COMPILED, parse(cql), data)
 
 

@@ -20,7 +20,7 @@ _ORDERED = ("list", "vector", "tuple")
 
 
 class Turned(NamedTuple):
-    """A named tuple with the fields of the example's type in reverse order."""
+    """A named tuple with the fields of `u{a int, b text}` in reverse order."""
 
     b: str
     a: int

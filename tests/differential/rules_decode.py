@@ -63,7 +63,10 @@ def _many_digits(d: Difference) -> bool:
 
 
 def _both(d: Difference, *kinds: str) -> tuple[Any, Any] | None:
-    """Returns both values in normal form, or `None` unless both drivers decoded one of `kinds`."""
+    """Returns the normal forms of the two values that the drivers decoded.
+
+    Returns `None` if a driver refused, if the type is not one of `kinds`, or for an encoding.
+    """
     if d.encoding or d.kind not in kinds or d.we_refuse or d.they_refuse:
         return None
     return normal(d.shape, d.ours, ours=True), normal(d.shape, d.theirs, ours=False)

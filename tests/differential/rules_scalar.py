@@ -238,7 +238,7 @@ SCALAR: Sequence[Rule] = [
         "NumPy's True is a boolean.",
         lambda d: only_we_take(d, "boolean") and isinstance(d.given, np.bool_),
         encoding("boolean", np.True_),
-        # With the last NumPy for CPython 3.10, `struct` packs NumPy's True as an integer.
+        # The last NumPy for CPython 3.10 lets `struct` pack its True, so there both drivers take it.
         since=(3, 11),
     ),
     Rule(

@@ -105,7 +105,7 @@ _WORD = re.compile(r"\s*(\w+|[<>{},])")
 
 @cache
 def parse(text: str) -> Shape:
-    """Parses CQL text to a shape."""
+    """Parses a type's text, written as in `Shape.cql`."""
     words = _WORD.findall(text)
     shape, end = _parse(words, 0)
     assert end == len(words), text

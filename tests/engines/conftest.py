@@ -1,6 +1,6 @@
 """Shared fixtures of the tests of engines (Dask, DuckDB, Ray and Spark).
 
-They are three nodes, the tables, and faults.
+The fixtures are three nodes, the tables, and faults.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def workers_of_ray(environment: None) -> Iterator[None]:
 
 
 def write(table: str, tables: Tables) -> None:
-    """Writes all rows of `rows_of`, which Ray's workers call."""
+    """Writes the generated rows. Ray's workers make them with `rows_of`."""
     generated = ray.data.range(tables.count, override_num_blocks=16).map_batches(
         lambda batch: rows_of(batch["id"]), batch_format="numpy", batch_size=10_000
     )
@@ -146,7 +146,7 @@ def test_wrong_options_are_refused(
 
 @pytest.fixture(scope="module")
 def odd_rows(tables: Tables) -> list[Any]:
-    """Returns the rows of a table with nulls and with types that Arrow lacks."""
+    """Makes a table with nulls and with types that Arrow lacks, and returns its rows."""
     with turbocql.connect(config=tables.config) as session:
         session.execute(f"DROP TABLE IF EXISTS {ODD}")
         session.execute(

@@ -67,7 +67,7 @@ class Source:
         return total_of_texts(texts.collect())
 
     def write(self, table: str) -> None:
-        """Writes all rows of `table_of`, which Spark's workers call."""
+        """Writes the generated rows. Spark's workers make them with `table_of`."""
 
         def generated(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:

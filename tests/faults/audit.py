@@ -191,7 +191,7 @@ class Audit:
     # These methods judge the rows that the nodes have stored.
 
     def judge(self, state: State) -> list[Line]:
-        """Returns the lines of the audit that compare the calls with the rows."""
+        """Returns the lines about the ends, errors and answers of calls, and about the rows."""
         return [
             self._ended,
             self._tree,

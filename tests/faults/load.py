@@ -252,7 +252,7 @@ class Load:
     # These methods make the calls.
 
     def _once(self, face: str, ask: Ask) -> str | None:
-        """Makes one call, and returns the class of its error, or `None`."""
+        """Makes one call, and returns the name of its error's class, or `None`."""
 
         def op() -> Op:
             errors.append((yield ask).error)

@@ -190,8 +190,9 @@ class _Run:
                 self._say(load.complaints())
                 raise
             complaints = load.complaints() + self._proxies.complaints()
-        # Some faults, such as schema changes, are calls that the load makes for the injector. These
-        # failures are calls that hung, and statements that failed in all their tries.
+        # Some faults, such as schema changes, are calls that the load makes for the injector. The
+        # list `injector.failures` has the calls that hung, and the statements that failed in all
+        # their tries.
         self._none("the load makes the calls of the faults", injector.failures)
         silent = "the processes of load and proxies report no failure"
         self._none(silent, [complaints] if complaints else [])

@@ -30,7 +30,7 @@ FAULTS = (
   after the fault
 - `drop`: discards each frame with the probability `share`; the connection stays open
 - `cut`: ends a connection in the middle of a frame
-- `half-close`: ends the stream to the client of each open connection, but still forwards the
+- `half-close`: on each open connection, ends the stream to the client, but still forwards the
   client's requests
 - `silent`: resets open connections; accepts new ones and never answers on them
 - `reset`: resets open connections, and new ones as soon as they are accepted

@@ -158,7 +158,8 @@ DECIMALS = [
     "1e100",
     "1e-100",
     "-123456789e-1000",
-    # JSON strings can have positive exponents beyond a double's range. CQL and JSON numbers cannot.
+    # In a JSON string, a positive exponent may exceed a double's range. In a number of CQL or of
+    # JSON, it may not.
     """fromJson('"1e2147483"')""",
     """fromJson('"-123456789e1000"')""",
     """fromJson('"1e2147483647"')""",

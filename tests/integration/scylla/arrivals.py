@@ -63,7 +63,10 @@ def arrived(scylla: Scylla, work: Callable[[], object]) -> list[Request]:
 
 
 def shard_of(token: int, shards: int) -> int:
-    """Returns a token's shard without tablets. ScyllaDB's formula ignores the 12 highest bits."""
+    """Returns the shard of a token in a table without tablets.
+
+    ScyllaDB's formula ignores the 12 highest bits of the token.
+    """
     return (((token + 2**63) << 12) % 2**64) * shards >> 64
 
 

@@ -138,7 +138,7 @@ def test_columns_change_under_metadata_ids(cluster: Cassandra, scylla: Scylla, d
             scylla.reset()
             last = until(next_round, lambda found: bool(executes(scylla)))
             sent = {request.metadata_id for request in executes(scylla) if request.node != 2}
-            # Requests send the new id, and ask the server again to leave the metadata out.
+            # Requests send the new id, and again ask the server to leave the metadata out.
             assert bytes.fromhex(new) in sent
             assert any(request.skips_metadata for request in executes(scylla))
         else:
