@@ -39,7 +39,7 @@ CONVERSIONS = {
     "list or vector inside a set or a key": "`list` | `tuple`",
     "user-defined type": "its own named tuple | its own named tuple",
 }
-"""For each CQL type, the classes of the reference and of turbocql, as in docs/differences.md."""
+"""Maps a CQL type to "classes of the reference | classes of turbocql", as in docs/differences.md."""
 
 
 class Unexpected(TypeError):

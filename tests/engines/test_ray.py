@@ -24,7 +24,7 @@ WORKER = "ray::"
 ODD = "engines.odd"
 
 DataSet = Any
-"""A Ray data set; Ray has no type hints here."""
+"""A Ray data set. mypy does not know Ray's types."""
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -23,7 +23,7 @@ SCHEMA = "part int, id long, bucket int, name string, ratio double, at timestamp
 ODD = "engines.odd_types"
 
 Frame = Any
-"""A Spark DataFrame; Spark has no type hints here."""
+"""A Spark DataFrame. mypy does not know Spark's types."""
 
 
 @pytest.fixture(scope="module")

@@ -101,8 +101,8 @@ class Ask:
     options: dict[str, Any] = field(default_factory=dict)
     about: About = field(default_factory=lambda: About())
     read: Callable[[Any], Any] | None = None
-    """A function that is applied to the returned value before the end of the call is recorded, so
-    that decoding of rows belongs to the call."""
+    """A function that is applied to the returned value before the end of the call is recorded. So
+    the call's duration includes the decoding of rows."""
     session: Any = None
     """The session to use instead of the load's session."""
 

@@ -1,4 +1,4 @@
-"""Tests that the audit (`sessions.py`) finds contradictory metrics, and faults that no log has."""
+"""Tests that the audit (`sessions.py`) finds contradictory metrics, and faults that were not logged."""
 
 from __future__ import annotations
 

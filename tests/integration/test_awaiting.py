@@ -209,7 +209,7 @@ def test_an_interrupt_loses_no_other_task(points: list[str]) -> None:
 async def test_a_step_that_blocks_does_not_delay_requests_of_other_tasks(
     loop: Loop, points: list[str]
 ) -> None:
-    """Requests of other tasks are flushed even if the next task blocks the event loop."""
+    """Requests of other tasks are sent even if the task that runs next blocks the event loop."""
     async with turbocql.aio.connect(points, io_threads=2) as session:
         await session.execute(
             "CREATE KEYSPACE IF NOT EXISTS awaiting WITH replication = "

@@ -319,7 +319,7 @@ def test_further_calls_wait_in_their_order(cassandra: Cassandra) -> None:
 
 @pytest.mark.parametrize("many", [False, True])
 def test_a_call_that_has_waited_has_the_rest_of_its_limit(cassandra: Cassandra, many: bool) -> None:
-    """A call with a limit of 4 s waits for 3.5 s until it is sent. Then no response comes."""
+    """A call with a limit of 4 s waits for 3.5 s before it is sent. Then no response comes."""
     hold, silent = threading.Event(), threading.Event()
     hold.set()
 
@@ -551,7 +551,8 @@ def test_a_short_connect_timeout_leaves_the_watch_alive(
 ) -> None:
     """With a short connect timeout, the session still notices a hung node and avoids it.
 
-    A probe would wait a third of this timeout, 0.4 s, for an answer, but it waits at least 0.5 s.
+    A probe waits for at most a third of this timeout, here 0.4 s, but never for less than 0.5 s. So
+    a probe of this test waits for 0.5 s.
     """
     with turbocql.connect(
         cassandra_three.contact_points, connect_timeout_s=1.2, consistency="QUORUM"

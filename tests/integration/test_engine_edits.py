@@ -195,7 +195,7 @@ def test_a_table_made_again_with_other_types_takes_no_old_bytes(
         with pytest.raises(errors.ServerError, match="other types"):
             session.execute(batch)
         session.execute(insert, (4, "text", None))
-        # From here on, the fields of a UDT change places.
+        # In the rest of this test, the fields of a UDT change places.
         other.execute("CREATE TYPE engine_edits.pair (a int, b int)")
         other.execute("CREATE TABLE engine_edits.pairs (k int PRIMARY KEY, v frozen<pair>)")
         pairs = session.prepare("INSERT INTO engine_edits.pairs (k, v) VALUES (?, ?)")
