@@ -39,7 +39,10 @@ CONVERSIONS = {
     "list or vector inside a set or a key": "`list` | `tuple`",
     "user-defined type": "its own named tuple | its own named tuple",
 }
-"""Maps a CQL type to "classes of the reference | classes of turbocql", as in docs/differences.md."""
+"""Maps a CQL type to the classes of the reference, a "|", and the classes of turbocql.
+
+docs/differences.md has the same texts.
+"""
 
 
 class Unexpected(TypeError):

@@ -162,7 +162,10 @@ class PageReport:
                 self.counts["cells"] += 1
 
     def page(self, generator: Generator, shapes: list[Shape], tame: bool) -> None:
-        """Compares one page of random rows. `tame_cell` makes its cells if `tame`, else `odd_cell`."""
+        """Compares one page of random rows.
+
+        If `tame`, `tame_cell` makes the cells, otherwise `odd_cell`.
+        """
         rng = generator.rng
         protocol = rng.choice((3, 4, 5))
         cell = tame_cell if tame else odd_cell

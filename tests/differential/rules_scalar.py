@@ -238,7 +238,7 @@ SCALAR: Sequence[Rule] = [
         "NumPy's True is a boolean.",
         lambda d: only_we_take(d, "boolean") and isinstance(d.given, np.bool_),
         encoding("boolean", np.True_),
-        # The last NumPy for CPython 3.10 lets `struct` pack its True, so there both drivers take it.
+        # The last NumPy for CPython 3.10 lets `struct` pack NumPy's True, so both drivers take it.
         since=(3, 11),
     ),
     Rule(

@@ -1,4 +1,4 @@
-"""Tests that the audit (`sessions.py`) finds contradictory metrics, and faults that were not logged."""
+"""Tests that the audit (`sessions.py`) finds contradictory metrics and faults without logs."""
 
 from __future__ import annotations
 
