@@ -1,4 +1,4 @@
-"""Lists edge cases of every scalar type, and values of classes that no type or few types accept."""
+"""Lists edge cases of every scalar type, and values of classes that few types or none accept."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ RULES_OF_KINDS = {
         "unset_in_version_3": (3,),
     },
 }
-"""The rules of `messages.py` for each kind of request, with their protocol versions."""
+"""Maps a kind of request to its rules of `messages.py`, and each rule to protocol versions."""
 MESSAGES = [(kind, version) for kind in RULES_OF_KINDS for version in VERSIONS]
 
 MessageReports = Reports[tuple[str, int], MessageReport]

@@ -23,7 +23,7 @@ class Row:
     counted: frozenset[str]
     """The metrics that the fault changes, such as `retries` and `errors["Overloaded"]`.
 
-    `state` is left out.
+    `state` is not among them: it is a field of its own.
     """
     state: str | None
     """The state of the node; `None` if the row has none."""

@@ -98,7 +98,7 @@ def good_state() -> State:
 
 
 def audited(calls: dict[str, Call], state: State) -> list[Line]:
-    """Returns the lines of the audit, after the calls were written and read as JSON."""
+    """Returns the lines of an audit of the calls, which are first converted to JSON and back."""
     audit = Audit([DROP])
     for one in calls.values():
         audit.take(Call.of(one.line()))

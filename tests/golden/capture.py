@@ -158,8 +158,7 @@ DECIMALS = [
     "1e100",
     "1e-100",
     "-123456789e-1000",
-    # In a JSON string, a positive exponent may exceed a double's range. In a number of CQL or of
-    # JSON, it may not.
+    # Positive exponents beyond a double's range are possible in JSON strings, not in numbers.
     """fromJson('"1e2147483"')""",
     """fromJson('"-123456789e1000"')""",
     """fromJson('"1e2147483647"')""",

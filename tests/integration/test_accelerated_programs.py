@@ -1,4 +1,4 @@
-"""Runs programs that use the drivers like popular libraries, with and without the accelerator."""
+"""Runs programs that use the drivers as popular libraries do, with and without the accelerator."""
 
 from __future__ import annotations
 

@@ -551,8 +551,7 @@ def test_a_short_connect_timeout_leaves_the_watch_alive(
 ) -> None:
     """With a short connect timeout, the session still notices a hung node and avoids it.
 
-    A probe waits for at most a third of this timeout, here 0.4 s, but never for less than 0.5 s. So
-    a probe of this test waits for 0.5 s.
+    A probe waits for at most a third of this timeout, here 0.4 s, but never for less than 0.5 s.
     """
     with turbocql.connect(
         cassandra_three.contact_points, connect_timeout_s=1.2, consistency="QUORUM"

@@ -94,7 +94,7 @@ def takes_any_node(program: str) -> bool:
 @pytest.mark.cassandra
 @pytest.mark.parametrize("blocks", PROGRAMS)
 def test_page(blocks: list[str], cassandra: Cassandra, tmp_path: Path) -> None:
-    """The README's program starts its own node. Others use the node that all tests share."""
+    """The README's program starts its own node. `takes_any_node` says which others share a node."""
     program = f"\nprint({MARK!r})\n".join(blocks)
     if "cluster.start()" in program and "cluster.stop()" not in program:
         # The page's program closes nothing before it ends. Here, the ResourceWarnings of unclosed
