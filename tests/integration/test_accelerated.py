@@ -94,7 +94,8 @@ def test_a_program_has_the_same_results(cassandra: Cassandra, driver: str, versi
     for name in REQUESTS - LEFT[driver] - elsewhere:
         assert counts[name][0] > 0, (name, counts)
     # The accelerator replaces functions of the driver (seams). A replacement falls back to the
-    # driver's function for values of wrong types, and always if the function is in `LEFT_LATER`.
+    # driver's function for values of wrong types. If the function is in `LEFT_LATER`, it does so
+    # for all calls after the first use.
     fallen = {name for name, (_, fallback, _) in counts.items() if fallback}
     # Models of cqlengine fall back until their third use, so cqlengine's seams are not compared.
     # The driver handles errors, retries and events, so functions of requests fall back for these.
