@@ -255,7 +255,8 @@ def test_consistency_of_reads(
         with pytest.raises(Refused, match=r"^0x2200: ANY "):
             read()
     else:
-        # For a read at a serial level, the error has the level at which the server reads replicas.
+        # For a read at a serial level, the error names the level at which the server would read from
+        # the replicas.
         asked = {"SERIAL": "QUORUM", "LOCAL_SERIAL": "LOCAL_QUORUM"}.get(level.value, level.value)
         with pytest.raises(Refused) as caught:
             read()
@@ -371,7 +372,7 @@ def test_now_in_seconds_of_reads(wire: Wire, ks: str, number: int, way: Way) -> 
         result = way(wire, text, [integer(number)], now_in_seconds=now + later)
         assert result.rows == [(integer(left),)]
     assert way(wire, text, [integer(number)], now_in_seconds=now + 1000).rows == []
-    # The server reads the number as unsigned, so that -1 is in 2106 and the row has expired.
+    # The server takes the number as unsigned: -1 is a time in 2106, when the row has expired.
     assert way(wire, text, [integer(number)], now_in_seconds=-1).rows == []
 
 
@@ -612,9 +613,10 @@ def test_every_part_at_once(wire: Wire, ks: str, number: int, way: Way, named: b
 
 
 def bodies(wire: Wire, ks: str, keys: Iterator[int]) -> Iterator[tuple[int, int, bytes]]:
-    """Yields the key, opcode and body of requests. Every kind that can set the column `v` occurs.
+    """Yields the key, opcode and body of requests of each kind that can set the column `v`.
 
-    Each optional part that the version has, except a paging state, is the last part of some body.
+    For each optional part that the protocol version has, except a paging state, there are bodies
+    that end with this part.
     """
     text = f"INSERT INTO {ks}.kv (k, v) VALUES (?, ?)"
     known = wire.prepare(text)

@@ -1,4 +1,4 @@
-"""Tests of scans, which read every row of a table once by token ranges, and of splits."""
+"""Tests of splits, and of scans, which read a table by token ranges and each row once."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def estimates(ends: list[int], sizes: list[int]) -> list[tuple[str, str, int, in
 
 
 def weight_between(told: list[tuple[str, str, int, int]], before: int, last: int) -> float:
-    """Returns the size of the data between two tokens, if each range has its data spread evenly."""
+    """Returns the size of the data between two tokens, if the data of a range is spread evenly."""
     found = 0.0
     for begin_, end_, count, size in told:
         begin, end = int(begin_), int(end_)

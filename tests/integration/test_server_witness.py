@@ -50,8 +50,8 @@ from turbocql.testing import Cassandra
 JSON_ROWS = 1000
 """The first key of the rows that the server made from JSON. Keys of turbocql's rows begin at 0."""
 
-# `EACH` has a field of every scalar type. Each shape in `SHAPES` is a kind of container. For each
-# there is one more UDT: its fields are this container of each scalar type that the server accepts.
+# `EACH` is a UDT with a field of every scalar type. Each shape in `SHAPES` is a kind of container
+# and has a UDT: its fields are such containers, one of each scalar type that the server accepts.
 EACH = Udt("each", tuple((f"f_{name}", leaf) for name, leaf in AWKWARD.items()))
 AROUND = Udt("around", (("inner", EACH), ("n", AWKWARD["int"])))
 OF_COUNTERS = Udt("of_counters", (("f_counter", shape("vector", COUNTER)),))
@@ -385,8 +385,8 @@ def test_the_most_negative_duration(session: Session) -> None:
 def test_ipv4_addresses_in_ipv6(session: Session) -> None:
     """Java parses ::ffff:1.2.3.4 as 1.2.3.4.
 
-    The server decodes and encodes bound collections again, so that the address becomes 1.2.3.4 in
-    them. It keeps the bytes of bound tuples and vectors.
+    The server decodes bound collections and encodes them again, so the address in them becomes
+    1.2.3.4. It keeps the bytes of bound tuples and vectors.
     """
     mapped = IPv6Address("::ffff:1.2.3.4")
     plain = IPv4Address("1.2.3.4")

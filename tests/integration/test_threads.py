@@ -1,4 +1,4 @@
-"""Tests eight threads that share a session, its rows and its statements, also while it is closed.
+"""Tests eight threads that share a session, its rows and its statements, also when one closes it.
 
 On an interpreter built without the GIL the threads run at the same time.
 """
@@ -40,7 +40,7 @@ def table(cassandra: Cassandra) -> str:
 
 
 def run_together(*works: Callable[[int], object]) -> None:
-    """Runs eight threads, which each call one of the functions. Raises an exception of a thread.
+    """Runs eight threads, each of which calls one function. Raises the first exception of any thread.
 
     Each function is called by the same number of threads.
     """
@@ -58,7 +58,7 @@ def expected_rows() -> list[tuple[Any, ...]]:
 
 
 def test_threads_share_a_session(cassandra: Cassandra, table: str) -> None:
-    """Threads prepare, execute, read pages and columns, write many rows, and empty the cache."""
+    """Threads read pages, single rows and columns, and write many rows."""
     with turbocql.connect(cassandra.contact_points) as session:
         text = f"SELECT k, v, n FROM {table} WHERE p = ?"
         until = time.monotonic() + 1.5

@@ -112,7 +112,7 @@ def _single(cql_type: str, keys: Sequence[Any]) -> Shape:
 
 
 def _of_awkward(name: str) -> Shape:
-    """Returns a shape without empty values. The server refuses such a key of a single column."""
+    """Returns a shape without empty values, which the server refuses as keys of a single column."""
     return _single(name, [sample for sample in AWKWARD[name].samples if sample not in ("", b"")])
 
 

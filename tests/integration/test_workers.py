@@ -1,6 +1,6 @@
 """Tests of `turbocql.workers`: tasks (of Ray, Spark or Dask) share sessions.
 
-There is one session for each process and settings.
+The tasks of one process that have equal settings share one session.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def test_unchanged_files_are_not_written_again(crate: Path, tmp_path: Path) -> N
 def test_an_edit_applies_to_vendored_crates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cargo resolves without a registry, both with the edits and after they are removed."""
+    """Cargo finds the crates without a registry, both with the edits and after their removal."""
     digest = "0" * 64
     registry = "registry+https://github.com/rust-lang/crates.io-index"
     package = '[package]\nname = "{}"\nversion = "1.0.0"\nedition = "2021"\n'

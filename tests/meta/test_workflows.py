@@ -1,4 +1,4 @@
-"""Checks that the workflows call targets, platforms and versions that exist."""
+"""Checks the targets, actions, permissions, versions and platforms that the workflows name."""
 
 from __future__ import annotations
 
