@@ -305,7 +305,7 @@ def test_events_at_the_end_of_the_process_and_after_a_fork(cassandra: Cassandra)
         class Slow(logging.Handler):
             def emit(self, record):
                 time.sleep(0.01)
-                # Not `print`: the process may fork while this thread prints.
+                # A print may be under way in this thread when the process forks.
                 os.write(1, f"{os.getpid() == parent} {record.event}\\n".encode())
 
         parent = os.getpid()

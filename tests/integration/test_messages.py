@@ -255,8 +255,7 @@ def test_consistency_of_reads(
         with pytest.raises(Refused, match=r"^0x2200: ANY "):
             read()
     else:
-        # For a read at a serial level, the error names the level at which the server would read from
-        # the replicas.
+        # For a read at a serial level, the error names the level at which replicas would be read.
         asked = {"SERIAL": "QUORUM", "LOCAL_SERIAL": "LOCAL_QUORUM"}.get(level.value, level.value)
         with pytest.raises(Refused) as caught:
             read()
@@ -615,8 +614,7 @@ def test_every_part_at_once(wire: Wire, ks: str, number: int, way: Way, named: b
 def bodies(wire: Wire, ks: str, keys: Iterator[int]) -> Iterator[tuple[int, int, bytes]]:
     """Yields the key, opcode and body of requests of each kind that can set the column `v`.
 
-    For each optional part that the protocol version has, except a paging state, there are bodies
-    that end with this part.
+    For each optional part of the protocol version, except the paging state, a body ends with it.
     """
     text = f"INSERT INTO {ks}.kv (k, v) VALUES (?, ?)"
     known = wire.prepare(text)

@@ -40,9 +40,9 @@ def table(cassandra: Cassandra) -> str:
 
 
 def run_together(*works: Callable[[int], object]) -> None:
-    """Runs eight threads, each of which calls one function. Raises the first exception of any thread.
+    """Runs eight threads, each of which calls one of the functions.
 
-    Each function is called by the same number of threads.
+    Each function is called by the same number of threads. Raises the first exception of any thread.
     """
     start = threading.Barrier(THREADS)
 

@@ -13,7 +13,7 @@ from tests.meta.sources import ROOT
 def _outcomes() -> list[list[Any]]:
     """Returns the outcomes of 20 s with one request per second, for a fault at 4.5 s.
 
-    Each is the due time, the end, the error, and whether the request lost a connection.
+    Each outcome is the due time, the end, the error, and whether the request lost a connection.
     """
     outcomes: list[list[Any]] = [[due, due + 0.25, "", False] for due in range(20)]
     outcomes[5] = [5, 6.5, "", False]  # This request is answered late.

@@ -44,7 +44,7 @@ def paths() -> list[Path]:
 
 @cache
 def endings() -> set[str]:
-    """Returns each path of the repository, relative to the root and to each parent of the path."""
+    """Returns each path of the repository and its shorter endings: `a/b.rs` also as `b.rs`."""
     parts = [path.relative_to(ROOT).parts for path in paths()]
     return {"/".join(names[start:]) for names in parts for start in range(len(names))}
 

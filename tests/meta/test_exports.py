@@ -20,7 +20,7 @@ PUBLIC = [
     if not any(part.startswith("_") for part in name.split(".")) and name.count(".") == 1
 ]
 FOR_THE_CORE = {"from_codec", "from_engine", "in_batch"}
-"""Functions that only the native core calls, by name."""
+"""Functions that only the native core calls. It finds them by their names."""
 
 
 def order(name: str) -> tuple[int, str]:

@@ -158,7 +158,7 @@ CRATES: dict[str, set[str]] = {
         "turbocql-values",
     },
 }
-"""The project's crates that each crate depends on. The compiler enforces these dependencies."""
+"""The project's crates in the Cargo.toml of each crate. The compiler refuses uses of others."""
 OUTSIDE: dict[str, set[str]] = {
     "crates/codec": set(),
     "crates/columns": set(),
@@ -167,7 +167,7 @@ OUTSIDE: dict[str, set[str]] = {
     "crates/accel": {"pyo3"},
     ".": {"pyo3"},
 }
-"""The crates that each crate depends on, among pyo3, tokio, scylla and scylla-cql."""
+"""Which of pyo3, tokio, scylla and scylla-cql are in the Cargo.toml of each crate."""
 
 
 @pytest.mark.parametrize("crate", CRATES)

@@ -25,7 +25,7 @@ VAGUE = frozenset(
         *("more", "most", "again"),
     }
 )
-"""Words that do not say what a name holds, unlike words for fields, columns or counts."""
+"""Words that do not say what a name holds. Words such as `field`, `column` or `count` do."""
 LIMIT = 0.01
 """The share of vague names at which the test fails. Some vague names must stay: public parameters,
 and the `other` of `__eq__`. Their share is below this limit. Similar packages have shares of 0.001

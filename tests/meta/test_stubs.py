@@ -39,8 +39,8 @@ def is_property(stub: ast.FunctionDef) -> bool:
 
 
 def parameters(stub: ast.FunctionDef) -> list[tuple[str, str, bool]]:
-    """Returns each parameter's name, kind, and whether it has a default. The options of a
-    `TypedDict` count one by one.
+    """Returns each parameter's name, kind, and whether it has a default. Each option of a
+    `TypedDict` is a parameter.
     """
     arguments = stub.args
     both = [*arguments.posonlyargs, *arguments.args]

@@ -71,8 +71,8 @@ BEYOND: dict[str, bytes] = {
     "list<text>": counted(b"a", b"\xff", b"b"),
     "list<uuid>": counted(SCALARS["uuid"], b""),
 }
-"""Values that the quick path, which depends on CPython's internals, leaves to the safe path. For
-lists it does so after some elements."""
+"""Values that the quick path, which depends on CPython's internals, leaves to the safe path. It
+leaves a list to the safe path only after some elements."""
 
 COLUMNS = [(f"c{i}", cql_type) for i, cql_type in enumerate(CELLS)]
 PAIR = [("id", "int"), ("tags", "list<text>")]
@@ -89,7 +89,7 @@ SEVERAL = [
     result([(f"c{i}", "int")], [[b"\0\0\0\1"]], shared=i % 2 == 0, paging_state=b"")
     for i in range(70)
 ]
-"""Bodies with different columns. They are more than the 64 that a decoder caches."""
+"""Bodies with different columns: more than the 64 whose metadata a decoder caches."""
 
 BODIES = [EVERY, ODD, PAIRS, *SEVERAL[:2]]
 """Valid bodies that contain their metadata."""
@@ -126,7 +126,8 @@ def results() -> Iterator[tuple[str, Path, bool]]:
     def decoding(decoder: Any, body: Any) -> Path:
         def path() -> object:
             rows = decoder.decode(body).rows
-            # The repr also reads values that are neither str nor bytes.
+            # tests/proof/memcheck.py looks at each str, bytes and array of a result. The repr also
+            # has all other values.
             return rows, repr(rows)
 
         return path

@@ -21,7 +21,7 @@ from .test_hostile import COLLECTIONS, CONTAINERS, SCALARS, Lying, Raising, Trig
 
 
 def endless_mapping(key: Callable[[], Any]) -> Mapping[Any, Any]:
-    """Returns a mapping with the key "a" that claims 5 keys and yields keys without end."""
+    """Returns a mapping that has the key "a", claims 5 keys, and yields keys without end."""
 
     class Endless(dict[Any, Any]):
         def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Tests decoding rows during GC runs, in threads, in reference cycles and without memory."""
+"""Tests decoding rows during GC runs, in threads and without memory, and rows in cycles."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def often() -> Iterator[None]:
 
 
 class Garbage:
-    """An object in a reference cycle. When the GC frees it, it calls `call`."""
+    """An object in a reference cycle. Its finalizer, which the GC runs, calls `call`."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self.me = self
@@ -58,8 +58,8 @@ WATCHED = [
     *(("inet", SCALARS["inet"]), ("tuple<uuid, time>", cell(SCALARS["uuid"]) + cell(bytes(8)))),
     *(("list<time>", counted(*[SCALARS["time"]] * 3)), ("duration", SCALARS["duration"])),
 ]
-"""Types and cells. Decoding them allocates objects that the GC tracks, so that the GC runs between
-the values of a row."""
+"""Types and cells. Decoding them allocates objects that the GC tracks, so the GC runs between the
+values of a row."""
 assert len(WATCHED) == WIDTH
 
 

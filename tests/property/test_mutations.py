@@ -37,7 +37,7 @@ WHOLE = [data for values in VALID.values() for data in values]
 
 ONE_FORM = {"tinyint", "smallint", "int", "bigint", "counter", "blob", "custom", "uuid", "inet"}
 ONE_FORM |= {"date", "time", "timestamp"}
-"""The kinds of types of which each value has only one encoding."""
+"""The kinds of types whose values have only one encoding each."""
 
 LENGTHS = [
     *(n.to_bytes(4, "big") for n in (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFE)),

@@ -195,7 +195,7 @@ def records(draw: st.DrawFn, cql_type: str, parts: list[Case]) -> Case:
 
 
 class Record(tuple[Any, ...]):
-    """The expected form of a UDT value, which decodes to a named tuple of its type's own class."""
+    """The expected form of a UDT value. The codec makes a class of named tuples for each UDT."""
 
     def __new__(cls, names: Iterable[str], values: Iterable[Any]) -> Record:
         record = super().__new__(cls, values)

@@ -61,7 +61,8 @@ class Answer:
 
 
 Change = Callable[[Answer], bytes]
-"""A function that returns the bytes that the client receives instead of an answer."""
+"""A function that returns the bytes that the client receives instead of an answer.
+If it raises `EOFError`, the connection ends."""
 
 
 def ending_when(down: threading.Event) -> Change:
