@@ -232,12 +232,12 @@ def test_an_interrupt_survives_a_conversion_within_a_conversion(
         Finalized()
         return "module"
 
-    left = [interrupt, interrupt if steps == "interrupted twice" else finalize]
+    functions = [interrupt, interrupt if steps == "interrupted twice" else finalize]
 
     class Meta(type):
         @property
         def __module__(cls) -> str:  # type: ignore[override]
-            return left.pop(0)() if left else "module"
+            return functions.pop(0)() if functions else "module"
 
     class Odd(metaclass=Meta):
         def __len__(self) -> int:
