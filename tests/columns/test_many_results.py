@@ -1,4 +1,4 @@
-"""Tests that the results of all rows of an `execute_many` can be read as one table."""
+"""Tests that the results of an `execute_many`, one for each row of values, form one table."""
 
 from __future__ import annotations
 

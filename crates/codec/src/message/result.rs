@@ -324,8 +324,8 @@ fn columns(
     global: bool,
 ) -> Result<Arc<[Column]>, ResultError> {
     let mut table = if global { Some(table_of(reader)?) } else { None };
-    // Each column has at least the lengths of its names and the number of its type. Each of these
-    // has two bytes.
+    // Before each name, its length takes two bytes. The code of the type takes two more. A column
+    // of a global table has one name, another column has three.
     let least_bytes = if global { 4 } else { 8 };
     if count.saturating_mul(least_bytes) > reader.remaining() {
         let columns = i32::try_from(count).unwrap_or(i32::MAX);
