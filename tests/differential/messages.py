@@ -49,8 +49,8 @@ RULES = {
         "reference leaves it out"
     ),
     "skip_metadata": (
-        "turbocql writes the flag when asked; the reference's EXECUTE only under ScyllaDB's "
-        "extension SCYLLA_USE_METADATA_ID"
+        "turbocql writes the flag when asked; the reference's EXECUTE writes it only under "
+        "ScyllaDB's extension SCYLLA_USE_METADATA_ID, which is compared in version 5 only"
     ),
 }
 

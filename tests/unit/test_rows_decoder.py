@@ -341,7 +341,7 @@ def test_bodies_that_are_no_results(body: bytes, said: str) -> None:
 def test_the_number_of_passed_columns_must_match() -> None:
     for known in (0, 1, 3):
         columns = [(f"c{i}", "blob") for i in range(known)]
-        said = f"2 columns without a description, where {known} are known"
+        said = f"2 columns without a description, but {known} were described before"
         with pytest.raises(DecodeError, match=said):
             RowsDecoder(columns=columns).decode(UNDESCRIBED)
 

@@ -100,8 +100,8 @@ class TableSource(DataSource):  # type: ignore[misc]
         """Returns the settings, the table's name, and the texts of all other options."""
         option_texts = {name.lower(): text for name, text in dict(self.options).items()}
         if any(name.startswith("option.") for name in option_texts):
-            # For a table in the catalog, PySpark 4.3 passes the options when it calls `schema`, and
-            # no options when it calls `reader`.
+            # PySpark 4.3 passes options with such names for a table in the catalog only, to `schema`.
+            # To `reader` it passes no options, so the table cannot be read.
             raise ConfigError(
                 "a table in Spark's catalog cannot be read, because Spark passes no options to its"
                 " reader: use CREATE TEMPORARY VIEW ... USING turbocql OPTIONS (...)"
@@ -323,7 +323,9 @@ def _check_types(source: pa.DataType, target: pa.DataType) -> None:
         or (types.is_boolean(target) and not types.is_boolean(source))
         or (types.is_timestamp(source) and types.is_date(target))
     ):
-        raise pa.ArrowInvalid("this may lose a part of a value: read its own type, and cast that")
+        raise pa.ArrowInvalid(
+            "this may lose a part of a value: read the table's own type, and cast it in Spark"
+        )
 
 
 @dataclass

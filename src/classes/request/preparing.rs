@@ -17,8 +17,8 @@ pub trait AfterPreparing: Send + Sync + Sized + 'static {
     /// Returns the options of the call. The call's time limit includes the preparation.
     fn options(&self) -> Options;
 
-    /// Runs the action. `began` is the start of the call; `None` if the call has neither waited nor
-    /// prepared the statement.
+    /// Runs the action. `began` is the start of the call; `None` if the call has neither waited in
+    /// a full session nor prepared the statement, so that its time begins now.
     fn run(
         self,
         py: Python<'_>,
@@ -75,7 +75,7 @@ impl<T: AfterPreparing> Step for PrepareStep<T> {
 
 impl SessionState {
     /// Runs `then` with the prepared statement: at once if it is cached, otherwise after it was
-    /// prepared. `began` is the start of the call, or `None` if the call has not waited.
+    /// prepared. `began` is the start of the call; `None` if it has not waited in a full session.
     pub fn with_prepared(
         self: &Arc<Self>,
         py: Python<'_>,

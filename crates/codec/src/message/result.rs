@@ -96,7 +96,10 @@ impl fmt::Display for ResultError {
                 write!(f, "{got} columns without a description")
             }
             ResultError::Columns { got, described: Some(described) } => {
-                write!(f, "{got} columns without a description, where {described} are known")
+                write!(
+                    f,
+                    "{got} columns without a description, but {described} were described before"
+                )
             }
         }
     }

@@ -50,7 +50,7 @@ impl Executors {
         Ok(self.unpack.bind(pair.py()).call1((pair,))?.cast_into_exact()?)
     }
 
-    /// Does what the driver's `_execute` does. Returns false if that method must be called.
+    /// Does what the driver's `_execute` does. Always returns true: that method is never called.
     pub(super) fn execute<'py>(
         &self,
         executor: &Bound<'py, PyAny>,

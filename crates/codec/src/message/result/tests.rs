@@ -67,7 +67,7 @@ fn columns_that_the_client_knows() {
     let none: Arc<[Column]> = Arc::from([]);
     assert_eq!(
         Rows::parse(body, Some(&none)).unwrap_err().to_string(),
-        "1 columns without a description, where 0 are known"
+        "1 columns without a description, but 0 were described before"
     );
 }
 
