@@ -406,6 +406,13 @@ def test_the_block_of_a_long_row_grows_to_the_largest_size(
     expect(EncodeError, lambda: read(open_source(path, types=COUNTED)), "a row is longer than")
 
 
+def test_the_line_of_a_bad_cell_is_right_after_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "mark.csv"
+    path.write_text('\ufeff"a\nb",1\nc,x\n')
+    options = {"header": False, "names": ["t", "n"]}
+    expect(EncodeError, lambda: read(open_source(path, types=COUNTED, csv=options)), "line 3")
+
+
 BAD_CELLS = {
     "int": ["x", "1.5", "2147483648", "0x10", "1e3"],
     "tinyint": ["128"],

@@ -257,7 +257,7 @@ class CsvFile(Reader):
         file, raw_file = self.open_bytes()
         with raw_file:
             checked_file = io.BufferedReader(CheckedQuotes(self, file))
-            text = io.TextIOWrapper(checked_file, "utf-8", "replace", newline="")
+            text = io.TextIOWrapper(checked_file, "utf-8-sig", "replace", newline="")
             rows, row_number, line = csv.reader(text, delimiter=options.delimiter), -1, 0
             try:
                 for cells in rows:

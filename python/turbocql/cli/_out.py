@@ -13,9 +13,7 @@ from .._files.to_text import cells_of, csv_column, csv_type
 from ..rows import Rows
 from ._ends import FAILED, CommandExit
 
-__all__ = ["FORMATS", "write_rows"]
-
-FORMATS = ("table", "csv", "jsonl", "arrow")
+__all__ = ["write_rows"]
 
 
 def write_rows(

@@ -100,8 +100,8 @@ class TableSource(DataSource):  # type: ignore[misc]
         """Returns the settings, the table's name, and the texts of all other options."""
         option_texts = {name.lower(): text for name, text in dict(self.options).items()}
         if any(name.startswith("option.") for name in option_texts):
-            # PySpark 4.3 passes options with such names for a table in the catalog only, to `schema`.
-            # To `reader` it passes no options, so the table cannot be read.
+            # PySpark 4.3 passes options with such names only for a table in the catalog. It passes
+            # them to `schema`, and none to `reader`, so the table cannot be read.
             raise ConfigError(
                 "a table in Spark's catalog cannot be read, because Spark passes no options to its"
                 " reader: use CREATE TEMPORARY VIEW ... USING turbocql OPTIONS (...)"
