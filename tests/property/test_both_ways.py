@@ -88,9 +88,7 @@ next to the limits of one and two words."""
 
 
 def decimals(random: Random) -> Decimal:
-    digits = "".join(
-        random.choices("0123456789", k=random.choice((1, 5, 18, 19, 20, 37, 38, 39, 60)))
-    )
+    digits = "".join(random.choices("0123456789", k=random.choice(LENGTHS)))
     exponent = random.choice((0, -1, 5, -40, 300, -(2**31), 2**31 - 1, 2**31))
     sign = random.choice(("", "-"))
     return Decimal(f"{sign}{digits}E{exponent}") if random.random() < 0.95 else Decimal("NaN")

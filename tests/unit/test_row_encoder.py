@@ -28,7 +28,6 @@ from turbocql.errors import EncodeError
 from turbocql.protocol import ExecuteMessage
 
 COLUMNS = [("id", "int"), ("name", "text"), ("tags", "set<text>")]
-Sealed = bytes
 
 
 class Delegate:

@@ -120,7 +120,7 @@ impl Default for Balancing {
 pub struct Latency {
     /// A node is too slow if its latency is more than this many times that of the fastest node.
     pub exclusion_threshold: f64,
-    /// The time until a slow node is tried again.
+    /// How long a node may count as slow after its last measurement. Then it is tried again.
     pub retry_period: Duration,
     pub update_rate: Duration,
     pub minimum_measurements: usize,
