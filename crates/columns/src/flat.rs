@@ -135,8 +135,8 @@ const LARGEST_NULL: usize = 65_536;
 
 impl Layout {
     /// Returns the layout of a type whose values are numbers of fixed width or vectors of such
-    /// numbers. Returns `None` for other types, and for vectors of booleans, dates, times and
-    /// counters.
+    /// numbers. Returns `None` for other types, and for vectors of `boolean`, `date`, `time` or
+    /// `counter`.
     pub fn of(cql_type: &CqlType) -> Option<Layout> {
         let cql_type = cql_type.thawed();
         if let CqlType::Vector(element, dimension) = cql_type {

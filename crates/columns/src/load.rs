@@ -150,8 +150,8 @@ impl Bound {
             };
             if let Err((error, is_of_null)) = encoded {
                 rows.abandon_row();
-                // `Kind::Encoded` has cells that were encoded before the load. The error of a cell
-                // whose encoding failed already names the column.
+                // `Kind::Encoded` has cells that were encoded before the batch was bound. The error
+                // of a cell whose encoding failed then already names the column.
                 let is_named = matches!(source.kind, Kind::Encoded(_)) && !is_of_null;
                 let name = || Segment::Column(marker.column.name.clone());
                 return Err(if is_named { error } else { error.at(name()) });

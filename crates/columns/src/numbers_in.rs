@@ -14,7 +14,8 @@ use turbocql_codec::types::varint;
 use crate::bytes_in::Slices;
 use crate::parse;
 
-/// An array of any integer type except `UInt64`, so that all values fit a signed 64-bit integer.
+/// An array of any integer type except `UInt64`. All values of the other integer types fit a signed
+/// 64-bit integer.
 pub enum Integers {
     Int8(ScalarBuffer<i8>),
     Int16(ScalarBuffer<i16>),

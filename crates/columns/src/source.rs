@@ -192,7 +192,7 @@ impl Source {
         None
     }
 
-    /// Whether a row's cell is unset, so that the stored value is left as it is.
+    /// Whether a row's cell is unset. An unset cell leaves the stored value as it is.
     pub fn is_unset(&self, row: usize) -> bool {
         let Kind::Encoded(encoded) = &self.kind else { return false };
         encoded.cell(row) == Some(Cell::Unset)

@@ -15,7 +15,8 @@ pub fn varint(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
 }
 
 /// Appends a `decimal` in the form in which Python's `Decimal` prints it: with an exponent if the
-/// scale is negative, or if more than five zeros would follow the point.
+/// scale is negative, or if more than five zeros would stand between the point and the digits of
+/// the unscaled value.
 pub fn decimal(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let decimal::Parts { negative, digits, scale } = decimal::decode(bytes)?;
     if negative {

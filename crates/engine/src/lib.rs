@@ -24,7 +24,7 @@ pub const ENGINE_VERSION: &str = "1.9.0";
 /// The names of the edits of the ScyllaDB driver's crates that this build has, separated by commas.
 /// The string is empty in a build without edits.
 #[cfg(edited_crates)]
-pub const ENGINE_EDITS: &str = scylla::EDITS; // Missing? Run: python3 scripts/edited_crates.py
+pub const ENGINE_EDITS: &str = scylla::EDITS; // No EDITS? Run: python3 scripts/edited_crates.py
 #[cfg(not(edited_crates))]
 pub const ENGINE_EDITS: &str = "";
 

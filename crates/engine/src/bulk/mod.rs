@@ -125,8 +125,10 @@ impl Bulk {
                 // with a later write time.
                 options.idempotent = Some(false);
             }
-            // Two nodes may choose the same write time for two rows with the same key. The stored
-            // row would then be a mixture of these two rows.
+            // Claims keep rows with the same key from being written at the same time. With lists,
+            // the write of a row depends on the earlier writes of its key ([`Times`]). With several
+            // nodes, two of them may choose the same write time for two rows with the same key. The
+            // stored row would then be a mixture of these two rows.
             let mixes = table.lists.is_some() || session.nodes().len() > 1;
             let claims = (mixes && !table.key.is_empty()).then(Arc::<Claims>::default);
             let request =

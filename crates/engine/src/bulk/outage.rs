@@ -48,6 +48,7 @@ impl Outages {
 /// patience again each time that new rows take the place of those in flight.
 #[derive(Debug)]
 struct Outage {
+    /// The start of the bulk.
     began: Instant,
     /// The start of the outage in milliseconds after `began`, at least 1. The field is 0 if there
     /// is no outage.

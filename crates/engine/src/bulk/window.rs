@@ -52,7 +52,8 @@ pub(super) trait Judge: Send + Sync {
     /// value.
     fn blame(&self, rows: &RequestRows, error: &EngineError) -> Option<EngineError>;
 
-    /// The number of tries after which a row fails for good, if other rows succeed on its replicas.
+    /// The number of tries after which a row that may itself cause its errors fails for good, if
+    /// other rows succeed on its replicas.
     fn tries(&self) -> usize {
         3
     }
@@ -385,8 +386,7 @@ impl<S> Window<S> {
         self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Sleeps for `pause`. Returns false early if the bulk is stopped, or the session is being
-    /// closed.
+    /// Sleeps for `pause`. Returns false early if the bulk is stopped or the session is closing.
     async fn nap(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         loop {

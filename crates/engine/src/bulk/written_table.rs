@@ -98,8 +98,8 @@ pub(super) enum ListState {
     Conflict,
 }
 
-/// Compares a list to be written at `time` (`None` for null) with the stored list and the write
-/// times of its elements. Returns `None` if the bytes do not encode lists.
+/// Compares the list `written` (`None` for null), which is to be written at `time`, with the stored
+/// list and the write times of its elements. Returns `None` if the bytes do not encode lists.
 pub(super) fn compare(
     written: Option<&[u8]>,
     time: i64,
@@ -146,8 +146,8 @@ pub(super) fn part_of(row: RowRef<'_>, markers: &[usize]) -> RowBuffer {
     part
 }
 
-/// Copies a row, but leaves the cells at `unset` unset. `time` has the bind marker of the write
-/// time, and the write time to put into its cell.
+/// Copies a row. In the copy, the cells at `unset` are unset. `time` has the bind marker of the
+/// write time, and the write time to put into its cell.
 pub(super) fn changed(row: RowRef<'_>, unset: &[usize], time: Option<(usize, i64)>) -> RowBuffer {
     let mut changed_row = RowBuffer::with_capacity(row.bytes().len() + 16, 1);
     for (marker_index, cell) in row.cells().enumerate() {

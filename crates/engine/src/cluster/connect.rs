@@ -153,8 +153,8 @@ fn builder(
         .tracing_info_fetch_attempts(TRACE_ATTEMPTS)
         .tracing_info_fetch_interval(TRACE_INTERVAL)
         // One column of a type that the ScyllaDB driver does not know would make every read of the
-        // full schema fail. Discovery and routing would fail too. Routing needs only the keyspaces,
-        // so only these are read.
+        // full schema fail. The driver could then neither learn of nodes nor route requests.
+        // Routing needs only the keyspaces, so only these are read.
         .fetch_full_schema_metadata(false);
     if let Some(tls) = tls {
         builder = builder.tls_context(Some(tls.context()));

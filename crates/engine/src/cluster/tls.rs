@@ -60,7 +60,7 @@ impl Tls {
         let config = self.rustls(&provider, &verifier)?;
         let default = match &self.server_name {
             ServerNameSetting::OfContactPoint => verifier.names().iter().find(|name| is_dns(name)),
-            // `verifier` has added the fixed name as the last one.
+            // `Tls::verifier` has added the fixed name as the last one.
             ServerNameSetting::Fixed(_) => verifier.names().last(),
             ServerNameSetting::Off => None,
         };
@@ -116,7 +116,8 @@ impl Tls {
         let hosts = contact_points.iter().filter_map(|point| point.rsplit_once(':'));
         let hosts = hosts.map(|(host, _)| host.trim_matches(['[', ']']));
         let mut names = Vec::new();
-        // An address among the contact points is a node's own address, which is checked anyway.
+        // An address among the contact points is a node's own address, which a `NodeVerifier`
+        // checks anyway.
         for host in hosts.filter(|host| host.parse::<IpAddr>().is_err()) {
             // A host that cannot be a name in a certificate is left out.
             names.extend(ServerName::try_from(host.to_owned()));

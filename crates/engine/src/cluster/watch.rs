@@ -33,7 +33,7 @@ const ASKED: u64 = 10;
 /// If no requests are sent for this time, the watch sends one request to each connected node.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// After this many ticks without a waiting request or a silent node, the watch stops counting
+/// After this many ticks without an unanswered request or a silent node, the watch stops counting
 /// ticks.
 const QUIET: u64 = 20;
 
@@ -95,8 +95,8 @@ impl Watch {
         }
     }
 
-    /// Counts ticks until no request has waited, and no node was silent, for [`QUIET`] ticks.
-    /// Returns false if the session is gone.
+    /// Counts ticks until no request has waited for an answer, and no node was silent, for
+    /// [`QUIET`] ticks. Returns false if the session is gone.
     async fn count_ticks(self: &Arc<Self>) -> bool {
         let silence = &self.silence;
         let mut ticks = interval(TICK);
@@ -118,7 +118,7 @@ impl Watch {
     }
 
     /// Probes nodes that are silent or have left requests unanswered. Returns whether any node is
-    /// silent or any request waits.
+    /// silent or any request waits for an answer.
     fn check(self: &Arc<Self>, now: u64, session: &Arc<dyn Watched>) -> bool {
         let cluster = session.engine().get_cluster_state();
         let nodes = cluster.get_nodes_info();

@@ -115,8 +115,8 @@ impl EngineError {
     pub fn may_pass(&self) -> bool {
         match self.kind {
             ErrorKind::Timeout | ErrorKind::Broken | ErrorKind::Unavailable => true,
-            // In this order: server error, unavailable, overloaded, bootstrapping, write timeout,
-            // read timeout, read failure, write failure.
+            // `CODES` has, in this order: server error, unavailable, overloaded, bootstrapping,
+            // write timeout, read timeout, read failure, write failure.
             ErrorKind::Server => {
                 const CODES: [i32; 8] =
                     [0x0000, 0x1000, 0x1001, 0x1002, 0x1100, 0x1200, 0x1300, 0x1500];

@@ -380,7 +380,7 @@ impl Held {
         self.submissions == 0 && !std::mem::replace(&mut self.waited, true)
     }
 
-    /// Counts a submission. Returns whether it may wait.
+    /// Counts a submission. Returns whether it may wait for [`Runtime::release`].
     fn keep(&mut self, shared: &Arc<Shared>) -> bool {
         self.submissions += 1;
         if self.submissions.is_multiple_of(MAX_HELD) || !shared.may_hold() {

@@ -65,7 +65,7 @@ impl Runtime {
                 // A plain drop of the runtime would wait for a name look-up that never returns.
                 runtime.shutdown_timeout(GRACE);
                 // This breaks a cycle of references: an idle lane's waker refers to the runtime,
-                // the runtime's park hooks to `shared`, and `shared` to the lanes.
+                // the runtime's park hooks refer to `shared`, and `shared` refers to the lanes.
                 shared.end();
                 drop(end);
             }

@@ -58,7 +58,8 @@ impl Rerouted {
     /// statements of a partition conflict less if all clients send them to the same replica. The
     /// ScyllaDB driver uses this order only for statements that the server has marked as
     /// conditional. Cassandra marks no statements, and in a cluster of several releases of ScyllaDB
-    /// the mark depends on which node prepares a statement first. So this policy marks every one.
+    /// the mark depends on which node prepares a statement first. So this policy marks every
+    /// statement that it gets.
     pub(crate) fn conditional(policy: Arc<dyn LoadBalancingPolicy>) -> Rerouted {
         Rerouted { kind: Kind::Conditional, policy }
     }

@@ -90,7 +90,7 @@ pub struct Balancing {
     /// The preferred rack of `datacenter`.
     pub rack: Option<String>,
     pub token_aware: bool,
-    /// Whether nodes of other datacenters are tried when no node of `datacenter` is left.
+    /// Whether nodes of other datacenters are tried after the nodes of `datacenter`.
     pub datacenter_failover: bool,
     pub shuffle_replicas: bool,
     pub latency: Option<Latency>,

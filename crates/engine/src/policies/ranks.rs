@@ -30,7 +30,7 @@ impl Ranks {
         *by_host = ranks.unwrap_or_default();
     }
 
-    /// Whether every node of the cluster is excluded.
+    /// Whether the ranks exclude all of `hosts`, the nodes of the cluster.
     pub(crate) fn exclude_all(&self, hosts: impl IntoIterator<Item = Uuid>) -> bool {
         self.are_set.load(Ordering::Relaxed)
             && hosts.into_iter().all(|host| self.of(host).is_none())

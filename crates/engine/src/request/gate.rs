@@ -20,8 +20,8 @@ struct State {
     bytes: usize,
     /// The number of admitted requests whose bytes are not known yet.
     unweighed: usize,
-    /// The expected number of bytes of an unweighed request: the maximum of recent requests. It
-    /// decreases by at most an eighth per request.
+    /// The expected number of bytes of an unweighed request: the number of the largest recent
+    /// request. It decreases by at most an eighth per request.
     expected: usize,
     waiting: VecDeque<oneshot::Sender<Permit>>,
 }
@@ -110,7 +110,7 @@ impl Gate {
         (state.admitted, state.bytes)
     }
 
-    /// The number of requests that wait.
+    /// The number of requests that wait to be admitted.
     pub fn waiting(&self) -> usize {
         self.state().waiting.iter().filter(|position| !position.is_closed()).count()
     }

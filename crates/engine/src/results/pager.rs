@@ -135,8 +135,9 @@ async fn page_at(
 }
 
 /// Fetches the pages after an empty page, until a page has rows or is the last one. Servers send
-/// empty pages when they have read many tombstones. The call began at `began`. If its time limit
-/// passes first, returns the last empty page that was fetched.
+/// empty pages when they have read many tombstones. `began` is the time at which the user's call
+/// that returns the page began. If the call's time limit passes first, returns the last empty page
+/// that was fetched.
 ///
 /// # Errors
 /// Fails if fetching a page fails before the time limit passes, or if the server repeats a paging

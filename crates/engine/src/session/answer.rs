@@ -84,7 +84,7 @@ pub(crate) fn failed(
 }
 
 /// Rewrites the message of `failure`, which gives only the driver's last connection error. The new
-/// message names all unconnected nodes.
+/// message names up to five unconnected nodes, and the number of the others.
 pub(crate) fn name_unconnected(session: &Session, doing: &str, failure: &mut EngineError) {
     let split = failure.message.split_once("any node asked: ");
     let reasons = unconnected(session, split.map_or("", |(_, why)| why));

@@ -22,7 +22,8 @@ use crate::terms::Response;
 
 /// Executes a batch. Row `i` of `values` belongs to statement `i`; for a statement that is a text,
 /// this row is empty. The batch is routed by the partition key of the first statement. If the call
-/// first waited or prepared statements, `began` is the time at which the call began.
+/// first waited for the gate to admit the request, or prepared statements, `began` is the time at
+/// which the call began.
 pub(super) async fn batch(
     session: &Session,
     kind: BatchKind,

@@ -74,8 +74,8 @@ pub struct Request<'a> {
     pub prepared: &'a Arc<Prepared>,
     pub row: &'a RowBuffer,
     pub options: &'a RequestOptions,
-    /// The time at which the call began, if it prepared its statement first. The time limit counts
-    /// from this time.
+    /// The time at which the call began, if it first waited for the gate to admit the request, or
+    /// prepared its statement. The time limit counts from this time.
     pub began: Option<Instant>,
 }
 
@@ -247,8 +247,8 @@ impl Session {
         options.timeout.unwrap_or(profile.timeout)
     }
 
-    /// Executes a CQL text unprepared and without values. If the call waited first, `began` is the
-    /// time at which it began.
+    /// Executes a CQL text unprepared and without values. If the call first waited for the gate to
+    /// admit the request, `began` is the time at which the call began.
     pub async fn query(
         &self,
         text: &str,
@@ -260,8 +260,9 @@ impl Session {
     }
 
     /// Executes a batch. Row `i` of `values` belongs to statement `i`; for a statement that is a
-    /// text, this row is empty. The batch is routed by the partition key of the first statement.
-    /// If the call first waited or prepared statements, `began` is the time at which it began.
+    /// text, this row is empty. The batch is routed by the partition key of the first statement. If
+    /// the call first waited for the gate to admit the request, or prepared statements, `began` is
+    /// the time at which the call began.
     pub async fn batch(
         &self,
         kind: BatchKind,

@@ -249,7 +249,7 @@ impl RequestOptions {
         }
     }
 
-    /// The number of bytes that the request carries besides its values.
+    /// The number of bytes of the encoded custom payload, or 0 if there is none.
     pub fn payload_len(&self) -> usize {
         let payload = self.custom_payload.as_ref().and_then(|payload| payload.encoded());
         payload.map_or(0, <[u8]>::len)

@@ -47,8 +47,8 @@ impl<T: Clone> Drop for Leave<'_, T> {
     fn drop(&mut self) {
         let mut under_way = self.merge.under_way();
         let is_in_map = under_way.get(self.key).is_some_and(|cell| Arc::ptr_eq(cell, &self.cell));
-        // A count of 2 means the map's reference and this one. Other callers take their references
-        // only under the lock.
+        // A strong count of 2 means that the map and this caller have the only references. Other
+        // callers take their references only under the lock.
         if is_in_map && (self.cell.initialized() || Arc::strong_count(&self.cell) == 2) {
             under_way.remove(self.key);
         }

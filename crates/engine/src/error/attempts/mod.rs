@@ -36,7 +36,7 @@ pub(crate) struct Attempts {
     /// The telemetry that counts the request. The field is `None` if the request is not counted.
     telemetry: Option<Arc<Telemetry>>,
     started: Instant,
-    /// Whether the request has ended and was counted.
+    /// Whether the request has ended and was counted. Also true if the request is not counted.
     has_ended: AtomicBool,
     seen: Mutex<Seen>,
     /// Set if the request has the option `custom_payload`.
