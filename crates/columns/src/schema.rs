@@ -12,7 +12,7 @@ use turbocql_codec::{Column, CqlType};
 /// The key in a field's metadata for the field's CQL type, as CQL text.
 pub const CQL_TYPE: &str = "cql_type";
 
-/// The choice of Arrow types, for CQL types without an Arrow type that all consumers support.
+/// The choice of Arrow types, for CQL types that can become one of several Arrow types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     pub decimal: Decimal,

@@ -113,8 +113,8 @@ impl Control {
         } else if mean <= BUSY * calm && was_full {
             self.limit = (self.limit + (self.limit / 4.0).max(1.0)).min(self.maximum as f64);
         }
-        // With a limit of at most 16 requests, every epoch measures the calm latency, so no epoch
-        // has to be run with a smaller limit.
+        // A limit of at most 16 requests is not reduced to measure the calm latency: with so few
+        // requests in flight, every epoch shows the calm latency.
         if self.epochs >= EPOCHS && self.limit > 16.0 {
             self.epochs = 0;
             self.measuring = Some(self.limit);

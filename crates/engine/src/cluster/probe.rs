@@ -264,8 +264,8 @@ impl Endpoints {
         let took = match self.states().get(&at) {
             Some(ProbeResult::Answers(answer)) => answer.took,
             // The last probe failed, or there was none: the driver does not translate the address
-            // of the contact point at which it opens the session, so that address has not been
-            // probed. The time of the slowest contact point is taken instead.
+            // of the contact point at which it opens the session, so no probe of that address is
+            // recorded here. The time of the slowest contact point is taken instead.
             _ => self.took,
         };
         (took * SLOWER).min(self.limit).max(LEAST_PATIENCE)

@@ -6,8 +6,8 @@ pub(crate) enum Effect {
     /// The statement changes nothing. It can safely be sent again, and nothing can have been
     /// applied.
     Reads,
-    /// A write to one partition. If the server refuses the write before it begins to carry it out,
-    /// nothing is applied.
+    /// A write to one partition. The server checks that enough replicas are alive before it begins
+    /// the write, so nothing is applied after `Unavailable`.
     Writes,
     /// A logged batch. The server checks that enough replicas of all partitions are alive before it
     /// stores the batch, so nothing is applied after `Unavailable`. `Overloaded` may come after the

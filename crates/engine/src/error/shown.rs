@@ -32,7 +32,7 @@ pub fn shown(text: &str) -> String {
     }
 }
 
-/// Returns a message of the server about a statement, with the statement's literals replaced.
+/// Returns a message about a statement, with the statement's literals replaced.
 pub(crate) fn without_literals(message: &str, text: &str) -> String {
     let hidden = [secret(text), ambiguous(text, &tokens(text).collect::<Vec<_>>())];
     let behind = hidden.into_iter().flatten().min().map_or("", |at| &text[at..]);

@@ -106,8 +106,8 @@ struct CarefulSession {
 /// Preparing the statement again helps, mostly at the first attempt.
 const MAX_FORGOTTEN: usize = 20;
 
-/// After this many `Unprepared` answers in succession, the request is sent to another node, because
-/// the cache of this node may stay full.
+/// Each time that this many further `Unprepared` answers have arrived, the request is sent to
+/// another node, because the cache of the node that gave them may stay full.
 const FORGETS: usize = 5;
 
 impl RetrySession for CarefulSession {

@@ -80,8 +80,8 @@ impl NodeSilence {
 }
 
 impl Silence {
-    /// Called when a silent node has answered a request again. `took` is the time from that request
-    /// to its answer.
+    /// Called when a silent node answers again. `took` is the time from the watch's request to the
+    /// node's answer.
     pub(crate) fn returns(&self, node: &NodeSilence, took: Duration) {
         let ticks = (took * DRAINS).as_nanos().div_ceil(TICK.as_nanos());
         let ticks = u64::try_from(ticks).map_or(RETURNING, |ticks| ticks.min(RETURNING));

@@ -18,7 +18,7 @@ use crate::statement::{Prepared, RequestOptions};
 use crate::terms::PagingState;
 use crate::terms::Response;
 
-/// The number of rows in the first page that a worker requests, unless `most_rows` is smaller.
+/// The maximum number of rows in the first page of a worker (a task that reads range after range).
 const FEW_ROWS: i32 = 100;
 /// The intended size of a page in bytes. The wider the rows, the fewer are requested.
 const PAGE_BYTES: usize = 1 << 20;

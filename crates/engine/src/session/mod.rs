@@ -179,7 +179,7 @@ impl Session {
         }
     }
 
-    /// Adds to the error's message the nodes that were asked to prepare: all connected nodes.
+    /// Adds to the error's message up to five of the connected nodes, which were asked to prepare.
     fn with_asked_nodes(&self, mut error: EngineError) -> EngineError {
         let nodes = self.nodes().into_iter().filter(|node| node.connected);
         let nodes: Vec<String> = nodes.map(|node| node.address.to_string()).collect();

@@ -89,6 +89,7 @@ struct Begun {
     node: SocketAddr,
     /// The shard to which the attempt was sent, if the node is one of ScyllaDB.
     shard: Option<u32>,
+    /// The time from the beginning of the request to the beginning of the attempt.
     after: Duration,
     counted: Option<CountedAttempt>,
 }
