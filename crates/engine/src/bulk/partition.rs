@@ -240,7 +240,8 @@ impl Trial {
             self.uncounted -= 1;
             return mode;
         }
-        // The time runs from the first counted answer to the answer after the last counted one.
+        // The measured time is from the first counted answer to the answer after the last counted
+        // one.
         let since = *self.since.get_or_insert(now);
         if self.counted > 0 {
             self.counted -= 1;

@@ -153,7 +153,7 @@ fn builder(
         .tracing_info_fetch_attempts(TRACE_ATTEMPTS)
         .tracing_info_fetch_interval(TRACE_INTERVAL)
         // One column of a type that the ScyllaDB driver does not know would make every read of the
-        // full schema fail. The driver could then neither learn of nodes nor route requests.
+        // full schema fail. The driver could then neither discover nodes nor route requests.
         // Routing needs only the keyspaces, so only these are read.
         .fetch_full_schema_metadata(false);
     if let Some(tls) = tls {
