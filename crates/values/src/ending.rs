@@ -2,9 +2,9 @@
 //!
 //! When the interpreter ends, some daemon threads still ask for the GIL. CPython before 3.14 ends
 //! such a thread: it unwinds the thread's stack. If the stack has native frames, this aborts the
-//! process. So an exit handler lets threads finish the native call that they are in. A thread that
-//! begins a new native call after that is delayed, and most processes have ended before the delay
-//! is over.
+//! process. So an exit handler lets threads finish the native call that they are in. If a thread
+//! begins a new native call while the handler runs or later, the call is delayed. Most processes
+//! have ended before the delay is over.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

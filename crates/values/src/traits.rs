@@ -5,8 +5,8 @@ use turbocql_codec::Plan;
 
 use crate::plan::HostPlan;
 
-/// Numbers of fixed width, which typed buffers hold as machine numbers. As elements of a vector
-/// they have no lengths, except `tinyint` and `smallint`.
+/// Numbers of fixed width, which typed buffers hold as machine numbers. In a vector, no length is
+/// written before them, except before a `tinyint` or `smallint`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numeric {
     TinyInt,
@@ -50,8 +50,8 @@ pub enum Order {
 pub struct Traits {
     pub numeric: Option<Numeric>,
     pub order: Order,
-    /// Whether every value of the type has at least one byte. Cassandra allows cells of zero bytes
-    /// for such types too; they are read as null.
+    /// Whether every value of the type has at least one byte. Cassandra allows empty cells for such
+    /// types too; they are read as null.
     pub empty_is_null: bool,
     /// Whether the Python value cannot form reference cycles. A container of only such values need
     /// not be tracked by the GC.
@@ -60,7 +60,7 @@ pub struct Traits {
     pub hashable: bool,
 }
 
-/// The properties of text and blobs. Zero bytes are a valid value: empty text or an empty blob.
+/// The properties of text and blobs. An empty cell is a valid value: empty text or an empty blob.
 const BYTES: Traits = Traits {
     numeric: None,
     order: Order::Lexical,
@@ -73,8 +73,8 @@ const SCALAR: Traits = Traits { order: Order::Unknown, empty_is_null: true, ..BY
 
 const COLLECTION: Traits = Traits { atomic: false, hashable: false, ..SCALAR };
 
-/// The properties of types with components or fields. A value may lack all of these. Then it has
-/// zero bytes, and is not null.
+/// The properties of types with components or fields. A value may lack all of these. Then its cell
+/// is empty, and is not null.
 const COMPONENTS: Traits = Traits { empty_is_null: false, hashable: true, ..COLLECTION };
 
 const fn number(numeric: Numeric, order: Order) -> Traits {

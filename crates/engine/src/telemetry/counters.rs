@@ -45,7 +45,7 @@ impl RequestKind {
 /// The part of a call in which its deadline passed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TimeoutPhase {
-    /// The call waited for other requests of the session.
+    /// The call waited because too many requests of the session were in flight.
     Queue,
     /// The call's statement was being prepared.
     Prepare,
@@ -80,13 +80,13 @@ pub(crate) struct NodeCounters {
     /// Whether the node has left the cluster, or has another address now. The counters of such a
     /// node are reported only while a connection or a request refers to it.
     pub(crate) has_left: AtomicBool,
-    /// Whether credentials were refused, and no connection was opened since.
+    /// Whether the node refused the session's credentials, and no connection to it was opened since.
     #[cfg(edited_crates)]
     pub(crate) refuses_credentials: AtomicBool,
     #[cfg(edited_crates)]
     pub(crate) traffic: Arc<scylla::Traffic>,
-    /// The latencies of successful attempts, by kind. A node sees few kinds, so each histogram is
-    /// allocated at its first use.
+    /// The latencies of successful attempts, by kind. Most nodes get attempts of few kinds, so
+    /// each histogram is allocated at its first use.
     latencies: [OnceLock<Box<Histogram>>; RequestKind::ALL.len()],
 }
 

@@ -216,7 +216,7 @@ impl Events {
     }
 
     /// Takes the events that wait. If none wait, waits for the next one, but at most for `limit`.
-    /// Returns `None` if none wait and the session is gone.
+    /// Returns `None` if none wait and [`Events::close`] was called.
     pub fn take(&self, limit: Duration) -> Option<Vec<Event>> {
         let mut state = self.state();
         if state.waiting.is_empty() && !state.is_closed && !limit.is_zero() {

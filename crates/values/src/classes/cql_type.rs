@@ -270,7 +270,7 @@ impl CqlType_ {
 
     /// The kind of type: `int`, `list`, `frozen`, `udt`, ...
     ///
-    /// It is `custom` for a class that the codec does not know.
+    /// It is `custom` for a Java class that the codec does not know.
     #[getter]
     fn kind(&self) -> &'static str {
         self.cql_type.kind()

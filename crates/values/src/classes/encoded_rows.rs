@@ -102,7 +102,7 @@ impl EncodedRows {
         Ok(list)
     }
 
-    /// The number of bytes of all cells, lengths included.
+    /// The number of bytes of all cells, with the length prefix of each.
     #[getter]
     fn byte_size(&self) -> usize {
         self.rows.byte_len()

@@ -351,7 +351,8 @@ impl ExecuteMessage {
     }
 }
 
-/// Returns the hash of a message, computed from `text` and `cells`. Equal messages have equal texts
+/// Returns the hash of a message, computed from `text` and `cells`. `text` is the CQL text of a
+/// QUERY, the statement's id of an EXECUTE, or the kind of a BATCH. Equal messages have equal texts
 /// and cells, and so equal hashes.
 fn hash(text: &[u8], cells: &[Cell<'_>]) -> u64 {
     let mut hasher = DefaultHasher::new();

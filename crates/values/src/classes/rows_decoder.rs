@@ -19,7 +19,8 @@ use crate::plan::Classes;
 use crate::python;
 use crate::row::{Block, RowKind, Shape};
 
-/// How many column descriptions a decoder caches. The least recently used one is dropped first.
+/// How many descriptions a decoder caches. Each describes all columns of a result. The least
+/// recently used one is dropped first.
 const KEPT: usize = 64;
 
 /// Decodes the bodies of RESULT frames that hold rows.
@@ -27,7 +28,8 @@ const KEPT: usize = 64;
 /// `rows` is the kind of each row: `named` for named tuples, `tuple` or `dict`. `columns` are for
 /// results that do not describe their columns. An EXECUTE with `skip_metadata` may get such
 /// results. `columns` takes the same forms as in `RowEncoder`, but only types that `CqlType` takes.
-/// A decoder caches the 64 descriptions that it used last, and does not parse them again.
+/// A decoder caches the 64 descriptions of results' columns that it used last, and does not parse
+/// them again.
 /// `naive_timestamps` and `numpy_vectors` mean the same as in `find_deserializer`.
 ///
 /// Threads may share a decoder.

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-/// Makes room for `count` more bytes. Returns false if there is no memory, or if the value would be
+/// Makes room for `count` more bytes. Returns false if there is no memory, or if `out` would be
 /// longer than a frame can carry. The safe path (`crate::value`) then raises the error.
 #[inline(always)]
 pub fn room(out: &mut Vec<u8>, count: usize) -> bool {

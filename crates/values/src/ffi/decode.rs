@@ -26,7 +26,7 @@ use crate::python;
 
 type Object = *mut ffi::PyObject;
 
-/// Makes values from bytes. The fields are the settings and objects that this needs.
+/// Makes values from bytes. The fields are the settings and objects that its methods need.
 #[derive(Clone, Copy)]
 pub struct Maker {
     naive_timestamps: bool,

@@ -27,8 +27,8 @@ unsafe impl Sync for Held {}
 impl Held {
     #[inline]
     pub fn new(bytes: Bound<'_, PyBytes>) -> Held {
-        // An instance of a subclass can have attributes. If one referred to the message, the two
-        // would form a reference cycle.
+        // An instance of a subclass can have attributes. If an attribute referred to the message,
+        // there would be a reference cycle, which the GC could not free.
         debug_assert!(bytes.is_exact_instance_of::<PyBytes>());
         // SAFETY: the pointer must not be null. The pointer of a `Bound` never is null. Tests:
         // unit/test_protocol.py.

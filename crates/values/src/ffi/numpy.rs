@@ -170,7 +170,7 @@ pub struct Row {
 
 /// Probes the layout of arrays and numbers once, at the first call after NumPy was imported. The
 /// probe calls NumPy, which runs Python code. So the caller must not use, after the call, an object
-/// that it borrowed before. `value` keeps its object alive by a reference.
+/// that it borrowed before. It may use `value`, which keeps its object alive by a reference.
 #[inline]
 pub fn learn(value: &Bound<'_, PyAny>) {
     if !TRIED.load(Ordering::Relaxed) {

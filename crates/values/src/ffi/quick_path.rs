@@ -81,7 +81,7 @@ quick_paths! {
     Serialize = "serialize",
     /// Returns the results of coroutines without a `StopIteration`.
     Coroutines = "coroutines",
-    /// Makes handles that asyncio's event loop runs in its next round, without `call_soon`.
+    /// Makes handles that asyncio's event loop runs in its next iteration, without `call_soon`.
     Handles = "handles",
 }
 

@@ -326,8 +326,6 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
                 return Ok(Some("rows could not be made".to_owned()));
             };
             let expected_list = PyList::new(py, [expected, expected])?;
-            // A row is compared only after the list is freed: `probe::check_object` expects one
-            // reference.
             let wrong = probe::check_object(
                 QuickPath::Rows,
                 "a list of rows",
@@ -338,6 +336,8 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
             if wrong.is_some() {
                 return Ok(wrong);
             }
+            // The row is checked after the list is freed, because `probe::check_object` expects one
+            // reference to the row.
             let last = list.get_item(1)?;
             drop(list);
             let wrong = probe::check_object(QuickPath::Rows, "a row", &last, expected, tracked)?;

@@ -165,7 +165,7 @@ pub fn exact_bytes<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py
     copy.map(Some)
 }
 
-/// Reads an argument of at most `maximum` bytes, such as a prepared statement's id.
+/// Reads a bytes-like argument of at most `maximum` bytes, such as a prepared statement's id.
 pub fn named_bytes(
     argument: &Bound<'_, PyAny>,
     at: At<'_>,

@@ -132,7 +132,8 @@ impl Ending {
 #[derive(Clone, Copy)]
 pub struct Level(pub Consistency);
 
-/// A consistency level for the serial phase. Python reads it as a member of `turbocql.Consistency`.
+/// A consistency level for the serial phase of a conditional update. Python reads it as a member of
+/// `turbocql.Consistency`.
 #[derive(Clone, Copy)]
 pub struct SerialLevel(pub SerialConsistency);
 
