@@ -45,13 +45,15 @@ impl RequestKind {
 /// The part of a call in which its deadline passed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TimeoutPhase {
-    /// The call waited because too many requests of the session were in flight.
+    /// The call waited until other requests of the session ended, because the bound on requests in
+    /// flight was reached.
     Queue,
     /// The call's statement was being prepared.
     Prepare,
     /// The request was sent, and its answer had not arrived.
     Answer,
-    /// The answer had arrived, but the driver's steps after it had not ended (see `to_the_end`).
+    /// The answer had arrived, but the ScyllaDB driver's steps after the answer had not ended (see
+    /// `to_the_end` in `request/limit.rs`).
     Agreement,
 }
 

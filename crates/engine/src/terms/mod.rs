@@ -22,7 +22,7 @@ pub struct Response {
     pub tracing_id: Option<[u8; 16]>,
     /// The coordinator: the node that answered.
     pub coordinator: Option<SocketAddr>,
-    /// The custom payload, if the request has the option `custom_payload`.
+    /// The response's custom payload, if the request has the option `custom_payload`.
     pub custom_payload: Option<Box<Entries>>,
 }
 

@@ -25,8 +25,10 @@ fn can_be_sent(bytes: &[u8]) -> bool {
 pub trait Sink: Sized {
     type Output;
 
+    /// Writes `N` bytes. `None` means that the quick path does not take the value.
     fn fixed<const N: usize>(self, bytes: Option<[u8; N]>) -> Self::Output;
 
+    /// Writes the bytes. `None` means that the quick path does not take the value.
     fn slice(self, bytes: Option<&[u8]>) -> Self::Output;
 
     /// Writes the bytes of a blob.
