@@ -351,9 +351,9 @@ impl RowPlan {
         self.check_names(values)
     }
 
-    /// Binds the fields of an object by name. If the object's class lacks a field for a bind marker,
-    /// none of its objects fits the statement, so this is an error. In a mapping, a missing key only
-    /// leaves its column unset.
+    /// Binds the fields of an object by name. If the object's class lacks a marker's field, none of
+    /// its objects fits the statement, so this is an error. In a mapping, a missing key only leaves
+    /// its column unset.
     fn encode_attributes(
         &self,
         values: &Bound<'_, PyAny>,

@@ -82,7 +82,8 @@ pub(crate) struct NodeCounters {
     /// Whether the node has left the cluster, or has another address now. The counters of such a
     /// node are reported only while a connection or a request refers to it.
     pub(crate) has_left: AtomicBool,
-    /// Whether the node refused the session's credentials, and no connection to it was opened since.
+    /// Whether the node refused the session's credentials, and no connection to it was opened
+    /// since.
     #[cfg(edited_crates)]
     pub(crate) refuses_credentials: AtomicBool,
     #[cfg(edited_crates)]

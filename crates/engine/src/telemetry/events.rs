@@ -14,7 +14,8 @@ const CAPACITY: usize = 4096;
 /// The maximum number of slow requests that are reported in a second.
 const SLOW_PER_SECOND: u32 = 20;
 
-/// For [`Events::want`]: requests that were sent more than once, or that failed, are reported.
+/// For [`Events::want`]: requests that were sent more than once, failed or were canceled are
+/// reported.
 pub const UNUSUAL: u8 = 1;
 /// For [`Events::want`]: all requests are reported.
 pub const EVERY: u8 = 2;

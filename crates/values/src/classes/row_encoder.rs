@@ -135,8 +135,8 @@ impl RowEncoder {
     ///
     /// Shapes: a column is a sequence with one value per row, and all columns have the same length.
     ///     A 2-D array of n rows and d columns is a column of n vectors, for a `vector<..., d>`.
-    ///     If the sequence ends before a column of this encoder, or the mapping lacks it, the column
-    ///     is unset in all rows.
+    ///     If the sequence ends before a column of this encoder, or the mapping lacks it, this
+    ///     column is unset in all rows.
     ///
     /// Raises: `EncodeError`, which names the row, counted from 0, and the column.
     fn bind_columns(&self, columns: &Bound<'_, PyAny>) -> PyResult<EncodedRows> {
