@@ -216,7 +216,7 @@ def _list_floors() -> list[_Floor]:
 def _rows(columns: list[tuple[str, str]], count: int, shape: str) -> _Floor:
     """Returns a floor that zips columns to rows.
 
-    C loops make columns of numbers, texts and timestamps. The objects of other columns are ready.
+    C loops decode columns of numbers, texts and timestamps. Cells of other columns stay encoded.
     """
     names: dict[str, Any] = {"zip": zip, "map": map, "add": add, "repeat": repeat}
     parts = []

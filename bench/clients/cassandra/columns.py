@@ -13,7 +13,7 @@ from bench.suites.requests.job import Job
 try:
     import cassandra
 except ImportError:
-    # This environment has pandas. The driver is in an environment of its own.
+    # The Python that runs is that of `.venv-columns`, which has pandas but not the driver.
     add_packages_of(".venv-scylla-driver")
     import cassandra
 

@@ -7,7 +7,7 @@ import uuid
 from functools import partial
 from typing import Any
 
-import cassandra.cluster  # noqa: F401  (the accelerator's plans wait for it)
+import cassandra.cluster  # noqa: F401  (until then, the accelerator patches no policies)
 from cassandra import policies
 from cassandra.connection import DefaultEndPoint
 from cassandra.metadata import Metadata, Murmur3Token, TokenMap
@@ -74,7 +74,7 @@ def _plan(name: str) -> Case:
     expression = "list(plan(None, statement))" if "all" in name else "first(plan(None, statement))"
 
     def outcome() -> list[list[str]]:
-        # Replicas are shuffled, and the other hosts are rotated.
+        # Both parts are sorted, because the policies shuffle replicas and rotate the other hosts.
         addresses = [host.address for host in policy.make_query_plan(None, statement)]
         return [sorted(addresses[:REPLICAS]), sorted(addresses[REPLICAS:])]
 
@@ -82,5 +82,5 @@ def _plan(name: str) -> Case:
 
 
 def _first(plan: Any) -> Any:
-    """Returns the first host of a plan, as a request that succeeds uses it."""
+    """Returns the first host of a plan. A request that succeeds there needs no other host."""
     return next(iter(plan))

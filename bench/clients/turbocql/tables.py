@@ -3,9 +3,9 @@
     python -m bench.clients.turbocql.tables ACT SHAPE CONTACT_POINT PATH ROWS
     python -m bench.clients.turbocql.tables files SHAPE DIRECTORY ROWS
 
-ACT is `parse` (read a CSV file, write nothing), `load` (load a file), `apart` (load a file without
-batches), `ready` (load the same rows from Arrow data in memory) or `unload`. For each of these,
-the program prints the time, without that of the interpreter's start.
+ACT is `parse` (read a CSV file, write nothing), `load` (load a file), `apart` (load a file, and
+send its rows one by one, not in batches), `ready` (load the same rows from Arrow data in memory) or
+`unload`. For each of these, the program prints the time, without that of the interpreter's start.
 """
 
 from __future__ import annotations

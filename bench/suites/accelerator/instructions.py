@@ -61,7 +61,7 @@ def _sampled(case: Case, count: Callable[[int], tuple[Sample, int]]) -> list[Sam
 def per_request(
     count: Callable[[int], tuple[Sample, int]], few: int, many: int
 ) -> tuple[Sample, float]:
-    """Returns the sample that the client's process prints, and the instructions per request."""
+    """Returns the sample of the process that sends `many`, and the instructions per request."""
     _, before = count(few)
     about, after = count(many)
     return about, (after - before) / (many - few)

@@ -25,7 +25,7 @@ __all__ = ["AwaitedDriver", "CallbackDriver", "main"]
 _LEAD_S = 0.2
 """Seconds between the first line of JSON and the first request."""
 _EARLY_S = 0.5
-"""A timeout error more than this many seconds before the limit means a lost connection."""
+"""A timeout error that comes over this many seconds before the limit means a lost connection."""
 
 
 class Driver(ABC):

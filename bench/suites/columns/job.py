@@ -23,7 +23,7 @@ __all__ = ["ColumnClient", "add_packages_of", "arrow_data", "main", "to_pylists"
 
 
 def add_packages_of(environment: str) -> None:
-    """Lets this process import the packages of another environment, after its own."""
+    """Lets this process import packages of another environment that its own does not have."""
     sys.path += map(str, (ROOT / environment / "lib").glob("python3*/site-packages"))
 
 
@@ -70,7 +70,7 @@ def to_pylists(columns: dict[str, Any]) -> Iterable[Iterable[Any]]:
 
 
 def arrow_data(job: Job, first: int, count: int) -> Any:
-    """Returns the rows of a load as a `pyarrow.Table`, for the shape `blobs` with encoded cells."""
+    """Returns a load's rows as a `pyarrow.Table`. In the shape `blobs`, its cells are encoded."""
     import numpy as np
     import pyarrow as pa
 

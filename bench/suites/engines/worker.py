@@ -62,7 +62,7 @@ def ray(config: turbocql.Config, count: int) -> Iterator[Read]:
 
 
 def driver(config: turbocql.Config, count: int) -> Iterator[Read]:
-    """Yields a function that reads `ring_ranges` with scylla-driver, in Ray's `map_batches`."""
+    """Yields a function that reads the ranges of `ring_ranges` with scylla-driver, within Ray."""
     from bench.clients.cassandra.engines import read_ranges
 
     points = ",".join(config.contact_points)

@@ -70,7 +70,7 @@ def peak_bytes(case: Case) -> int | None:
 
 
 def plain(value: Any, shape: str) -> Any:
-    """Converts a decoded value to the plain Python type that `Series.value` returns."""
+    """Converts a decoded value to the plain Python type that `Series.expected` returns."""
     match shape:
         case "set":
             return set(value)

@@ -1,8 +1,8 @@
 """Counts the instructions of whole requests, with 100 in flight to an embedded Cassandra.
 
-The counts cover the Python thread and the network thread, but not the kernel. The count of a
-request varies by up to 1 %, because the threads interleave differently each time. So each request
-is counted several times, and the lowest count is used.
+The counts cover the Python thread and the network thread, but not the kernel. The count per
+request varies by up to 1 %, because the threads interleave differently each time. So each entry of
+`REQUESTS` is counted several times, and the lowest count is used.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ async def write_by_tasks(requests: Pass, in_flight: int, call: Call) -> None:
 
 
 async def read_by_workers(requests: Pass, in_flight: int, call: Call, read: Read, key: Any) -> int:
-    """Does what `write_by_workers` does, and returns the sum of the keys that were read."""
+    """Sends reads as `write_by_workers` sends writes. Returns the sum of the keys read."""
     remaining = iter(requests.rows)
 
     async def worker() -> int:
@@ -73,7 +73,7 @@ async def read_by_workers(requests: Pass, in_flight: int, call: Call, read: Read
 
 
 async def read_by_tasks(requests: Pass, in_flight: int, call: Call, read: Read, key: Any) -> int:
-    """Does what `write_by_tasks` does, and returns the sum of the keys that were read."""
+    """Sends reads as `write_by_tasks` sends writes. Returns the sum of the keys read."""
     semaphore = asyncio.Semaphore(in_flight)
 
     async def task(row: Any) -> Any:

@@ -14,9 +14,9 @@ enum Column<'py> {
     Values(Vec<Bound<'py, PyAny>>),
 }
 
-/// Returns one object per column. A column with a width becomes two bytearrays: its numbers, in the
-/// byte order of the machine, and one byte per row, which is 1 for a null and 0 for a number. The
-/// number of a null is 0. Any other column becomes a list of values.
+/// Returns one object per column. A column for which `widths` has a width becomes two bytearrays:
+/// its numbers, in the byte order of the machine, and one byte per row, which is 1 for a null and 0
+/// for a number. The number of a null is 0. Any other column becomes a list of values.
 ///
 /// Returns `None` if a number does not have the width of its column.
 pub fn columns<'py>(

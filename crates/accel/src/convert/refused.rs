@@ -58,8 +58,8 @@ pub fn python<T>(result: PyResult<T>) -> Option<T> {
 #[cold]
 fn keep(py: Python<'_>, error: PyErr) {
     if !error.is_instance_of::<PyException>(py) {
-        // The other exception is dropped after the borrow: this may run Python code that converts
-        // a value.
+        // An exception that was kept before is dropped after the borrow of `INTERRUPT`, because
+        // dropping it may run Python code that converts a value.
         let replaced = INTERRUPT.replace(Some(error));
         drop(replaced);
     }

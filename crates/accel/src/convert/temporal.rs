@@ -135,8 +135,8 @@ fn is_usual_date(date: &Bound<'_, PyDate>) -> bool {
 /// Whether a class is pandas' `Timestamp`, and the attributes of its instances agree with their C
 /// fields.
 fn is_pandas(class: &Bound<'_, PyType>) -> bool {
-    /// The version of the class when it was last compared, times two, plus 1 if the comparison
-    /// succeeded.
+    /// The version of the class when `agrees` last compared it with `datetime`, times two, plus 1
+    /// if they agreed.
     static COMPARED: AtomicU64 = AtomicU64::new(0);
     static TIMESTAMP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = class.py();
@@ -204,7 +204,7 @@ pub fn date(object: &Bound<'_, PyAny>) -> Option<[u8; 4]> {
 }
 
 /// Parses a text of exactly four, two and two digits with hyphens between them, and returns the
-/// day. Returns `None` for any other text, which the driver parses.
+/// day as days since 1970. Returns `None` for any other text, which the driver parses.
 fn day_of_text(text: &str) -> Option<i32> {
     let bytes: &[u8; 10] = text.as_bytes().try_into().ok()?;
     let digits = |part: &[u8]| {

@@ -97,7 +97,8 @@ fn address(object: &Bound<'_, PyAny>) -> Option<IpAddr> {
     if !is_v4 && !class.is(python(classes::ipv6_address(py))?) {
         return None;
     }
-    // `int()` of an address is a number with the address's bytes. An IPv6 zone is not part of it.
+    // `int()` of an address is a number with the address's bytes. An IPv6 zone is not part of the
+    // number.
     let number = python(object.call_method0(pyo3::intern!(py, "__int__")))?;
     if is_v4 {
         python(number.extract::<u32>()).map(|number| IpAddr::from(Ipv4Addr::from(number)))

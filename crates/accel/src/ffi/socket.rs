@@ -23,7 +23,7 @@ pub enum SentNow {
     Failed,
 }
 
-/// Sends what a socket accepts at once.
+/// Sends as many bytes as a socket accepts without waiting.
 ///
 /// Python's `socket.send` reads the descriptor, releases the GIL, and then calls `send`. Meanwhile
 /// another thread can close the socket, and a new socket can get the same descriptor. This cannot

@@ -7,7 +7,7 @@ use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyString, PyTuple};
 use super::Executors;
 
 impl Executors {
-    /// Does what the driver's `_execute_next` does. Returns whether there was a statement. The
+    /// Does what the driver's `_execute_next` does. Returns whether another statement was left. The
     /// caller holds the executor's lock.
     pub(super) fn execute_next(&self, executor: &Bound<'_, PyAny>) -> PyResult<bool> {
         match self.next(executor) {
@@ -50,7 +50,8 @@ impl Executors {
         Ok(self.unpack.bind(pair.py()).call1((pair,))?.cast_into_exact()?)
     }
 
-    /// Does what the driver's `_execute` does. Always returns true: that method is never called.
+    /// Does what the driver's `_execute` does. Never returns false, because the driver's method is
+    /// never needed after this function.
     pub(super) fn execute<'py>(
         &self,
         executor: &Bound<'py, PyAny>,

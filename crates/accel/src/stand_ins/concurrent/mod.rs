@@ -26,7 +26,7 @@ pub struct Executors {
     events: Py<ThreadEvents>,
     result_sets: Py<ResultSets>,
     future: Py<PyType>,
-    /// The named tuple of a result.
+    /// The named tuple class of a request's result: `ExecutionResult`.
     result: Py<PyType>,
     /// `tuple.__new__`.
     new_tuple: Py<PyAny>,
@@ -34,8 +34,8 @@ pub struct Executors {
     enumerate: Py<PyType>,
     /// A Python function that unpacks a statement and its parameters.
     unpack: Py<PyAny>,
-    /// Whether executors have the list `_pending_executions`, for requests that must wait until the
-    /// executor has sent another one.
+    /// Whether executors have the list `_pending_executions`. A request that comes while the
+    /// executor sends another request waits there.
     has_pending: bool,
     /// Whether requests have no timeout.
     is_without_timeout: bool,
