@@ -34,7 +34,8 @@ SECTIONS: dict[str, Callable[[list[Sample]], list[str]]] = {
     "availability.jsonl": availability_section,
     "engines.jsonl": engines_section,
 }
-"""The tables to print after a run, by file of samples. Suites with other files print their own."""
+"""Maps a suite's file of samples to the function that makes the tables to print after a run. Suites
+with other files print their tables themselves."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,7 +2,8 @@
 
 scylla-driver and cassandra-driver both install the package `cassandra`, so each has an environment
 of its own. If a run names an interpreter with `--interpreter`, these two drivers and turbocql each
-have one more environment, `.venv-debian-NAME`. `python_of` makes it if it is missing.
+have one more environment, `.venv-debian-NAME`. `python_of` makes such an environment if
+it is missing.
 """
 
 from __future__ import annotations

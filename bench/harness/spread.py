@@ -42,7 +42,7 @@ class Spread:
         return other.low <= self.high and self.low <= other.high
 
     def divided_by(self, other: Spread) -> Spread:
-        """Returns the ratio of the medians, with a range. It contains 1 if the spreads overlap."""
+        """Returns the ratio of the medians, with a range that contains 1 if the spreads overlap."""
         return Spread(
             self.median / other.median,
             self.low / other.high,

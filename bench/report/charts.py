@@ -29,8 +29,8 @@ __all__ = [
     "overview_text",
 ]
 
-# Text stays text in the SVG files. Their ids derive from a fixed salt, so that equal samples give
-# equal files.
+# Text stays text in the SVG files, and is not drawn as shapes. The ids in the files derive from a
+# fixed salt, so that equal samples give equal files.
 plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "turbocql", "font.size": 8})
 
 # These are the colors of the site's dark pages.

@@ -39,7 +39,7 @@ def folded(summary: str, lines: Iterable[str]) -> list[str]:
     """Returns lines of Markdown in a `<details>` block, which opens on a click.
 
     Python-Markdown reads the lines as Markdown only because of the attribute `markdown`. Code hosts
-    do so without it.
+    do so without the attribute.
     """
     text = list(lines)
     if text and not text[-1]:

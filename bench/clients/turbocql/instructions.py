@@ -63,8 +63,8 @@ def blocks() -> list[Any]:
     bind = RowEncoder([("v", "blob")]).bind
     memory: list[Any] = [bytes(size) for size in sizes for _ in range(3)]
     memory += [bind((bytes(size),)) for size in sizes for _ in range(3)]
-    # Python looks up addresses faster in one part of a 1 MiB arena than in the other. So each
-    # round also allocates a part of an arena.
+    # Python's allocator takes memory in arenas of 1 MiB, and finds addresses faster in one part of
+    # an arena than in the rest. So each round also allocates a seventh of an arena.
     return memory + [float(number) for number in range(2**20 // sys.getsizeof(0.0) // ROUNDS)]
 
 

@@ -1,4 +1,4 @@
-"""The figures of loads and unloads of files: one table for each database table and task."""
+"""The figures of loads and unloads of files: one Markdown table per database table and task."""
 
 from __future__ import annotations
 

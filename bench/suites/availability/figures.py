@@ -22,7 +22,7 @@ def figures(outcomes: Sequence[Outcome], fault_s: float) -> dict[str, Any]:
     """Computes a sample's figures. The fault came `fault_s` seconds after the load began.
 
     A latency is the time since the request was due, not since it was sent. Otherwise a client that
-    sends late, because it waits for other requests, would look better.
+    sends late, because it waits for other requests, would look better than it is.
     """
     errors = Counter(error for _, _, error, _ in outcomes if error)
     answered = [(due, ended) for due, ended, error, _ in outcomes if not error]

@@ -35,7 +35,7 @@ class Course:
 
     @property
     def growth(self) -> int:
-        """The peak in the second half of the rows, minus that from 5 % to half of the rows."""
+        """The peak in the second half of the rows, minus the peak from 5 % to half of the rows."""
         return self._peak(0.5, 1) - self._peak(LEFT_OUT, 0.5)
 
     @property

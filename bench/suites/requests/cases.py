@@ -51,7 +51,8 @@ FLOOR = "engine"
 """Not a driver: the network engine alone, without Python."""
 
 RAW = "turbocql-raw"
-"""The client that measures the floor of cases about columns: a session that decodes nothing."""
+"""The client that measures the floors of cases about columns: it receives pages without decoding
+them, swaps bytes of vectors with NumPy, or writes cells that are already encoded."""
 
 SCYLLADB_RS = "scylladb-rs-driver"
 

@@ -67,7 +67,7 @@ class Job(Scenario):
         return (data.INSERT if self.writes else data.SELECT)[self.kind]
 
     def rows(self, first: int, count: int, vectors: VectorForm = "array") -> list[Any]:
-        """Returns bind values. It is called before anything is timed."""
+        """Returns the bind values of `count` requests. No measured time includes this call."""
         if not self.writes:
             stored = data.STORED[self.kind]
             return [((first + i) * 7919 % stored,) for i in range(count)]

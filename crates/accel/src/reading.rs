@@ -393,8 +393,8 @@ impl<'py> Columns<'_, 'py> {
 }
 
 impl Refused {
-    /// Converts `Unusual` to a `ValueError`. If a caller gets an `Exception`, it calls the driver's
-    /// function; it passes on all other exceptions.
+    /// Converts `Unusual` to a `ValueError`. A caller that gets an `Exception` calls the driver's
+    /// function. It passes on all other exceptions.
     #[cold]
     fn into_error(self) -> PyErr {
         match self {

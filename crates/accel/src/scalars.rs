@@ -1,8 +1,8 @@
 //! Decodes scalars, and vectors of numbers, to the objects that the package `cassandra` makes from
 //! them.
 //!
-//! The functions return `None`, without an exception, for bytes that the driver must decode itself,
-//! and for bytes for which it raises an error. The caller then calls the driver's function.
+//! The functions return `None`, without an exception, for bytes that the driver must decode itself
+//! or refuses with an error. The caller then calls the driver's function.
 
 use std::net::Ipv4Addr;
 

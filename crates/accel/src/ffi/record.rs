@@ -212,7 +212,7 @@ unsafe fn is_no_sequence(object: Object) -> bool {
         let sequence = (*class).tp_as_sequence.as_ref();
         subscript(class) == 0
             && sequence.is_none_or(|table| table.sq_item.is_none())
-            // Classes may be indexed through `__class_getitem__`.
+            // If the object is a class, it may be indexed through `__class_getitem__`.
             && ffi::PyType_Check(object) == 0
     }
 }

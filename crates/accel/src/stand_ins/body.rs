@@ -160,8 +160,8 @@ impl BodyStandIn {
         let id = id.map_err(|_| Reason::Field("query_id"))?;
         let extensions = extensions(features, &fields)?;
         if extensions.metadata_ids {
-            // On a connection without the extension for metadata ids, the driver ignores
-            // `skip_meta`: the server sends the metadata of the columns with each page.
+            // Without the extension for metadata ids, `skip_meta` has no effect: the driver ignores
+            // it, and the server sends the metadata of the columns with each page.
             parameters.skip_metadata = field!(fields, flag "skip_meta")?;
         }
         let metadata_id = if version < Version::V5 && !extensions.metadata_ids {

@@ -62,8 +62,8 @@ impl<'py> Fields<'_, 'py> {
     }
 
     /// Returns the keyspace of the message; `None` if the message has none. Before protocol version
-    /// 5, a keyspace is refused, because bodies have none. An empty keyspace is always refused,
-    /// because drivers do not write it as the protocol requires.
+    /// 5, a keyspace is refused, because bodies of these versions have none. An empty keyspace is
+    /// always refused, because drivers do not write it as the protocol requires.
     pub fn keyspace(&self, version: Version) -> FieldResult<Option<Bound<'py, PyString>>> {
         let keyspace = field!(self, "keyspace")?;
         if keyspace.is_none() {

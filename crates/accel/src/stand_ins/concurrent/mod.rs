@@ -37,7 +37,7 @@ pub struct Executors {
     /// Whether executors have the list `_pending_executions`. A request that comes while the
     /// executor sends another request waits there.
     has_pending: bool,
-    /// Whether requests have no timeout.
+    /// Whether the driver's executors call `execute_async` with `timeout=None`.
     is_without_timeout: bool,
 }
 
