@@ -63,7 +63,7 @@ def codec() -> None:
 
 
 def accelerator() -> None:
-    """Checks that the accelerator can be switched on and off without a driver."""
+    """Checks that the accelerator can be switched on and off, with no driver installed."""
     turbocql.accelerate()
     expect(turbocql.accel.status().on, True)
     turbocql.accel.uninstall()

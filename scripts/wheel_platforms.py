@@ -80,7 +80,7 @@ def chosen(names: str) -> list[Platform]:
 def check_core(wheel: Path, platform: Platform) -> str:
     """Checks the native core's machine, libraries and symbols. Returns the C library that it needs.
 
-    Raises: SystemExit, if the platform's oldest systems lack one of them.
+    Raises: SystemExit, if the core cannot run on the platform's oldest systems.
     """
     with zipfile.ZipFile(wheel) as archive:
         (core,) = (name for name in archive.namelist() if name.endswith(".so"))
@@ -138,7 +138,7 @@ def musl_symbols() -> set[str]:
 def check_package(wheel: Path, version: str) -> None:
     """Checks a wheel's bill of materials, its size, and its text on PyPI.
 
-    Raises: SystemExit, if PyPI or a user would refuse it.
+    Raises: SystemExit, if one of the three is wrong.
     """
     with zipfile.ZipFile(wheel) as archive:
         boms = [name for name in archive.namelist() if "/sboms/" in name]
@@ -157,9 +157,9 @@ def check_package(wheel: Path, version: str) -> None:
 
 
 def audit(wheel: Path, platform: Platform) -> None:
-    """Checks that auditwheel gives the wheel its tag.
+    """Checks that auditwheel finds the tag of the platform for the wheel.
 
-    Raises: SystemExit, if it gives another tag.
+    Raises: SystemExit, if auditwheel finds another tag.
     """
     report = json.loads(run_tool("auditwheel", "show", "--json", str(wheel)))
     tag = report["overall_tag"]

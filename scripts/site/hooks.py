@@ -57,7 +57,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     for name in parts.names(markdown):
         if name not in measured:
             LOG.warning("%s: no figures of %s: python -m bench report", page.file.src_uri, name)
-    # In the sources, links lead from docs/cookbook to examples/cookbook.
+    # A page of docs/cookbook is two folders below ROOT in the sources, one on the site.
     markdown = markdown.replace(f"](../../{_EXAMPLES}/", f"](../{_EXAMPLES}/")
     _PAGES[page.file.src_uri] = parts.filled(markdown, measured)
     if page.file.src_uri == "index.md":
@@ -68,7 +68,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
-    """Warns about each script, image or style sheet that a page loads from another site."""
+    """Links a page to its Markdown, and warns about what the page loads from other sites."""
     for found in _ELSEWHERE.findall(output):
         LOG.warning("%s loads something from elsewhere: %s", page.file.src_uri, found)
     return machines.alternate(output, get_relative_url(page.file.src_uri, page.url))

@@ -63,7 +63,7 @@ def alternate(html: str, address: str) -> str:
 
 
 def api(module: Any) -> str:
-    """Returns the docstrings and signatures of a module's public names. `module` is griffe's."""
+    """Returns the docstrings and signatures of a module's public names. griffe made `module`."""
     parts = [_docstring(module)]
     names = module.exports or [name for name in module.members if not name.startswith("_")]
     for name in map(str, names):

@@ -140,8 +140,8 @@ impl Happened {
         matches!(self.fault, Fault::RefuseLogins(_))
     }
 
-    /// Whether the fault may make calls fail at the time `at`, even if it has ended. It may do so
-    /// until a keepalive has closed the connection on which no answers arrived.
+    /// Whether the fault stops the answers on some connections, and at the time `at` the keepalive
+    /// may not have closed these yet. Until then calls may fail, even if the fault has ended.
     pub fn lingers(&self, at: Instant) -> bool {
         matches!(self.fault, Fault::Freeze(_) | Fault::HangShard(_))
             && at < self.began + Duration::from_secs(25)

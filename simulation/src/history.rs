@@ -304,8 +304,8 @@ fn check_claims(calls: &[&Call], broken: &mut Vec<String>) {
 }
 
 /// Checks that each read returned a value that was written to its key. The value must not be older
-/// than one whose write was acknowledged before the read began. Also checks that a scan has each
-/// key once.
+/// than one whose write was acknowledged before the read began. Also checks that a scan has no row
+/// twice.
 fn check_reads(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec<String>) {
     // For each key: the written values, each with the time when its write was acknowledged.
     let mut writes: BTreeMap<i64, Vec<(i64, Option<Instant>)>> = BTreeMap::new();

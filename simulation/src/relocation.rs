@@ -29,8 +29,8 @@ const WHOLE: Duration = Duration::from_secs(3);
 /// each for a third of the connect timeout. A node's pool may still be busy with an attempt at an
 /// old address that it began earlier.
 const WHOLE_AFTER_SILENCE: Duration = Duration::from_secs(30);
-/// The longest time from the end of the control connection until there is another one, if none of
-/// the addresses that the session has answers. Up to five addresses are tried, half a second after
+/// The longest time from the end of the control connection until there is another one, if no
+/// address that the session knows answers. Up to five addresses are tried, half a second after
 /// each other, each for a third of the connect timeout. Then the names are resolved again.
 const REOPENED: Duration = Duration::from_secs(6);
 /// When this time has passed since the session was connected to all nodes, calls must succeed.

@@ -253,7 +253,7 @@ async fn use_session(
         fault.await.expect("faults do not panic");
     }
     for task in tasks {
-        // A worker whose call never ends has stopped for ever.
+        // Without this timeout, a call that never ends would stop the run.
         match timeout(Duration::from_secs(60), task).await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => broken.push(format!("a panic: {panic}")),

@@ -248,8 +248,8 @@ impl View<'_> {
         }
     }
 
-    /// Checks that a killed node has lost its connections and is down at once, and that it is up
-    /// soon after its start.
+    /// Checks that the session shows at once that a killed node has lost its connections and is
+    /// down, and soon after the node's start that it is up.
     fn judge_kill(&self, report: &mut impl FnMut(&str)) {
         let (at, began, end) = (self.fault.at, self.fault.began, self.end());
         if self.is_closed_by_use(began, end + UP) {

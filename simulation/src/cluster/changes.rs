@@ -185,7 +185,7 @@ impl Cluster {
     }
 
     /// Tells the other nodes, after a while, that a node is up or down. They then tell their
-    /// clients.
+    /// clients. A node that is up again gets the writes that the others have kept for it.
     pub(super) fn gossip(&self, node: usize, is_up: bool) {
         let mut state = self.lock();
         state.nodes[node].epoch += 1;

@@ -143,7 +143,8 @@ struct Node {
     tokens: Vec<i64>,
     /// The number of shards; one in a cluster of Cassandra.
     shards: u16,
-    /// The number of connections so far. They are assigned to the shards in turn.
+    /// The number of connections so far. If the client does not choose a connection's shard, the
+    /// shards take turns.
     dealt: u16,
     /// The shard that hangs, if one does.
     hung_shard: watch::Sender<Option<u16>>,
@@ -173,7 +174,8 @@ struct Node {
 }
 
 impl Cluster {
-    /// Starts a cluster of `nodes` nodes. If `of_scylla` is set, it may be a cluster of ScyllaDB.
+    /// Starts a cluster of `nodes` nodes. The generator `of_scylla` decides whether it is a cluster
+    /// of ScyllaDB. Without this generator, it is one of Cassandra.
     pub fn start(
         nodes: usize,
         network: Network,

@@ -140,8 +140,9 @@ impl State {
         }
     }
 
-    /// Records where an EXECUTE has arrived. If the key has a tablet, and no replica of the tablet
-    /// is there, returns the custom payload that tells the client where the replicas are.
+    /// Records the node and the shard at which an EXECUTE has arrived. If the key has a tablet of
+    /// which this shard has no replica, returns the custom payload that says where the replicas
+    /// are.
     pub(super) fn note_arrival(
         &mut self,
         (node, shard): (usize, u16),
@@ -224,7 +225,7 @@ impl Cluster {
         self.lock().nodes[node].hung_shard.send_replace(shard);
     }
 
-    /// Changes the number of shards of a node, which must not run.
+    /// Changes the number of shards of a node. The node must not run.
     pub fn reshard(&self, node: usize, shards: u16) {
         let mut state = self.lock();
         state.nodes[node].shards = shards;

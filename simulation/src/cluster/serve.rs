@@ -22,7 +22,7 @@ struct Connection {
     node: usize,
     shard: u16,
     answers: mpsc::UnboundedSender<Vec<u8>>,
-    /// The index of the keyspace in use, in [`KEYSPACES`].
+    /// The index of the keyspace in use, in [`KEYSPACES`]. Before a `USE`, their number.
     keyspace: Arc<AtomicUsize>,
 }
 

@@ -13,7 +13,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 const SERIAL: u16 = 0x0009;
 
-/// The greatest key.
+/// The greatest key that the program uses. The least is 0.
 pub const LAST_KEY: i64 = 11;
 
 /// The body of an ERROR.

@@ -247,7 +247,7 @@ fn put_metadata(
     put_columns(out, table, columns);
 }
 
-/// Makes the body of a RESULT with rows. `paging` is the paging state, if a page follows.
+/// Makes the body of a RESULT with rows. `paging` is the paging state, if another page follows.
 pub fn rows(
     table: (&str, &str),
     columns: &Columns,

@@ -41,7 +41,7 @@ pub struct Care {
     /// with equal values of these columns may write the same cells.
     key: Vec<String>,
     has_lists: bool,
-    /// Set if row n has the write time of row 0 plus n: the write time of row 0.
+    /// The write time of row 0, if the write time of row n is this time plus n.
     counted: Option<i64>,
     /// Set if the caller has chosen the write times: the time, and the statements that read the
     /// stored lists. The time is `None` if each row has its own, as the value of the bind marker

@@ -33,7 +33,7 @@ pub struct BulkOptions {
     pub concurrency: usize,
     /// `execute_many` stops when more rows than this have failed.
     pub max_failures: usize,
-    /// Whether the result of each row is kept.
+    /// Whether the statement's result for each row of bind values is kept.
     pub keep_results: bool,
     pub progress: Option<Arc<Progress>>,
     pub pace: Pace,
@@ -369,7 +369,8 @@ impl BulkStep {
         }
     }
 
-    /// Returns the results of the rows, ordered by row number; `None` if they were not kept.
+    /// Returns a list of `(row number, result)`, in the order of the rows of bind values. Returns
+    /// `None` if the results were not kept.
     fn results<'py>(
         &self,
         py: Python<'py>,

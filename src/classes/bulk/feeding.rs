@@ -247,8 +247,8 @@ impl Feed {
         Ok(piece.map_or(Next::End, Next::Piece))
     }
 
-    /// Moves to the next piece. If no piece is available, returns `State::Awaited` or
-    /// `State::Ended`.
+    /// Moves to the next piece and returns `None`. If no piece is available, returns
+    /// `State::Awaited` or `State::Ended`.
     fn advance(&mut self, py: Python<'_>, prepared: &Prepared) -> PyResult<Option<State>> {
         match self.pull(py)? {
             Next::Piece(piece) => self.bind(py, piece.get(), prepared).map(|()| None),

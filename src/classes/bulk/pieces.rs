@@ -87,7 +87,7 @@ impl Piece {
 #[derive(FromPyObject)]
 enum ColumnData<'py> {
     /// NumPy's code for the type of the elements, such as `f4`; the shape of a row; the bytes; and
-    /// for each row whether it has a value (`None` if all rows have).
+    /// for each row whether it has a value (`None` if every row has one).
     Numbers(String, Vec<usize>, PyBuffer<u8>, Option<Vec<bool>>),
     /// A column, and the row at which the piece begins in it.
     Arrow(Bound<'py, ArrowColumn>, usize),

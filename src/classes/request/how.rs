@@ -50,7 +50,8 @@ pub fn rows_as(
 pub struct How {
     pub options: Options,
     pub rows: RowsAs,
-    /// When the call began. `None` if the call has neither waited nor prepared a statement.
+    /// When the call began. `None` if the call has neither waited in a full session nor prepared a
+    /// statement.
     pub began: Option<Instant>,
 }
 
