@@ -118,7 +118,8 @@ pub struct BatchStep {
     pub epoch: u64,
     pub options: Options,
     pub rows: RowsAs,
-    /// When the call began. `None` if the call has neither waited nor prepared statements.
+    /// When the call began. `None` if the call has neither waited in a full session nor prepared
+    /// statements.
     pub began: Option<Instant>,
     /// Whether the batch was sent.
     pub sent: bool,

@@ -291,8 +291,8 @@ impl Cursor {
         if self.with(|current| current.pages_passed == page)? { Ok(()) } else { Err(overtaken(py)) }
     }
 
-    /// Claims the next page for the iteration that has finished `page`. Returns false if there is
-    /// no next page. Raises if another iteration has claimed it.
+    /// Claims the next page for the iteration that has finished page number `page`. Returns false
+    /// if there is no next page. Raises if another iteration has claimed the next page.
     fn _leave(&self, py: Python<'_>, page: u64) -> PyResult<bool> {
         let claimed = self.with(|current| {
             if current.pages_passed != page {

@@ -22,7 +22,7 @@ mod with_gil {
     #[derive(Default)]
     pub struct Remaining {
         page: GilCell<Option<Page>>,
-        /// The pages behind `page`. If there is no current page, there are none.
+        /// The pages behind `page`. Empty if `page` is `None`.
         later: GilCell<VecDeque<Page>>,
     }
 

@@ -75,8 +75,7 @@ pub fn trace(session: &Arc<SessionState>, id: Option<[u8; 16]>) -> Arc<OpState> 
     op
 }
 
-/// The step of `refresh`, `agreement` and `trace`: converts the content of the completion to a
-/// Python object.
+/// The step of `refresh`, `agreement` and `trace`: converts the engine's answer to a Python object.
 struct Ask;
 
 impl Step for Ask {
