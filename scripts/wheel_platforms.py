@@ -164,8 +164,8 @@ def audit(wheel: Path, platform: Platform) -> None:
     report = json.loads(run_tool("auditwheel", "show", "--json", str(wheel)))
     tag = report["overall_tag"]
     if platform.is_musl and set(report["external_libs"]) == {"libc.so"}:
-        # zig names the dependency `libc.so`, and auditwheel only knows Alpine's name for it. musl's
-        # loader reads both names as its own.
+        # zig names the dependency `libc.so`, and auditwheel only knows Alpine's name for it. For
+        # musl's loader, both names mean musl itself.
         tag = report["sym_tag"]
     if tag != platform.tag.replace("manylinux2014", "manylinux_2_17"):
         fail(f"{wheel.name}: auditwheel says {tag}")

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOG = logging.getLogger("mkdocs.hooks.turbocql")
 
 _PAGES: dict[str, str] = {}
-"""The Markdown of each page of this build, with its figures, by the page's path."""
+"""The Markdown of each page of this build, with the measured figures, by the page's path."""
 
 _EXAMPLES = "examples/cookbook"
 """The folder whose files are copied to the site, because pages link to them."""
@@ -57,7 +57,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     for name in parts.names(markdown):
         if name not in measured:
             LOG.warning("%s: no figures of %s: python -m bench report", page.file.src_uri, name)
-    # A page of docs/cookbook is two folders below ROOT in the sources, one on the site.
+    # On the site, the pages of docs/cookbook are in the folder cookbook, beside examples.
     markdown = markdown.replace(f"](../../{_EXAMPLES}/", f"](../{_EXAMPLES}/")
     _PAGES[page.file.src_uri] = parts.filled(markdown, measured)
     if page.file.src_uri == "index.md":

@@ -31,9 +31,10 @@ def included(markdown: str, root: Path) -> str:
 
 
 def plain(markdown: str, texts: Mapping[str, str]) -> str:
-    """Returns a page without comments and without links to names, but with its modules' texts.
+    """Returns a page without comments and references, and with the texts of its modules.
 
-    `texts` maps a module's name to the text that replaces `::: module`.
+    A reference such as [`Session`][turbocql.Session] becomes the name that it shows. `texts` maps a
+    module's name to the text that replaces `::: module`.
     """
     text = _MODULE.sub(lambda found: texts[found[1]] + "\n", _COMMENT.sub("", markdown))
     return _REFERENCE.sub(r"\1", text).strip() + "\n"

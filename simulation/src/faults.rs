@@ -140,8 +140,9 @@ impl Happened {
         matches!(self.fault, Fault::RefuseLogins(_))
     }
 
-    /// Whether the fault stops the answers on some connections, and at the time `at` the keepalive
-    /// may not have closed these yet. Until then calls may fail, even if the fault has ended.
+    /// Whether the fault stops the answers on one connection or of one shard, and at the time `at`
+    /// the keepalive may not have closed the connections without answers yet. Until it has, calls
+    /// may fail, even if the fault has ended.
     pub fn lingers(&self, at: Instant) -> bool {
         matches!(self.fault, Fault::Freeze(_) | Fault::HangShard(_))
             && at < self.began + Duration::from_secs(25)

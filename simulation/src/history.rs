@@ -183,8 +183,8 @@ pub fn needless_failures(calls: &[Call], faults: &[Happened], made: &[Instant]) 
         {
             continue;
         }
-        // A `USE` that was given up may have closed the connections to the other nodes, so that
-        // only those to the node with the outage are left.
+        // A `USE` that was given up may have closed the connections to the other nodes. Then the
+        // session only has connections to the node with the outage.
         if given_up.iter().any(|at| closes_connections(*at, call.began, *ended)) {
             continue;
         }

@@ -324,8 +324,9 @@ impl Content<'_> {
         unsafe { self.buffers[buffer].cast::<T>().add(index).read_unaligned() }.into()
     }
 
-    /// Returns the last offset of the array. If `is_read` is true, the offsets must be aligned,
-    /// because arrow-rs reads the last offset in place.
+    /// Returns the last offset of the array. Returns an error if an offset is less than the one
+    /// before it. If `is_read` is true, the offsets must be aligned, because arrow-rs reads the
+    /// last offset in place.
     ///
     /// # Safety
     /// Buffer 1 is null or has `range.end + 1` offsets.

@@ -11,9 +11,9 @@ use turbocql_values::ffi::{make, probe};
 /// The slots of `turbocql._native.wake.Ready`.
 static READY: Slotted = Slotted::new();
 
-/// Decides whether handles may be made natively, which is the quick path `Handles`. Only the
-/// interpreter counts here. The probe of the handles runs later: [`probe_ready`] runs it when the
-/// first event loop is used.
+/// Decides whether handles may be made natively, which is the quick path `Handles`. This decision
+/// depends only on the interpreter. The probe of the handles runs later: [`probe_ready`] runs it
+/// when the first event loop is used.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
     QuickPath::Handles.decide(py, |_| Ok(None)).map(drop)
 }

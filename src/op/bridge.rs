@@ -89,7 +89,8 @@ impl LoopQueue {
             let (reference, queue) = last.as_ref()?;
             Some((reference.clone_ref(py), queue.clone()))
         })?;
-        // A queue that this drops may hold the last references to objects, so nothing is borrowed.
+        // If the event loop is gone, the last reference to the queue may be dropped here, which may
+        // run Python code. So `LAST` is not borrowed any more.
         let queue = queue.upgrade()?;
         Some((queue, reference.bind(py).upgrade()?))
     }

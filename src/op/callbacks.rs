@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// The callbacks that run when the operation is over. Most operations have only one callback.
+/// The callbacks that run when the coroutine's operation is over. Most coroutines have only one.
 #[derive(Default)]
 pub struct Callbacks {
     pub first: Option<Callback>,

@@ -22,7 +22,8 @@ pub struct Execution {
     pub row: Row,
     pub options: Options,
     /// When the call began: its time limit counts from then. `None` if the call has neither waited
-    /// nor prepared its statement. Then the time limit counts from the sending of the request.
+    /// in a full session nor prepared its statement. Then the time limit counts from the sending of
+    /// the request.
     pub began: Option<Instant>,
 }
 

@@ -37,8 +37,8 @@ pub(super) fn wait(py: Python<'_>, op: &Arc<OpState>) -> PyResult<bool> {
     waited.and_then(|waited| waited.extract()).inspect_err(|_| op.abandon())
 }
 
-/// What wakes a hub: the tokens of those of its greenlets whose operations have completions, and
-/// the descriptor. A token is a number that identifies one wait of a greenlet.
+/// What wakes a hub: its descriptor, and a token for each of its greenlets whose operation has a
+/// completion. A token is a number that identifies one wait of a greenlet.
 struct Woken {
     descriptor: Descriptor,
     tokens: Mutex<Vec<u64>>,
@@ -89,7 +89,7 @@ impl HubWaits {
     }
 
     /// Makes the next completion of the operation add `token` to the list that `woken` returns.
-    /// Returns false if there is already a completion to handle.
+    /// Returns false if there is already a completion to handle, or if the operation is over.
     fn watch(&self, op: &Bound<'_, Op>, token: u64) -> bool {
         op.get().0.wake_greenlet(Sleeper { hub: Arc::clone(&self.0), token })
     }

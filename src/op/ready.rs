@@ -23,9 +23,9 @@ pub struct ReadyQueue {
     /// The function `contextvars.Context.run`.
     run: Py<PyAny>,
     /// A completed future of asyncio, whose result is None. It is passed to the wakeup callbacks of
-    /// tasks: a task that wakes reads the outcome of that future, and from asyncio's own futures it
-    /// does so without a method call. The result of the request is not in the future: the awaited
-    /// object of turbocql returns it when the task goes on.
+    /// tasks: a task that wakes reads the outcome of that future, which takes no method call if the
+    /// future is asyncio's own. The result of the request is not in the future: the awaited object
+    /// of turbocql returns it when the task goes on.
     completed_future: Py<PyAny>,
 }
 

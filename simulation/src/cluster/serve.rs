@@ -184,8 +184,8 @@ impl Connection {
         let mut state = self.cluster.lock();
         let text = state.nodes[self.node].prepared.get(id).cloned();
         text.ok_or_else(|| {
-            // Reads of system tables are left out, because the session does not count how often
-            // the reads of its control connection are prepared again.
+            // A refused read of a system table is not noted, because the session does not count how
+            // often the reads of its control connection are prepared again.
             if !state.is_system_read(id) {
                 state.note_refusal(self.node, Refused::Unprepared);
             }
@@ -241,8 +241,8 @@ impl Connection {
         let consistency = parameters.consistency;
         let bigint = |index: usize| wire::bigint(&parameters.values, index);
         match kind {
-            // An overloaded node still answers the driver's own requests. The session's figures
-            // leave these out, so they would not show a refusal of one.
+            // An overloaded node still answers the driver's own requests. The session's figures do
+            // not count these requests, so they would not show that one was refused.
             Kind::System | Kind::Use => {}
             // For some claims, an overloaded node answers with a timeout after it has carried them
             // out. In Cassandra, after replicas have accepted a proposal, Paxos may begin again,

@@ -276,8 +276,8 @@ pub fn prepared(
     body
 }
 
-/// Writes the part that a RESULT and an EVENT about a created table have in common. The RESULT has
-/// its kind before this part, the EVENT its name.
+/// Writes the part that a RESULT and an EVENT about a created table have in common. Before this
+/// part, the RESULT has its kind, and the EVENT has its name.
 pub fn put_created(out: &mut Vec<u8>, table: &str) {
     ["CREATED", "TABLE", "sim", table].iter().for_each(|text| put_text(out, text));
 }

@@ -169,7 +169,7 @@ pub struct BulkStep {
     max_failures: usize,
     /// The number of rows whose encoding or execution has failed.
     failures: Arc<AtomicUsize>,
-    /// Set for a statement that changes the schema.
+    /// The guard of a statement that changes the schema.
     _schema: Option<SchemaChange>,
     next_row: u64,
     /// The numbers of rows that could not be encoded, and the errors.

@@ -48,8 +48,8 @@ pub struct Columns {
     /// they are used only if a measurement shows that they are faster. `None` if no batches are
     /// used.
     batches: Option<(usize, bool)>,
-    /// Facts about the table, if a load (see `turbocql._transfer.load`) writes to it with its own
-    /// statement. `None` if the caller wrote the statement.
+    /// Facts about the table, if a load (see `turbocql._transfer.load`) has made the statement that
+    /// writes to it. `None` if the caller wrote the statement.
     care: Option<Py<Care>>,
 }
 

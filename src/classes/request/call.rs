@@ -31,8 +31,8 @@ use turbocql_values::row::RowsAs;
 
 /// Executes a statement or a batch. The request is sent at once, unless the session is full or the
 /// statement must be prepared first. `options` are keyword arguments. If `waits` is true, the call
-/// waits in a full session, even if `raises_when_full` is set, and the session's `retry_when`
-/// function is not asked after a failed request.
+/// waits in a full session, even if `raises_when_full` is set. It then also does not ask the
+/// session's `retry_when` function after a failed request.
 #[pyfunction]
 #[pyo3(signature = (session, statement, values, options, waits=false))]
 pub fn execute(

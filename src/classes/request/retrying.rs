@@ -59,9 +59,9 @@ impl Again {
         }))
     }
 
-    /// Decides, after a request has failed, whether it will be sent again. If another request can do
-    /// no harm, asks the application's function. If the request will not be sent again, returns its
-    /// error.
+    /// Decides, after a request has failed, whether it will be sent again. If sending it again can
+    /// do no harm, asks the application's function. If the request will not be sent again, returns
+    /// its error.
     fn after(mut self, py: Python<'_>, error: PyErr, op: &Arc<OpState>) -> PyResult<Next> {
         let value = error.value(py);
         if !value.is_instance(python::request_error(py)?)? {
