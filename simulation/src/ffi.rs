@@ -12,8 +12,8 @@ use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Whether the clock and the random numbers of this process are simulated. It is always false in
-/// the parent process.
+/// Whether the clock and the random numbers of this process are simulated. Always false in the
+/// parent process.
 static SIMULATED: AtomicBool = AtomicBool::new(false);
 /// The simulated time in nanoseconds.
 static NOW: AtomicU64 = AtomicU64::new(0);

@@ -62,8 +62,8 @@ pub fn resolve(cluster: &Cluster, contact_point: &str) -> Result<Vec<SocketAddr>
     Ok(vec![cluster.address(node.ok_or_else(|| Error::from(ErrorKind::NotFound))?)])
 }
 
-/// Kills all nodes, and starts them at other addresses. Returns a sentence for each expectation
-/// that the session then fails, such as a connection to each node within [`WHOLE`].
+/// Kills all nodes, and starts them at other addresses. Returns a sentence for each requirement
+/// that the session then does not meet, for example to be connected to all nodes in time.
 pub async fn relocate(
     program: &Program,
     observed: &Observed,

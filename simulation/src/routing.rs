@@ -10,7 +10,7 @@ use crate::faults::Happened;
 use crate::observed::Sample;
 
 /// For this time after the arrival of a misrouted request, other requests for its tablet may still
-/// be misrouted, because the answer that says where the tablet is has not reached the client yet.
+/// be misrouted: the answer that says where the tablet is may not have reached the client yet.
 const LEARNED: Duration = Duration::from_millis(300);
 
 /// How long the session may lack connections to some shards after a fault, or after a `USE` that

@@ -22,7 +22,8 @@ struct Connection {
     node: usize,
     shard: u16,
     answers: mpsc::UnboundedSender<Vec<u8>>,
-    /// The index of the keyspace in use, in [`KEYSPACES`]. Before a `USE`, their number.
+    /// The index of the keyspace in use, in [`KEYSPACES`]. Before the first `USE`, the length of
+    /// `KEYSPACES`.
     keyspace: Arc<AtomicUsize>,
 }
 

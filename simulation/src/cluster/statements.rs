@@ -5,7 +5,7 @@ use super::wire::{Columns, Type};
 pub const WRITE: &str = "INSERT INTO sim.kv (k, v) VALUES (?, ?)";
 pub const READ: &str = "SELECT k, v FROM sim.kv WHERE k = ?";
 /// The text of the read that bursts send. If the node has forgotten the prepared statement, each
-/// request of the burst prepares it again. So many preparations of this text are no defect.
+/// request of the burst prepares it again. So it is no defect if this text is prepared often.
 pub const BURST: &str = "SELECT k, v FROM sim.kv WHERE k = ? /* burst */";
 pub const CLAIM: &str = "INSERT INTO sim.claims (k, v) VALUES (?, ?) IF NOT EXISTS";
 /// Reads all rows.

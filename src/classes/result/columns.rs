@@ -327,8 +327,8 @@ impl Gatherer {
 
     /// Returns the capsule of a stream of batches. `pages.next_page()` returns the next pages, or
     /// `None` at the end. `is_foreign` says that the consumer does not call `take_raised` to raise
-    /// the exception that ended the stream. If this is a `KeyboardInterrupt`, it is then signaled
-    /// again.
+    /// the exception that ended the stream. A `KeyboardInterrupt` that has ended the stream is then
+    /// signaled to the application again.
     fn stream<'py>(
         this: &Bound<'py, Self>,
         pages: Py<PyAny>,
