@@ -63,7 +63,7 @@ def hints(
     coordinator: str | None,
     sessions: Iterable[_Session],
 ) -> list[str]:
-    """Returns advice for an error of this class: a list of one text, or an empty list.
+    """Returns advice for an error of the class `error_class`: a list of one text, or an empty list.
 
     `message` is the engine's message without its last part, the statement. `statement` is this
     statement with its literals masked: each is replaced by `…`. `coordinator` is the node that was

@@ -107,7 +107,7 @@ class BulkReport:
         return results
 
     def _batches(self, types: ColumnTypes | None) -> tuple[list[Any], Any]:
-        """The record batches of all results, and their schema."""
+        """The record batches of all results, and the `Gatherer`, which has their schema."""
         results = self._received()
         gathering = gatherer(results[0]._raw(), types, None)
         batches = [batch for rows in results for batch in gathering.append(rows._raw())]

@@ -47,7 +47,7 @@ _EXAMPLES = {
 
 
 def parse_nested_cell(cql_type: CqlType, text: str, decoder: json.JSONDecoder) -> Any:
-    """The value of a cell, as a value of JSON for `column_of`.
+    """The value of a cell, in the form in which `json` gives values to `json_values.column_of`.
 
     Raises: `ValueError`, with an example, for text that is neither JSON nor a CQL literal.
     """
@@ -67,7 +67,9 @@ def parse_nested_cell(cql_type: CqlType, text: str, decoder: json.JSONDecoder) -
 
 
 def _reason(error: ValueError) -> str:
-    """Why a cell is not JSON, in words. The text of `error` has the position in two forms."""
+    """Why a cell is not JSON, in words. The position is written here, in one form: the text of a
+    `JSONDecodeError` has it as line and column, and again as a count of characters.
+    """
     if not isinstance(error, json.JSONDecodeError):
         return str(error)
     return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}"

@@ -52,7 +52,7 @@ class CheckedQuotes(io.RawIOBase):
         return len(chunk)
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes, which never end between a CR and an LF, or after an escape character.
+        """The next bytes, which never end between a CR and an LF, or within an escape.
 
         If they ended between a CR and an LF, pyarrow would drop the LF, even within quotes.
 
@@ -151,8 +151,8 @@ class CheckedQuotes(io.RawIOBase):
         return quotes
 
     def _file_offset(self, body_offset: int, position: int) -> int:
-        # If `body` begins in an open cell, position 1 is the quote that `_carry` has in place of
-        # the cell's opening quote. An earlier chunk contained the opening quote.
+        # If the earlier chunks end within a cell, `body` begins with a line end and a quote. This
+        # quote, at position 1, stands for the cell's opening quote, which is in an earlier chunk.
         is_carried = position == 1 and self.ends_in_quotes
         return self._open_quote_offset if is_carried else body_offset + position
 

@@ -100,8 +100,8 @@ class Selection(NamedTuple):
     is_wanted: Callable[[str], bool] = _all_wanted
     """Returns whether a column is read. The content of any other column does not matter."""
     ttl: str | None = None
-    """The data's column that has the TTL of each row; `None` if there is none, or if this column
-    is also written to a column of the table, whose type it then has."""
+    """The data's column that has the TTL of each row; `None` if there is none. Also `None` if this
+    column is written to a column of the table too: its values then have the type of that column."""
     write_time: str | None = None
     """Like `ttl`, for the write time of each row."""
 
@@ -123,8 +123,8 @@ class ReadContext:
     shows_values: bool = True
     """Whether errors may quote values."""
     reads_all: bool = False
-    """Whether columns that are not wanted are read too. Formats without types are always read
-    whole."""
+    """Whether columns that are not wanted are read too. Of formats without types (CSV and JSON
+    lines), all columns are always read."""
     names: list[str] | None = None
     """The names of the columns, which all files have. Until the first file is opened, these are the
     names that the caller gave, or `None`."""

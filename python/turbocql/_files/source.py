@@ -223,7 +223,8 @@ class Source:
         return is_parquet or sum(file.size for file in self.files) <= _MAX_QUICK_BYTES
 
     def location(self, row: int, *, finds_line: bool) -> tuple[str, str] | None:
-        """The file of a row, and its line or number in the file; `None` if the row was not read.
+        """The file of a row, and the row's line or number in the file; `None` if the row was not
+        read.
 
         `finds_line` says whether a text file is read again to find the line.
         """
@@ -281,7 +282,7 @@ def open_source(
         raise ConfigError(f"format must be one of {', '.join(READERS)}, got {format!r}")
     sources = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     matches = (path for source in sources for path in _find_files(source, format))
-    # A file that matches several sources is read once.
+    # A file that several of the paths, patterns and directories name is read once.
     file_paths = list(dict.fromkeys(matches))
     if not file_paths:
         raise ConfigError("there are no files to read")

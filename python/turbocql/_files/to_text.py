@@ -130,7 +130,8 @@ def _is_binary(arrow_type: Any) -> bool:
 
 
 def _varint(text: str | None) -> int | str | None:
-    # Python refuses to convert more than 4,300 digits.
+    # Python refuses to convert more than 4,300 digits, unless the program has changed this limit.
+    # Longer texts than 4,000 characters stay texts.
     return text if text is None or len(text) > 4000 else int(text)
 
 
@@ -253,7 +254,7 @@ def _maps(array: Any, cql_type: CqlType | None) -> list[Any]:
         row_slice = slice(offsets[row] - begin, offsets[row + 1] - begin)
         pairs = list(zip(keys[row_slice], values[row_slice], strict=True))
         entries = dict(pairs) if has_text_keys else None
-        # An object would lose entries of a map that has a key twice.
+        # If a map has a key twice, a JSON object would lose an entry. So the map becomes pairs.
         cells.append(entries if entries is not None and len(entries) == len(pairs) else pairs)
     return cells
 

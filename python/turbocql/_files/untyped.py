@@ -1,4 +1,6 @@
-"""Converts cells of text files without a CQL type: write times, and columns that are not loaded."""
+"""Converts those cells of text files that have no CQL type: write times, and the cells of columns
+that are not loaded.
+"""
 
 from __future__ import annotations
 

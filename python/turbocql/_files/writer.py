@@ -385,7 +385,8 @@ def open_sink(
         raise refused("two columns have the same name")
     parsed_types = {}
     for name, cql_type in (types or {}).items():
-        # The text of a user-defined type lacks its fields. The metadata of its column has them.
+        # `parsed` refuses the text of a user-defined type, which lacks the type's fields. The
+        # metadata of the column's Arrow field has them.
         with suppress(ConfigError):
             parsed_types[name] = parsed(name, cql_type, None)
     settings = _FileSettings(file_format, schema, parsed_types, compression, rows_per_group)

@@ -65,7 +65,7 @@ IMPORTS = {
     "wake_tasks": "turbocql._native.wake:wake_tasks",
 }
 """The module and attribute of each object. Each key is also the name of the Rust function that
-returns the object, in the `python.rs` of a crate."""
+returns the object. The function is in the file `python.rs` of one of the crates."""
 
 
 def load(name: str) -> Any:

@@ -109,8 +109,8 @@ def has_thread(event_loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def start(event_loop: asyncio.AbstractEventLoop, requests: _core.Requests) -> None:
-    """Starts a thread that wakes `event_loop` once for each item of `requests`, until the loop is
-    gone.
+    """Starts a thread that wakes `event_loop`, until the loop is gone. `requests` are the native
+    core's requests to wake this loop. The thread waits for them, and wakes the loop for each.
 
     The native core calls this function.
     """

@@ -16,7 +16,7 @@ class AsyncPages(PagesBase):
     __slots__ = ()
 
     async def _turn(self) -> list[Any] | None:
-        """Moves to the next page. Returns its rows, or `None` when there is none."""
+        """Moves to the next page. Returns its rows, or `None` when there is no further page."""
         if not self._has_more():
             return None
         try:

@@ -23,7 +23,8 @@ class PagesBase:
     def __init__(self, rows: Any) -> None:
         self._rows = rows
         self._page: list[Any] | None = None
-        """The rows of the current page: `None` until it is decoded, empty when they were taken."""
+        """The rows of the current page: `None` until the page is decoded, and an empty list after
+        `_take` has returned the rows."""
         self._number = 0
         self._advancing = False
         """Whether the iteration has left the current page and not yet fetched the next page."""
@@ -78,8 +79,8 @@ class PagesBase:
     def _fetched(self, has_page: bool) -> list[Any] | None:
         """Ends a fetch. Returns the rows of the page, or `None` if there is none.
 
-        The rows are taken under the same lock. Otherwise another thread could fetch the page after
-        this one first, and replace them.
+        The rows are taken before the lock is released. Otherwise another thread could fetch the
+        page after this one, and replace the rows before they are taken.
         """
         with self._lock:
             self._interrupted = self._advancing = False

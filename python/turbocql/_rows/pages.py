@@ -16,7 +16,7 @@ class SyncPages(PagesBase):
     __slots__ = ()
 
     def _turn(self) -> list[Any] | None:
-        """Moves to the next page. Returns its rows, or `None` when there is none."""
+        """Moves to the next page. Returns its rows, or `None` when there is no further page."""
         if not self._has_more():
             return None
         try:

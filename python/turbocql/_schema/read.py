@@ -312,11 +312,11 @@ def _mask(row: Row) -> str:
 
 
 def _without_hidden(columns: list[TableColumn], flags: set[str]) -> list[TableColumn]:
-    """The columns of a table with compact storage that statements can name."""
+    """Of the columns of a table with compact storage, those that statements can name."""
     if not flags & {"compound", "dense", "super"}:
-        # Such a table has no clustering key. The server stores the columns that were declared
-        # outside its primary key as static columns. The stored regular and clustering columns
-        # belong to the Thrift protocol, and statements cannot name them.
+        # A table without these flags has no clustering key. The server stores the columns that were
+        # declared outside its primary key as static columns. The stored regular and clustering
+        # columns belong to the Thrift protocol, and statements cannot name them.
         return [
             TableColumn(
                 column.name,

@@ -390,8 +390,8 @@ class AsyncTables(SessionBase[R]):
 
         Sizes come from the nodes' estimates (`system.size_estimates`). Nodes refresh the estimates
         every few minutes, and count only data on disk. If estimates are missing or stale, parts
-        differ in size, but they always contain each row of the table once. A partition is in one
-        part.
+        differ in size, but they always contain each row of the table once. No partition is in two
+        parts.
 
         Raises: `ConfigError` when there is no such table; `RequestError` when the table cannot be
             looked up.

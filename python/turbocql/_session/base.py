@@ -82,7 +82,7 @@ class SessionBase(Hooks, Generic[R]):
         self._streams = None
         self._ranking = None
         self._last_nodes: tuple[Node, ...] = ()
-        """The nodes when the session was closed."""
+        """The nodes at the time when the session was closed; empty before that."""
         _SESSIONS.add(self)
 
     @property

@@ -28,9 +28,9 @@ class Hooks:
     _core: _core.Session
     _streams: Streams | None
     _ranking: Ranking | None
-    """The ranking set by `rank_nodes`. The session refers to the ranking. The thread that calls its
-    function does not, because the function may refer to the session: the thread would then keep the
-    session alive."""
+    """The ranking set by `rank_nodes`. The thread that calls the ranking's function has no lasting
+    reference to the ranking. Otherwise the thread would keep the session alive, because the
+    function may refer to the session."""
 
     def rank_nodes(self, rank: Callable[[Node], int | None] | None) -> None:
         """Makes a function decide in which order the nodes are tried for a request.

@@ -184,8 +184,8 @@ class _Member:
 
 
 def _add_members(owner: type[Any], names: Iterable[str]) -> None:
-    # Not a `__getattr__`, which would slow down asyncio: its tasks look for attributes that calls
-    # do not have.
+    # The class gets a descriptor for each name, and no `__getattr__`. A `__getattr__` would slow
+    # down asyncio, whose tasks look for attributes that an unawaited call does not have.
     for name in names:
         if not name.startswith("_") and name not in vars(owner):
             setattr(owner, name, _Member(name))

@@ -154,7 +154,9 @@ _EXTRA = {"event": "waiting for the database"}
 
 
 def _reason(error: ConnectError) -> str:
-    """The message of an error without the times, which differ from attempt to attempt."""
+    """The message of an error without its beginning, which may contain a time that differs from
+    attempt to attempt.
+    """
     return re.sub(
         r"\Aconnecting(?: to|: no contact point could be reached after [^:]*:|:) ", "", str(error)
     )

@@ -137,7 +137,9 @@ KINDS = {
 
 
 def describe(fields: dict[str, Any]) -> None:
-    """Replaces the native core's `error_kind` by `error`, the name of the exception class."""
+    """Replaces the field `error_kind`, which the native core sets, by the field `error`: the name
+    of the exception class.
+    """
     kind = fields.pop("error_kind", None)
     if kind is not None:
         fields["error"] = class_name(kind, fields.get("error_code"))

@@ -134,7 +134,7 @@ def _add_session(every: _Families, labels: Labels, metrics: Metrics) -> None:
 
 
 def text(some: Iterable[Family]) -> Iterator[str]:
-    """Yields the lines of the text format."""
+    """Yields the lines of the families in Prometheus's text format."""
     for family in some:
         suffix = "_total" if family.type == "counter" else ""
         yield f"# HELP {family.name}{suffix} {family.help}"

@@ -30,7 +30,8 @@ class Ranking:
     def apply(self, session: Any, *, only_if_set: bool = False) -> None:
         """Calls the function for each node of a session, and passes the ranks to the native core.
 
-        With `only_if_set`, the ranks are dropped if the program has set another function meanwhile.
+        With `only_if_set`, the ranks are not passed if the program has set another function
+        meanwhile.
         """
         ranks = [(node.host_id.bytes, self._of(node)) for node in session.nodes]
         with SETTING:

@@ -59,7 +59,7 @@ class Stream(Generic[T]):
             self._notify()
 
     def _end_in_child(self) -> None:
-        """Ends the stream after a fork: the session belongs to the parent."""
+        """Ends the stream in the child process of a fork: the session belongs to the parent."""
         self._changed = threading.Condition()
         self._closed = True
         self._waiting.clear()

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Event", "EventThread"]
 
 Event = tuple[str, float, str, "str | None", dict[str, Any], Any]
-"""Name, time in seconds since 1970, name of the thread, node, fields, and the call's `CallOrigin`.
-"""
+"""The event's name, its time in seconds since 1970, the name of the thread on which it happened,
+the node, the fields, and the `CallOrigin` of the call."""
 
 _FLUSH_S = 1.0
 """The longest time that the `close` of a session, a fork or the end of the process waits until
@@ -107,7 +107,9 @@ class EventThread:
             self._thread.join(max(limit_s, 0.0))
 
     async def ended(self) -> None:
-        """Like `wait`, but for an event loop. It polls, because few calls have to wait."""
+        """Like `wait`, but for an event loop. It polls, which is good enough, because few calls
+        find the thread still running.
+        """
         import asyncio
 
         until = time.monotonic() + _FLUSH_S

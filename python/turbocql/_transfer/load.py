@@ -240,7 +240,7 @@ class Load:
         return self._files.unreadable_rows
 
     def listed_failures(self, failures: list[BulkFailure]) -> list[BulkFailure]:
-        """Adds files and lines to `failures`. Returns these and the failures of unreadable rows."""
+        """Adds file and line to each of `failures`. Returns all, with those of unreadable rows."""
         self._complete_errors(failures)
         return self._files.listed_failures(failures)
 

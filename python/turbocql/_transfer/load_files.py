@@ -279,7 +279,7 @@ class Files:
                     break
                 batch = batch.slice(0, self._limit - first)
             self._rows_read += len(batch)
-            # The loop below, which also checks, does not run for a batch of unreadable rows.
+            # The loop below also calls `check`, but does not run if all rows here are unreadable.
             self.monitor.check()
             rows_seen = first + len(batch)
             self._estimate(source, rows_seen)
@@ -294,7 +294,7 @@ class Files:
                 schema, array = part.__arrow_c_array__()
                 yield _core.Piece.of_array(schema, array, begin)
         if self._total_rows is not None and not self._is_total_exact:
-            # All rows were read.
+            # All rows were read, so their number is known exactly.
             last_acknowledged = max((end for _, end in self._acknowledged), default=0)
             self._total_rows = float(max(rows_seen, last_acknowledged))
         self.monitor.check()
@@ -305,8 +305,8 @@ class Files:
         It is called for each unreadable row, not for each batch, because it takes long to find all
         unreadable rows of a long batch.
 
-        Raises: `Stopped` if too many rows are unreadable, or if all rows of the first block are,
-            with the same error.
+        Raises: `Stopped` if too many rows are unreadable, or if all rows of the first block are
+            unreadable with the same error.
         """
         count = len(self._unreadable)
         if count > self._max_failures:

@@ -44,11 +44,11 @@ class Monitor:
         count_rows_read: Callable[[], int],
         complete_report: Callable[[BulkReport], BulkReport],
     ) -> None:
-        """`earlier_acknowledged` are the rows of earlier runs. `get_total_rows` returns the number
-        of rows of the input, or `None` if it is unknown. At most `max_failures` rows may fail. If
-        `max_failure_share` is not `None`, it takes the place of `max_failures`: the share of the
-        rows that may fail. `count_unreadable` returns the number of rows that could not be read,
-        and `count_rows_read` the number of rows that were read.
+        """`earlier_acknowledged` are the rows that were acknowledged in earlier runs.
+        `get_total_rows` returns the number of rows of the input, or `None` if it is unknown. At
+        most `max_failures` rows may fail. If `max_failure_share` is not `None`, it takes the place
+        of `max_failures`: the share of the rows that may fail. `count_unreadable` returns the
+        number of rows that could not be read, and `count_rows_read` the number of rows read.
         `complete_report` adds the rows that could not be read to a report. The load then returns
         this report, or raises an error with it.
         """
@@ -89,7 +89,7 @@ class Monitor:
         self._update(is_last=True, is_complete=raised is None)
         stopped = raised.__cause__ if isinstance(raised, BulkError) else raised
         if isinstance(stopped, Stopped) and self._failure is None:
-            # If no row was passed to the core, there is no report.
+            # If no row was passed to the core, the exception has no report.
             nothing_sent = BulkReport(0, 0, stopped=True)
             self.stopped_report = raised.report if isinstance(raised, BulkError) else nothing_sent
             return True

@@ -289,8 +289,8 @@ def split_table(
 class Weights:
     """The distribution of a table's bytes over the ring, computed from the nodes' estimates.
 
-    Estimates may be missing, stale, or overlap. Tokens without an estimate get a small weight. So
-    a table without any estimates is cut into splits with equal numbers of tokens.
+    Estimates may be missing or stale, and may overlap. Tokens without an estimate get a small
+    weight. So a table without any estimates is cut into splits with equal numbers of tokens.
     """
 
     def __init__(self, estimates: Iterable[tuple[str, str, int, int]]) -> None:

@@ -202,7 +202,8 @@ class Verification:
 def _comparable(value: Any) -> Any:
     """Converts a value for a comparison in which NaN equals NaN, and 0.0 does not equal -0.0.
 
-    All NaNs are equal, because their signs may differ between processors, and are lost in texts.
+    All NaNs are equal here: the sign of a NaN may differ between processors, and the text of a NaN
+    has no sign.
     """
     if isinstance(value, float):
         return (float, "NaN") if value != value else (float, value, math.copysign(1, value))

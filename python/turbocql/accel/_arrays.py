@@ -77,8 +77,8 @@ class Arrays:
 
         Returns None if they become arrays of objects.
 
-        Adds to `entries` the driver's dict `_cqltype_to_numpy`, which decides this, and its entry
-        for `cls`.
+        Adds two items to `entries`: one for the driver's dict `_cqltype_to_numpy`, which decides
+        this, and one for the type that this dict has for `cls`.
         """
         entries.append((vars(self._parser), "_cqltype_to_numpy", self._dtypes))
         dtype = self._dtypes.get(cls)

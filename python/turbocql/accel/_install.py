@@ -303,7 +303,7 @@ def _apply_groups(loading: str) -> None:
         name: sys.modules[name]
         for name in _MODULES + _GROUP_MODULES
         if _is_loaded(name) or (name == loading and name in sys.modules)
-    } | _state.modules  # The objects that were patched first stay, so that a second import shows.
+    } | _state.modules  # The module objects patched first stay, so a second import is noticed.
     groups, _state.waiting = _state.waiting, []
     if isinstance(groups[0], TypeWatcher):
         watch_problem = _helper_problem()

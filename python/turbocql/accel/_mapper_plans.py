@@ -122,8 +122,8 @@ class Planner:
         """Returns the plan of a model for `_core.Mapper`; None if the model is left to the driver.
 
         The plan is a tuple of five items: the dict of the columns; the plans of the columns; the
-        indexes of the primary key's columns; the indexes of the clustering key's columns; and True,
-        because the model's methods are the driver's.
+        positions, in this dict, of the primary key's columns; those of the clustering key's
+        columns; and True, because the model's methods are the driver's.
         """
         name = f"{model.__module__}.{model.__qualname__}"
         try:

@@ -35,8 +35,8 @@ class Patch:
     counts: Callable[[], tuple[int, int]]
     """Returns how many calls were native, and how many were passed to the original."""
     learned: Callable[[], int] = int
-    """Returns how many calls went to the original because a result had new columns. `counts` does
-    not count these."""
+    """Returns how many calls went to the original because a result had columns that no result had
+    before. `counts` does not count these."""
     reasons: Callable[[], list[tuple[str, int]]] = list
     """Returns the reasons why calls were passed to the original, each with the number of calls."""
     original: Any = _ABSENT

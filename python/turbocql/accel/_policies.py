@@ -192,7 +192,9 @@ class QueryPlans(Group):
 
 
 def _shuffle(function: Any) -> _core.Shuffle:
-    """Returns a native `function`, if it is `random.shuffle` as turbocql knows it."""
+    """Returns a native function with the effect of `function`, if that is `random.shuffle` as
+    turbocql knows it. Otherwise, returns an object that calls `function`.
+    """
     generator = getattr(function, "__self__", None)
     if type(generator) is not random.Random or vars(generator).keys() - {"gauss_next"}:
         return _core.Shuffle(function, None)

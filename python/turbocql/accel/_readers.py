@@ -14,7 +14,8 @@ __all__ = ["MAKES_VALUES", "Entry", "Readers"]
 MAKES_VALUES = ("deserialize", "deserialize_safe", "from_binary")
 
 Entry = tuple[dict[Any, Any], Any, Any]
-"""A dict, a key, and the value that the dict must have for the key (None: no such key).
+"""A dict, a key, and the value that the dict must have for the key. The value is None if the dict
+must not have the key.
 
 If the dict has a different value for the key, the plans made with this entry are out of date.
 """

@@ -26,8 +26,8 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "clear_callbacks": ("cc6964d76c0c",),
     "result": ("398a901e2cf7",),
 }
-"""The replaced methods of `ResponseFuture` whose sources are the same in both drivers, and the
-digests of their known sources."""
+"""The replaced methods of `ResponseFuture` whose sources are the same in cassandra-driver and
+scylla-driver, and the digests of their known sources."""
 _OF_SCYLLA: dict[str, tuple[str, ...]] = {
     "__init__": ("dae7160b7809",),
     "_set_result": ("21c11fbdb9e7",),

@@ -67,7 +67,7 @@ class Status:
     """The driver that was found, or the reason why there is none."""
     seams: tuple[Seam, ...]
     pid: int = field(default_factory=os.getpid)
-    """The process whose calls were counted."""
+    """The id of the process whose calls were counted."""
     values_left: tuple[tuple[str, str, int], ...] = ()
     """The values that were left to the driver's own `serialize`: CQL type, Python class and count,
     the most frequent first. At most 64 pairs of type and class are counted."""

@@ -136,7 +136,7 @@ class Bar:
             self._open(has_share=share is not None)
         console = self._bar.console
         if console.width < _NARROW_WIDTH:
-            # A narrow screen shows the first four parts, without the window and without `0 B`.
+            # A narrow screen shows at most four parts. The window and `0 B` are left out.
             parts = [part for part in parts if not part.startswith(("window", "0 B"))][:4]
         text = "  ".join(parts)
         self._bar.update(self._task, completed=share or 0.0, text=text, refresh=True)
