@@ -131,7 +131,7 @@ class CheckedQuotes(io.RawIOBase):
         return self._file_offset(body_offset, last_match.start() + 1)
 
     def _balanced_quotes(self, body: bytes) -> Any:
-        """The positions of all quotes; `None` if they are not well-formed, or without NumPy.
+        """The positions of all quotes; `None` if they are not well-formed, or if NumPy is missing.
 
         Quotes are well-formed if each opening quote follows a separator or a quote, and each
         closing quote precedes a separator or a quote.

@@ -223,7 +223,7 @@ class Reader(ABC):
         return cell_error
 
     def report_unreadable(self, row: int, error: EncodeError, raw: Any) -> None:
-        """Passes a row that cannot be read to the context's callback.
+        """Passes an unreadable row to the callback of the context.
 
         Raises: the error, if the context has no callback.
         """

@@ -93,9 +93,9 @@ def json_reason(error: Exception, line: bytes, *, shows_values: bool) -> str:
 
 
 def csv_reason(message: str, *, shows_values: bool) -> tuple[int | None, int, str] | None:
-    """Returns the row of a CSV file that has too many or too few cells, the number of columns, and
-    the reason in words. The row is counted from 1, with the header; it is `None` if it is not
-    known.
+    """Returns three items: the number of a row of a CSV file that has too many or too few cells,
+    the number of cells that the row should have, and the reason in words. Rows are counted from 1,
+    with the header. The number of the row is `None` if it is not known.
 
     `message` is the text of an error of pyarrow. Returns `None` if it is not about such a row.
     """

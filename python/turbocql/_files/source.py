@@ -189,12 +189,11 @@ class Source:
     ) -> Iterator[tuple[int, Any]]:
         """Record batches, each with the number of its first row among the rows of all files.
 
-        A row has the same number in each call. `on_unreadable` is called for rows of text files
-        that cannot be read, before their batch is yielded. The cells that cannot be read are null
-        in the batch. `skip` is called for each row group and each batch, with the number of its
-        first row and how many rows it has. If `skip` returns true, these rows are not yielded.
-        Batches of Parquet and Arrow files lack columns that are not wanted, unless `reads_all` is
-        true.
+        A row has the same number in each call. `on_unreadable` is called for each unreadable row of
+        a text file, before the row's batch is yielded. The cells that cannot be read are null in
+        the batch. `skip` is called for each row group and each batch, with the number of its first
+        row and how many rows it has. If `skip` returns true, these rows are not yielded. Batches of
+        Parquet and Arrow files lack columns that are not wanted, unless `reads_all` is true.
 
         Raises: `EncodeError`, with path and line, for content that cannot be read; `OSError` for a
             file that cannot be opened.

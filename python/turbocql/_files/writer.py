@@ -348,9 +348,9 @@ def open_sink(
         directory if it ends with a slash or is a directory, if `files` is above 1, or if
         `max_file_rows` is set. The sink then writes files `part-00000.parquet` and so on in the
         directory. It writes `files` files at a time, and batches go to them in turn. `types` are
-        the CQL types of the columns whose Arrow fields have none in their metadata. By default,
-        Parquet is compressed by zstd, a single file with the suffix `.gz` by gzip, and other files
-        are not compressed.
+        CQL types of columns. A column needs none here if its Arrow field has its type as metadata.
+        By default, Parquet is compressed by zstd, a single file with the suffix `.gz` by gzip, and
+        other files are not compressed.
 
     Raises: `ConfigError` for invalid options, and for a file that exists already; `OSError` for a
         directory that cannot be written.

@@ -29,8 +29,8 @@ def row_maker(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeRow
     Raises: `TypeError` when the names do not match the fields.
     """
     if not isinstance(row_class, type):
-        # Only makers for classes are cached. Any other callable may keep objects alive, and may be
-        # equal to a different callable.
+        # Only makers for classes are cached. The cache would keep any other callable alive, with
+        # all objects to which it refers. And a bound method is a new object at each access.
         return _make_maker(row_class, names)
     key = (id(row_class), names)
     cached = _cached_makers.get(key)
@@ -88,7 +88,8 @@ def _conditional(row_class: Callable[..., Any], names: tuple[str, ...]) -> _Make
     `[applied]`.
 
     The row of a transaction that was not applied becomes an object. The row of a transaction that
-    was applied becomes `None`: Cassandra sends only `[applied]`, ScyllaDB also the other columns.
+    was applied becomes `None`. Cassandra sends only the column `[applied]` then. ScyllaDB sends the
+    other columns too.
     """
     applied_position = names.index(APPLIED)
     value_positions = tuple(i for i, name in enumerate(names) if name != APPLIED)

@@ -25,7 +25,7 @@ END = object()
 
 
 class _PieceQueue:
-    """Pieces of columns that were read ahead. The thread and its consumer share this object."""
+    """Pieces of columns that were read ahead. The thread that reads and the consumer share this."""
 
     def __init__(self) -> None:
         self.pieces: deque[Any] = deque()

@@ -338,8 +338,8 @@ class SessionBase(Hooks, Generic[R]):
             rows="dict",
             timeout_s=timeout_s if limit_s is None else min(limit_s, timeout_s),
         )
-        # With `when_full="raise"` too, these queries wait in a full session, because the program
-        # did not send them itself.
+        # `waits=True`: if the session is full, this query waits for its turn, even with
+        # `when_full="raise"`, because the program did not send it itself.
         return _core.execute(self._core, query, None, options, waits=True)
 
 

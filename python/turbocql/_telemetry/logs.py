@@ -73,7 +73,8 @@ def _make_span(spans: Spans, event: Event, datacenters: Datacenters) -> None:
         spans.record_bulk(time_s, fields, origin)
     elif name in ("request", "slow request"):
         if origin is None and fields.get("error") == "canceled":
-            # No origin was kept for this request, so the span of its call cannot be found.
+            # The native core has kept no `CallOrigin` of this request, and describes a canceled
+            # request only if it has one. So the span would have no parent and no statement.
             return
         if fields.get("bulk"):
             spans.record_failed_row(time_s, fields, origin)

@@ -343,8 +343,9 @@ def groups() -> list[Group]:
     """The groups that patch types, bound statements, results, connections, policies and futures.
 
     `TypeWatcher` is first: without it, types are not accelerated. The functions of
-    `cassandra.marshal` are last. The other groups call the driver's functions with samples, and
-    these call `cassandra.marshal`. If it were patched by then, these calls would be counted.
+    `cassandra.marshal` are last. To compare samples, the other groups call functions of the driver,
+    which call those of `cassandra.marshal`. If the latter were patched by then, native code would
+    count these calls.
     """
     return [
         TypeWatcher(),
