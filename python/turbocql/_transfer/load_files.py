@@ -279,8 +279,8 @@ class Files:
                     break
                 batch = batch.slice(0, self._limit - first)
             self._rows_read += len(batch)
-            # The loop below also calls `check`, but does not run if the batch has no row to send, for
-            # example because all its rows are unreadable.
+            # The loop below also calls `check`, but does not run if the batch has no row to send,
+            # for example because all its rows are unreadable.
             self.monitor.check()
             rows_seen = first + len(batch)
             self._estimate(source, rows_seen)

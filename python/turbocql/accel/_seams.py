@@ -344,8 +344,8 @@ def groups() -> list[Group]:
 
     `TypeWatcher` is first: without it, types are not accelerated. The functions of
     `cassandra.marshal` are last. To compare samples, the other groups call functions of the driver,
-    which call those of `cassandra.marshal`. If the latter were patched by then, native code would
-    count these calls.
+    which call functions of `cassandra.marshal`. If `cassandra.marshal` were patched by then, these
+    calls would be counted.
     """
     return [
         TypeWatcher(),
