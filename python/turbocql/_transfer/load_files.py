@@ -129,7 +129,9 @@ class Files:
         return self._max_failures < MAX_FAILURES or self._max_failure_share is not None
 
     def _outputs(self) -> dict[str, Path]:
-        """The files that the load writes, by the names of their options."""
+        """The files that the load may write, by the names of the options that name them. `resume`
+        is written only if `checkpoint` is `None`.
+        """
         outputs = {"checkpoint": self._checkpoint, "resume": self._resume, "rejects": self._rejects}
         return {name: Path(path) for name, path in outputs.items() if path is not None}
 

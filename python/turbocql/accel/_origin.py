@@ -208,7 +208,8 @@ def expect_own(module: ModuleType, owner: Any, name: str) -> Any:
 def expect_parameters(attribute: Any, *shapes: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the names of a function's parameters.
 
-    Raises: NotReplaced, if the tuple of names is not among `shapes`, or cannot be inspected.
+    Raises: NotReplaced, if the tuple of names is not among `shapes`, or if the function's
+        parameters cannot be inspected.
     """
     original = function(attribute)
     try:
