@@ -60,7 +60,9 @@ def _decorated(sources: Sources, module: ModuleType, name: str) -> Any:
 
 
 def has_methods(own: dict[str, Any]) -> Callable[[type[Any]], bool]:
-    """Returns a function that says whether a class has the attributes `own`, or their stand-ins."""
+    """Returns a function that says whether a class has the attributes `own`, or native stand-ins
+    for them.
+    """
 
     def is_usual(cls: type[Any]) -> bool:
         for name, value in own.items():

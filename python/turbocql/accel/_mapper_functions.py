@@ -125,7 +125,7 @@ class Functions:
     def replaced(self, classes: list[type[Any]], stand_in_ids: dict[str, int]) -> str:
         """Returns the name of a replaced function of `classes` or their bases; empty if none is.
 
-        A stand-in whose id is in `stand_in_ids` counts as the driver's function.
+        A native stand-in whose id is in `stand_in_ids` counts as the driver's function.
         """
         for name, attribute in self.originals.items():
             owner = self.owner(name)

@@ -108,7 +108,7 @@ class MarshalFunction(Group):
         return [patch]
 
     def _samples(self, original: FunctionType) -> list[Any]:
-        """Returns sample arguments, for comparing the driver's function with its stand-in.
+        """Returns sample arguments, for comparing the driver's function with its native stand-in.
 
         Raises: NotReplaced, if the function is not the one that turbocql knows.
         """

@@ -40,8 +40,8 @@ _OF_CASSANDRA: dict[str, tuple[str, ...]] = {
 }
 """The replaced methods of `ResponseFuture` whose sources differ between the two drivers."""
 _USE_MODULE = {"__init__", "_start_timer", "_set_result"}
-"""The methods whose stand-ins check at each call that names of the module `cassandra.cluster` were
-not replaced. The stand-ins of all methods check attributes of classes."""
+"""The methods whose native stand-ins check at each call that names of the module
+`cassandra.cluster` were not replaced. The stand-ins of all methods check attributes of classes."""
 _IMITATED: dict[str, tuple[str, ...]] = {
     "cluster.ResponseFuture._time_remaining": ("fbe4115ebed8",),
     "policies.NoSpeculativeExecutionPlan.next_execution": ("cf59b5678019",),

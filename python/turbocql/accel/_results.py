@@ -112,8 +112,8 @@ def _generated(rows: Any) -> Any:
 class NamedRows(Group):
     """Patches `namedtuple` in `cassandra.query`, with which the driver makes the classes of rows.
 
-    The driver makes a class for each result. The stand-in makes one class for all results with the
-    same column names.
+    With its own `namedtuple`, the driver makes a class for each result. The replacement makes one
+    class for all results with the same column names.
     """
 
     part = "named_rows"
