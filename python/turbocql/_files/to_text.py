@@ -131,7 +131,7 @@ def _is_binary(arrow_type: Any) -> bool:
 
 def _varint(text: str | None) -> int | str | None:
     # Python refuses to convert more than 4,300 digits, unless the program has changed this limit.
-    # Longer texts than 4,000 characters stay texts.
+    # Texts of more than 4,000 characters stay texts.
     return text if text is None or len(text) > 4000 else int(text)
 
 
