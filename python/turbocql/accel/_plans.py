@@ -205,7 +205,7 @@ class Plans:
         # The class of a user-defined type is made anew for each page, under the name of the type.
         if stock is not None and stock.__name__ != "UserType":
             # For a Java class that it does not know, the driver makes a class. Its name is the
-            # the whole Java name in quotes.
+            # whole Java name in quotes.
             own_names = () if parts else (cls.__name__, cls.__name__.strip("'").removeprefix(_JAVA))
             for name in {stock.__name__, *own_names}:
                 yield types_by_name, name, types_by_name.get(name)
