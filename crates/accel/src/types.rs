@@ -1,4 +1,5 @@
-//! Properties of CQL types in the drivers.
+//! For a CQL type, whether the driver has its own class of values, and whether native code makes
+//! the values.
 
 use turbocql_codec::Plan;
 use turbocql_values::plan::HostPlan;

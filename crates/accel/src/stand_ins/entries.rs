@@ -1,11 +1,11 @@
-//! The dict entries on which a plan depends. A plan also depends on the classes that `TypeWatcher`
-//! watches.
+//! A plan depends on entries of dicts of the driver, such as the dict of a module. A plan also
+//! depends on the classes that `TypeWatcher` watches.
 
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
-/// The dict entries on which a plan depends. If one of them is not current, the plan is out of
+/// The entries of dicts on which a plan depends. If one of them is not current, the plan is out of
 /// date.
 pub struct Entries(Vec<DictEntry>);
 

@@ -20,8 +20,8 @@ const DEEPEST: usize = 32;
 /// Stands in for `bind_params`, which formats parameters into the text of a statement.
 ///
 /// `bind_params` gets an encoder, whose attribute `mapping` maps the classes of values to functions
-/// that write literals. As the driver does, the stand-in looks up each value's class there; the
-/// default is `cql_encode_object`. If the function is the driver's own, and native code supports
+/// that write literals. As the driver does, the stand-in looks up each value's class there. For
+/// a class that `mapping` lacks, the function is `cql_encode_object`. If the function is the driver's own, and native code supports
 /// the value, the literal is written natively. Otherwise the stand-in calls the function. Native
 /// code does not support instances of subclasses.
 #[pyclass(frozen, module = "turbocql._core")]

@@ -193,7 +193,7 @@ fn pack_uvint<'py>(number: &Bound<'py, PyAny>) -> Answer<'py> {
     packed.map(|packed| Some(packed.into_any()))
 }
 
-/// Returns a tuple of the number and its size in bytes.
+/// Returns a tuple of the number, and of how many bytes encode it.
 fn unpack_uvint<'py>(py: Python<'py>, bytes: &[u8]) -> Answer<'py> {
     let mut reader = Reader::new(bytes);
     let Ok(number) = reader.unsigned_vint() else { return Ok(None) };

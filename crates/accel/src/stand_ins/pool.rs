@@ -63,8 +63,8 @@ impl StandIn for ReturnStandIn {
         let condition = pool.getattr(pyo3::intern!(py, "_stream_available_condition"))?;
         stand_in.events.get().notify(&condition)?;
         // Another thread may have changed the connection while this one waited for the lock. If so,
-        // the driver's method does the rest: with `stream_was_orphaned`, it leaves the number of
-        // requests as it is.
+        // the driver's method does the rest: if its argument `stream_was_orphaned` is
+        // true, it leaves `in_flight` as it is.
         if !is_usual(pool, connection)? {
             let return_connection = stand_in.original.bind(py);
             return return_connection.call1((pool, connection, true)).map(Some);
@@ -80,8 +80,8 @@ impl StandIn for ReturnStandIn {
     }
 }
 
-/// Whether the driver would only count the request of a returned connection. It does more with a
-/// defunct or closed connection, or if the pool is about to close one of its connections.
+/// Whether the driver would only lower `in_flight` of a returned connection, and notify a thread that
+/// waits for a stream. It does more with a defunct or closed connection, or if the pool is about to close one of its connections.
 fn is_usual(pool: &Bound<'_, PyAny>, connection: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = pool.py();
     for name in [pyo3::intern!(py, "is_defunct"), pyo3::intern!(py, "is_closed")] {

@@ -327,8 +327,8 @@ fn columns(
     global: bool,
 ) -> Result<Arc<[Column]>, ResultError> {
     let mut table = if global { Some(table_of(reader)?) } else { None };
-    // Before each name, its length takes two bytes. The code of the type takes two more. A column
-    // of a global table has one name, another column has three.
+    // Before each name, its length takes two bytes. The code of the type takes two more. If the
+    // keyspace and table are written once for all columns, a column has one name, otherwise three.
     let least_bytes = if global { 4 } else { 8 };
     if count.saturating_mul(least_bytes) > reader.remaining() {
         let columns = i32::try_from(count).unwrap_or(i32::MAX);

@@ -1,4 +1,5 @@
-//! Puts the results of an executor's requests where the driver puts them.
+//! Does what the executors of `execute_concurrent` do with the result of each request: they store it
+//! in their list `_results_queue`, and send the next request.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList, PyTuple};
@@ -7,7 +8,7 @@ use super::Executors;
 use super::execute::add;
 
 impl Executors {
-    /// Does what the driver's `_on_success` does.
+    /// Does what the driver's `_on_success` does. Always returns true.
     pub(super) fn on_success<'py>(
         &self,
         executor: &Bound<'py, PyAny>,
@@ -24,7 +25,8 @@ impl Executors {
     }
 
     /// Does what the driver's `_put_result` does for the result of a request that succeeded.
-    /// Returns false if that method must be called.
+    /// Returns false if that method must be called. `is_list` says whether the executor returns its
+    /// results as a list, and not as a generator.
     pub(super) fn put_result<'py>(
         &self,
         executor: &Bound<'py, PyAny>,

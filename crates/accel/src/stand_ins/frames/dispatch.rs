@@ -90,7 +90,8 @@ impl Frames {
     }
 
     /// Dispatches a frame: decodes its body, and calls the callback of its request. `put_back` puts
-    /// the bytes after the frame into the driver's buffers, so that an error message can show them.
+    /// the bytes from the start of the frame into the driver's buffers, where error messages find
+    /// them.
     pub fn dispatch<'py>(
         &self,
         connection: &Bound<'py, PyAny>,

@@ -143,8 +143,8 @@ impl EncodeStandIn {
         Ok(frame.map(Bound::into_any))
     }
 
-    /// Makes a frame whose header the driver's function writes. This is for numbers that do not fit
-    /// the header's fields: the driver's function raises its own error for them.
+    /// Makes a frame whose header the driver's `_write_header` writes. This is for numbers that do
+    /// not fit the header's fields: `_write_header` raises its own error for them.
     fn by_driver<'py>(
         &self,
         handler: &Bound<'py, PyType>,

@@ -87,7 +87,8 @@ impl UsualClasses {
         UsualClasses { is_usual, by_version: Mutex::new(Vec::new()) }
     }
 
-    /// Whether a class has the driver's own methods. False if CPython assigns the class no version.
+    /// Whether a class has the driver's own methods. False if CPython assigns the class no version,
+    /// or if the class changes during the check.
     pub fn has(&self, class: &Bound<'_, PyType>) -> PyResult<bool> {
         let before = version::of(class);
         let by_version = || self.by_version.lock().unwrap_or_else(PoisonError::into_inner);

@@ -101,8 +101,8 @@ impl Frames {
         Ok(true)
     }
 
-    /// Sets a connection's attributes and buffers as the driver leaves them when the callback of a
-    /// frame is interrupted.
+    /// Sets a connection's attributes and buffers as the driver leaves them when an error that
+    /// is not an `Exception`, such as `KeyboardInterrupt`, ends the callback of a frame.
     fn interrupted(
         &self,
         connection: &Bound<'_, PyAny>,

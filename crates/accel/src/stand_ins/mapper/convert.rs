@@ -240,8 +240,9 @@ fn is_true(py: Python<'_>) -> Bound<'_, PyAny> {
     PyBool::new(py, true).to_owned().into_any()
 }
 
-/// Returns the milliseconds since 1970, computed in binary64 as the driver does; `None` if the
-/// driver must convert the value.
+/// Converts a datetime without a time zone to the milliseconds since 1970, computed in binary64 as
+/// the driver does. Returns Python's None as it is. Returns `None` if the driver must convert the
+/// value.
 fn millis<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
     /// Binary64 represents all integers up to this one exactly. A larger number of microseconds
     /// would be rounded once before the division and once after it.

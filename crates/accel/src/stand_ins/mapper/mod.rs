@@ -23,14 +23,14 @@ use plan::Plan;
 
 /// The maximum number of columns of a model. Models with more columns are left to the driver.
 const WIDEST: usize = 4_096;
-/// The maximum number of models in `Mapper::plans`. If the map has so many, it is cleared before an
-/// entry is added or changed.
+/// The maximum number of models in `Mapper::plans`. If the map has so many, it is cleared before the
+/// next model is counted or planned.
 const MAX_MODELS: usize = 256;
 /// When a model is used for the `OFTEN`th time, a plan is made for it. If an application makes a
 /// model for a single query, a plan would cost more than it saves.
 const OFTEN: u32 = 3;
-/// If a model could not be planned, planning is tried again after this number of calls. By then,
-/// the class of one of the model's columns may have changed.
+/// If a model could not be planned, planning is tried again after this number of calls of
+/// `Mapper::plan` for the model. By then, the class of one of the model's columns may have changed.
 const UNFIT_CALLS: u32 = 256;
 
 /// The state that the stand-ins of the mapper share.
@@ -117,8 +117,8 @@ enum PlanState {
     /// the same address later, the plan is not used for that class, because the version of that
     /// class is not the plan's.
     Planned(Arc<Plan>),
-    /// The class version at the last failed attempt to plan the model, and the number of calls
-    /// since that attempt.
+    /// The class version at the last failed attempt to plan the model, and the number of
+    /// calls of `Mapper::plan` for the model since that attempt.
     Unfit(u32, u32),
 }
 

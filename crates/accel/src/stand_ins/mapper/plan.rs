@@ -197,7 +197,7 @@ pub struct TableName {
 pub struct Plan {
     version: u32,
     columns_of_class: Py<PyDict>,
-    /// The model's columns, in order.
+    /// The model's columns, in the order of the driver's dict of them.
     pub columns: Vec<Column>,
     /// The indexes of the primary key's columns.
     pub primary: Vec<usize>,

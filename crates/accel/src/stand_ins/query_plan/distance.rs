@@ -102,7 +102,7 @@ impl Distances {
         }
     }
 
-    /// Returns the distance by the host's datacenter. Returns None if the host is in another
+    /// Returns the distance that the host's datacenter decides. Returns None if the host is in another
     /// datacenter and the policy may use hosts there: the policy's method must then be called.
     fn by_dc(&self, host: &Bound<'_, PyAny>, policy: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
         let py = host.py();

@@ -25,7 +25,7 @@ use replicas::Ring;
 pub use shuffle::Shuffle;
 use token_aware::{Flavor, Walk};
 
-/// Stands in for `make_query_plan(working_keyspace, query)` of one policy.
+/// Stands in for `make_query_plan(working_keyspace, query)` of one class of policies.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct PlanStandIn {
     original: Py<PyAny>,
@@ -184,7 +184,7 @@ impl QueryPlan {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.stand_in)?;
-        // The GC must not wait for the mutex. If another call holds it, nothing is visited.
+        // The GC must not wait for the mutex. If another call holds it, the state is not visited.
         match self.state.try_lock().as_deref() {
             Ok(Some(State::Unused(request))) => {
                 visit.call(&request.policy)?;

@@ -9,8 +9,8 @@ use pyo3::types::PyList;
 pub struct Shuffle {
     /// The driver's `shuffle`.
     function: Py<PyAny>,
-    /// The method `getrandbits` of the generator whose method `shuffle` is the driver's; None if
-    /// the driver's function must be called.
+    /// The driver's `shuffle` is a method of a `random.Random`. This is the method `getrandbits` of
+    /// the same object; None if the driver's `shuffle` must be called.
     bits: Option<Py<PyAny>>,
 }
 

@@ -26,7 +26,7 @@ struct Call<'py> {
 
 impl<'py> Call<'py> {
     /// Makes a `Call` from the arguments of `add_callback` or `add_errback`. Returns None if there
-    /// is no function.
+    /// is no function, or if a keyword argument has the name `self` or `fn`.
     fn of(
         arguments: &[Borrowed<'_, 'py, PyAny>],
         names: Option<&Bound<'py, PyTuple>>,
@@ -73,7 +73,7 @@ impl<'py> Call<'py> {
         Ok(Some(Call { function: function.clone(), arguments, named }))
     }
 
-    /// Returns the tuple by which a future's list of callbacks or errbacks contains the call.
+    /// Returns the tuple that stands for the call in a future's list of callbacks or errbacks.
     fn entry(&self) -> PyResult<Bound<'py, PyTuple>> {
         let Call { function, arguments, named } = self;
         PyTuple::new(function.py(), [function, arguments.as_any(), named.as_any()])

@@ -5,8 +5,8 @@
 //! object with GC support, such as a lock, a tuple or a list: up to CPython 3.11, an allocation may
 //! start the GC, which runs Python code.
 //!
-//! The events that this module makes are equal to those of Python code. Before this module is used,
-//! one of its events is compared with an event that Python code has made.
+//! The events that this module makes have the same attributes as those that Python code makes.
+//! Before this module is used, one of its events is compared with an event of Python code.
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -103,11 +103,11 @@ impl ThreadEvents {
         waiter.call_method0(acquire)?;
         let Some(waiters) = self.waiters(&condition)? else { return Ok(false) };
         waiters.call_method1(pyo3::intern!(py, "append"), (&waiter,))?;
-        // The event may have been set while the lock was made: then nobody would release the lock.
+        // The event may have been set while `waiter` was made: then nobody would release `waiter`.
         if event.getattr(flag)?.is_truthy()? {
             return remove(&waiters, &waiter).map(|()| true);
         }
-        // Another thread releases the lock when it sets the event. Meanwhile, a signal handler may
+        // Another thread releases `waiter` when it sets the event. Meanwhile, a signal handler may
         // raise an exception.
         if let Err(interrupt) = waiter.call_method0(acquire) {
             remove(&waiters, &waiter)?;

@@ -24,7 +24,7 @@ pub struct Responses {
     events: Py<ThreadEvents>,
     /// The driver's value for a result that has not arrived yet.
     not_set: Py<PyAny>,
-    /// The driver's module `time`.
+    /// The module `time`, whose `time` the driver calls.
     time: Py<PyAny>,
     /// The class of the speculative execution plan that never sends an additional request.
     no_plan: Py<PyType>,

@@ -66,7 +66,7 @@ impl Sending {
 /// What is next in the queue of a connection.
 enum Next<'py> {
     Message(Bound<'py, PyBytes>),
-    /// An object that is no `bytes`. It stays in the queue.
+    /// An object that is not an exact `bytes`. It stays in the queue.
     OfOtherClass,
     Nothing,
 }

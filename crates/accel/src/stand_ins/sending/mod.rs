@@ -76,7 +76,7 @@ impl Queue<'_> {
         self.messages.call_method1(pyo3::intern!(message.py(), "append"), (message,)).map(drop)
     }
 
-    /// Adds the rest of a message that was sent in part, before all other messages.
+    /// Puts a message that was not sent, or the rest of one that was sent in part, at the front.
     fn add_first(&self, message: &Bound<'_, PyAny>) -> PyResult<()> {
         self.messages.call_method1(pyo3::intern!(message.py(), "appendleft"), (message,)).map(drop)
     }

@@ -83,7 +83,7 @@ fn a_description_that_comes_again() {
     assert!(!Head::parse(&other_type).unwrap().is(&description));
     let without = b"\0\0\0\x02\0\0\0\x04\0\0\0\x01\0\0\0\0";
     assert!(!Head::parse(without).unwrap().is(&description));
-    // The same bytes, but with a table for each column.
+    // The same bytes, but the flags say that each column names its own table.
     let mut with_table_per_column = body.clone();
     with_table_per_column[7] = 0;
     assert!(!Head::parse(&with_table_per_column).unwrap().is(&description));
