@@ -26,7 +26,8 @@ pub fn routing_key(parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Malformed> 
 /// number.
 ///
 /// The token is the first half of MurmurHash3 x64 128 with seed 0, with one difference: the bytes
-/// of the tail are read as signed. The server's hash has the same difference.
+/// of the tail, which follow the last whole block of 16 bytes, are read as signed. The server's
+/// hash has the same difference.
 pub fn murmur3(key: &[u8]) -> i64 {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
     const C2: u64 = 0x4cf5_ad43_2745_937f;

@@ -151,8 +151,8 @@ proptest! {
 
     #[test]
     fn a_plan_knows_its_type(cql_type in cql_type(u32::MAX)) {
-        // A plan does not keep `frozen`, which changes nothing on the wire, except inside the
-        // fields of a user-defined type. A plan keeps everything else of its type.
+        // Outside the fields of a user-defined type, a plan does not keep `frozen`, because
+        // `frozen` changes nothing on the wire. A plan keeps everything else of its type.
         let plain = plan(&cql_type).cql_type();
         prop_assert_eq!(plan(&plain).cql_type(), plain.clone());
         if !cql_type.class_name().contains("FrozenType(") {

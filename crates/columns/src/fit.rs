@@ -83,8 +83,9 @@ impl Fitting {
             let kind = Kind::Indexed(index, Box::new(values));
             return Ok(Source { cql_type: cql_type.clone(), nulls, kind });
         }
-        // Bytes whose metadata names a text type were read with `ColumnTypes(text="binary")`. They
-        // are sent unchanged; the server checks that they are valid text.
+        // If the metadata of a field of bytes names a text type, the bytes were read with
+        // `ColumnTypes(text="binary")`. They are sent unchanged; the server checks that they are
+        // valid text.
         let is_text = matches!(cql_type, CqlType::Text | CqlType::Ascii);
         if let Some(bytes) = Slices::bytes(array).filter(|_| is_text && cql_type_name.is_some()) {
             let (cql_type, nulls) = (cql_type.clone(), array.nulls().cloned());
@@ -97,7 +98,7 @@ impl Fitting {
         Ok(Source { cql_type: cql_type.clone(), nulls: array.nulls().cloned(), kind })
     }
 
-    /// Returns how cells of the CQL type are made from the array; `None` if they cannot be.
+    /// Returns how cells of the CQL type are made from the array; `None` if the array does not fit.
     fn kind(&self, cql_type: &CqlType, array: &ArrayRef) -> Result<Option<Kind>, Unfit> {
         let integer = |width: usize| {
             let integers = Integers::of(array)?;

@@ -25,7 +25,8 @@ pub struct DeserializeStandIn {
 
 enum ReaderSource {
     /// For a static method: the reader of its only type, and entries of the dicts of the driver's
-    /// modules or classes. If a program has replaced an entry's value, the driver's method is called.
+    /// modules or classes. If a program has replaced an entry's value, the driver's method is
+    /// called.
     Fixed(Py<ValueReader>, Entries),
     /// For a class method: a Python function that makes the `TypePlan` of a class. It is called if
     /// the class has no current `TypePlan`.

@@ -80,8 +80,9 @@ impl StandIn for ReturnStandIn {
     }
 }
 
-/// Whether the driver would only lower `in_flight` of a returned connection, and notify a thread that
-/// waits for a stream. It does more with a defunct or closed connection, or if the pool is about to close one of its connections.
+/// Whether the driver would only lower `in_flight` of a returned connection, and notify a thread
+/// that waits for a stream. It does more with a defunct or closed connection, or if the pool is
+/// about to close one of its connections.
 fn is_usual(pool: &Bound<'_, PyAny>, connection: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = pool.py();
     for name in [pyo3::intern!(py, "is_defunct"), pyo3::intern!(py, "is_closed")] {

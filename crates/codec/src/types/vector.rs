@@ -6,7 +6,8 @@ pub use crate::cql_type::element_width::element_width;
 use crate::error::Malformed;
 use crate::wire::{self, Reader};
 
-/// Returns the reason why an index refuses a vector of floats, or `None` if the index accepts it.
+/// Returns the reason why an index on a vector column refuses a vector of floats, or `None` if the
+/// index accepts the vector.
 /// `is_cosine` is true for an index that compares vectors by their angle.
 pub fn refused_by_index(bytes: &[u8], is_cosine: bool) -> Option<&'static str> {
     let numbers = bytes.chunks_exact(4).filter_map(|four| four.try_into().ok());

@@ -150,7 +150,8 @@ pub fn type_cql(data: &[u8]) {
             let _ = error.to_string();
         }
     }
-    // Parses the text again. Now each name of a user-defined type means `int`.
+    // Parses the text again. Now each user-defined type that is written without fields means
+    // `int`.
     if let Ok(cql_type) = cql::parse_with(text, &mut |_, _| Some(CqlType::Int)) {
         fits(&cql_type);
         assert_eq!(cql::parse(&cql_type.definition()), Ok(cql_type));

@@ -39,7 +39,7 @@ fn simple_type() -> impl Strategy<Value = CqlType> {
     ]
 }
 
-/// Names, some of which need quotes. Without quotes, they would be invalid or mean a built-in type.
+/// Names. Some of them need quotes: without quotes, these would be invalid or mean a built-in type.
 pub fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[a-z][a-z0-9_]{0,5}",

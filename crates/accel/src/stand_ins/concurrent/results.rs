@@ -1,5 +1,5 @@
-//! Does what the executors of `execute_concurrent` do with the result of each request: they store it
-//! in their list `_results_queue`, and send the next request.
+//! Does what the executors of `execute_concurrent` do with the result of each request: they store
+//! the result in their list `_results_queue`, and send the next request.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList, PyTuple};

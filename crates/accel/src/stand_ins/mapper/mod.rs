@@ -23,8 +23,8 @@ use plan::Plan;
 
 /// The maximum number of columns of a model. Models with more columns are left to the driver.
 const WIDEST: usize = 4_096;
-/// The maximum number of models in `Mapper::plans`. If the map has so many, it is cleared before the
-/// next model is counted or planned.
+/// The maximum number of models in `Mapper::plans`. If the map has so many, it is cleared before
+/// the next model is counted or planned.
 const MAX_MODELS: usize = 256;
 /// When a model is used for the `OFTEN`th time, a plan is made for it. If an application makes a
 /// model for a single query, a plan would cost more than it saves.

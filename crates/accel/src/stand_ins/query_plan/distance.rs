@@ -102,8 +102,9 @@ impl Distances {
         }
     }
 
-    /// Returns the distance that the host's datacenter decides. Returns None if the host is in another
-    /// datacenter and the policy may use hosts there: the policy's method must then be called.
+    /// Returns the distance that the host's datacenter decides. Returns None if the host is in
+    /// another datacenter and the policy may use hosts there: the policy's method must then be
+    /// called.
     fn by_dc(&self, host: &Bound<'_, PyAny>, policy: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
         let py = host.py();
         let local = policy.getattr(pyo3::intern!(py, "local_dc"))?;
