@@ -38,7 +38,7 @@ pub fn has_drivers_class(plan: &HostPlan) -> bool {
     }
 }
 
-/// Whether [`Scalars`](crate::scalars::Scalars) decodes values of a plan.
+/// Whether [`Scalars`](crate::scalars::Scalars) decodes values of the type that a plan is for.
 pub fn makes(plan: &HostPlan) -> bool {
     match plan {
         Plan::Text

@@ -5,7 +5,7 @@ use std::fmt;
 /// One step from a value into one of its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Segment {
-    /// A row, by its number among the rows, counted from 0.
+    /// A row, by its position among the rows that are encoded or decoded, counted from 0.
     Row(usize),
     /// A column or bind marker, by name.
     Column(String),

@@ -1,7 +1,8 @@
 //! Segments, which carry frames since protocol version 5.
 //!
-//! A segment is a header, a payload of at most 131,071 bytes, and the payload's CRC-32 in
-//! little-endian order. The header is a little-endian number, followed by the header's own CRC-24.
+//! A segment is a header, a payload of at most 131,071 bytes, and the payload's CRC
+//! ([`payload_crc`]) in little-endian order. The header is a little-endian number, followed by the
+//! header's own CRC-24.
 //! The number has these fields, the lowest bits first:
 //!
 //! - 17 bits: the length of the payload;

@@ -1,4 +1,5 @@
-//! Replays the inputs that the fuzzer kept. Each of them reached code that no other input reached.
+//! Replays the inputs that the fuzzer kept: few inputs that together reach the same code as all
+//! inputs that it tried.
 
 mod support {
     pub mod fuzz_entry;

@@ -21,9 +21,9 @@ const DEEPEST: usize = 32;
 ///
 /// `bind_params` gets an encoder, whose attribute `mapping` maps the classes of values to functions
 /// that write literals. As the driver does, the stand-in looks up each value's class there. For
-/// a class that `mapping` lacks, the function is `cql_encode_object`. If the function is the driver's
-/// own, and native code supports the value, the literal is written natively. Otherwise the stand-in
-/// calls the function. Native code does not support instances of subclasses.
+/// a class that `mapping` lacks, the function is `cql_encode_object`. If the function is one of the
+/// driver's, and native code supports the value, the literal is written natively. Otherwise the
+/// stand-in calls the function. Native code does not support instances of subclasses.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct LiteralsStandIn {
     original: Py<PyAny>,

@@ -392,7 +392,7 @@ mod tests {
         assert!(vector(none.clone(), 5).check().is_err());
         assert!(vector(CqlType::Frozen(Box::new(none.clone())), u32::MAX).check().is_err());
         assert!(vector(vector(none, 3), 3).check().is_err());
-        // These elements have lengths, of at least one byte each.
+        // These elements are written with lengths, of at least one byte each.
         assert_eq!(vector(vector(CqlType::Text, 0), 5).check(), Ok(()));
     }
 }

@@ -10,7 +10,7 @@ use crate::cql_type::names::{GENERIC, simple};
 use crate::cql_type::{CqlType, MAX_DEPTH, MAX_PARTS, UdtType};
 
 /// Takes the keyspace and the name of a user-defined type that is written without its fields, and
-/// returns the type. The keyspace is empty if none is written.
+/// returns the type, or `None` if there is no such type. The keyspace is empty if none is written.
 pub type Resolve<'a> = dyn FnMut(&str, &str) -> Option<CqlType> + 'a;
 
 /// Parses one type. All user-defined types in it must be written with their fields.

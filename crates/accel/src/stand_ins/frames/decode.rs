@@ -17,9 +17,10 @@ const VOID: [u8; 4] = [0, 0, 0, 1];
 pub struct DecodeStandIn {
     original: Py<PyAny>,
     usual: Py<Usual>,
-    /// Tells which classes of messages make instances as the driver's `ResultMessage` does.
+    /// Tells whether a class of messages makes its instances as the driver's `ResultMessage` does.
     messages: UsualClasses,
-    /// Whether `decode_message` has a parameter for the features of the connection.
+    /// Whether `decode_message` has a parameter for the features of the connection, as in
+    /// scylla-driver.
     has_features: bool,
     counts: Counts,
 }

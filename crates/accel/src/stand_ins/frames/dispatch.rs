@@ -159,7 +159,7 @@ impl Frames {
                 }
             }
         };
-        // If the stream has no request, the request's timeout has removed it.
+        // If `_requests` lacks the stream, the timeout of the stream's request has removed it.
         let Some(request) = request else { return free(connection, stream.as_any()) };
         let (callback, decoder, metadata): (
             Bound<'py, PyAny>,

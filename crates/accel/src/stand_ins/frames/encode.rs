@@ -31,10 +31,11 @@ const SEGMENTED: u8 = 5;
 pub struct EncodeStandIn {
     original: Py<PyAny>,
     usual: Py<Usual>,
-    /// Tells which classes of handlers write headers as the driver's own do.
+    /// Tells whether a class of handlers writes headers as the driver's own handlers do.
     handlers: UsualClasses,
     bytes_io: Py<PyType>,
-    /// Whether `send_body` of messages has a parameter for the features of the connection.
+    /// Whether `send_body` of messages has a parameter for the features of the connection, as in
+    /// scylla-driver.
     has_features: bool,
     /// How many bytes the driver leaves free for the header before it writes the body.
     reserved: usize,

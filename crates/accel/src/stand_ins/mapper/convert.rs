@@ -51,7 +51,8 @@ impl Values {
         column.column.bind(py).call_method1(name, (value,))
     }
 
-    /// Does the work of the method. Returns `None` if the method must be called. Of the code of the
+    /// Returns what the column's method returns, without calling it. Returns `None` if the method
+    /// must be called. Of the code of the
     /// application, only the `__hash__` and `__eq__` of elements may run. They could change a set
     /// or a map, so the elements of sets and maps are copied first.
     fn natively<'py>(

@@ -195,7 +195,7 @@ impl Mapper {
         let mut changed = Vec::with_capacity(managers.len());
         for (manager, column) in managers.iter().zip(&plan.columns) {
             // The driver evaluates the property `changed` even if `force` is true. The evaluation
-            // is left out if nothing but its result would show that it was made.
+            // is left out if it would run no code of the application.
             let has_changed = if force && is_quiet(&self.values, manager, column, py)? {
                 true
             } else {

@@ -17,7 +17,7 @@ const PARAMETERS: [&str; 7] = [
 ];
 
 /// A callback or an errback, and its arguments. When the request has ended, the function is called
-/// with the outcome (a result or an error) and then with these arguments.
+/// once: the outcome (a result or an error) is its first argument, and these arguments follow.
 struct Call<'py> {
     function: Bound<'py, PyAny>,
     arguments: Bound<'py, PyTuple>,
