@@ -24,7 +24,7 @@ impl Dependence {
     }
 
     /// Whether the attributes that the stand-in relies on are the driver's own. Calls the Python
-    /// function only if the class's version has changed since the last call, or is zero.
+    /// function only if the class's version has changed since the function's last call, or is zero.
     pub fn is_as_usual(&self, py: Python<'_>) -> PyResult<bool> {
         let (now, seen) = (version::of(self.class.bind(py)), self.seen.load(Ordering::Relaxed));
         if now != 0 && seen >> 1 == u64::from(now) {

@@ -55,7 +55,8 @@ impl TypePlan {
     }
 
     /// Returns the same plan for `owner`, another class for which `_shape` in
-    /// `turbocql.accel._plans` returns the same key. Returns None if the plan is no longer current.
+    /// `turbocql.accel._plans` returns the same key as for the class of this plan. Returns None if
+    /// the plan is no longer current.
     fn for_class(&self, py: Python<'_>, owner: &Bound<'_, PyType>) -> Option<TypePlan> {
         (self.epoch == epoch() && self.entries.are_current(py)).then(|| TypePlan {
             class: owner.as_ptr() as usize,

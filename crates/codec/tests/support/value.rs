@@ -1,4 +1,4 @@
-//! Values of any type as trees, which a plan encodes and decodes.
+//! Values of any type as trees. `encode` and `decode` use the plan of the type.
 
 use std::net::IpAddr;
 

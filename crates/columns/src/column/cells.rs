@@ -1,4 +1,5 @@
-//! Columns of numbers, texts or bytes, to which cells are appended, and the nulls of any column.
+//! Columns of numbers, texts or bytes, to which cells are appended. [`Nulls`] records which cells
+//! of any column are null.
 
 use std::sync::Arc;
 
