@@ -1,5 +1,5 @@
-//! For a CQL type, whether the driver has its own class of values, and whether native code makes
-//! the values.
+//! For a CQL type, whether the driver has its own class for the values, and whether native code
+//! makes the values.
 
 use turbocql_codec::Plan;
 use turbocql_values::plan::HostPlan;

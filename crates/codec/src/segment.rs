@@ -2,8 +2,7 @@
 //!
 //! A segment is a header, a payload of at most 131,071 bytes, and the payload's CRC
 //! ([`payload_crc`]) in little-endian order. The header is a little-endian number, followed by the
-//! header's own CRC-24.
-//! The number has these fields, the lowest bits first:
+//! header's own CRC-24. The number has these fields, the lowest bits first:
 //!
 //! - 17 bits: the length of the payload;
 //! - in the compressed format only, 17 bits: the length of the payload before compression;

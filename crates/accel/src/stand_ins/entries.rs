@@ -1,5 +1,5 @@
-//! A plan depends on entries of dicts of the driver, such as the dict of a module. A plan also
-//! depends on the classes that `TypeWatcher` watches.
+//! Entries of dicts of the driver, such as the dict of a module, on which a plan depends. A plan
+//! also depends on the classes that `TypeWatcher` watches.
 
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};

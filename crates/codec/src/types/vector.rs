@@ -7,8 +7,7 @@ use crate::error::Malformed;
 use crate::wire::{self, Reader};
 
 /// Returns the reason why an index on a vector column refuses a vector of floats, or `None` if the
-/// index accepts the vector.
-/// `is_cosine` is true for an index that compares vectors by their angle.
+/// index accepts the vector. `is_cosine` is true for an index that compares vectors by their angle.
 pub fn refused_by_index(bytes: &[u8], is_cosine: bool) -> Option<&'static str> {
     let numbers = bytes.chunks_exact(4).filter_map(|four| four.try_into().ok());
     // The sum is a 32-bit float, because servers compute with 32-bit floats too.

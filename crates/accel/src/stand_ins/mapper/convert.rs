@@ -52,9 +52,9 @@ impl Values {
     }
 
     /// Returns what the column's method returns, without calling it. Returns `None` if the method
-    /// must be called. Of the code of the
-    /// application, only the `__hash__` and `__eq__` of elements may run. They could change a set
-    /// or a map, so the elements of sets and maps are copied first.
+    /// must be called. Of the code of the application, only the `__hash__` and `__eq__` of elements
+    /// may run. They could change a set or a map, so the elements of sets and maps are copied
+    /// first.
     fn natively<'py>(
         &self,
         column: &Column,

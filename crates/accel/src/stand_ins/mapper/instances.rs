@@ -194,8 +194,8 @@ impl Mapper {
         let Some(managers) = self.managers(&plan, instance)? else { return Ok(None) };
         let mut changed = Vec::with_capacity(managers.len());
         for (manager, column) in managers.iter().zip(&plan.columns) {
-            // The driver evaluates the property `changed` even if `force` is true. The evaluation
-            // is left out if it would run no code of the application.
+            // The driver evaluates the property `changed` even if `force` is true. Here, the
+            // evaluation is left out if it would run no code of the application.
             let has_changed = if force && is_quiet(&self.values, manager, column, py)? {
                 true
             } else {

@@ -159,8 +159,8 @@ fn integer(object: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) -> PyResult<Op
 }
 
 /// Returns the position of the first item whose number is not less than `number`, like Python's
-/// `bisect_left`. Returns None if an item has no number, or if the list was shortened
-/// meanwhile.
+/// `bisect_left`. Returns None if an item has no number, or if the list became
+/// shorter meanwhile.
 fn bisect_left<'py>(
     list: &Bound<'py, PyList>,
     number: i64,

@@ -62,8 +62,8 @@ impl Responses {
         Ok(true)
     }
 
-    /// Whether the driver handles these rows in a way that native code does not: it takes
-    /// changed columns from the response, or uses continuous paging.
+    /// Whether the driver handles these rows in a way that native code does not: it takes changed
+    /// columns from the response, or uses continuous paging.
     fn is_special(&self, future: &Bound<'_, PyAny>, response: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = future.py();
         let message = future.getattr(pyo3::intern!(py, "message"))?;

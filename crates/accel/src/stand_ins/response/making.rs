@@ -49,7 +49,7 @@ impl Responses {
         let py = future.py();
         let none = py.None().into_bound(py);
         let or_none = |position: usize| values[position].map_or(&none, |value| &**value);
-        // As in the driver, the parameter's default replaces a falsy value.
+        // As in the driver, a falsy argument counts as missing.
         let chosen = |position: usize| -> PyResult<Option<&Bound<'py, PyAny>>> {
             let value = or_none(position);
             Ok(value.is_truthy()?.then_some(value))
