@@ -145,8 +145,8 @@ class AsyncBatches:
 
 
 def _append_page(batches: Any, page: list[_core.RawPage] | None) -> None:
-    """Adds to `batches` the record batches that the rows of a page complete. After the last page,
-    `page` is `None`: then adds a batch of the rows that are in no batch yet.
+    """Gathers the rows of a page, and adds to `batches` each record batch that has become full.
+    After the last page, `page` is `None`: then adds a batch of the rows that are in no batch yet.
     """
     if page is None:
         # If a page could not be gathered, `finish` raises the error of that page once more.

@@ -290,7 +290,7 @@ class RateLimited(ServerError):
 
 
 class BulkError(Error):
-    """Rows of an `execute_many` failed, or reading the rows failed."""
+    """Rows of values of an `execute_many` or a load failed, or could not be read."""
 
     report: BulkReport
     """The outcome of the rows."""

@@ -98,9 +98,9 @@ class ConstantSpeculation:
     """
 
     delay_s: float
-    """Seconds before each further request."""
+    """Seconds before the request is sent to each further node."""
     max_attempts: int = 1
-    """The maximum number of further requests."""
+    """The maximum number of further nodes that the request is sent to."""
 
     def __post_init__(self) -> None:
         check_seconds("delay_s", self.delay_s)
@@ -120,7 +120,7 @@ class PercentileSpeculation:
     """A request is slow if it takes longer than this percentile of the latencies. The number must
     be above 0 and below 100."""
     max_attempts: int = 1
-    """The maximum number of further requests."""
+    """The maximum number of further nodes that the request is sent to."""
 
     def __post_init__(self) -> None:
         value = self.percentile

@@ -42,7 +42,7 @@ def _without_traceback_frames(call: C) -> C:
 
 
 def _init_without_frames(cls: type[T]) -> type[T]:
-    """Applies `_without_traceback_frames` to the `__init__` of a dataclass."""
+    """Applies `_without_traceback_frames` to the `__init__` of a class."""
     cls.__init__ = _without_traceback_frames(cls.__init__)  # type: ignore[method-assign]
     return cls
 

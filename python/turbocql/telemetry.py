@@ -200,7 +200,7 @@ class Metrics:
     connection_timeouts: int = 0
     """Connections that could not be opened in time."""
     dropped_events: int = 0
-    """Events that were not logged, because the handlers were too slow."""
+    """Events that were not logged, because the handlers of `logging` were too slow."""
     in_flight: int = field(default=0, metadata={"now": True})
     """Requests in flight now, including those for the rows of an `execute_many`."""
     in_flight_bytes: int = field(default=0, metadata={"now": True})
@@ -325,7 +325,7 @@ class Collector:
         self._sessions = sessions
 
     def describe(self) -> list[Any]:
-        """Returns nothing, so that registering reads no metrics."""
+        """Returns no families, so that registering reads no metrics."""
         return []
 
     def collect(self) -> Iterator[Any]:

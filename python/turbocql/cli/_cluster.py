@@ -42,7 +42,7 @@ NODE_COLUMNS = ["address", "datacenter", "rack", "state", "tokens", "shards", "h
 
 
 def node_rows(session: Any) -> list[list[Any]]:
-    """A row of text for each node."""
+    """A row for each node, with a value for each of `NODE_COLUMNS`."""
     rows = []
     for node in session.nodes:
         rows.append(

@@ -65,8 +65,9 @@ _BEFORE_TABLE = {"FROM", "INTO", "UPDATE", "TABLE", "TRUNCATE", "DESCRIBE", "DES
 def completions(text: str, schema: Any, keyspace: str | None) -> Iterator[tuple[str, int, str]]:
     """Yields words that may come next in a text, or that complete the word at its end.
 
-    Each word comes with its kind, and with the number of characters that it replaces at the end of
-    the text. `schema` is `None` until it has been read.
+    With each word come the number of characters that it replaces at the end of the text, and the
+    word's kind, such as `table`. The kind of a word of CQL is empty. `schema` is `None` until it
+    has been read.
     """
     quote = re.search(r"'(?:[^']|'')*$", re.sub(r"'(?:[^']|'')*'", "", text))
     if quote is not None:

@@ -118,11 +118,9 @@ def config_of(
     timeout: float | None = None,
     wait: float | None = None,
 ) -> Config:
-    """The settings of the first source that is present. Each other option that is set, such as
-    `keyspace`, replaces the setting of the source.
-
-    The sources are, in this order: `url`; `profile` or `config`; the environment; the default
-    profile.
+    """The settings of the first of these sources that is present: `url`; `profile` or `config`; the
+    environment; the default profile. `user`, `keyspace` and the other options that are no source
+    replace the settings of the source if they are set.
 
     Raises: `ConfigError` or `click.UsageError` for invalid settings.
     """

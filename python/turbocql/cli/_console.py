@@ -109,11 +109,13 @@ def _command_and_argument(text: str) -> tuple[str, str]:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The statements and commands of a text. A command ends with its line, or at a semicolon."""
+    """The statements and commands of a text. A command ends with its line. A command
+    without a backslash also ends at a semicolon.
+    """
     while text.strip():
         text = text.lstrip()
         if text.startswith("\\"):
-            # The argument may be the name of a file, with semicolons in it.
+            # The argument may be a file name that contains semicolons.
             line, _, text = text.partition("\n")
             yield line
             continue

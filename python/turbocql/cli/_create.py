@@ -40,6 +40,7 @@ class FileSelection(NamedTuple):
     settings: Sequence[str]
     """Columns that are the TTL or the write time of their rows."""
     truncates: bool
+    """Whether the load drops fractions of a millisecond."""
 
     def has(self, name: str) -> bool:
         """Whether a column of the data is loaded."""
@@ -131,7 +132,7 @@ def types_of_data(
     column without `--type` gets the type that it has in its Parquet or Arrow file. For CSV and JSON
     lines, its type is inferred from the first rows.
 
-    Raises: `ConfigError` for an invalid type, and for a column without a counterpart in CQL.
+    Raises: `ConfigError` for an invalid type, and for a column whose type has none in CQL.
     """
     source = selection.open(selection.data, {})
     names = {selection.rename.get(name, name): name for name in source.names if selection.has(name)}

@@ -28,10 +28,10 @@ Fields = Sequence[tuple[Path, Any]]
 
 
 def type_of_fields(fields: Fields, name: str) -> str:
-    """The CQL type of a column that several files have: from turbocql's metadata, or else from the
-    Arrow types.
+    """The CQL type of a column that several files have. It comes from the metadata that turbocql
+    wrote for the column, or else from the column's Arrow types.
 
-    Raises: `ConfigError` if no type takes the values that the column has in all files.
+    Raises: `ConfigError` if no type takes the values of all files.
     """
     pa = library()
     for path, field in fields:
@@ -56,8 +56,8 @@ def type_of_fields(fields: Fields, name: str) -> str:
             definition = _type_of(kind, name)
         common = _common(common_type or definition, definition)
         if common is None and len(set(metadata_types) - {None}) == 1:
-            # All metadata names the same type. The load compares this type with the types of all
-            # files.
+            # All files that have metadata name the same type. The load compares this type with the
+            # Arrow types of all files.
             return str(
                 next(metadata_type for metadata_type in metadata_types if metadata_type),
                 "utf-8",
@@ -117,7 +117,9 @@ def _plain(kind: Any) -> Any:
 
 
 def _type_of_lists(typed_fields: list[tuple[Path, Any, Any]], name: str) -> str | None:
-    """The type of list columns: a vector if all have the same fixed size."""
+    """The type of a column that has lists in all files: a vector if all lists have the same fixed
+    size, else a list. `None` if the column has no lists in one of the files.
+    """
     types = library().types
     lists = (types.is_list, types.is_large_list, types.is_list_view, types.is_large_list_view)
     sizes: set[int | None] = set()

@@ -1,6 +1,7 @@
 """Infers the CQL types of columns of CSV and JSON lines from their first rows.
 
-A type is chosen only if it stores each value of these rows without a change.
+A type is chosen only if it stores each value of these rows without a change. The one exception:
+with `truncates`, timestamps may lose fractions of a millisecond.
 """
 
 from __future__ import annotations

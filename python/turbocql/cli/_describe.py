@@ -67,7 +67,8 @@ def described(
     if not definitions:
         raise CommandExit(FAILED, _unknown(schema, owner, last, kinds))
     statements = [text for texts in definitions.values() for text in texts]
-    # The statements of a table include those of its indexes.
+    # The statements of a table include those of its indexes. So the statement of an index that has
+    # the name of its table would be here twice.
     return "\n\n".join(dict.fromkeys(statements))
 
 
@@ -150,7 +151,8 @@ def _with_dependents(keyspace: Any, table: Any) -> list[str]:
 def _without_keyspace(schema: Any, name: str, kinds: tuple[str, ...]) -> str:
     """Returns the message for a name without a keyspace, while no keyspace is in use.
 
-    If `kinds` has several kinds, there is no keyspace of this name either.
+    If the user has named a kind, `kinds` has only this kind. With several kinds, the name could
+    also be that of a keyspace, but there is no such keyspace.
     """
     subject = f"no keyspace {escaped(repr(name))}"
     if len(kinds) == 1:

@@ -139,7 +139,9 @@ def _completer(interactive_shell: _Shell) -> Any:
 
 
 def _keys() -> Any:
-    """Returns the key bindings. Enter runs the input if it is complete, or begins a new line."""
+    """Returns the key bindings. Enter takes the selected completion if there is one. Otherwise it
+    runs the input if it is complete, or begins a new line.
+    """
     from prompt_toolkit.enums import DEFAULT_BUFFER
     from prompt_toolkit.filters import has_focus
     from prompt_toolkit.key_binding import KeyBindings

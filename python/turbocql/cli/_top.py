@@ -59,8 +59,8 @@ def top(interval_s: float, count: int | None, **connection: Any) -> None:
 
 
 class _NodeProbes:
-    """Sends small reads, in rounds. After each round, takes from the session's metrics each node's
-    mean latency since the round before, and keeps it.
+    """Sends small reads and keeps the latencies of each node. Each call of `probe_nodes` is one
+    round of reads, and adds each node's mean latency in this round.
     """
 
     def __init__(self, session: Any) -> None:
@@ -71,8 +71,8 @@ class _NodeProbes:
         self._metrics: Metrics = session.metrics()
 
     def probe_nodes(self) -> None:
-        """Carries out one round: as many small reads as there have been nodes so far. The driver
-        chooses the coordinator of each read.
+        """Sends as many small reads as the cluster has had nodes so far. The driver chooses the
+        coordinator of each read. The latencies come from the session's metrics.
         """
         for node in self.session.nodes:
             self.latencies.setdefault(node.at, deque(maxlen=_LATENCIES_PER_NODE))

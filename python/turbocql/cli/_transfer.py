@@ -96,7 +96,7 @@ def _csv_of(
 
 
 def _read_options(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Pops the options of `_data_options`, as keyword arguments of `Session.load` and `verify`."""
+    """Pops the options of `_data_options`. Returns them in the form of `Session.load`'s options."""
     renamed = pairs_of(arguments.pop("rename"), "--rename")
     columns, form = arguments.pop("columns"), arguments.pop("form")
     read_options: dict[str, Any] = {

@@ -78,7 +78,8 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         scanned_columns = [name for name in names if name in result_columns] or names[:1]
         if filter is not None:
             # An expression cannot list the columns that it uses. So a column is also read if the
-            # expression's text contains the column's name, or may contain the name in quotes.
+            # expression's text contains the column's name. A column whose name is not plain is
+            # always read, because the text may have this name in another form, in quotes.
             filter_text = str(filter)
             scanned_columns = [
                 name

@@ -66,7 +66,7 @@ def read(
 
     from ._table import TableDatasource
 
-    # Ray itself accepts any name.
+    # `read_datasource` itself accepts options of any name.
     parameters = inspect.signature(ray.data.read_datasource).parameters.values()
     option_names = {
         parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY

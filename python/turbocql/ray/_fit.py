@@ -50,7 +50,9 @@ def fitted(table: pa.Table, types: Mapping[str, str | None]) -> pa.Table:
 
 
 def _narrow(kind: pa.DataType, cql_type: CqlType) -> pa.DataType:
-    """`kind` with the widths of the CQL type; `kind` itself if they differ in more than widths."""
+    """`kind` with the widths of the CQL type; `kind` itself if the types differ in more than the
+    widths of numbers.
+    """
     while cql_type.kind == "frozen":
         (cql_type,) = cql_type.subtypes
     if cql_type.kind in _INTEGERS and (pa.types.is_integer(kind) or pa.types.is_float64(kind)):

@@ -32,8 +32,8 @@ class Claim:
     def __init__(self, nodes: int) -> None:
         self._socket: socket.socket | None = None
         self.addresses: list[str] = []
-        # The global generator is not used: tests may seed it, and two runs would then try the same
-        # blocks.
+        # The generator of the module `random` is not used: tests may seed it, and two runs would
+        # then try the same blocks.
         choose = random.SystemRandom()
         for _ in range(_ATTEMPTS):
             block = f"127.{choose.randrange(16, 240)}.{choose.randrange(256)}"

@@ -31,8 +31,8 @@ __all__ = ["Cassandra"]
 
 _MAX_NODES = 3
 _FRONT_ADDRESS_OFFSET = 100
-"""The address of the simulator for a node ends in the last number of the node's own address plus
-this number."""
+"""The simulator in front of a node has an address too. Its last number is the last number of the
+node's own address plus this offset."""
 _POLL_S = 0.1
 _MAX_ROUNDS = 20
 """How many times `wait_until_settled` checks all nodes at most. Two consecutive rounds of checks

@@ -126,7 +126,7 @@ class Connection:
         if version & 0x7F > 5 or not version & 0x80:
             raise CassandraError(f"not a CQL server: its answer starts with byte 0x{version:02x}")
         reader = Reader(self._read(length))
-        if flags & 0x08:  # warnings come before the body
+        if flags & 0x08:  # warnings come before the message
             for _ in range(reader.short()):
                 reader.string()
         if opcode == _ERROR:

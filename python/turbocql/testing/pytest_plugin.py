@@ -63,7 +63,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the tests that use the fixtures. With `--no-cassandra`, deselects all marked tests."""
+    """Marks the tests that use fixtures of `_CLUSTERS`. With `--no-cassandra`, deselects all marked
+    tests.
+    """
     for item in items:
         if not _CLUSTERS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("cassandra")
