@@ -74,7 +74,7 @@ def is_off() -> bool:
 def edit() -> None:
     """Edits the crates. With `CRATE_EDITS=off` in the environment, configures cargo without edits.
 
-    Raises: SystemExit, if an edit does not fit.
+    Raises: SystemExit, if the edited copies or the configuration cannot be made.
     """
     if is_off():
         print(edited_crates.remove())

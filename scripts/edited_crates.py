@@ -186,7 +186,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def copy(source: Path, target: Path, changed: dict[str, str]) -> None:
-    """Copies a crate, with the new texts in `changed`. Removes files that the crate lacks."""
+    """Copies a crate, with the new texts in `changed`. Removes files that only the copy has."""
     kept = set()
     for path in sorted(source.rglob("*")):
         if path.is_dir() or path.name.startswith(".cargo"):

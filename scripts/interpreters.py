@@ -25,9 +25,9 @@ CLEAN = {
 
 
 def interpreters(variable: str) -> dict[str, str]:
-    """Maps versions to executables: those that the environment variable names, or one per version.
+    """Maps versions to executables: those that the environment variable names.
 
-    Without the variable, the executables are found with pyenv or on PATH.
+    Without the variable, an executable for each of `VERSIONS` is found with pyenv or on PATH.
 
     Raises: SystemExit for an interpreter that is missing or does not run.
     """

@@ -114,7 +114,7 @@ def _blocks(point: str, home: Path, columns: int) -> list[tuple[str, str, str]]:
 
 
 def main() -> None:
-    """Takes all screens, and writes the page."""
+    """Makes the screens in all widths, and writes the page."""
     lines = [
         "# Screens of the command line",
         "",

@@ -162,7 +162,7 @@ def _release(
 def _close(
     table: _SessionTable, settings: Config | Environment | Profile, shared: _SharedSession
 ) -> None:
-    """Closes a session without users."""
+    """Closes a session, unless it has users."""
     with table.lock:
         # Another user may have begun between the timer's end and this line.
         if shared.users or table.by_settings.get(settings) is not shared:

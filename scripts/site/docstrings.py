@@ -37,7 +37,7 @@ class Docstrings(griffe.Extension):  # type: ignore[misc]
             if thing.docstring is not None:
                 thing.docstring.value = markdown(thing.docstring.value, errors)
             elif thing.name.startswith("__") and thing.parent.is_class:
-                # Users need no entries for `__slots__` and for methods that every class has.
+                # Users need no entries for `__slots__` and for special methods without a docstring.
                 if thing.name != "__init__":
                     del thing.parent.members[thing.name]
             elif thing.name.startswith("_"):

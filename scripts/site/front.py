@@ -59,7 +59,9 @@ _PICTURE = re.compile(r'\b(src|srcset)="(?:https://[^"]*/raw/main/)?(docs/[^"]+)
 
 
 def written(text: str, *, is_readme: bool, released: bool = RELEASED) -> str:
-    """Returns a page with the lines of `INSTALL`. In the README, also writes addresses of links."""
+    """Returns a page with the lines of `INSTALL`, and with the commands that install extras. In the
+    README, also writes the addresses of links.
+    """
     text = _INSTALL.sub(lambda found: f"{found[1]}\n{INSTALL[released]}\n{found[2]}", text)
     package = "turbocql" if released else "."
     text = _EXTRA.sub(lambda found: f"pip install '{package}{found[1]}'", text)

@@ -180,10 +180,10 @@ class Connection(Link):
             self.state.maps.pop((keyspace or self._keyspace or "", table), None)
 
     def _paged(self, parameters: bytes) -> tuple[bytes, bytes | None]:
-        """Returns the parameters to send to the node, and a paging state or `None`.
+        """Returns the parameters to send to the node, and the paging state of an empty page.
 
-        If there is a paging state, the client gets an empty page: the node's result without its
-        rows, and with this paging state.
+        Unless this paging state is `None`, the client gets an empty page: the node's result without
+        its rows, and with this paging state.
         """
         if not self.state.faults.empty_pages:
             return parameters, None
@@ -329,7 +329,9 @@ class Connection(Link):
         self._send(frame._replace(body=body), result)
 
     def _described(self, rows: Rows, execute: Execute) -> bytes:
-        """The body of a result. With metadata ids, leaves out metadata that the client has."""
+        """The body of a result. With metadata ids, leaves out metadata that the client has, if the
+        client asks for that.
+        """
         if METADATA_ID not in self.extensions:
             return rows.encoded()
         current = metadata_id(rows.count, rows.columns, self.state.salt)

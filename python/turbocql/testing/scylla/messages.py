@@ -98,7 +98,7 @@ def read_values(parameters: bytes, limit: int) -> tuple[list[bytes | None], list
 
 
 def paging_of(parameters: bytes) -> Paging:
-    """The paging of a statement."""
+    """Reads the page size and the paging state from the parameters of a statement."""
     flags = parameters[2]
     reader = Reader(parameters, 3)
     if flags & VALUES:

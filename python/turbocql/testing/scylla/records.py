@@ -17,9 +17,10 @@ class Request:
     `number` counts the requests of the cluster from 0. `node` is an index in `Cassandra.nodes`.
     `opcode` is a name of the protocol, such as `EXECUTE`. `text` is the statement's CQL. For an
     EXECUTE, it is the CQL of the prepared statement; the statements of a BATCH are joined by `; `.
-    `routing_key` is the partition key of an EXECUTE as the bytes that are hashed, `None` if the key
-    is not known. `values` are the bound values of an EXECUTE; null and unset ones are `None`.
-    `values` is `None` for other requests, and if the values have more than 256 bytes together.
+    `routing_key` is the partition key of an EXECUTE as the bytes that are hashed. It is `None` for
+    other requests, and if the bound values do not contain the whole key. `values` are the bound
+    values of an EXECUTE; null and unset ones are `None`. `values` is `None` for other requests, and
+    if the values have more than 256 bytes together.
     `is_misrouted` is whether the routing key's tablet has no replica at this node and shard; it is
     `None` if there is no such tablet. `skips_metadata` is whether the client asked for a result
     without metadata. `metadata_id` is the metadata id in an EXECUTE, `None` if the client has not

@@ -117,7 +117,7 @@ class Server:
             if name == "shards":
                 await self._reopen_aware(arguments["node"])
             return {"result": result}
-        except Exception as error:  # the parent raises it
+        except Exception as error:  # the parent raises it as a `CassandraError`
             return {"error": f"{type(error).__name__}: {error}"}
 
     def _requests(self, since: int) -> list[dict[str, Any]]:

@@ -171,8 +171,8 @@ class State:
     def is_limited(self, node: NodeState, text: str | None) -> bool:
         """Whether the rate limit refuses a request on a user table.
 
-        It refuses a statement that contains the marked text, and requests above the node's rate. A
-        request that is not refused counts toward the rate.
+        It refuses a statement that contains `faults.marked`, and a request above the node's rate,
+        which is `faults.per_second`. A request that is not refused counts toward the rate.
         """
         faults = self.faults
         if node.shards is None:

@@ -232,7 +232,7 @@ def _keyspace_change(text: str, tokens: Sequence[Token]) -> tuple[str, KeyspaceC
 def _properties(
     tokens: Sequence[Token], index: int
 ) -> Iterator[tuple[str, Token, Token, dict[str, str]]]:
-    """The options after WITH: the name, the first and last token, and the entries of a map."""
+    """For each option after WITH: its name, its first and last token, and its entries if a map."""
     while index + 3 < len(tokens) and tokens[index].is_word("with", "and"):
         first, index = tokens[index + 1], index + 3
         start = index

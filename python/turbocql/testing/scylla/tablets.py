@@ -49,7 +49,7 @@ class Tablet:
         return int.from_bytes(hashlib.sha256(described).digest()[:8], "big")
 
     def matches(self, block: int) -> bool:
-        """Whether the tablet byte of an EXECUTE agrees with the version.
+        """Whether `block`, the last byte of an EXECUTE, agrees with the tablet's version.
 
         The version is 16 groups of four bits. The byte's high four bits are the number of a group,
         where group 0 is the least significant. Its low four bits must be equal to that group.
@@ -159,7 +159,9 @@ class TabletMap:
         return len(self.tablets)
 
     def fit(self, node: int, shards: int) -> None:
-        """Moves replicas from the shards that `node` has lost to its remaining shards."""
+        """Moves the replicas at `node` to shards that it has, after its number of shards has changed
+        to `shards`.
+        """
         self._set(
             [
                 replace(
