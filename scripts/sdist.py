@@ -60,7 +60,7 @@ def vendored(sdist: Path, folder: Path) -> Path:
 
 
 def without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Returns an archive's member without this machine's user, or `None` if `check` wrote it."""
+    """Returns an archive's member without this machine's user; `None` for what `check` wrote."""
     if {".cargo", "build"} & set(Path(member.name).parts[1:2]):
         return None
     member.uid = member.gid = 0

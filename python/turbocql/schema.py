@@ -237,8 +237,8 @@ class Table(_Columns):
     flags: frozenset[str] = frozenset()
     """The table's flags as the server reports them, such as `counter` and `compound`."""
     compact_storage: bool = False
-    """Whether the table was created `WITH COMPACT STORAGE`. `columns` then leaves out the columns
-    that the server hides."""
+    """Whether the table was created `WITH COMPACT STORAGE`. If so, `columns` leaves out the
+    columns that statements cannot name."""
     indexes: Mapping[str, Index] = field(default_factory=dict)
     triggers: Mapping[str, str] = field(default_factory=dict)
     """The Java class of each trigger, by the trigger's name."""

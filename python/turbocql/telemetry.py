@@ -108,7 +108,7 @@ class KindMetrics:
 
     requests: int = 0
     """Requests that have ended. Each page of a result is a request of its own, and so is each row
-    or batch of an `execute_many`."""
+    of values of an `execute_many`, or each batch of such rows."""
     failed: int = 0
     """Requests that have ended with an error, after all their attempts."""
     latency: Histogram = Histogram()

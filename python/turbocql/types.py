@@ -112,8 +112,9 @@ class Time:
     A `Time` is equal to the `datetime.time` of the same time without a time zone, and has the same
     hash.
 
-    Units: `nanoseconds` since midnight, from 0 to 86,399,999,999,999. Values outside the day can be
-        read, because servers store them when another program sends them. They cannot be written.
+    Units: `nanoseconds` since midnight, from 0 to 86,399,999,999,999. Values outside this range
+        can be read, because servers store them when another program sends them. They cannot be
+        written.
 
     Example:
         >>> Time.of(8, 12, 54, 123_456_789)

@@ -35,8 +35,8 @@ def uuid_from_time(
 ) -> UUID:
     """A time UUID of an instant, exact to the microsecond.
 
-    By default, the last 8 bytes are random, so that each call returns another UUID. `node` (48
-    bits) and `clock_seq` (14 bits) set them. A naive `datetime` is taken as UTC.
+    By default, the last 8 bytes are random, so that each call returns another UUID. `node` sets 48
+    bits of these bytes, and `clock_seq` sets 14. A naive `datetime` is taken as UTC.
 
     Raises: `RangeError` for an instant that a UUID cannot hold: before 1582-10-15 or after 5236;
         `ValueError` for a `node` or `clock_seq` out of range.

@@ -181,7 +181,7 @@ def _type_of(kind: Any, name: str) -> str:
             f' --type "{name}=TYPE"'
         )
     if types.is_nested(kind):
-        # The column has lists in one file, and another type in another file. The error shows this
-        # text.
+        # `type_of_fields` handles lists and maps itself, so no nested type of today's pyarrow comes
+        # here. For any other nested type, the error shows this text.
         return str(kind)
     raise ConfigError(f'column "{name}": there is no CQL type for {kind}')

@@ -57,8 +57,8 @@ def _batches(pa: Any, rows: Rows[Any], limit: int | None) -> Iterator[Any]:
 
 def _arrow(pa: Any, rows: Rows[Any], schema: Any, target: BinaryIO, limit: int | None) -> int:
     count = 0
-    # pyarrow closes the file that it has written to. So it writes to a buffer, and not directly to
-    # standard output.
+    # pyarrow would close the file that it writes to, such as standard output. So pyarrow gets a
+    # buffer, and this function copies its bytes to `target`.
     buffer = io.BytesIO()
     with pa.ipc.new_stream(buffer, schema) as writer:
         for batch in _batches(pa, rows, limit):

@@ -142,7 +142,7 @@ class Types(Mapping[str, str]):
 
 
 def keyspaces_of(prepared: Prepared) -> set[str]:
-    """The keyspaces of the columns that the bind markers of a statement are for."""
+    """The keyspaces of the columns to which the bind markers of a statement belong."""
     return {Column(*marker).keyspace for marker in prepared.markers}
 
 

@@ -168,7 +168,8 @@ def _widths(
     spare = room - sum(least_widths)
     if spare < 0:
         return None
-    # The columns that can be cut most are cut most.
+    # The columns that need the least additional width get theirs first. So only the widest columns
+    # stay narrower than their cells.
     order = sorted(range(len(widths)), key=lambda at: widths[at] - least_widths[at])
     fitted = list(least_widths)
     for nth, at in enumerate(order):

@@ -28,7 +28,7 @@ def register(spark: SparkSession) -> None:
     `timeout_s` and `retry_for_s`. The guide on engines has a table of all options.
 
     UUIDs, inets, decimals and varints become texts, times become numbers of nanoseconds, durations
-    become structs, and vectors become arrays, because Spark has no types for them.
+    become structs, and vectors become arrays, because no type of Spark has exactly their values.
 
     With `push_filters`, and Spark's setting `spark.sql.python.filterPushdown.enabled`, a query that
     compares the whole partition key by `=` or `IN` reads only the partitions with these keys. The

@@ -152,7 +152,7 @@ def _date(value: Any) -> date | None:
 
 
 def _time(value: Any) -> datetime | None:
-    # Timestamps on the server count milliseconds, so a time with microseconds equals none of them.
+    # Timestamps on the server are whole milliseconds. No other time can equal one of them.
     if type(value) is not datetime or value.tzinfo is None or value.microsecond % 1000:
         return None
     return value

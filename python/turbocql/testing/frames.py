@@ -97,7 +97,7 @@ class FrameReader:
         self._needed_bytes = 0
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that `data` completes.
+        """Yields the frames that are complete with `data`.
 
         Raises: `FrameError` for a body longer than `MAX_BODY_BYTES`; any error of `check`.
         """

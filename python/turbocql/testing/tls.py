@@ -94,7 +94,7 @@ def _sign(folder: Path, name: str, extensions: str) -> None:
 
 def _write(folder: Path, name: str, extensions: str) -> str:
     """Writes a configuration for the commands `req` and `x509` of openssl, and returns the name of
-    its file. `req` then does not read the system's configuration.
+    its file. With this file, `req` does not read the system's configuration.
     """
     head = "[req]\ndistinguished_name = subject\nprompt = no\n[subject]\nCN = turbocql\n"
     (folder / f"{name}.cnf").write_text(f"{head}[extensions]\n{extensions}")

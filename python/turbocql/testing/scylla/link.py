@@ -54,7 +54,7 @@ class Link(ABC):
         self.address, self.port = str(name[0]), int(name[1])
 
     async def run(self) -> None:
-        """Passes frames on until one side ends."""
+        """Passes frames on until the client or the node closes its connection."""
         tasks = [asyncio.ensure_future(self._requests()), asyncio.ensure_future(self._responses())]
         try:
             ended_tasks, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,5 +1,5 @@
-"""Simulates ScyllaDB's system tables: for some it answers the queries itself, for others it
-rewrites Cassandra's results.
+"""Simulates ScyllaDB's system tables. For some, the simulator answers the queries itself. For
+others, it rewrites Cassandra's results.
 """
 
 from __future__ import annotations
