@@ -136,7 +136,7 @@ def _node(entry: tuple[Any, ...], addresses: Mapping[str, tuple[str, int | None]
     """Makes a `Node` from the native core's `entry`.
 
     The keys of `addresses` are addresses that nodes announce. The value of a key is the address and
-    port at which the node is reached. If the port is `None`, it is the announced port.
+    port at which the node is reached. A port that is `None` stands for the announced port.
     """
     host_id, announced, announced_port, *node_fields = entry
     host, port = addresses.get(str(announced), (announced, None))

@@ -198,8 +198,8 @@ def _decoded(token: str) -> bytes:
 def _mac(key: Secret[bytes], purpose: bytes, *parts: bytes) -> bytes:
     """Returns the HMAC of `purpose` and the parts.
 
-    In the message that the HMAC is of, the length of `purpose` precedes its bytes, and likewise for
-    each part. So different parts never make the same message.
+    In the message from which the HMAC is computed, `purpose` and each part are written as a length
+    and the bytes. So different parts never make the same message.
     """
     message = b"".join(len(part).to_bytes(8, "big") + part for part in (purpose, *parts))
     return hmac.digest(key.reveal(), message, "sha256")

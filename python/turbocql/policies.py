@@ -98,9 +98,9 @@ class ConstantSpeculation:
     """
 
     delay_s: float
-    """Seconds before the request is sent to each further node."""
+    """Seconds to wait for an answer before the request is sent to one more node."""
     max_attempts: int = 1
-    """The maximum number of further nodes that the request is sent to."""
+    """The maximum number of further nodes to which the request is sent."""
 
     def __post_init__(self) -> None:
         check_seconds("delay_s", self.delay_s)
@@ -120,7 +120,7 @@ class PercentileSpeculation:
     """A request is slow if it takes longer than this percentile of the latencies. The number must
     be above 0 and below 100."""
     max_attempts: int = 1
-    """The maximum number of further nodes that the request is sent to."""
+    """The maximum number of further nodes to which the request is sent."""
 
     def __post_init__(self) -> None:
         value = self.percentile

@@ -98,7 +98,7 @@ def connection_options(command: Command) -> Command:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
         ctx = click.get_current_context()
-        # `_app.run` needs the options to print an error after the command's context has ended.
+        # `_app.run` prints errors after the command's context has ended, and needs the options then.
         ctx.obj["options"] = options_of(ctx)
         return command(*args, **kwargs)
 

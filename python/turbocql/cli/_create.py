@@ -132,7 +132,7 @@ def types_of_data(
     column without `--type` gets the type that it has in its Parquet or Arrow file. For CSV and JSON
     lines, its type is inferred from the first rows.
 
-    Raises: `ConfigError` for an invalid type, and for a column whose type has none in CQL.
+    Raises: `ConfigError` for an invalid type, and for a column that no CQL type can store.
     """
     source = selection.open(selection.data, {})
     names = {selection.rename.get(name, name): name for name in source.names if selection.has(name)}

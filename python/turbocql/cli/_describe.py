@@ -67,8 +67,8 @@ def described(
     if not definitions:
         raise CommandExit(FAILED, _unknown(schema, owner, last, kinds))
     statements = [text for texts in definitions.values() for text in texts]
-    # The statements of a table include those of its indexes. So the statement of an index that has
-    # the name of its table would be here twice.
+    # The statements of a table include those of its indexes. So without `dict.fromkeys`, the
+    # statement of an index that has the name of its table would be here twice.
     return "\n\n".join(dict.fromkeys(statements))
 
 

@@ -71,8 +71,9 @@ class _NodeProbes:
         self._metrics: Metrics = session.metrics()
 
     def probe_nodes(self) -> None:
-        """Sends as many small reads as the cluster has had nodes so far. The driver chooses the
-        coordinator of each read. The latencies come from the session's metrics.
+        """Sends one small read for each node that the cluster has had since the start. The driver,
+        and not this class, chooses the coordinator of each read. The latencies come from the
+        session's metrics.
         """
         for node in self.session.nodes:
             self.latencies.setdefault(node.at, deque(maxlen=_LATENCIES_PER_NODE))

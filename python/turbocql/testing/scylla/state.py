@@ -89,7 +89,7 @@ class Keyspace:
 
 @dataclass
 class Faults:
-    """The faults that are switched on."""
+    """The faults that `limit`, `empty_pages` and `translate_ports` of `Scylla` switch on."""
 
     marked: str | None = None
     per_second: float | None = None

@@ -232,7 +232,9 @@ def _keyspace_change(text: str, tokens: Sequence[Token]) -> tuple[str, KeyspaceC
 def _properties(
     tokens: Sequence[Token], index: int
 ) -> Iterator[tuple[str, Token, Token, dict[str, str]]]:
-    """For each option after WITH: its name, its first and last token, and its entries if a map."""
+    """Yields the name of each option after WITH, its first and last token, and its entries. Only an
+    option that is a map has entries.
+    """
     while index + 3 < len(tokens) and tokens[index].is_word("with", "and"):
         first, index = tokens[index + 1], index + 3
         start = index

@@ -159,8 +159,8 @@ class TabletMap:
         return len(self.tablets)
 
     def fit(self, node: int, shards: int) -> None:
-        """Moves the replicas at `node` to shards that it has, after the number of its shards has
-        changed to `shards`.
+        """Moves replicas from shards that `node` no longer has to others of its shards. `shards` is
+        its new number of shards.
         """
         self._set(
             [
