@@ -179,7 +179,7 @@ def edited(source: Path, wanted: list[Edit]) -> dict[str, str]:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes a file if its content changes. An unchanged file keeps its time, so it causes no build."""
+    """Writes a file if its content changes. A file that keeps its time causes no build."""
     if not path.is_file() or path.read_bytes() != content:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

@@ -98,7 +98,7 @@ def connection_options(command: Command) -> Command:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
         ctx = click.get_current_context()
-        # `_app.run` prints errors after the command's context has ended, and needs the options then.
+        # `_app.run` prints errors when the command's context has ended, and needs the options then.
         ctx.obj["options"] = options_of(ctx)
         return command(*args, **kwargs)
 

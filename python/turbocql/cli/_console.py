@@ -109,8 +109,8 @@ def _command_and_argument(text: str) -> tuple[str, str]:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The statements and commands of a text. A command ends with its line. A command
-    without a backslash also ends at a semicolon.
+    """The statements and commands of a text. A command ends with its line. A command without a
+    backslash also ends at a semicolon.
     """
     while text.strip():
         text = text.lstrip()

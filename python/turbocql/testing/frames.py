@@ -34,8 +34,8 @@ __all__ = [
 ]
 
 HEADER = struct.Struct(">BBHBI")
-"""The fields are version, flags, stream, opcode, and the length of the body. The number of
-the stream is read as unsigned."""
+"""The fields are version, flags, stream, opcode, and the length of the body. The number of the
+stream is read as unsigned."""
 MAX_BODY_BYTES = 256 << 20
 """The length of the longest body that is accepted. It is Cassandra's default limit."""
 
