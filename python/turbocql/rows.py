@@ -136,7 +136,7 @@ class _Result(_core.Cursor, Generic[T]):
         limit. If the limit was too short, `Rows.one` fetches further pages. `AsyncRows.one` cannot
         wait, so it raises `Error`: iterate, or use `all()`.
 
-        If a class was passed to `execute` as `row`, `one` also returns `None` for a lightweight
+        If a callable was passed to `execute` as `row`, `one` also returns `None` for a lightweight
         transaction that was applied, because no object is made of the transaction's row.
 
         Raises: `Error` when an iteration has moved past the first page; for `AsyncRows`, also when
