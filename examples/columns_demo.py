@@ -2,7 +2,8 @@
 
 Uses two data sets that come with matplotlib: daily prices of Google's shares from 2004 to 2008, and
 monthly prices of eight companies and two indices from 1990 to 2022. Writes them with
-`Session.load`. duckdb aggregates the results while it reads them. Draws both aggregates.
+`Session.load`, and queries both tables. duckdb aggregates each result while it reads the result.
+Draws both aggregates.
 
 Run it with `make demo-columns`.
 """

@@ -68,7 +68,7 @@ def _cpu() -> float:
 
 
 def write(session: turbocql.Session, digits: Any, kept: Any) -> None:
-    """Writes the kept digits, reads them back, and checks that they are equal."""
+    """Writes the digits whose numbers are in `kept`. Reads and compares them."""
     # Each pixel is one float. turbocql takes rows of the NumPy array without conversion.
     embeddings = digits.data.astype(np.float32)
     pixels = digits.data.astype(np.uint8)

@@ -77,8 +77,8 @@ fn without_python(text: &str) -> String {
     let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("pub mod ")).collect();
     let text = replace(&lines.join("\n"), "#[pyclass(frozen, module = \"turbocql._core\")]\n", "");
     let text = replace(&text, "#[pymethods]\n", "");
-    // loom does not see when a `Weak` is upgraded. It sees when a `WeakQueue` is, and so tries each
-    // order of the upgrades and of other changes of the reference count.
+    // loom does not see the upgrade of a `Weak`. It sees the upgrade of a `WeakQueue`, and so tries
+    // each order of the upgrades and of other changes of the reference count.
     let text = replace(&text, "Weak<LoopQueue>", "crate::op::bridge::WeakQueue");
     text.replace("Arc::downgrade(queue)", "queue.downgrade()")
 }

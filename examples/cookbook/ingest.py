@@ -22,7 +22,10 @@ NAMESPACE = uuid.UUID("5b6f9f4e-52a7-4f0c-9a43-7d4e6a0b8f31")
 
 
 def with_ids(raw: Path, keyed: Path) -> None:
-    """Writes the events with ids. An id depends only on the event's source and number."""
+    """Copies the events of `raw` to the Parquet file `keyed`, and gives each event an id.
+
+    An id depends only on the event's source and number.
+    """
     events = pyarrow.json.read_json(raw)
     pairs = zip(events["source"].to_pylist(), events["number"].to_pylist(), strict=True)
     ids = [uuid.uuid5(NAMESPACE, f"{source}/{number}").bytes for source, number in pairs]

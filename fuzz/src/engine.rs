@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 1 << 20;
 const OPCODES: [u8; 8] = [0x00, 0x02, 0x03, 0x06, 0x08, 0x0c, 0x0e, 0x10];
 
 /// Parses `data` as a body. The first byte chooses the opcode. The second byte chooses the frame's
-/// flags and the compression.
+/// flags, the compression, and whether ScyllaDB's extension for metadata ids is in force.
 pub fn response(data: &[u8]) {
     let [opcode, flags, body @ ..] = data else { return };
     let Ok(opcode) = ResponseOpcode::try_from(OPCODES[usize::from(opcode % 8)]) else { return };

@@ -183,8 +183,9 @@ impl Core {
 }
 
 /// Runs `main`, and the tasks that are spawned, on this thread until `main` ends. Then drops the
-/// other tasks. Calls `before_park` and `after_unpark` whenever no task can run, also if the thread
-/// is not parked because `before_park` has woken a task.
+/// other tasks. Whenever no task can run, calls `before_park`, parks the thread and calls
+/// `after_unpark`. If `before_park` wakes a task, the thread is not parked, and `after_unpark` is
+/// called all the same.
 pub fn block_on(
     main: impl Future<Output = ()> + 'static,
     time_passes: bool,

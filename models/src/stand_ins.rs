@@ -100,6 +100,9 @@ pub mod engine {
     }
 
     impl Runtime {
+        /// If `several` is true, the runtime behaves like one with several I/O threads: its thread
+        /// does not call `before_park` and `after_unpark`.
+        ///
         /// If `time_passes` is true, a timer fires when the I/O thread has nothing else to do. If
         /// it is false, timers never fire.
         pub fn start(several: bool, time_passes: bool) -> Runtime {

@@ -215,7 +215,8 @@ def __dir__() -> list[str]:
 
 
 # A thread that runs native code while the interpreter ends can abort the process. So this handler
-# waits until other threads have finished their native calls. Calls that begin later are delayed.
+# waits until other threads have finished their native calls. From then on, a thread that begins a
+# native call is delayed, and most processes have ended before the delay is over.
 _atexit.register(_core.ending)
 
 # The engine's I/O thread does not exist in a forked child, so sessions must detect a fork.

@@ -20,7 +20,9 @@ Try:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the text and returns the exit status: 2 for an unknown argument.
+    """Prints what turbocql is and what to try, or with `--version` only the version.
+
+    Returns the exit status: 0, or 2 for an unknown argument.
 
     `arguments` does not contain the name of the program. By default, it is `sys.argv[1:]`.
     """

@@ -1,8 +1,9 @@
 """Columns of a program's data, which `pieces.py` splits into pieces.
 
-The sum of the columns' `row_bytes` limits how many rows a piece has. A column's `run` returns how
-many rows a piece that begins at row `begin` may have, and `part` returns the column's values in
-these rows for the native core.
+A column's `row_bytes` is the number of bytes that one of its rows adds to a piece: 0 for Arrow
+columns, which are not copied. The sum over all columns limits how many rows a piece has. A column's
+`run` returns how many rows a piece that begins at row `begin` may have, and `part` returns the
+column's values in these rows for the native core.
 """
 
 from __future__ import annotations

@@ -336,6 +336,7 @@ class Frame:
             "time": types.time != "time64",
         }
         self._types = [column[3] for column in columns]
+        # With an empty type, an `_Array` has Python objects, also for times and dates.
         self._objects = [
             _Array(position, "" if _dtype(cql_type) and cql_type in ("time", "date") else cql_type)
             for position, cql_type in enumerate(self._types)

@@ -178,7 +178,7 @@ def invalid(error: EncodeError, names: Sequence[str]) -> EncodeError | None:
 def arrow_column(name: str, values: Any) -> Arrow:
     """A column of an object with the Arrow PyCapsule interface.
 
-    Raises: `EncodeError`, with the column's name, for Arrow data that is not read.
+    Raises: `EncodeError`, with the column's name, for Arrow data that the native core refuses.
     """
     try:
         if hasattr(values, "__arrow_c_stream__"):

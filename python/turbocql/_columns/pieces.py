@@ -190,6 +190,7 @@ def _pieces(
     row_bytes = sum(column.row_bytes for column in columns.values())
     max_rows = max(1, min(_MAX_PIECE_ROWS, MAX_PIECE_BYTES // max(1, row_bytes)))
     begin = 0
+    # Without rows, one piece without rows is yielded: it has the types of the columns.
     while begin < rows or not rows:
         count = min(
             [max_rows, rows - begin, *(column.run(begin, max_rows) for column in columns.values())]

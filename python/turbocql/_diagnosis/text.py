@@ -12,7 +12,7 @@ __all__ = ["page", "quick_path_summary"]
 
 
 def page(diagnosis: Diagnosis) -> str:
-    """The lines of a diagnosis, at most 100 characters wide."""
+    """The text of a diagnosis. Lines are wrapped at 100 characters, but not within a word."""
     lines = _table(_about(diagnosis))
     if diagnosis.session is not None:
         lines += ["", *_table(_about_session(diagnosis.session))]

@@ -122,8 +122,8 @@ class Reading:
         """The rows of a split as `pyarrow.Table`s, in the order of tokens.
 
         The sizes of these `pyarrow.Table`s depend on the rows, not on pages. So they are the same
-        at each call, as long as the rows do not change. Each table but the last has a multiple of
-        `unit` rows.
+        at each call, as long as the rows do not change. Each `pyarrow.Table` but the last has a
+        multiple of `unit` rows.
         """
         options = {**self.options, "concurrency": 1}
         if limit is not None:

@@ -19,6 +19,7 @@ _NS_PER_MS = 1_000_000
 _FIRST_MS, _LAST_MS = -9_223_372_036_853, 9_223_372_036_853
 """The range in milliseconds of times that fit in 64 bits of nanoseconds."""
 _LAST_MS_OF_US = 2**63 // 1000 - 1
+"""The last millisecond of the times that fit in 64 bits of microseconds."""
 
 
 def int96_columns(file: Any) -> list[str]:

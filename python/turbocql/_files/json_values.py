@@ -183,7 +183,9 @@ def _check_class(cells: Iterable[Any], cls: type, expected: str) -> None:
 
 
 def _offsets(cells: Sequence[Any]) -> Any:
-    """The position of each list's first element, null for a null list; then the element count."""
+    """The position of each list's first element among the elements of all lists, null for a null
+    list. The last offset is the number of all these elements.
+    """
     offsets, end = [], 0
     for cell in cells:
         offsets.append(None if cell is None else end)

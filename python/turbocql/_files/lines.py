@@ -146,7 +146,8 @@ class CsvFile(Reader):
                     while True:
                         with FileErrors(self):
                             batch = next(csv_reader, None)
-                        # pyarrow reads several blocks ahead, and yields one batch per block.
+                        # pyarrow reads several blocks ahead, and yields one batch per block. The
+                        # bytes of the blocks that it has yielded are estimated by this ratio.
                         blocks_ahead = checked_file.bytes_returned / (block * max(1, batches_read))
                         self.bytes_read = int(raw_file.tell() / max(1.0, blocks_ahead))
                         if batch is None:
