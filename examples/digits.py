@@ -105,7 +105,7 @@ async def search(contact_points: list[str], digits: Any, queries: Any) -> list[l
 
 
 def draw(digits: Any, queries: Any, found: list[list[Any]], votes: list[int]) -> None:
-    """Draws some queries, each beside its neighbors. The last has a wrong vote, if any has."""
+    """Draws some queries, each beside its neighbors. If any vote is wrong, the last shows one."""
     mpl.use("Agg")
     from matplotlib import pyplot
 

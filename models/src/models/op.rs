@@ -254,8 +254,8 @@ impl Drop for From {
     }
 }
 
-/// Executes a request through the I/O thread's queue and a lane. If `answered` is true, the server answers at
-/// once, otherwise never. Returns an event that is set when the operation is freed.
+/// Executes a request through the I/O thread's queue and a lane. If `answered` is true, the server
+/// answers at once, otherwise never. Returns an event that is set when the operation is freed.
 fn executed(runtime: &Runtime, op: &Arc<OpState>, answered: bool) -> Arc<Event> {
     let freed = Arc::<Event>::default();
     let session = Session::default();

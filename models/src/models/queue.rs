@@ -119,6 +119,8 @@ fn after_an_answer(time_passes: bool) -> Runtime {
     runtime
 }
 
+/// This thread holds back its submission (`Runtime::hold`), and waits for it before the release.
+/// The I/O thread finds the submission by itself.
 #[test]
 fn a_held_submission_is_begun_without_release() {
     interleaved(|| {
@@ -130,6 +132,7 @@ fn a_held_submission_is_begun_without_release() {
     });
 }
 
+/// No timer fires here, so only the release can make the I/O thread look at the submission.
 #[test]
 fn a_release_wakes_the_thread() {
     interleaved(|| {

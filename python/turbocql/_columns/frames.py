@@ -138,7 +138,9 @@ def foreign_stream(data: Any, is_wanted: IsWanted, error: EncodeError) -> tuple[
     Returns the names of all columns, and a reader of pyarrow without the unwanted columns that are
     unions.
 
-    Raises: `EncodeError`, which names the column if pyarrow can read the data again.
+    Raises: `EncodeError`: `error` itself, if it is not about the type of a column; an error without
+        the column's name, if pyarrow cannot read the data; an error with this name, if a wanted
+        column is a union.
     """
     reason = _reason_of_type(error)
     if reason is None:

@@ -248,6 +248,10 @@ class ArrowFile(_BinaryFile):
             return self._open(file)[1].schema
 
     def _positions_to_read(self) -> list[int] | None:
+        """The positions of the columns to read; `None` if all columns are read.
+
+        A column of a type that pyarrow does not read is left out, even if no column is unwanted.
+        """
         names = self.names_to_read()
         schema = self.schema()
         if names is None:
