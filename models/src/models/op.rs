@@ -1,6 +1,6 @@
 //! Models of `OpState`, the state of an operation, and of `LoopQueue`, the completion queue of an
-//! event loop. A completion is delivered exactly once, to a thread or to an event loop, and a
-//! permit is released once.
+//! event loop. A completion is delivered exactly once, to a thread, a greenlet or an event
+//! loop, and a permit is released once.
 
 use loom::thread;
 

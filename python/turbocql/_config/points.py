@@ -26,7 +26,10 @@ def with_ports(points: Sequence[object], port: int) -> tuple[str, ...]:
 
 
 def contact_point(point: object, port: int, number: int = 1) -> str:
-    """Formats `host:port`, with the host in brackets if it is an IPv6 address."""
+    """Formats a contact point as `host:port`, with the host in brackets if it is an IPv6 address.
+
+    An error shows the contact point or, if it may contain a password, only its `number`.
+    """
     if not isinstance(point, str) or not point.strip():
         raise ConfigError(
             f"contact point {number} must be a str like 'host:9042', got {shown(point)}"

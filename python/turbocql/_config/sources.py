@@ -30,7 +30,9 @@ _OTHER_VARIABLES = frozenset({"TURBOCQL_CACHE_DIR"})
 
 
 def settings_file() -> Path:
-    """The path of the TOML file that a `turbocql.workers.Profile` without a path reads."""
+    """The path of the TOML file that the command line reads by default, and so does a
+    `turbocql.workers.Profile` without a path.
+    """
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(base) / "turbocql" / "config.toml"
 

@@ -40,8 +40,8 @@ def within_trace(session: Session[Any], carrier: Mapping[str, str]) -> Iterator[
     `carrier` is what `current_trace` returned in the program that began the job.
 
     After the first such block, the session makes spans until it is closed, even outside of such
-    blocks, with the global OpenTelemetry providers of this process.
-    A worker without OpenTelemetry makes no spans.
+    blocks, with the global OpenTelemetry providers of this process. A worker without OpenTelemetry
+    makes no spans.
     """
     if not carrier or not _instrument(session):
         yield
