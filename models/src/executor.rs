@@ -99,6 +99,7 @@ struct Joined {
     waker: Option<Waker>,
 }
 
+/// Dropped when a spawned task ends or is dropped. Wakes the task that waits for the spawned one.
 struct Ends(Rc<RefCell<Joined>>);
 
 impl Drop for Ends {

@@ -90,7 +90,10 @@ def _subtypes(cql_type: CqlType | None, count: int) -> Sequence[CqlType | None]:
 
 
 def _udt_fields(value: Any, cql_type: CqlType | None) -> list[tuple[str, Any]] | None:
-    """The fields of a value of a user-defined type, in order; `None` for any other value."""
+    """The fields of a value of a user-defined type; `None` for any other value.
+
+    The fields of a named tuple are in its own order, those of another object are sorted by name.
+    """
     if cql_type is not None and cql_type.kind != "udt":
         return None
     if isinstance(value, tuple) and hasattr(value, "_fields"):
