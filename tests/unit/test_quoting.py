@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turbocql import UNSET, Duration, FrozenMap, Secret, Time, quote_identifier, quote_literal
+from turbocql._cql.literals import literal
 from turbocql.codec import CqlType
 from turbocql.errors import EncodeError
 
@@ -222,3 +223,17 @@ def test_no_value_ends_its_literal_early(value: Any) -> None:
 @given(_TEXTS.filter(bool))
 def test_no_name_ends_its_quotes_early(name: str) -> None:
     assert re.fullmatch(r'"(?:[^"]|"")+"', quote_identifier(name))
+
+
+def test_the_fields_of_an_object_have_the_types_of_their_names() -> None:
+    @dataclass
+    class Visit:
+        at: int
+        day: int
+
+    visit = CqlType("frozen<shop.visit{day date, at time}>")
+
+    def shown(value: object, cql_type: CqlType | None) -> str:
+        return f"{value} as {cql_type}"
+
+    assert literal(Visit(at=1, day=2), visit, shown) == "{day: 2 as date, at: 1 as time}"

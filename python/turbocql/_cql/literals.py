@@ -66,11 +66,9 @@ def literal(
         (part,) = _subtypes(cql_type, 1)
         return "{" + ", ".join(sorted(nested(element, part) for element in value)) + "}"
     is_tuple = isinstance(value, tuple)
-    if (pairs := _udt_fields(value, cql_type)) is not None:
-        types = _subtypes(cql_type, len(pairs))
+    if (udt_fields := _udt_fields(value, cql_type)) is not None:
         fields = (
-            f"{quoted(name)}: {nested(field, field_type)}"
-            for (name, field), field_type in zip(pairs, types, strict=False)
+            f"{quoted(name)}: {nested(field, field_type)}" for name, field, field_type in udt_fields
         )
         return "{" + ", ".join(fields) + "}"
     if is_tuple and (cql_type is None or cql_type.kind == "tuple"):
@@ -89,10 +87,13 @@ def _subtypes(cql_type: CqlType | None, count: int) -> Sequence[CqlType | None]:
     return cql_type.subtypes if cql_type is not None and cql_type.subtypes else [None] * count
 
 
-def _udt_fields(value: Any, cql_type: CqlType | None) -> list[tuple[str, Any]] | None:
-    """The fields of a value of a user-defined type; `None` for any other value.
+def _udt_fields(
+    value: Any, cql_type: CqlType | None
+) -> list[tuple[str, Any, CqlType | None]] | None:
+    """The names, values and types of the fields of a value of a user-defined type.
 
-    The fields of a named tuple are in its own order, those of another object are sorted by name.
+    `None` for any other value. Without a CQL type, the fields of a named tuple are in its own
+    order, and those of another object are sorted by name. With a CQL type, they are in its order.
     """
     if cql_type is not None and cql_type.kind != "udt":
         return None
@@ -100,11 +101,17 @@ def _udt_fields(value: Any, cql_type: CqlType | None) -> list[tuple[str, Any]] |
         # The names of a named tuple's fields are Python identifiers. So they may differ from those
         # of the CQL type, whose fields have the same order.
         names = value._fields if cql_type is None else cql_type.field_names
-        return list(zip(names, value, strict=False))
+        return list(zip(names, value, _subtypes(cql_type, len(value)), strict=False))
     names_of_class = field_names(type(value))
     if names_of_class is None:
         return None
-    return [(name, getattr(value, name)) for name in sorted(names_of_class)]
+    if cql_type is None:
+        return [(name, getattr(value, name), None) for name in sorted(names_of_class)]
+    return [
+        (name, getattr(value, name), field_type)
+        for name, field_type in zip(cql_type.field_names, cql_type.subtypes, strict=True)
+        if name in names_of_class
+    ]
 
 
 def _elements(value: Any) -> Iterable[Any] | None:
