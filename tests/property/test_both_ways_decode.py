@@ -76,7 +76,7 @@ def image(value: Any) -> object:
         assert (value, hash(value), value.int) == (again, hash(again), again.int)
         assert not value < again
         assert type(value.int) is int
-        # If CPython's internal digits of the int were wrong, its sums would be wrong too.
+        # If the digits in which CPython stores the int were wrong, sums with the int would be too.
         assert (value.int + 1) - 1 == value.int
         assert value.int.bit_length() == int.from_bytes(value.bytes, "big").bit_length()
         parts += [value.fields, value.hex, value.urn, value.version]

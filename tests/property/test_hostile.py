@@ -100,7 +100,7 @@ class LyingMapping(Mapping[int, int]):
 
 
 class Trigger:
-    """An integer that runs code in its `__index__`."""
+    """An object whose `__index__` runs code and returns 1."""
 
     def __init__(self, action: Callable[[], object]) -> None:
         self.action = action

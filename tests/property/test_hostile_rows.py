@@ -39,7 +39,7 @@ WAYS: Ways = {
 
 
 def own_or_refused(call: Callable[[], Any], own: BaseException = OWN) -> None:
-    """Checks that a call raises the user's own exception or an error with a message."""
+    """Checks that a call raises `own`, the user's exception, or another error with a message."""
     with pytest.raises((EncodeError, type(own), TypeError, ValueError, OverflowError)) as raised:
         call()
     assert raised.value is own or str(raised.value)

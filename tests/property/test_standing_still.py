@@ -72,7 +72,8 @@ def test_a_path_leaks_nothing(name: str, proof: bool) -> None:
     for _ in range(4):
         grown = growth(call, repeats)
         kept = {what: n for what, n in grown.items() if abs(n) >= repeats // 20}
-        # Without `--proof`, the calls are too few to measure resident memory, which grows by pages.
+        # Resident memory grows by whole pages of 4096 bytes. Without `--proof`, the calls are too
+        # few to measure it.
         if not proof:
             kept.pop("memory", None)
         if not kept:

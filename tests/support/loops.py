@@ -30,7 +30,7 @@ class Loop:
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Runs `main` on a new loop of this kind, and returns its result.
 
-        Raises: AssertionError if a callback failed or a task is left.
+        Raises: AssertionError if a callback failed or a task of the loop has not ended.
         """
         failures: list[dict[str, Any]] = []
         _core.force_notifier(self.notifier)

@@ -19,7 +19,7 @@ SPACE = "tables"
 _numbers = count()
 
 Table = Callable[[str], str]
-"""A function that makes a table with these columns, and returns the keyspace and name as CQL."""
+"""A function that makes a table with the given columns, and returns `keyspace.name`."""
 
 
 class Ended(NamedTuple):
@@ -31,7 +31,7 @@ class Ended(NamedTuple):
 
 
 Command = Callable[..., Ended]
-"""A function that runs `turbocql` with these arguments, connected to the test's node."""
+"""A function that runs `turbocql` with the given arguments, connected to the test's node."""
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ DEEP = Udt("model_deep", (("inner", PAIR), ("numbers", ListOf(_BY_NAME["double"]
 UDTS = (PAIR, DEEP)
 _PARTITIONS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "blob", "timestamp", "varint")
 _CLUSTERINGS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "date", "time", "timestamp")
-# Set elements and map keys. The server has no sets of durations. Floats have NaN and two zeros, and
+# The types of set elements and map keys. The server has no sets of durations. Floats have NaN and two zeros, and
 # decimals have many forms of one number: how the server compares these is not tested here.
 _ELEMENTS = sorted(_BY_NAME.keys() - {"duration", "float", "double", "decimal"})
 
@@ -324,7 +324,10 @@ class Model:
     """The possible static cells of each partition written since the last `settle`, by column."""
 
     def take(self, writes: Sequence[Write], now: int, *, begun: bool = False) -> None:
-        """Records the results of all orders of the writes, and, if `begun`, of only some writes."""
+        """Records what a load with these writes, applied in any order, can leave in the table.
+
+        If `begun`, the load was interrupted, and may have applied only some of the writes.
+        """
         names = {column.name for column in self.shape.of("static")}
         of_rows: dict[tuple[str, str], list[tuple[Row, int]]] = {}
         of_statics: dict[str, list[tuple[Row, int]]] = {}
@@ -441,7 +444,7 @@ def _outcomes(before: Cells, orders: Iterable[Sequence[tuple[Row, int]]]) -> lis
 def _candidates(
     before: Cell | None, name: str, changes: Sequence[tuple[Row, int]], begun: bool
 ) -> list[Cell]:
-    """Returns what a static cell can be after the changes: all, or, with `begun`, only some."""
+    """Returns what a static cell can be after all changes, or, with `begun`, after some of them."""
     cells = [(change[name], time) for change, time in changes if name in change]
     known = [before or (None, -1)]
     latest = max(time for _, time in [*known, *cells])

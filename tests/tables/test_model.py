@@ -368,7 +368,8 @@ def test_a_table_equals_its_model(
 def _without(*names: str) -> Any:
     """Returns a faulty `Care.native`, which ignores some columns that need special care.
 
-    It sets these attributes of the `Care` to empty lists, then calls the method that it replaces.
+    The faulty method sets the attributes `names` of the `Care` to empty lists, then calls the
+    method that it replaces.
     """
     known = target.Care.native
 
