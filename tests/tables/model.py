@@ -52,8 +52,9 @@ DEEP = Udt("model_deep", (("inner", PAIR), ("numbers", ListOf(_BY_NAME["double"]
 UDTS = (PAIR, DEEP)
 _PARTITIONS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "blob", "timestamp", "varint")
 _CLUSTERINGS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "date", "time", "timestamp")
-# The types of set elements and map keys. The server has no sets of durations. Floats have NaN and two zeros, and
-# decimals have many forms of one number: how the server compares these is not tested here.
+# The types of set elements and map keys. The server has no sets of durations. Floats have NaN and
+# two zeros, and decimals have many forms of one number. The tests do not cover how the server
+# compares these.
 _ELEMENTS = sorted(_BY_NAME.keys() - {"duration", "float", "double", "decimal"})
 
 

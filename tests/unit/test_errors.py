@@ -63,7 +63,7 @@ CODES = {
 
 
 def drawn() -> dict[str, str | None]:
-    """Maps each class in the tree that the module's docstring draws to its base class."""
+    """Maps each class to its base class, as in the tree in the docstring of `turbocql.errors`."""
     assert errors.__doc__
     drawing = errors.__doc__.split("```")[1]
     parents: dict[str, str | None] = {}

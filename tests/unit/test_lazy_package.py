@@ -23,7 +23,7 @@ QUICK_PATHS_ARE_OFF = bool(
 LIGHT = {
     *("turbocql", "turbocql._core", "turbocql._native", "turbocql._native.imports"),
     "turbocql.diagnose",
-    # The core imports it to test, in each process, whether its quick paths work.
+    # The core imports `turbocql.types` to test, in each process, whether its quick paths work.
     *(() if QUICK_PATHS_ARE_OFF else ("turbocql.types",)),
 }
 """The modules of the package that `import turbocql` loads."""
@@ -223,5 +223,5 @@ except ValueError:
 
 @pytest.mark.parametrize("program", [VALUES, FRAMES], ids=["values", "frames"])
 def test_nothing_is_imported_when_no_file_descriptor_is_free(program: str) -> None:
-    """An import needs a file descriptor, so the modules must have been imported before."""
+    """An import needs a file descriptor. So all imports must happen before `TAKE_ALL` takes them."""
     assert run(program) == "done\n"

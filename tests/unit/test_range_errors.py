@@ -106,8 +106,9 @@ BEYOND: dict[str, tuple[Any, list[Any]]] = {
 }
 CASES = [(cql_type, value) for cql_type, (_, values) in BEYOND.items() for value in values]
 
-# The arguments of each function are a type, a good value of the type, and a bad one. It returns an
-# outer type, a value of it that contains the bad value, and the end of the path in the error.
+# The arguments of each function are a type, a good value of the type, and a bad one. The function
+# returns an outer type, a value of the outer type that contains the bad value, and the end of the
+# path in the error.
 Depth = Callable[[str, Any, Any], tuple[str, Any, str]]
 DEPTHS: dict[str, Depth] = {
     "list": lambda t, good, bad: (f"list<{t}>", [good, bad], "[1]"),

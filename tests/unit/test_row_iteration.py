@@ -1,4 +1,4 @@
-"""Tests the native iterators behind `for` and `async for` over rows, with pages of these tests."""
+"""Tests the native iterators behind `for` and `async for` over rows, with pages from memory."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_no_row_is_lost_if_a_page_begins_before_another_has_ended() -> None:
 
 
 class Result:
-    """Stands in for a result of three pages. The rows of a page are its number."""
+    """Stands in for a result of three pages. Each page has one row, the page's number."""
 
     number = 0
 

@@ -75,7 +75,7 @@ def test_temporary_failures_are_waited_for(
     with Starting([phase]) as server, pytest.raises(errors.ConnectError, match=text) as caught:
         opens(server.contact_point, wait_s=1)
     assert 1 <= time.monotonic() - began < 3
-    # The pauses between attempts are 0.1 s, 0.2 s and 0.4 s, then what is left of the second.
+    # The pauses between attempts are 0.1 s, 0.2 s and 0.4 s, then what is left of `wait_s`.
     assert 3 <= attempts_of(caught.value) <= 5
     assert type(caught.value) is errors.ConnectError
     assert cause is None or isinstance(caught.value.__cause__, cause)
