@@ -128,7 +128,7 @@ IN_TURN = itertools.cycle(KINDS)
 
 
 def in_rows(cql_type: str, cells: list[bytes | None], *, once: bool = False) -> None:
-    """Compares both paths for cells of a page, with each entry of `KINDS`.
+    """Compares the quick and the safe path for cells of a page, with each entry of `KINDS`.
 
     If `once` is true, a call uses only one entry. Successive calls use successive entries.
     """
@@ -148,7 +148,7 @@ def counted(cells: list[bytes | None], groups: int = 1) -> bytes:
 
 
 def everywhere(cql_type: str, cells: list[bytes | None]) -> None:
-    """Compares both paths for cells alone, in rows, and inside every compound type."""
+    """Compares the two paths for cells alone, in rows, and inside every compound type."""
     key: bytes | None = b"\0\0\0\5"
     for data in cells:
         if data is not None:

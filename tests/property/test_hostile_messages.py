@@ -1,4 +1,4 @@
-"""Tests messages with parts whose methods raise, return wrong results, or change the values."""
+"""Tests messages with parts of wrong types, or whose methods raise or return wrong results."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_rows_in_cycles_are_collected(kind: Kind) -> None:
 
 
 def test_threads_share_a_decoder() -> None:
-    """The bodies have more different metadata than the decoder caches. Some calls fail."""
+    """The bodies have more different metadata than the decoder caches. Some bodies are invalid."""
     decoder = RowsDecoder("dict")
     bodies = [
         result([(f"n{i}", "uuid"), ("l", "list<text>")], [[bytes(16), counted(b"a")]] * (i % 4))

@@ -179,7 +179,7 @@ def check(coders: Coders, data: bytes) -> bool:
 
 
 def run(seed: int, count: int) -> dict[str, int]:
-    """Checks mutants, and returns how many of each type are values."""
+    """Checks mutants, and returns, for each type, how many of its mutants are values."""
     known = {cql_type: coders(cql_type) for cql_type in TYPES}
     values = dict.fromkeys(TYPES, 0)
     for cql_type, data in mutants(seed, count):

@@ -67,7 +67,7 @@ class Kind(ABC):
         return None if parsed is None else self.parse_json(parsed)
 
     def parse_key(self, text: str) -> Any:
-        """Parses a map's key. A JSON key is a text, so e.g. a number is JSON inside this text."""
+        """Parses a map's key. A JSON key is a text. Keys of other types are JSON in this text."""
         parsed = json.loads(text, parse_float=Decimal, object_pairs_hook=list)
         return self.parse_cell(parsed)
 

@@ -145,7 +145,7 @@ class Liar:
             thread.join(10)
 
     def requested(self, opcode: int, body: bytes) -> None:
-        """Called with each request before it is sent to the node. Subclasses override it."""
+        """Receives each request before the node does. Subclasses override this method."""
 
     def _start(self, target: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)

@@ -13,7 +13,7 @@ __all__ = ["Records", "recorded"]
 
 
 class Records(logging.Handler):
-    """Keeps log records. Their type is `Any`, because each has the attributes of its event."""
+    """Keeps log records. Their type is `Any`, because a record has the attributes of its event."""
 
     def __init__(self) -> None:
         super().__init__()

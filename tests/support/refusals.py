@@ -24,7 +24,7 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 def in_clear(error: BaseException, secret: str = SECRET) -> list[str]:
     """Returns the local variables in turbocql's frames whose text contains the secret.
 
-    Each is `file:line function: variable`.
+    Each result has the form `file:line function: variable`.
 
     An error tracker that records local variables would show these variables.
     """

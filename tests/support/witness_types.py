@@ -1,8 +1,8 @@
 """Edge-case values of every CQL type, and the JSON that Cassandra reads and writes for them.
 
-The types come from tests/support/kinds.py. Most have samples of this module instead of those there.
-`read_date` and `read_timestamp` accept years before 1 and after 9999. `values` builds values for
-any nested type. `json_of` converts a value to JSON from which the server makes the same value.
+The types come from tests/support/kinds.py. Most of them have this module's samples. `read_date` and
+`read_timestamp` accept years before 1 and after 9999. `values` builds values for any nested type.
+`json_of` converts a value to JSON from which the server makes the same value.
 """
 
 from __future__ import annotations

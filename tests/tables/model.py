@@ -53,8 +53,7 @@ UDTS = (PAIR, DEEP)
 _PARTITIONS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "blob", "timestamp", "varint")
 _CLUSTERINGS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "date", "time", "timestamp")
 # The types of set elements and map keys. The server has no sets of durations. Floats have NaN and
-# two zeros, and decimals have many forms of one number. The tests do not cover how the server
-# compares these.
+# two zeros, decimals many forms of one number. How the server compares these is not tested here.
 _ELEMENTS = sorted(_BY_NAME.keys() - {"duration", "float", "double", "decimal"})
 
 
@@ -325,10 +324,7 @@ class Model:
     """The possible static cells of each partition written since the last `settle`, by column."""
 
     def take(self, writes: Sequence[Write], now: int, *, begun: bool = False) -> None:
-        """Records what a load with these writes, applied in any order, can leave in the table.
-
-        If `begun`, the load was interrupted, and may have applied only some of the writes.
-        """
+        """Records what the writes, in any order, can lead to. If `begun`, some may be missing."""
         names = {column.name for column in self.shape.of("static")}
         of_rows: dict[tuple[str, str], list[tuple[Row, int]]] = {}
         of_statics: dict[str, list[tuple[Row, int]]] = {}
@@ -429,7 +425,7 @@ def _expected(cells: Sequence[Cell]) -> str:
 
 
 def _outcomes(before: Cells, orders: Iterable[Sequence[tuple[Row, int]]]) -> list[Cells]:
-    """Returns a row's cells after each order of its writes. At equal times, the last one wins."""
+    """Returns a row's cells after each order of its writes. At equal times, the last write wins."""
     made: list[Cells] = []
     for order in orders:
         cells = dict(before)

@@ -58,7 +58,7 @@ GIVEN: dict[str, Callable[[], Any]] = {
 
 
 def check(seen: list[Progress]) -> None:
-    """Asserts that `share` is about the share of rows that servers have acknowledged.
+    """Asserts that `share` is about the part of the rows that servers have acknowledged.
 
     `left_s` must be about the time that the remaining rows take at the rate so far.
     """

@@ -1,4 +1,4 @@
-"""Tests why a load stops early: too many failed rows, or a first block that fails as a whole."""
+"""Tests why a load stops early: too many failed rows, or a first block whose rows all fail."""
 
 from __future__ import annotations
 

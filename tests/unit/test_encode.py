@@ -206,8 +206,8 @@ def test_elements_of_arrays_are_converted_exactly() -> None:
         bits = np.frombuffer(bytes(range(200, 248)), dtype)
         size = len(bits)
         assert encode(f"vector<{element}, {size}>", bits) == bits.byteswap().tobytes()
-    # Rounded to a double and then to a float, this number is another float than if it is rounded
-    # once. Arrays must be encoded like numbers.
+    # Rounding this number to a double and then to a float gives another float than rounding it to
+    # a float at once. Arrays must be encoded like numbers.
     number = 2**53 + 2**29 + 1
     assert encode("vector<float, 1>", np.array([number])) == encode("float", number)
 

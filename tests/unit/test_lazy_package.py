@@ -223,5 +223,5 @@ except ValueError:
 
 @pytest.mark.parametrize("program", [VALUES, FRAMES], ids=["values", "frames"])
 def test_nothing_is_imported_when_no_file_descriptor_is_free(program: str) -> None:
-    """An import needs a file descriptor. So all imports must happen before `TAKE_ALL` takes them."""
+    """An import needs a file descriptor, so no import can succeed after `TAKE_ALL`."""
     assert run(program) == "done\n"

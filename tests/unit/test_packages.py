@@ -40,7 +40,7 @@ def test_a_missing_package(
     package: str, convert: Callable[[], object], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if package != "pandas":
-        # The conversion imports pandas first, and the environment may lack pandas.
+        # The conversion imports pandas first. The stand-in serves if pandas is not installed.
         monkeypatch.setitem(sys.modules, "pandas", sys)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ModuleNotFoundError, match=re.escape(message)) as caught:

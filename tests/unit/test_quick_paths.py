@@ -1,8 +1,8 @@
 """Tests which quick paths are on.
 
 A quick path depends on CPython's internals. It is on if it was tested with the interpreter's
-version, and if its probe succeeds, which tries it in this process. Values must be right with and
-without the quick paths.
+version, and its probe, a test in this process, succeeds. Values must be right with and without the
+quick paths.
 """
 
 from __future__ import annotations

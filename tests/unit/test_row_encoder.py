@@ -42,7 +42,7 @@ class Delegate:
 
 
 class Policy:
-    """An encryption policy for these columns. Its `encrypt` returns the data unchanged."""
+    """An encryption policy for the given columns. Its `encrypt` returns the data unchanged."""
 
     def __init__(self, columns: list[tuple[str, Any]]) -> None:
         self.types = dict(columns)

@@ -281,7 +281,7 @@ def test_credentials_do_not_show_a_password(credentials: Any) -> None:
     assert config.credentials == credentials
     assert dataclasses.replace(config) == config == copy.copy(config)
     assert "a Config with credentials is not pickled" in refused(lambda: pickle.dumps(config))
-    # Functions of modules are pickled by name.
+    # Module-level functions are pickled by name.
     by_name = pickle.loads(pickle.dumps(Config(credentials=logged_in)))
     assert by_name.credentials is logged_in
     pickled = pickle.dumps(Config(credentials=Vault(SECRET), pickle_secrets=True))
