@@ -160,8 +160,8 @@ class Injector:
         """Injects the faults of a step, heals them, and pauses for `rest_s`.
 
         If the kind of a fault is not in `PROXY`, the method waits, before the pause, until the
-        nodes see each other. Kinds that end with `EVERYWHERE` are not in `PROXY`, so it waits for
-        them too.
+        nodes see each other. Kinds that end with `EVERYWHERE` are not in `PROXY`, so the method
+        waits after such faults too.
         """
         self._load.ask("pace", seconds=step.pace_s)
         if len(step.faults) == 1:

@@ -13,7 +13,8 @@ Commands:
 - `sample`: returns the fields of a `records.Sample`; the load must be paused
 - `look`: returns the numbers of answered and of failed calls, each session's number of connected
   nodes, the memory, and the failures of callers
-- `statements`: executes `texts` one after another with `timeout_s`, and records them as `kind`
+- `statements`: executes `texts` one after another with `timeout_s`; the records of these calls have
+  the kind `kind`
 - `use_keyspace`: calls `use_keyspace` with `name`
 - `prepare`: prepares `count` statements that no caller uses
 - `report`: returns the events that the sessions have logged, and the contradictions in their
@@ -50,8 +51,8 @@ from turbocql.aio import AsyncSession
 T = TypeVar("T")
 
 _SETTLE_S = 20.0
-"""How many seconds callers have to end their operations: longer than any time limit of a call, and
-longer than any backoff of a caller."""
+"""For how many seconds `pause` and `stop` wait for callers to end their operations. This is longer
+than any time limit of a call, and longer than any backoff of a caller."""
 _PREPARE_S = 60.0
 _POLL_S = 0.01
 _BACKOFF_S = 0.02

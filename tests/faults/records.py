@@ -20,7 +20,7 @@ from turbocql import errors
 __all__ = ["About", "Call", "Recorder", "Sample", "Window", "read_calls"]
 
 _MESSAGE = 400
-"""The maximum length of an error's message in a record."""
+"""How many characters of an error's own text a record keeps at most. Other details follow it."""
 
 
 class About(TypedDict, total=False):

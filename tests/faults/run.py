@@ -93,7 +93,7 @@ class Times:
     prepared statements."""
     before_s: float
     after_s: float
-    """The time after all faults in which nearly all calls must be answered."""
+    """The time after all faults. Of the calls that begin in it, nearly all must be answered."""
     recover_s: float
     """The limit for the sessions to reconnect to all nodes, and for their resources to return to
     the values of the first sample."""

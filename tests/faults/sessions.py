@@ -23,7 +23,7 @@ SLOW_S = 0.3
 """After how many seconds a request of the load is logged as slow. Faults that delay frames cause
 such events."""
 _LATER_S = 5.0
-"""How many seconds after the end of a fault an event that it causes may be logged."""
+"""An event that a fault causes is logged at most this many seconds after the end of the fault."""
 
 _BROKEN = frozenset({"connection lost"})
 _LATE = frozenset({"slow request", "node silent", "connection lost"})

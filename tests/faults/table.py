@@ -28,7 +28,7 @@ class _Row:
     slowest: Call | None = None
     slowest_s: float = 0.0
     in_flight_s: float = 0.0
-    """The seconds during the faults for which calls were in flight, added up over all calls."""
+    """How many seconds each call was in flight during each fault of the kind, added up."""
 
 
 class Table:

@@ -1,4 +1,5 @@
-"""Tests that the audit (`sessions.py`) finds contradictory metrics and faults without logs."""
+"""Tests that the audit (`sessions.py`) finds contradictory metrics, and faults that are not logged.
+"""
 
 from __future__ import annotations
 

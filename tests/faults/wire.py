@@ -83,7 +83,7 @@ class Frames:
 class Stream:
     """One direction of a proxied connection.
 
-    `cut` ends the connection. `effect` adds a number to the count of what the fault did.
+    `cut` ends the connection. `effect` adds a number to the count of what the fault has hit.
     """
 
     def __init__(
@@ -167,7 +167,8 @@ class Stream:
         elif self.fault.kind == "throttle":
             due = self._due = max(now, self._due) + len(data) / self.fault.bytes_per_s
             self._effect(len(data))
-        # Data that was delayed earlier must be sent before this data.
+        # This data waits if it is delayed itself, if earlier data still waits, or if the target is
+        # not connected yet.
         if due or self._late or self.target is None:
             self._late.append((due, data))
             self._send_late()

@@ -1,8 +1,8 @@
 """Decodes the bytes that a real Cassandra stored, and encodes the values again.
 
-Most expected values come from the server's `toJson` text. The others come from the literal, because
-the text lacks or changes them. These are NaN, infinities, timestamps of numeric literals, and
-tuples that were stored without their last fields, for which `toJson` fails.
+Most expected values come from the server's `toJson` text. The others come from the CQL literal that
+was inserted, because the text lacks or changes them. These are NaN, infinities, timestamps of
+numeric literals, and tuples that were stored without their last fields, for which `toJson` fails.
 """
 
 from __future__ import annotations

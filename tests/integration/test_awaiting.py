@@ -338,7 +338,7 @@ def test_a_failing_wake_does_not_end_the_loop() -> None:
 
 
 class OwnTask(asyncio.Task[Any]):
-    """A Python subclass of `asyncio.Task`, which is implemented in C."""
+    """A subclass of `asyncio.Task`. CPython implements `asyncio.Task` in C."""
 
 
 def test_tasks_of_several_classes_wake_in_the_order_of_completion(

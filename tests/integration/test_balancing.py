@@ -67,8 +67,8 @@ async def coordinators(client: Client, **options: Any) -> set[str | None]:
 
 async def test_nodes_and_replicas(twin: Face, cassandra_three: Cassandra, keyspace: str) -> None:
     points = cassandra_three.contact_points
-    # system.local describes the node itself and system.peers the others, so both tables must be
-    # read from the same node.
+    # On each node, system.local describes this node, and system.peers describes the other nodes. So
+    # both tables must be read from the same node.
     profiles = {"one": ExecutionProfile(balancing=Balancing(allowed=points[:1]))}
     async with twin.connect(
         points[:1], keyspace=keyspace, consistency="ONE", profiles=profiles

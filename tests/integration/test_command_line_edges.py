@@ -1,4 +1,4 @@
-"""Tests of the command line with unusual input, files and surrounding programs."""
+"""Tests of the command line with unusual input and files, closed streams and pipes, and signals."""
 
 from __future__ import annotations
 

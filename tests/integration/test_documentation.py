@@ -131,7 +131,8 @@ def test_every_example_is_run() -> None:
         fences = re.findall(r"^ *(?:```+|~~~+) *(?:py|pycon|python)\b.*", page.read_text(), re.M)
         others = [fence for fence in fences if fence.strip() != "```python"]
         if page.parent.name == "cookbook":
-            # tests/cookbook/test_pages.py checks that each block is a file that its tests run.
+            # tests/cookbook/test_pages.py checks that each block includes a file of the examples,
+            # and the other tests of tests/cookbook run these files.
             assert others == fences, page
             continue
         titles = {

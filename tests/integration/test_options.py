@@ -85,7 +85,10 @@ async def test_every_form_of_statement_has_options(
 async def test_conditional_statements_send_a_serial_consistency(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
-    """Conditional statements send a serial consistency, others only if the option is set."""
+    """Conditional statements always send a serial consistency.
+
+    Other statements send one only if the option `serial_consistency` is set.
+    """
     plain, conditional = INSERT, f"{INSERT} IF NOT EXISTS"
     number += 0x5EA1 << 16  # makes the key easy to find in bodies
     batch = Batch()

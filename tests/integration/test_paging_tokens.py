@@ -1,4 +1,4 @@
-"""Tests of signed paging tokens with statements and paging states of a server."""
+"""Tests of signed paging tokens on a server, with its paging states and prepared statements."""
 
 from __future__ import annotations
 

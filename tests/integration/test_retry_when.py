@@ -295,7 +295,7 @@ async def test_a_session_that_is_closed_or_full_raises_the_last_error(
         call = asyncio.ensure_future(client.execute(odd))
         assert await asyncio.to_thread(eventually, lambda: bool(decision.asked))
 
-        # The waiting call is not in flight, so another call takes its place.
+        # A call that waits to be sent again is not in flight, so another call takes its place.
         others = [asyncio.ensure_future(client.execute("SELECT * FROM t")) for _ in range(200)]
         with pytest.raises(errors.InvalidQuery):
             await asyncio.wait_for(call, 10)

@@ -96,7 +96,8 @@ async def test_one_or_raise(twin: Face, points: list[str], table: str, page_size
         with pytest.raises(errors.MultipleRows, match=f"expected exactly one row, got {count}:"):
             await several.one_or_raise()
         if page_size > 1:
-            # The second row was on the first page, so nothing was fetched.
+            # `one_or_raise` found the second row on the first page, so it fetched no other page.
+            # `all` still returns every row.
             assert len(await several.all()) == 5
 
 

@@ -1,4 +1,4 @@
-"""Tests of splits, and of scans, which read a table by token ranges and each row once."""
+"""Tests of splits and scans. A scan reads a table by token ranges, and returns each row once."""
 
 from __future__ import annotations
 

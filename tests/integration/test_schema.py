@@ -181,7 +181,7 @@ def test_the_statements_of_a_schema_create_the_same_objects(here: list[str], mad
 
 
 def check_elaborate(keyspace: Keyspace) -> None:
-    """Asserts that the schema has what the statements created.
+    """Asserts that the schema has what the statements of `ELABORATE` created.
 
     A comparison of two schemas that turbocql has read would not notice an object that both lack.
     """

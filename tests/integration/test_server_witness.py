@@ -174,7 +174,7 @@ def make_table(session: Session, table: str, columns: Sequence[Column]) -> None:
 
 
 def rows_of(columns: Sequence[Column]) -> list[tuple[Any, ...]]:
-    """Returns rows that together have every value of every column. Shorter columns end in nulls."""
+    """Returns rows that together have every value of every column. Other cells are null."""
     return list(zip_longest(*(column.written for column in columns)))
 
 

@@ -26,7 +26,7 @@ def test_two_hundred_threads_on_one_session(cassandra: Cassandra) -> None:
     faults: list[object] = []
     given_up = 0
     lock = threading.Lock()
-    # `max_in_flight` is below the number of threads, so some calls wait.
+    # `max_in_flight` is below the number of threads, so some calls wait until others have ended.
     with turbocql.connect(cassandra.contact_points, max_in_flight=150) as session:
         insert = session.prepare("INSERT INTO stress.t (k, v) VALUES (?, ?)")
         select = session.prepare("SELECT v FROM stress.t WHERE k = ?")

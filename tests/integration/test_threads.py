@@ -1,4 +1,4 @@
-"""Tests eight threads that share a session, its rows and its statements, also when one closes it.
+"""Tests a session, its rows and its statements in eight threads, also when one thread closes it.
 
 On an interpreter built without the GIL the threads run at the same time.
 """

@@ -191,7 +191,8 @@ def _expected(session: Session, shape: Shape) -> dict[int, int]:
 def test_tokens_equal_those_of_the_server(session: Session, shape: Shape) -> None:
     said = _expected(session, shape)
     columns = [(f"k{number}", cql_type) for number, cql_type in enumerate(shape.types)]
-    # The encoder has the key's columns in reverse order, after `v`, which is not in the key.
+    # The encoder has the partition key's columns in reverse order, after `v`, which is a clustering
+    # column.
     encoder = RowEncoder(
         [("v", "int"), *reversed(columns)], key_columns=[name for name, _ in columns]
     )

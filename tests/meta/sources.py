@@ -21,7 +21,10 @@ def rust_files(*folders: str) -> list[Path]:
 
 
 def without_comments(path: Path) -> str:
-    """Returns a Rust source without comments, and with empty strings. Lines keep their numbers."""
+    """Returns a Rust source without comments and without the contents of its strings.
+
+    Lines keep their numbers.
+    """
     pattern = r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"'
 
     def blank(match: re.Match[str]) -> str:

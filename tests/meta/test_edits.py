@@ -1,4 +1,4 @@
-"""Tests the edits, patches of the ScyllaDB Rust driver's crates: their form and their size.
+"""Tests the edits (patches of the ScyllaDB Rust driver's crates): their form and their size.
 
 Also tests the errors for edits that do not fit these crates.
 """

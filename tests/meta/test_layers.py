@@ -32,8 +32,8 @@ FLOORS = [
     "_engines",
 ]
 """The private folders of the package, bottom first. A folder uses no later one, directly or through
-others. The modules beside the folders, which users import, have no place in this order. A room is a
-folder or a module beside the folders. No two rooms may use each other."""
+others. Modules beside the folders have no place in this order. A room is a folder or a module
+beside the folders. No two rooms may use each other."""
 LEAVES = {"accel", "cli", "duckdb", "ray", "spark", "testing"}
 """Folders that no other room imports."""
 NAMING_THE_CORE = {
@@ -158,7 +158,8 @@ CRATES: dict[str, set[str]] = {
         "turbocql-values",
     },
 }
-"""The project's crates in the Cargo.toml of each crate. The compiler refuses uses of others."""
+"""Maps each crate to the project's crates that its Cargo.toml lists. The compiler refuses uses of
+crates that the Cargo.toml does not list."""
 OUTSIDE: dict[str, set[str]] = {
     "crates/codec": set(),
     "crates/columns": set(),

@@ -43,7 +43,7 @@ _DEFINITION = re.compile(
     r"\b(?:fn|struct|enum|union|trait|type|const|static|mod|let|macro_rules!)\s+(?:mut\s+)?"
     r"(?!fn\b|unsafe\b|extern\b|mut\b)(?:r#)?(\w+)"
 )
-"""Matches a definition in Rust. It does not find names inside patterns."""
+"""Matches a definition in Rust. It does not find names inside patterns, as in `let (a, b)`."""
 
 
 class Name(NamedTuple):

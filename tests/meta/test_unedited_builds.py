@@ -1,4 +1,4 @@
-"""Checks builds without the edits, the patches of the ScyllaDB Rust driver's crates.
+"""Checks builds without the edits (patches of the ScyllaDB Rust driver's crates).
 
 Such a build is refused unless it is requested. The version of its wheel shows that the edits are
 missing, and importing the package warns.

@@ -1,4 +1,4 @@
-"""Checks the targets, actions, permissions, versions and platforms that the workflows name."""
+"""Checks the make targets, actions, permissions, versions and platforms that the workflows name."""
 
 from __future__ import annotations
 

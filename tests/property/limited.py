@@ -18,9 +18,9 @@ Outcome = tuple[type[BaseException] | None, str]
 
 
 def limited(call: Callable[[], Any], *, memory: int = 1 << 30, seconds: int = 20) -> Outcome:
-    """Runs a call in a child that may use `memory` bytes more than the process uses now.
+    """Runs a call in a child that may use `memory` bytes more than this process uses now.
 
-    Returns the outcome, and fails if the child dies.
+    Returns the outcome. Fails if the child dies, or if the call takes longer than `seconds`.
     """
     reading, writing = os.pipe()
     child = os.fork()

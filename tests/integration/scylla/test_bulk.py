@@ -166,8 +166,8 @@ def test_a_limit_that_does_not_end_fails_the_rows(
     columns = dict(zip(("id", "a"), map(list, zip(*rows, strict=True)), strict=True))
     scylla.limit(marked="INSERT INTO")
     try:
-        # If no row that was refused succeeds for a second, all refused rows fail. They do not each
-        # wait for a second.
+        # When a whole second has passed in which none of the refused rows succeeded, all of them
+        # fail together. Without this rule, each row would wait for a second of its own.
         with pytest.raises(BulkError) as caught:
             session.load("vnodes.t", columns, retry_for_s=1)
         with pytest.raises(BulkError) as many:

@@ -40,9 +40,10 @@ def make_table(points: list[str], replication: str) -> str:
 def reading(
     driver: str, point: str, version: int, keyspace: str
 ) -> Iterator[Callable[[], dict[str, Any]]]:
-    """Runs `PROGRAM`, which reads the table in rounds with an accelerated driver.
+    """Runs `PROGRAM`, which reads the table with an accelerated driver, again and again.
 
-    Yields a function that waits for the end of a round and returns what `PROGRAM` reports of it.
+    Each reading of all rows is a round. After it, `PROGRAM` prints a report. Yields a function that
+    waits for the next report and returns it.
     """
     host, _, port = point.rpartition(":")
     python = python_of(driver)

@@ -91,9 +91,10 @@ async def heals(scylla: Scylla) -> None:
 
 
 def test_tablets_of_version_2_are_followed(cluster: Cassandra, scylla: Scylla) -> None:
-    """In version 2 of the extension, payloads have a version, and each EXECUTE ends with a block.
+    """In version 2 of the extension, each EXECUTE ends with a byte, the block.
 
-    The block is a byte about the version of the tablet that the client knows.
+    It has a part of the tablet version that the client knows, and says which part. If the tablet
+    has another version, the custom payload of the answer has this version and the replicas.
     """
     for node, count in SHARDS.items():
         scylla.set_shards(node, Shards(count, tablets_v2=True))
