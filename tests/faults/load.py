@@ -56,8 +56,8 @@ than any time limit of a call, and longer than any backoff of a caller."""
 _PREPARE_S = 60.0
 _POLL_S = 0.01
 _BACKOFF_S = 0.02
-"""How many seconds a caller waits after a failed operation. Otherwise calls that fail at once would
-outnumber all other calls."""
+"""How many seconds a caller waits after a failed operation. Without this wait, calls that fail at
+once would outnumber all other calls."""
 
 
 class Gate:

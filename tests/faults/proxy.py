@@ -78,7 +78,7 @@ class Link:
             self.end()
 
     def end(self) -> None:
-        """Closes both sides after sending the data that was already written."""
+        """Closes both sides after sending what was written to them. Discards delayed data."""
         self._forget()
         for side in (self.client, self.node):
             if side.transport is not None:

@@ -1,4 +1,4 @@
-"""Reads what the nodes have stored, at consistency ALL and without a session of turbocql."""
+"""Reads the stored rows from the nodes, at consistency ALL and without a session of turbocql."""
 
 from __future__ import annotations
 

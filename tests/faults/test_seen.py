@@ -1,6 +1,7 @@
 """Tests that each fault is logged, counted and traced as docs/reliability.md says.
 
-The rows of the page's table are the test cases. All faults are made on one cluster.
+The rows of the page's table are the test cases. The faults are made on one cluster of three nodes.
+Only the fault of refused credentials is made on another node, which requires credentials.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Tests that the audit (`sessions.py`) finds contradictory metrics, and faults that are not logged.
-"""
+"""Tests that the audit (`sessions.py`) finds contradictory metrics and faults that nothing logs."""
 
 from __future__ import annotations
 

@@ -373,7 +373,7 @@ def test_closed_sessions_leave_no_threads_or_file_descriptors(points: list[str])
 
 
 def test_threads_that_cannot_be_started(points: list[str]) -> None:
-    """`connect` raises an error that names io_threads. It does not wait for the threads."""
+    """`connect` raises an error that names io_threads, and does not wait for missing threads."""
     done = run_python(
         """
         import resource, sys

@@ -127,7 +127,7 @@ async def test_more_requests_at_once_than_streams(loop: Loop, cassandra: Cassand
 
 
 def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
-    """A node that was down for 7.5 s is reached within 3 s.
+    """A node that was down for 7.5 s is reached within 3 s after it is back.
 
     If the pauses between attempts doubled from 50 ms on, the next attempt would come more than 5 s
     after the node is back.

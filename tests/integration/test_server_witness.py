@@ -51,7 +51,7 @@ JSON_ROWS = 1000
 """The first key of the rows that the server made from JSON. Keys of turbocql's rows begin at 0."""
 
 # `EACH` is a UDT with a field of every scalar type. Each shape in `SHAPES` is a kind of container
-# and has a UDT: its fields are such containers, one of each scalar type that the server accepts.
+# and has a UDT. The UDT's fields are such containers, one for each scalar type that they can hold.
 EACH = Udt("each", tuple((f"f_{name}", leaf) for name, leaf in AWKWARD.items()))
 AROUND = Udt("around", (("inner", EACH), ("n", AWKWARD["int"])))
 OF_COUNTERS = Udt("of_counters", (("f_counter", shape("vector", COUNTER)),))

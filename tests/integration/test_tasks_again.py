@@ -51,7 +51,7 @@ def test_rows_and_retries_have_different_write_times(
         options: dict[str, Any] = {"batches": batches}
         sink = writing(f"{keyspace}.again", f"cql://{liar.contact_point}", options).begun()
         count = 40
-        # Each key is repeated in four consecutive rows, with a different list in each.
+        # Each primary key is repeated in four consecutive rows, with a different list in each row.
         data = {
             "k": [1] * count,
             "c": [place // 4 for place in range(count)],

@@ -39,7 +39,7 @@ def cluster() -> Iterator[Cassandra]:
 
 @pytest.fixture
 def scylla(cluster: Cassandra) -> Scylla:
-    """The handle of the simulation: it shows the requests that arrived, and changes nodes."""
+    """The handle of the simulation. It shows the requests that arrived, and can change nodes."""
     assert cluster.scylla is not None
     return cluster.scylla
 

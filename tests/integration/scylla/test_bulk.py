@@ -119,8 +119,8 @@ async def test_execute_many_waits_at_a_rate_limit_if_retry_for_s_is_set(
     rows = [(number, str(number)) for number in range(ROWS)]
     async with twin.connect(cluster.contact_points) as client:
         insert = await client.prepare("INSERT INTO vnodes.t (id, a) VALUES (?, ?)")
-        # The nodes that have rate limits refuse all rows here. A limit per second would not do,
-        # because a slow machine may not reach it.
+        # The nodes that have rate limits refuse all rows here. With a limit per second, they might
+        # refuse none, because a slow machine may not reach it.
         limited.limit(marked="INSERT INTO")
         with pytest.raises(BulkError) as caught:
             await client.execute_many(insert, rows, idempotent=True)
