@@ -51,8 +51,8 @@ from turbocql.aio import AsyncSession
 T = TypeVar("T")
 
 _SETTLE_S = 20.0
-"""For how many seconds `pause` and `stop` wait for callers to end their operations. This is longer
-than any time limit of a call, and longer than any backoff of a caller."""
+"""`pause` and `stop` wait at most this many seconds for callers to end their operations. This is
+longer than any time limit of a call, and longer than any backoff of a caller."""
 _PREPARE_S = 60.0
 _POLL_S = 0.01
 _BACKOFF_S = 0.02

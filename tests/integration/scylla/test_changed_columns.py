@@ -40,10 +40,10 @@ def make_table(points: list[str], replication: str) -> str:
 def reading(
     driver: str, point: str, version: int, keyspace: str
 ) -> Iterator[Callable[[], dict[str, Any]]]:
-    """Runs `PROGRAM`, which reads the table with an accelerated driver, again and again.
+    """Runs `PROGRAM`, which reads the table with an accelerated driver.
 
-    Each reading of all rows is a round. After it, `PROGRAM` prints a report. Yields a function that
-    waits for the next report and returns it.
+    `PROGRAM` makes 400 reads, prints a report of this round, and begins the next round. Yields a
+    function that waits for the next report and returns it.
     """
     host, _, port = point.rpartition(":")
     python = python_of(driver)
