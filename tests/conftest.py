@@ -14,7 +14,7 @@ import pytest
 
 # Tests of columns, of whole tables and of engines need an environment with pyarrow. Tests of the
 # accelerator and the differential tests need one with a Cassandra driver: see `make python-test`.
-# Each engine has its own environment: see `make check-engines`. So has the cookbook: see
+# Each engine has its own environment: see `make check-engines`. The cookbook has one too: see
 # `make cookbook`.
 ENGINES = {"ray": "ray", "spark": "pyspark", "duckdb": "duckdb", "dask": "dask"}
 collect_ignore = [

@@ -44,7 +44,8 @@ LEFT: dict[str, set[str]] = {
     "scylla-driver-previous": _FUTURES,
     "scylla-driver-earlier": _FUTURES,
     "cassandra-driver": set(),
-    # This release has a single protocol handler.
+    # In this release, `_ProtocolHandler` is the same class as `ProtocolHandler`, which is patched.
+    # The release has neither of the other two handlers.
     "cassandra-driver-earlier": {*_HANDLERS.values()},
 }
 """For each driver, the seams (functions that can be replaced) that are not patched."""

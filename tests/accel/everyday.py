@@ -345,7 +345,7 @@ def values() -> list[Any]:
 
 
 def types() -> dict[str, Any]:
-    """Maps names to the driver's types with which the tests serialize the values."""
+    """Maps names to the driver's types. The tests serialize each of `values()` with each type."""
     scalars = [
         *(AsciiType, BooleanType, BytesType, ByteType, CounterColumnType, DateType, DecimalType),
         *(DoubleType, DurationType, FloatType, InetAddressType, Int32Type, IntegerType, LongType),

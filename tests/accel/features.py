@@ -1,4 +1,4 @@
-"""Sets of ScyllaDB's protocol extensions, and message bodies on connections with them."""
+"""Sets of ScyllaDB's protocol extensions, and the message bodies that a driver writes with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.accel.answers import answer
 TAKES_FEATURES = (
     "protocol_features" in inspect.signature(protocol.QueryMessage.send_body).parameters
 )
-"""Whether `send_body` of this driver takes the features of the connection."""
+"""Whether `send_body` of this driver takes the connection's features: its protocol extensions."""
 
 
 def _lwt_mark() -> Any:
@@ -40,7 +40,10 @@ FEATURE_SETS: dict[str, dict[str, Callable[[], Any]]] = {
 
 
 def connections() -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yields each way to pass features to `send_body`: its name, and the last arguments."""
+    """Yields the ways to pass features to `send_body`. Each is a name, and a tuple of arguments.
+
+    The arguments follow the protocol version in a call of `send_body`.
+    """
     yield "not told", ()
     if not TAKES_FEATURES:
         return
@@ -60,6 +63,6 @@ def feature_class() -> type[Any]:
 
 
 def body(message: Any, *rest: Any) -> Any:
-    """Returns the result or error of `send_body`, and the bytes that it wrote."""
+    """Calls a message's `send_body`. Returns its result or error, and the bytes that it wrote."""
     out = io.BytesIO()
     return answer(message.send_body, out, *rest), out.getvalue()

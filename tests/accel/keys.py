@@ -1,7 +1,7 @@
-"""Tasks that set routing keys (given as bytes or as a list of parts), and pack parts of keys.
+"""Tasks that set routing keys (as bytes or as a list of parts), or pack a key's parts into bytes.
 
-A task is a description and a function. The function is called plain and accelerated, and the
-results are compared.
+A task is a description and a function. The function is called without and with the accelerator,
+and the results are compared.
 """
 
 from __future__ import annotations

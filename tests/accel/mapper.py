@@ -1,4 +1,4 @@
-"""Uses the driver's object mapper without a server, and compares it plain and accelerated."""
+"""Uses the driver's object mapper without a server, once with and once without the accelerator."""
 
 from __future__ import annotations
 
@@ -104,7 +104,10 @@ def told(work: Callable[[], Any]) -> Any:
 
 
 def both(work: Callable[[], Any], *, times: int = 4) -> None:
-    """Asserts that `work` does the same plain, `times` times accelerated, and plain once more."""
+    """Asserts that `work` does the same with the accelerator as without it.
+
+    `work` is called once without the accelerator, `times` times with it, and once more without it.
+    """
     accel.uninstall()
     expected = told(work)
     accel.accelerate()

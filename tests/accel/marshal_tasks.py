@@ -1,7 +1,7 @@
 """Tasks that call the functions of `cassandra.marshal`.
 
-A task is a description and a function. The function is called plain and accelerated, and the
-results are compared.
+A task is a description and a function. The function is called without and with the accelerator,
+and the results are compared.
 """
 
 from __future__ import annotations

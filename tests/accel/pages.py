@@ -1,7 +1,7 @@
 """Tasks that decode values and result pages.
 
-A task is a description and a function. The function is called plain and accelerated, and the
-results are compared.
+A task is a description and a function. The function is called without and with the accelerator,
+and the results are compared.
 """
 
 from __future__ import annotations
@@ -162,8 +162,9 @@ class Mapped:
 def special_page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
     """Yields tasks that read special pages.
 
-    The columns of a page come from a prepared statement or are encrypted, or the program has
-    registered a class for their user-defined types.
+    Either the page does not describe its columns, so that the driver uses a prepared statement's
+    description of them. Or a column is encrypted, or the program has registered a class for the
+    columns' user-defined types.
     """
     rng = Random(13)
     generator = Generator(14)
@@ -205,11 +206,11 @@ def special_page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
 
 
 def page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Yields tasks that read valid pages, pages with damaged cells, and pages of a wrong length."""
+    """Yields tasks that read pages: valid, with damaged cells, cut off, or with a byte too many."""
     rng = Random(11)
     generator = Generator(12)
     for i in range(count * 6):
-        # In every third round, all columns have scalar types.
+        # For every third `i`, all columns have scalar types.
         some = shapes if i % 3 else [shape for shape in shapes if not shape.bare.parts]
         chosen = [rng.choice(some) for _ in range(rng.randrange(1, 5))]
         columns = [(f"c{n}", definition(shape)) for n, shape in enumerate(chosen)]

@@ -26,7 +26,7 @@ OPTIONS, STARTUP, QUERY = 0x05, 0x01, 0x07
 SUPPORTED, READY, RESULT = 0x06, 0x02, 0x08
 SMALL_BUFFER = 4096
 LAST_READ = "the last that is read"
-"""After this query, a server stops reading until its `reads` is set."""
+"""The text of a query. Once a `Peer` has read it, the peer reads no more until `reads` is set."""
 
 
 def string(text: str) -> bytes:

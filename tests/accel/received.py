@@ -106,7 +106,7 @@ def rows_body(count: int, width: int = 10) -> bytes:
 
 
 def compress(data: bytes) -> bytes:
-    """Returns the length of the data, and the data compressed, as the drivers do for LZ4."""
+    """Compresses data with zlib, and puts the data's length first, as the drivers do for LZ4."""
     return struct.pack(">i", len(data)) + zlib.compress(data)
 
 

@@ -1,4 +1,7 @@
-"""Request bodies are native only for a plain `BytesIO` and an unchanged `ProtocolVersion`."""
+"""Native code writes request bodies only into a plain `BytesIO`.
+
+If a program has changed methods or constants of `ProtocolVersion`, the driver writes them.
+"""
 
 from __future__ import annotations
 

@@ -213,7 +213,8 @@ def test_other_models_stay_native(monkeypatch: pytest.MonkeyPatch) -> None:
         assert text in note
     assert note[:40] in str(accel.status())
     monkeypatch.delattr(Own, "db_field_name")
-    # The accelerator makes a new plan for a model after 256 calls, or once the class has changed.
+    # The accelerator makes a new plan for a model after 256 calls, or once the model's own class
+    # has changed. Here, only a column's class has.
     used(Odd, 40)
     assert used(Odd)[1] == 0
     assert accel.status().notes == ()

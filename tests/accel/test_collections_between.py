@@ -19,7 +19,7 @@ from tests.accel.futures import Connection, a_pool, future
 from turbocql import accel
 
 STEPS = range(1, 41)
-"""Which of the collections during a call runs the code. Few calls start more of them."""
+"""At which run of the GC during a call the other code runs. Few calls start the GC more often."""
 WAIT_S = 30.0
 
 
@@ -132,7 +132,7 @@ def test_a_connection_changes_while_its_return_waits_for_the_lock(change: str) -
             with connection.lock:
                 is_locked.set()
                 is_returning.wait(WAIT_S)
-                # The other thread then waits for the lock: nothing says so.
+                # After this sleep, the main thread waits for the lock. No event says that it does.
                 time.sleep(0.1)
                 if change == "defunct":
                     connection.is_defunct = True

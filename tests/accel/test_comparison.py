@@ -1,4 +1,4 @@
-"""Compares the plain and the accelerated driver: bytes, cells, bodies and errors are equal."""
+"""The driver makes the same bytes, cells, bodies and errors with the accelerator as without."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def count(proof: bool) -> int:
 
 
 def compare(tasks: Iterable[Task]) -> None:
-    """Asserts that tasks have the same results plain and accelerated.
+    """Asserts that tasks have the same results without and with the accelerator.
 
     Some tasks also run after the accelerator is off, and must have the same results again.
     """

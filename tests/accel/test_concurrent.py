@@ -29,7 +29,8 @@ OWN = [
 ]
 OF_GENERATORS = "concurrent.ConcurrentExecutorGenResults._put_result"
 REFUSED, FAILS, EMPTY = 13, 17, 19
-"""Parameters of requests that are not sent, that fail, and that have no result."""
+"""Parameters of a request that `execute_async` refuses, of one that fails, and of one whose result is
+None."""
 
 
 class Session:
@@ -127,7 +128,7 @@ def results(
 
 
 def same(call: Callable[[], Any]) -> Any:
-    """Asserts that a call has the same result plain and accelerated. Returns the result."""
+    """Asserts that a call returns the same with and without the accelerator. Returns the result."""
     plain = call()
     with accel.accelerated():
         assert call() == plain

@@ -23,7 +23,7 @@ from turbocql import accel
 
 
 def same(call: Callable[[], Any]) -> None:
-    """Asserts that a call has the same result plain and accelerated."""
+    """Asserts that a call has the same result without and with the accelerator."""
     plain = call()
     with accel.accelerated():
         assert call() == plain

@@ -132,7 +132,7 @@ class Flaky:
 
 
 class Counting:
-    """Records the calls of its conversions. Each call also calls `change`."""
+    """Records the calls of `__float__` and `__index__`. Each of them also calls `change`."""
 
     def __init__(self, change: Any = int) -> None:
         self.calls: list[str] = []

@@ -56,7 +56,7 @@ def logged() -> Iterator[list[Any]]:
 
 
 def same(call: Callable[[], Any]) -> Any:
-    """Asserts that a call has the same result and log plain and accelerated."""
+    """Asserts that a call has the same result and log without and with the accelerator."""
 
     def with_log() -> Any:
         with logged() as messages:

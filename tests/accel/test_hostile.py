@@ -29,7 +29,7 @@ def pages(body: bytes, known: Any = None, policy: Any = None) -> list[Any]:
 
 
 def same(call: Callable[[], Any]) -> None:
-    """Asserts that a call has the same result plain and in two accelerated calls."""
+    """Asserts that a call has the same result without the accelerator, and twice with it."""
     plain = call()
     with accel.accelerated():
         for _ in range(2):

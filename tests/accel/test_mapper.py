@@ -1,4 +1,4 @@
-"""Compares the object mapper's instances, statements and errors, plain and accelerated."""
+"""The object mapper makes the same instances, statements and errors with the accelerator."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def statements() -> list[Any]:
 
 
 def changes(ring: Ring, policy: Any) -> Iterator[None]:
-    """Changes a cluster step by step, as events of the server do."""
+    """Changes a cluster step by step, as events of the server do. Yields around each step."""
     yield
     ring.hosts[1].is_up = False
     policy.on_down(ring.hosts[1])

@@ -45,7 +45,7 @@ def is_native(driver: str) -> bool:
 
 
 def same(call: Callable[[], Any]) -> Any:
-    """Asserts that a call has the same result plain and accelerated. Returns the result."""
+    """Asserts that a call returns the same with and without the accelerator. Returns the result."""
     plain = call()
     with accel.accelerated():
         assert call() == plain

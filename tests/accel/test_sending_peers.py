@@ -1,6 +1,6 @@
 """Sends requests to a peer that stops reading or resets, and from threads that share a connection.
 
-The driver's own event loop runs. Each test runs plain and accelerated.
+The driver's own event loop runs. Each test runs without and with the accelerator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Compares the serializers in `cassandra.serializers` with `serialize` of the driver's types."""
+"""Compares the serializers in `cassandra.serializers` with `serialize` of the driver's types.
+
+Only the accelerated driver has this module.
+"""
 
 from __future__ import annotations
 

@@ -112,8 +112,8 @@ CONSUMERS: dict[str, Callable[[Any], int]] = {
     "nanoarrow": lambda rows: len(nanoarrow.ArrayStream(rows).read_all()),
 }
 REFUSED = {("pandas", "time"), ("pandas", "vector<uuid, 1>")}
-"""Types that `DataFrame.from_arrow` refuses and `to_pandas()` accepts: times with nanoseconds, and
-UUIDs inside other types."""
+"""Pairs of a consumer and a type that it refuses. `DataFrame.from_arrow` of pandas refuses times with
+nanoseconds, and UUIDs inside other types. `to_pandas()` of turbocql accepts them."""
 
 
 def test_every_type_through_each_consumer(session: Any) -> None:

@@ -73,9 +73,9 @@ def answers(url: str) -> bool:
 
 
 Program = Callable[..., str]
-"""Runs a program with these arguments, and returns its output."""
+"""The type of the fixture `program`: it runs a file of the examples, and returns what it prints."""
 Server = Callable[..., RunningServer]
-"""Starts `python -m` with these arguments in a folder of the examples."""
+"""The type of the fixture `server`: it starts `python -m` in a folder of the examples."""
 
 
 def is_shown_on(page: str, printed: str) -> bool:

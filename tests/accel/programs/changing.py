@@ -2,10 +2,10 @@
 
     python changing.py HOST PORT VERSION KEYSPACE
 
-After each round it prints a line of JSON: the fields of the named tuples, the number of rows with
-wrong values, the statement's result metadata id, and, if turbocql is imported, the counts of some
-seams (the driver's functions that the accelerator replaces). After a line arrives on its standard
-input, it ends the round, and then exits.
+It reads in rounds of 400 requests. After each round it prints a line of JSON: the fields of the
+named tuples, the number of rows with wrong values, the statement's result metadata id, and, if
+turbocql is imported, the call counts of some seams (the driver's functions that the accelerator
+replaces). When a line arrives on its standard input, it finishes the round, and then exits.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def end_by_a_line(is_over: threading.Event) -> None:
 
 
 def seams() -> dict[str, Any]:
-    """Returns the call counts and fallback reasons of the seams of bodies, rows and `bind`."""
+    """Returns call counts and fallback reasons of the seams in three parts of the accelerator."""
     if "turbocql" not in sys.modules:
         return {}
     from turbocql import accel

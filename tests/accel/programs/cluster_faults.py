@@ -4,8 +4,8 @@
 
 `HOSTS` has the nodes' addresses with commas between them. The part `usual` needs no faults. The
 part `faults` asks the test for faults of the last node in `HOSTS`: it prints a line such as
-`? kill`, and reads a line once the test has killed the node. The part `endings` shuts sessions and
-clusters down during requests.
+`? kill`, and waits for the line that the test writes once the node is killed. The part `endings`
+shuts sessions and clusters down during requests.
 """
 
 from __future__ import annotations
@@ -291,7 +291,8 @@ def faults(session: Any) -> None:
     print(outcomes(futures), 1.4 < time.monotonic() - began < 20)
     hasty = session.execute_async(select, (1,), timeout=0.3, execution_profile="last")
     print(outcomes([hasty]))
-    # The paused node's socket cannot take all of this, but `execute_async` must not block.
+    # The socket to the paused node cannot take all of these INSERTs, but `execute_async` must not
+    # block.
     futures, slowest = [], 0.0
     for number in range(1500):
         began = time.monotonic()

@@ -1,7 +1,7 @@
 """Runs requests in green threads, with the driver's reactor for gevent or eventlet.
 
-The option is `gevent` or `eventlet`. The library of this name patches the standard library before
-the program imports the driver.
+The program's last argument is `gevent` or `eventlet`. The library of this name patches the standard
+library before the program imports the driver.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
         attempt(session.execute, "SELECT wrong FROM nothing")
         session.default_fetch_size = 8
         print(sorted(session.execute(f"SELECT id, name, parts, at FROM {name}")))
-        # This request has a timeout of its own. When it is answered, the driver cancels its timer.
+        # This request has a timeout of its own, so the driver cancels a timer when it is answered.
         attempt(lambda: session.execute(select, (1,), timeout=30).one())
     print_native()
 

@@ -218,7 +218,10 @@ def factories(session: Any) -> None:
 
 
 def rows_of(found: Any) -> Any:
-    """Returns a list of the rows. If the first row is a dict of columns, returns sorted columns."""
+    """Returns a list of the rows.
+
+    With the NumPy handler, the first "row" is a dict of columns. Then returns these, by name.
+    """
     rows = list(found)
     if rows and isinstance(rows[0], dict):
         return [

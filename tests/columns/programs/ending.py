@@ -23,7 +23,7 @@ import turbocql
 ROWS = 20_000
 TABLE = "ending.readings"
 WAITING = "pyarrow-waiting"
-"""The consumer pyarrow, with a thread that waits for the GIL when the program ends."""
+"""The argument CONSUMER for pyarrow with a thread that waits for the GIL when the program ends."""
 
 
 def make(session: turbocql.Session) -> None:
@@ -55,8 +55,8 @@ def main() -> None:
         sys.setswitchinterval(1000)
     print(next(found).num_rows)
     if sys.argv[2] == WAITING:
-        # This loop holds the GIL while the thread requests it. The thread gets the GIL only after
-        # the program's end.
+        # This loop holds the GIL while pyarrow's thread requests it. The thread gets the GIL only
+        # after the program's end.
         begun = time.perf_counter()
         while time.perf_counter() - begun < 0.3:
             pass
