@@ -29,8 +29,8 @@ OWN = [
 ]
 OF_GENERATORS = "concurrent.ConcurrentExecutorGenResults._put_result"
 REFUSED, FAILS, EMPTY = 13, 17, 19
-"""Parameters of a request that `execute_async` refuses, of one that fails, and of one whose result is
-None."""
+"""Parameters of a request that `execute_async` refuses, of one that fails, and of one whose result
+is None."""
 
 
 class Session:

@@ -55,7 +55,8 @@ def test_the_next_plan_uses_a_new_tablet(child: str, tablet_version: int | None)
 
 
 def test_leaders_of_tablets_equal_those_of_the_driver() -> None:
-    # Earlier releases of the driver know no leaders of tablets.
+    # Tablets have leaders only in keyspaces whose consistency mode is not EVENTUAL. Earlier releases
+    # of the driver know no such modes, and no leaders.
     modes = getattr(metadata, "_ConsistencyMode", [None])
 
     def plans() -> list[Any]:

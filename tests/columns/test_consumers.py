@@ -112,8 +112,8 @@ CONSUMERS: dict[str, Callable[[Any], int]] = {
     "nanoarrow": lambda rows: len(nanoarrow.ArrayStream(rows).read_all()),
 }
 REFUSED = {("pandas", "time"), ("pandas", "vector<uuid, 1>")}
-"""Pairs of a consumer and a type that it refuses. `DataFrame.from_arrow` of pandas refuses times with
-nanoseconds, and UUIDs inside other types. `to_pandas()` of turbocql accepts them."""
+"""Pairs of a consumer and a type that it refuses. `DataFrame.from_arrow` of pandas refuses times
+with nanoseconds, and UUIDs inside other types. `to_pandas()` of turbocql accepts them."""
 
 
 def test_every_type_through_each_consumer(session: Any) -> None:
@@ -370,7 +370,8 @@ def test_ctrl_c_is_raised_once(session: Any) -> None:
             except KeyboardInterrupt:
                 pass
             except Exception as error:
-                # The consumer raised an error of its own. Then turbocql raises the interrupt.
+                # The consumer raised an error of its own in place of the KeyboardInterrupt. So
+                # turbocql has signaled the interrupt again: `sleep` runs the handler once more.
                 try:
                     time.sleep(5)
                 except KeyboardInterrupt:

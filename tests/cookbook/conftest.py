@@ -55,7 +55,7 @@ def program(environment: dict[str, str], tmp_path: Path) -> Program:
             timeout=120,
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
-        # The command line reports the progress of a load on stderr.
+        # An example that runs a load by turbocql's command line reports its progress on stderr.
         assert re.sub(r"^load: .*\n", "", ran.stderr, flags=re.MULTILINE) == ""
         return ran.stdout
 

@@ -1,4 +1,7 @@
-"""Splits and joins encoded compound values. The code follows the specification, not a driver.
+"""Splits encoded compound values into cells, which are their encoded parts, and joins cells.
+
+The framing of a compound value is its count of elements and the lengths of its cells. The code
+follows the specification, not a driver.
 
 Source: native_protocol_v5.spec, section 6; for vectors, Cassandra's CEP-30.
 """

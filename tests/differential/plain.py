@@ -98,7 +98,7 @@ def timestamp(rng: Random) -> Any:
 
 
 def duration(rng: Random) -> Duration:
-    """Returns a duration whose three parts have one sign."""
+    """Returns a duration without parts of opposite signs."""
     sign = rng.choice((1, -1))
     parts = (rng.getrandbits(bits) >> rng.randrange(bits) for bits in (31, 31, 63))
     return Duration(*(sign * part for part in parts))

@@ -107,7 +107,7 @@ NANS += [nan(0x7FF8_0000_2000_0000), nan(0xFFFF_FFFF_FFFF_FFFF), nan(0x7FF4 << 4
 
 
 def integers(bits: int) -> list[Any]:
-    """Returns integers around the limits of the type, and integers of other classes."""
+    """Returns integers around the limits of a type of `bits` bits, and values of other classes."""
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     return [
         *(0, 1, -1, low, high, low + 1, high - 1, low - 1, high + 1, 2 * high + 1, 2**200),

@@ -44,7 +44,7 @@ def selected(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
 
 
 class Reports(Generic[Key, Report]):
-    """Makes a report for each key.
+    """Makes a report for each key, for example for each CQL type.
 
     The reports of the keys in `ahead` are begun immediately, the others when they are asked for.
     """

@@ -26,7 +26,7 @@ class Rule:
     reason: str
     """The reason why turbocql differs."""
     claims: Callable[[Difference], bool]
-    """Returns whether the rule covers a difference. Each rule should cover as few as possible."""
+    """Returns whether the rule covers a difference. It should return true for few differences."""
     example: Case
     """A case whose difference the rule claims."""
     since: tuple[int, int] = (3, 0)

@@ -43,9 +43,9 @@ def _unordered(d: Difference) -> bool:
 
 
 def _unindexed(d: Difference) -> bool:
-    """Returns whether only the reference encodes a value without `__getitem__` as a tuple.
+    """Returns whether only the reference encodes the value as a tuple, and it has no `__getitem__`.
 
-    Dict views are such values. Sets and mappings have another rule.
+    A dict view is such a value. Sets and mappings have another rule.
     """
     other = isinstance(d.given, (set, frozenset, Mapping)) or hasattr(d.given, "__getitem__")
     return only_they_take(d, "tuple") and not other

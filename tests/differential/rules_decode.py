@@ -65,7 +65,8 @@ def _many_digits(d: Difference) -> bool:
 def _both(d: Difference, *kinds: str) -> tuple[Any, Any] | None:
     """Returns the normal forms of the two values that the drivers decoded.
 
-    Returns `None` if a driver refused, if the type is not one of `kinds`, or for an encoding.
+    Returns `None` if a driver refused the bytes, if the type is not one of `kinds`, or if the case
+    is a value to encode.
     """
     if d.encoding or d.kind not in kinds or d.we_refuse or d.they_refuse:
         return None

@@ -28,7 +28,10 @@ _OWN = (turbocql.Date, turbocql.Time, turbocql.Timestamp, turbocql.Duration)
 
 
 def _indexed(value: Any) -> bool:
-    """Returns whether a value has `__index__`, but is no plain int, bool, class or `_OWN` value."""
+    """Returns whether a value has `__index__`.
+
+    Left out are `int` itself (but not its subclasses), `bool`, classes, and the classes in `_OWN`.
+    """
     exact = type(value) is int or isinstance(value, (bool, *_OWN, type))
     return not exact and hasattr(value, "__index__")
 

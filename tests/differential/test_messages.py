@@ -40,7 +40,7 @@ RULES_OF_KINDS = {
         "unset_in_version_3": (3,),
     },
 }
-"""Maps a kind of request to its rules of `messages.py`, and each rule to protocol versions."""
+"""Maps a kind of request to its rules, and each rule to the protocol versions where it applies."""
 MESSAGES = [(kind, version) for kind in RULES_OF_KINDS for version in VERSIONS]
 
 MessageReports = Reports[tuple[str, int], MessageReport]

@@ -16,7 +16,7 @@ from .rules import RULES
 
 MAX_SHOWN = 20
 CASES = {ENCODE: 1, DECODE: 2, COMPILED: 2}
-"""The minimum number of cases per value."""
+"""For each way to compare, the minimum number of cases per value."""
 
 TypeReports = Reports[str, TypeReport]
 

@@ -185,7 +185,7 @@ class Audit:
 
     @property
     def rows(self) -> int:
-        """The approximate number of rows in `writes`."""
+        """The approximate number of rows in the table `writes`."""
         return len(self._present) + len(self._unknown)
 
     # These methods judge the rows that the nodes have stored.
@@ -363,7 +363,7 @@ def judge_samples(before: Sample, after: Sample) -> list[Line]:
 
 
 def judge_effects(windows: Sequence[Window]) -> Line:
-    """Checks that each kind of fault hit something."""
+    """Checks that each kind of fault hit something, such as a connection."""
     line = Line("each kind of fault hit something")
     effects: defaultdict[str, int] = defaultdict(int)
     for window in windows:

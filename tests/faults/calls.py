@@ -120,7 +120,7 @@ class Shared:
         self._generation = [0] * CHAINS
 
     def claim(self) -> int:
-        """Returns the key of a claim. `_ROUND` calls in a row get the same key."""
+        """Returns the key of a claim. Each key is returned `_ROUND` times, for as many callers."""
         with self._lock:
             return next(self._claims) // _ROUND
 
