@@ -84,5 +84,5 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def proof(request: pytest.FixtureRequest) -> bool:
-    """Whether `--proof` is set, so that the tests run with more values and repetitions."""
+    """Whether `--proof` is set. If it is, the tests run with more values and repetitions."""
     return bool(request.config.getoption("--proof"))

@@ -106,6 +106,7 @@ def page_answer(
 ) -> Any:
     message = reader(2)
     # In a frame, warnings and other data may precede the rows, so `source` starts with some bytes.
+    # The next 4 bytes are the kind of the result, which the driver reads before it reads rows.
     before = zlib.crc32(body) % 5
     source = io.BytesIO(bytes(before) + body)
     source.read(before + 4)

@@ -1,6 +1,6 @@
 """Native code writes request bodies only into a plain `BytesIO`.
 
-If a program has changed methods or constants of `ProtocolVersion`, the driver writes them.
+If a program has changed methods or constants of `ProtocolVersion`, the driver writes the bodies.
 """
 
 from __future__ import annotations

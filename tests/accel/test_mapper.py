@@ -1,4 +1,4 @@
-"""The object mapper makes the same instances, statements and errors with the accelerator."""
+"""The mapper's instances, statements and errors are the same with the accelerator as without it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ PUSH, HANDLE_WRITE = (
 
 @pytest.fixture(params=["plain", "accelerated"])
 def is_native(request: pytest.FixtureRequest) -> Iterator[bool]:
-    """Accelerates the test, or leaves the driver plain. Yields whether it is accelerated."""
+    """Switches the accelerator on for a test, or leaves it off. Yields whether it is on."""
     with accel.accelerated() if request.param == "accelerated" else contextlib.nullcontext():
         yield request.param == "accelerated"
 

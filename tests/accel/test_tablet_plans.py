@@ -55,8 +55,8 @@ def test_the_next_plan_uses_a_new_tablet(child: str, tablet_version: int | None)
 
 
 def test_leaders_of_tablets_equal_those_of_the_driver() -> None:
-    # Tablets have leaders only in keyspaces whose consistency mode is not EVENTUAL. Earlier releases
-    # of the driver know no such modes, and no leaders.
+    # Tablets have leaders only in keyspaces whose consistency mode is not EVENTUAL. Earlier
+    # releases of the driver know neither these modes nor leaders.
     modes = getattr(metadata, "_ConsistencyMode", [None])
 
     def plans() -> list[Any]:

@@ -46,7 +46,7 @@ class TypeReport:
     def compare_value(
         self, generator: Generator, shape: Shape, protocol: int, *, again: bool
     ) -> None:
-        """Compares a random value, its bytes, and damaged bytes."""
+        """Compares a random value, its bytes and damaged bytes. If `again`, also decoded values."""
         value = generator.value(shape)
         self.compare(Case(ENCODE, shape, value, protocol))
         data = their_encode(shape, value, protocol)

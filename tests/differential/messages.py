@@ -260,7 +260,7 @@ class MessageReport:
 
     equal: int = 0
     differing: Counter[str] = field(default_factory=Counter)
-    """The number of requests whose bytes differ, by rule."""
+    """For each rule, the number of requests that differ. A request is counted for one rule only."""
     failures: list[str] = field(default_factory=list)
 
 

@@ -19,7 +19,10 @@ Report = TypeVar("Report")
 
 
 def start_processes() -> ProcessPoolExecutor:
-    """Starts new processes that import both drivers. Forks could deadlock on pytest's threads."""
+    """Starts new processes that import both drivers.
+
+    They are not forked, because a forked process could deadlock on locks of pytest's threads.
+    """
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(PROCESSES, context, initializer=_prepare)
 

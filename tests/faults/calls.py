@@ -120,7 +120,7 @@ class Shared:
         self._generation = [0] * CHAINS
 
     def claim(self) -> int:
-        """Returns the key of a claim. Each key is returned `_ROUND` times, for as many callers."""
+        """Returns the key of a claim. Each key is returned `_ROUND` times: so many calls use it."""
         with self._lock:
             return next(self._claims) // _ROUND
 

@@ -4,7 +4,7 @@
 
 A program prints results, which must not change if the test accelerates the program. An
 accelerated program prints one more line: the number of native calls of each part of the
-accelerator. The programs do not import turbocql.
+accelerator. The programs that use this module do not import turbocql.
 """
 
 from __future__ import annotations
