@@ -20,7 +20,7 @@ VOID, ROWS, SET_KEYSPACE = 1, 2, 3
 
 
 class Connection:
-    """A stand-in for a connection that records messages instead of sending them."""
+    """A stand-in for a connection. It records messages instead of sending them."""
 
     is_defunct = is_closed = is_control_connection = signaled_error = False
     orphaned_threshold_reached = False

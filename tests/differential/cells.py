@@ -83,7 +83,7 @@ def _read_vector(bare: Shape, data: bytes, known: list[Cell]) -> bytes:
 
 
 def width(element: Shape) -> int:
-    """Returns the size of an element that has no length prefix in a vector."""
+    """Returns the size in bytes of a vector's element that has no length prefix."""
     bare = element.bare
     if bare.kind == "vector":
         return bare.dimension * width(bare.parts[0])
