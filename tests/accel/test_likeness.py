@@ -79,7 +79,7 @@ def pickled(thing: Any) -> list[Any]:
 
 
 def copied(function: Any) -> list[bool]:
-    """Returns whether a copy of a function is the function itself, also in copies of collections."""
+    """Returns whether a copy of a function is the function itself, also in copied collections."""
     return [
         copy.copy(function) is function,
         copy.deepcopy(function) is function,
