@@ -81,7 +81,7 @@ async (wanted, fits) => {
   if (tabs.length) tabs[0].checked = true;
   pictures();
   for (const block of document.querySelectorAll("details")) block.open = false;
-  // A picture of a page in motion shows half of it.
+  // A picture that is taken during an animation shows an unfinished state.
   const ended = Promise.allSettled(document.getAnimations().map(each => each.finished));
   await Promise.race([ended, new Promise(resolve => setTimeout(resolve, 2000))]);
   return [...new Set(faults)];

@@ -111,7 +111,7 @@ def test_plans_equal_those_of_the_driver(child: str, shuffle: bool) -> None:
 
 def test_plans_of_the_default_policy() -> None:
     class Targeted(SimpleStatement):  # type: ignore[misc]
-        """A statement for a host that may be unknown or down."""
+        """A statement of a program's own class."""
 
     def plans() -> list[Any]:
         ring = Ring()
@@ -250,7 +250,8 @@ def test_plans_do_nothing_before_their_first_host() -> None:
         assert policy._child_policy._position == 0
         assert next(plan)
         assert policy._child_policy._position == 1
-        # `uninstall` does not change these two plans: one has begun, and the other has not.
+        # The end of this block removes the accelerator. Both plans stay native: `rest`, which has
+        # begun by then, and `unused`, which has not.
         rest, unused = policy.make_query_plan(None, QUERY), policy.make_query_plan(None, QUERY)
         hosts = [next(rest)]
     hosts += rest

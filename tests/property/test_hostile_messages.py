@@ -1,4 +1,4 @@
-"""Tests messages with parts of wrong types, or whose methods raise or return wrong results."""
+"""Tests messages with parts of wrong types, whose methods may raise or return wrong results."""
 
 from __future__ import annotations
 

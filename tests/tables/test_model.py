@@ -149,9 +149,9 @@ class Story:
         names = [it.name for it in written]
         others = [it.name for it in shape.columns if it.name not in names]
         others = others if rng.random() < 0.5 else []
-        # In most loads, all rows of a partition have equal static values, as in unloaded files. Of
-        # different static values, the one with the latest write time wins. If the write times are
-        # equal, any of the values can win.
+        # In most loads, all rows of a partition have equal static values, as in a file that an
+        # unload has written. Of different static values, the one with the latest write time wins.
+        # If the write times are equal, any of the values can win.
         differ = way != "constant" and rng.random() < 0.3
         statics: dict[str, Row] = {}
         rows = []
@@ -368,8 +368,8 @@ def test_a_table_equals_its_model(
 def _without(*names: str) -> Any:
     """Returns a faulty `Care.native`, which ignores some columns that need special care.
 
-    The faulty method sets the attributes `names` of the `Care` to empty lists, then calls the
-    method that it replaces.
+    The faulty method sets those attributes of the `Care` whose names are in `names` to empty lists.
+    Then it calls the method that it replaces.
     """
     known = target.Care.native
 

@@ -281,7 +281,7 @@ def open_source(
         raise ConfigError(f"format must be one of {', '.join(READERS)}, got {format!r}")
     sources = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     matches = (path for source in sources for path in _find_files(source, format))
-    # A file that several of the paths, patterns and directories name is read once.
+    # A file is read once, even if several of the paths, patterns and directories lead to it.
     file_paths = list(dict.fromkeys(matches))
     if not file_paths:
         raise ConfigError("there are no files to read")

@@ -173,7 +173,7 @@ class Verification:
             return False
         value = self._value(position, expected)
         if cell is None:
-            # The server stores an empty collection that is not frozen as null.
+            # If a collection is not frozen, the server stores null in place of an empty one.
             is_unfrozen = self._types[position].startswith(("list<", "set<", "map<"))
             return is_unfrozen and not value
         return bool(_comparable(value) == _comparable(self._value(position, cell)))

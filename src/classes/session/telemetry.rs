@@ -104,9 +104,9 @@ fn histogram(counts: &HistogramCounts) -> (Vec<u64>, u64) {
 struct CallOrigin(Py<PyAny>);
 
 impl SessionState {
-    /// If the session does not report requests as events, returns the options unchanged. If it
-    /// does, adds a description of the call to them. If there is a current trace, also adds its
-    /// context, as a custom payload.
+    /// If the session does not report requests as events, returns the options unchanged. Otherwise
+    /// the options get a description of the program's call. If there is a current trace, they also
+    /// get its context, as a custom payload.
     pub fn with_origin(&self, py: Python<'_>, options: Options) -> PyResult<Options> {
         if !self.engine.telemetry().events.wants_requests() {
             return Ok(options);
@@ -127,8 +127,8 @@ impl SessionState {
         Ok(Some(Arc::new(options.over(&traced))))
     }
 
-    /// Returns the options for a request that its call sends again. The description of the call in
-    /// these options gets the number of resends.
+    /// Returns the options for a request that is sent again within one call of the program. The
+    /// description of the call in these options gets the number of resends.
     pub fn with_origin_again(
         &self,
         py: Python<'_>,
@@ -170,8 +170,8 @@ impl Events {
         Ok(Some(list))
     }
 
-    /// Sets the kinds of requests whose events are queued, besides slow requests: those that were
-    /// sent more than once or have failed, if `unusual` is true; all requests, if `every` is true.
+    /// Sets whose events are queued. Those of slow requests always are. `unusual` adds those of
+    /// requests that were sent more than once or have failed, `every` those of all requests.
     fn want(&self, unusual: bool, every: bool) {
         self.0.want(if unusual { UNUSUAL } else { 0 } | if every { EVERY } else { 0 });
     }
