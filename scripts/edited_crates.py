@@ -118,7 +118,7 @@ def sides(name: str, hunk: re.Match[str]) -> tuple[str, str]:
     new = [line[1:] for line in lines if line[0] != "-"]
     if (len(old), len(new)) != (int(hunk[1] or 1), int(hunk[2] or 1)):
         head = hunk[0].splitlines()[0]
-        raise Unfit(f"edits/{name}: a hunk has other lines than its head says: {head}")
+        raise Unfit(f"edits/{name}: the lines of a hunk do not fit its line @@: {head}")
     return "".join(old), "".join(new)
 
 

@@ -112,9 +112,10 @@ class Tls:
     verify: bool | Literal["authority"] = True
     """`True`: a node's certificate must come from a trusted authority. It must also be valid for
     the node's IP address, for the host name of a contact point, or for one of `names`. Any of these
-    is enough, because nodes announce each other by address only. `"authority"`: the certificate
-    must come from a trusted authority, but its names are not checked. `False`: any certificate is
-    accepted, which does not protect against an attacker who can answer in the node's place."""
+    is enough: nodes announce each other by address only, so turbocql does not know their names.
+    `"authority"`: the certificate must come from a trusted authority, but its names are not
+    checked. `False`: any certificate is accepted, which does not protect against an attacker who
+    can answer in the node's place."""
     names: Sequence[str] = ()
     """Host names, besides those of the contact points, that a node's certificate may be valid
     for."""
@@ -310,8 +311,8 @@ class _CredentialsConversation:
         self._credentials = credentials
 
     def first(self) -> bytes:
-        # Only the messages of errors that are raised here leave this thread. So no frame that
-        # holds the password is kept.
+        # Of an error that is raised here, only the message leaves this thread, not the exception
+        # with its traceback. So no frame that holds the password is kept.
         try:
             pair: Any = self._credentials()
         except Exception as error:

@@ -120,9 +120,9 @@ HUNK = "@@ -1,3 +1,3 @@\n a\n-b\n+x\n\n"
         (HEAD, "does not have the form"),
         (HEAD + HUNK, "does not have the form"),
         (HEAD + "--- a/f\n+++ b/g\n" + HUNK, "does not have the form"),
-        (HEAD + "--- a/f\n+++ b/f\n" + HUNK + "@@ -9 +9 @@\n", "other lines than its head says"),
-        (HEAD + "--- a/f\n+++ b/f\n" + HUNK[:-1], "other lines than its head says"),
-        (HEAD + "--- a/f\n+++ b/f\n" + HUNK + "\n", "other lines than its head says"),
+        (HEAD + "--- a/f\n+++ b/f\n" + HUNK + "@@ -9 +9 @@\n", "the lines of a hunk do not fit"),
+        (HEAD + "--- a/f\n+++ b/f\n" + HUNK[:-1], "the lines of a hunk do not fit"),
+        (HEAD + "--- a/f\n+++ b/f\n" + HUNK + "\n", "the lines of a hunk do not fit"),
     ],
 )
 def test_a_patch_of_another_form_is_an_error(

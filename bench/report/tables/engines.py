@@ -11,7 +11,13 @@ from bench.suites.engines.cases import CLIENTS, PARTS
 
 __all__ = ["engines_section"]
 
-_HEAD = ["client", "rows/s", "CPU of the workers, us a row", "of all client processes", "requests"]
+_HEAD = [
+    "client",
+    "rows/s",
+    "CPU of the workers, us/row",
+    "CPU of all client processes, us/row",
+    "requests",
+]
 
 
 def _row(name: str, samples: Sequence[Sample]) -> list[str]:

@@ -162,7 +162,8 @@ def _query_settings(
 ) -> dict[str, Any]:
     """Adds the settings in the URL's query to `settings`."""
     pairs = [part.partition("=") for part in parts]
-    # If a password has an unencoded `&`, the parts after it still belong to the password.
+    # If a parameter is secret, no text is shown: after an unencoded `&` in a password, the rest of
+    # the password looks like further parameters.
     may_show = all(name not in fields or fields[name].shown for name, _, _ in pairs)
     for number, (encoded_name, equals, text) in enumerate(pairs, 1):
         name = _decoded(f"{location}: the name of parameter {number}", encoded_name)

@@ -88,8 +88,8 @@ unsafe extern "C" fn serialize<T: Serializes>(
         // SAFETY: the GIL is held and `this` and the arguments are alive during the call, as
         // `# Safety` demands. `this` is a `T`, which the method descriptor has checked. Only
         // arguments at indexes below `count` are read. pyo3 does not count this call as one that
-        // holds the GIL, so it would free a dropped `Py` only later. No `Py` is dropped if the
-        // value is taken. Tests: property/test_both_ways.py, unit/test_programme_serializers.py.
+        // holds the GIL, so it would free a dropped `Py` only later. If the
+        // quick path encodes the value, it drops no `Py`. Tests: property/test_both_ways.py, unit/test_programme_serializers.py.
         // Benchmark: "value: int".
         unsafe {
             let is_quick = match (count, names.is_null()) {
