@@ -195,6 +195,8 @@ def served(folder: Path) -> Iterator[str]:
 def faults_of(browser: Browser, address: str, page: str) -> Iterator[str]:
     """Opens a page in every window, writes its pictures, and yields what is wrong."""
     for scheme in SCHEMES:
+        # The last page would notice the new color scheme, and might store it while the next loads.
+        browser.open("about:blank")
         feature = {"name": "prefers-color-scheme", "value": scheme}
         browser.call("Emulation.setEmulatedMedia", features=[feature])
         for width, height in WIDTHS.items():
