@@ -10,7 +10,9 @@ from typing import Any, TypeAlias
 __all__ = ["SUBJECT", "Sample", "keep", "read", "write"]
 
 Sample: TypeAlias = dict[str, Any]
-SUBJECT = ("case", "series", "scenario", "shape", "in_flight", "interpreter", "variant")
+SUBJECT = (
+    *("case", "series", "scenario", "shape", "in_flight", "interpreter", "variant", "server"),
+)
 """The fields that say what a sample measures. The field `client` is not one of them."""
 
 

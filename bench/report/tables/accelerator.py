@@ -79,7 +79,8 @@ def _rounds(
         value = figure(sample)
         if value is not None:
             name = f"{sample['scenario']} {sample.get('variant', '')}".strip()
-            key = (f"{name}, {sample['shape']}", sample["client"])
+            words = filter(None, (name, sample["shape"], sample.get("server")))
+            key = (", ".join(words), sample["client"])
             rounds.setdefault(key, []).append(value)
     return rounds
 

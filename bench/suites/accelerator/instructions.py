@@ -19,8 +19,7 @@ from bench.harness.samples import Sample
 from bench.harness.selection import chosen
 from bench.harness.suites import Options, Run
 from bench.suites.requests.cases import CLIENTS, Case, accelerated_cases
-from bench.suites.requests.server import Server
-from bench.suites.requests.suite import job_of
+from bench.suites.requests.suite import by_server, job_of
 
 __all__ = ["WARM_UP", "names", "per_request", "run"]
 
@@ -44,11 +43,13 @@ def run(file: str, options: Options) -> Run:
     """Counts the instructions per request of each case."""
     callgrind.need_valgrind()
     current = Run(file)
-    with Server() as server:
-        for case in _cases(options.patterns):
-            count = partial(_counted, case, server.contact_point)
-            for sample in current.measure(case, partial(_sampled, case, count)):
-                print(f"{case}: {sample['instructions']:,.0f} instructions a request", flush=True)
+    for server, cases in by_server(_cases(options.patterns)):
+        with server:
+            for case in cases:
+                count = partial(_counted, case, server.contact_point)
+                for sample in current.measure(case, partial(_sampled, case, count)):
+                    each = sample["instructions"]
+                    print(f"{case}: {each:,.0f} instructions a request", flush=True)
     return current
 
 

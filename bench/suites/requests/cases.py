@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.suites.requests import data
 from bench.suites.requests.scenario import Scenario
@@ -20,6 +20,7 @@ __all__ = [
     "RAW",
     "SCENARIOS",
     "SCYLLADB_RS",
+    "SIMULATED",
     "Case",
     "accelerated_cases",
     "counterpart",
@@ -73,6 +74,9 @@ CLIENTS = {
 }
 """The environment of each client and its program. Cases of columns have programs of their own."""
 
+SIMULATED = "simulated ScyllaDB"
+"""The server of a case: a node of Cassandra, with ScyllaDB's additions to the protocol in front."""
+
 FRAMES = ("pandas", "polars")
 WITH_FRAMES = ".venv-columns"
 """The environment with pyarrow, pandas and polars."""
@@ -104,10 +108,12 @@ class Case(Scenario):
     client: str
     in_flight: int
     variant: str = ""
+    server: str = ""
+    """`SIMULATED`, or empty for a Cassandra node."""
 
     def __str__(self) -> str:
         words = (self.scenario, self.variant, self.shape, self.client, str(self.in_flight))
-        return " ".join(filter(None, words))
+        return " ".join(filter(None, (*words, self.server)))
 
     @property
     def has_columns(self) -> bool:
@@ -222,12 +228,20 @@ def accelerated_cases() -> list[Case]:
     shapes = [(*kind, shape, 100) for kind in kinds for shape in ("callbacks", "concurrent")]
     shapes += [("insert_text", "", "sync", 1), ("select_text", "named", "sync", 1)]
     shapes += [("scan", "", shape, 1) for shape in ("tuples", "named", "dicts")]
-    return [
+    cases = [
         Case(scenario, shape, f"{driver}{ending}", in_flight, variant)
         for scenario, variant, shape, in_flight in shapes
         for driver in PYTHON
         for ending in ("", ACCELERATED)
     ]
+    driver = "scylla-driver"
+    cases += [
+        replace(case, server=SIMULATED)
+        for case in cases
+        if case.client in (driver, driver + ACCELERATED)
+        and (case.scenario == "insert_text" or case.variant == "named")
+    ]
+    return cases
 
 
 def counterpart(case: Case) -> Case:

@@ -15,7 +15,7 @@ from typing import Any
 
 import turbocql
 from bench.suites.requests import data
-from turbocql.testing import Cassandra
+from turbocql.testing import Cassandra, Shards
 from turbocql.testing.probe import Connection
 
 __all__ = ["Server", "Wrong"]
@@ -47,17 +47,19 @@ class Wrong(Exception):
 class Server:
     """One node with the tables. Its `__enter__` fills and checks the tables that are only read.
 
-    The table `vector_scanned` is filled and checked only if `scans_vectors` is true.
+    The table `vector_scanned` is filled and checked only if `scans_vectors` is true. With
+    `simulates_scylla`, a simulator of ScyllaDB with two shards is in front of the node.
     """
 
-    def __init__(self, *, scans_vectors: bool = False) -> None:
+    def __init__(self, *, scans_vectors: bool = False, simulates_scylla: bool = False) -> None:
+        self._shards = Shards(2) if simulates_scylla else None
         self._stored = {f"{kind}_stored": (kind, count) for kind, count in data.STORED.items()}
         if scans_vectors:
             self._stored["vector_scanned"] = ("vector", data.SCANNED["scan_vector"][1])
 
     def __enter__(self) -> Server:
         with ExitStack() as opened:
-            cluster = opened.enter_context(Cassandra(heap_mb=1024))
+            cluster = opened.enter_context(Cassandra(heap_mb=1024, scylla=self._shards))
             self.contact_point = cluster.contact_points[0]
             host, _, port = self.contact_point.rpartition(":")
             with turbocql.connect(self.contact_point) as session:

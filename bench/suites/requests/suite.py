@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import count
@@ -22,13 +22,13 @@ from bench.harness.provenance import commit, interpreter, today
 from bench.harness.samples import Sample
 from bench.harness.spread import turns
 from bench.harness.suites import Options, Run, Suite, say
-from bench.suites.requests.cases import FLOOR, Case, counterpart, environments, program
+from bench.suites.requests.cases import FLOOR, SIMULATED, Case, counterpart, environments, program
 from bench.suites.requests.job import Job
 from bench.suites.requests.selection import named
 from bench.suites.requests.server import Server, Wrong
 from turbocql.testing import CassandraError
 
-__all__ = ["COLUMNS", "SUITE", "job_of", "measure", "table"]
+__all__ = ["COLUMNS", "SUITE", "by_server", "job_of", "measure", "table"]
 
 ROUNDS = 5
 SAMPLE_TIMEOUT_S = 300
@@ -144,18 +144,33 @@ def _needed(case: Case) -> set[str]:
 
 
 def measure(cases: list[Case], rounds: int, run: Run, suite: str) -> None:
-    """Takes a sample of each case that can run, in each round."""
-    with Server(scans_vectors=any(case.scenario == "scan_vector" for case in cases)) as server:
-        for target in sorted(set().union(*map(_needed, cases))):
-            try:
-                install(target)
-            except Failed as error:
-                clients = {case.client for case in cases if target in _needed(case)}
-                run.fail(", ".join(sorted(clients)), error)
-                cases = [case for case in cases if target not in _needed(case)]
-        measurement = Measurement(server, run, suite)
-        for number, case in turns(measurement.fit(cases), rounds):
-            measurement.sample(case, f"round {number} of {rounds}")
+    """Takes a sample of each case that can run, in each round. Each server has its own rounds."""
+    for server, group in by_server(cases):
+        with server:
+            _measure_with(server, group, rounds, run, suite)
+
+
+def by_server(cases: Iterable[Case]) -> Iterator[tuple[Server, list[Case]]]:
+    """Yields the servers that the cases need, and the cases of each. No server is started yet."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(case.server, []).append(case)
+    for name, group in groups.items():
+        scans_vectors = any(case.scenario == "scan_vector" for case in group)
+        yield Server(scans_vectors=scans_vectors, simulates_scylla=name == SIMULATED), group
+
+
+def _measure_with(server: Server, cases: list[Case], rounds: int, run: Run, suite: str) -> None:
+    for target in sorted(set().union(*map(_needed, cases))):
+        try:
+            install(target)
+        except Failed as error:
+            clients = {case.client for case in cases if target in _needed(case)}
+            run.fail(", ".join(sorted(clients)), error)
+            cases = [case for case in cases if target not in _needed(case)]
+    measurement = Measurement(server, run, suite)
+    for number, case in turns(measurement.fit(cases), rounds):
+        measurement.sample(case, f"round {number} of {rounds}")
 
 
 def _run(cases: Callable[[Sequence[str]], list[Case]], options: Options) -> Run:
@@ -175,6 +190,7 @@ def table(samples: Iterable[Sample]) -> list[str]:
             client=sample["client"],
             in_flight=sample["in_flight"],
             variant=sample.get("variant", ""),
+            server=sample.get("server", ""),
         )
         groups.setdefault(case, []).append(sample)
     cpu = {
