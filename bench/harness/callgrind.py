@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -13,11 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.harness import processes
-from bench.harness.processes import Failed
 
-__all__ = ["counted", "counting", "need_valgrind", "total"]
-
-_TOTAL = re.compile(r"^totals: (\d+)$", re.MULTILINE)
+__all__ = ["counted", "counting", "need_valgrind"]
 
 
 def need_valgrind() -> None:
@@ -61,14 +57,3 @@ def counted(command: list[str]) -> Iterator[tuple[str, Path]]:
         out = Path(folder) / "out"
         valgrind = ["valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no"]
         yield processes.output([*valgrind, f"--callgrind-out-file={out}", *command]), out
-
-
-def total(out: Path) -> int:
-    """Returns the total number of instructions in a file that callgrind has written.
-
-    Raises: Failed if the file has no total.
-    """
-    totals = _TOTAL.findall(out.read_text(encoding="utf-8", errors="replace"))
-    if not totals:
-        raise Failed("callgrind counted nothing")
-    return int(totals[-1])

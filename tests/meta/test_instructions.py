@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from bench.__main__ import main
+from bench.harness.processes import Failed
+from bench.suites.accelerator.parts import by_part
 from bench.suites.instructions.suite import (
     FILE,
     Counts,
@@ -99,6 +101,52 @@ fn=(3) more
 totals: 150
 """
     assert read_dump(dump, "/lib/_core.so") == Counts(150, 42)
+
+
+def test_instructions_are_divided_by_library_and_file(tmp_path: Path) -> None:
+    dump = tmp_path / "out"
+    dump.write_text(
+        """events: Ir
+ob=(1) /usr/lib/libpython3.11.so.1.0
+fl=(1) /python/Objects/dictobject.c
+fn=(1) insertdict
++1 10
+fi=(2) /python/Include/object.h
++1 5
+fn=(2) tupledealloc
++1 7
+cob=(2) /python/turbocql/_core.so
+cfn=(3) bind
+calls=2 5
++1 400
+ob=(2)
+fl=(3) ???
+fn=(3)
++1 40
+ob=(3) /env/cassandra/cluster.so
+fn=(4) execute
++1 30
+ob=(4) /usr/lib/libc.so.6
+fn=(5) __memset_avx2
++1 20
+fn=(6) memcpy
++1 3
+
+totals: 115
+""",
+        encoding="utf-8",
+    )
+    assert by_part(dump) == {
+        "attributes and dicts": 15,
+        "memory and GC": 7,
+        "turbocql": 40,
+        "compiled modules of the driver": 30,
+        "LZ4, and memory that is cleared": 20,
+        "C library and others": 3,
+    }
+    dump.write_text("events: Ir\ntotals: 0\n", encoding="utf-8")
+    with pytest.raises(Failed, match="counted nothing"):
+        by_part(dump)
 
 
 def test_a_reason_is_needed() -> None:

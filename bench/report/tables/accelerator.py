@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from bench.harness.samples import Sample
 from bench.harness.spread import Spread, against, number
 from bench.report.markdown import about, table
+from bench.suites.accelerator.parts import PARTS
 from bench.suites.codec.cases import EXTENSIONS
 from bench.suites.codec.everyday import CASES as EVERYDAY_CASES
 from bench.suites.requests.cases import ACCELERATED, PYTHON
@@ -78,11 +79,13 @@ def _rounds(
     for sample in samples:
         value = figure(sample)
         if value is not None:
-            name = f"{sample['scenario']} {sample.get('variant', '')}".strip()
-            words = filter(None, (name, sample["shape"], sample.get("server")))
-            key = (", ".join(words), sample["client"])
-            rounds.setdefault(key, []).append(value)
+            rounds.setdefault((_name(sample), sample["client"]), []).append(value)
     return rounds
+
+
+def _name(sample: Sample) -> str:
+    scenario = f"{sample['scenario']} {sample.get('variant', '')}".strip()
+    return ", ".join(filter(None, (scenario, sample["shape"], sample.get("server"))))
 
 
 def _latency_rows(samples: Iterable[Sample]) -> list[Row]:
@@ -171,8 +174,23 @@ def accelerator_section(samples: list[Sample]) -> list[str]:
         lines += ["Slower than plain:", "", *points, ""] if slower else []
     if not lines:
         return []
+    lines += _parts_table(samples)
     versions = [f"{s['client'].removesuffix(ACCELERATED)} {s['version']}" for s in samples]
     return [*lines, *about(samples, versions)]
+
+
+def _parts_table(samples: list[Sample]) -> list[str]:
+    """Returns a table of the parts of each accelerated request's instructions."""
+    counted = [s for s in samples if s.get("parts") and s["client"].endswith(ACCELERATED)]
+    if not counted:
+        return []
+    cells = []
+    for sample in counted:
+        parts = [sample["parts"][part] / 1000 for part in PARTS]
+        driver = sample["client"].removesuffix(ACCELERATED)
+        cells.append([_name(sample), driver, *map(number, [sum(parts), *parts])])
+    head = ["case, accelerated", "driver", "all", *PARTS]
+    return ["**Parts of a request, thousand instructions**", "", *table(head, cells)]
 
 
 def _cells(row: Row | None) -> list[str]:

@@ -12,18 +12,22 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from typing import TypeAlias
 
 from bench.harness import callgrind, processes
 from bench.harness.environments import python_in
 from bench.harness.samples import Sample
 from bench.harness.selection import chosen
 from bench.harness.suites import Options, Run
+from bench.suites.accelerator.parts import PARTS, by_part
 from bench.suites.requests.cases import CLIENTS, Case, accelerated_cases
 from bench.suites.requests.suite import by_server, job_of
 
-__all__ = ["WARM_UP", "names", "per_request", "run"]
+__all__ = ["WARM_UP", "Counted", "names", "per_request", "run"]
 
 SERIES = "instructions"
+Counted: TypeAlias = tuple[Sample, dict[str, int]]
+"""The sample that a client's process prints, and its counted instructions by part."""
 WARM_UP = 200
 FEW, MANY = 500, 2000
 
@@ -53,23 +57,22 @@ def run(file: str, options: Options) -> Run:
     return current
 
 
-def _sampled(case: Case, count: Callable[[int], tuple[Sample, int]]) -> list[Sample]:
-    about, instructions = per_request(count, FEW, MANY)
-    more = {"suite": "accelerator", "series": SERIES, "instructions": instructions}
-    return [{**about, **asdict(case), **more}]
+def _sampled(case: Case, count: Callable[[int], Counted]) -> list[Sample]:
+    figures = per_request(count, FEW, MANY)
+    return [{**figures, **asdict(case), "suite": "accelerator", "series": SERIES}]
 
 
-def per_request(
-    count: Callable[[int], tuple[Sample, int]], few: int, many: int
-) -> tuple[Sample, float]:
-    """Returns the sample of the process that sends `many`, and the instructions per request."""
+def per_request(count: Callable[[int], Counted], few: int, many: int) -> Sample:
+    """Returns the sample of the process that sends `many`, with the instructions per request."""
     _, before = count(few)
     about, after = count(many)
-    return about, (after - before) / (many - few)
+    requests = many - few
+    parts = {part: (after.get(part, 0) - before.get(part, 0)) / requests for part in PARTS}
+    return {**about, "instructions": sum(parts.values()), "parts": parts}
 
 
-def _counted(case: Case, contact_point: str, requests: int) -> tuple[Sample, int]:
-    """Returns the sample that the client's process prints, and all its counted instructions."""
+def _counted(case: Case, contact_point: str, requests: int) -> Counted:
+    """Returns the sample that the client's process prints, and its instructions by part."""
     environment, program = CLIENTS[case.client]
     job = job_of(case, contact_point, requests, WARM_UP)
     command = processes.command(
@@ -79,4 +82,4 @@ def _counted(case: Case, contact_point: str, requests: int) -> tuple[Sample, int
         json.dumps(asdict(job)),
     )
     with callgrind.counted(command) as (text, out):
-        return json.loads(text.splitlines()[-1]), callgrind.total(out)
+        return json.loads(text.splitlines()[-1]), by_part(out)

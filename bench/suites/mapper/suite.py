@@ -19,7 +19,8 @@ from bench.harness.samples import Sample
 from bench.harness.selection import chosen
 from bench.harness.spread import turns
 from bench.harness.suites import Options, Run, Suite
-from bench.suites.accelerator.instructions import WARM_UP, per_request
+from bench.suites.accelerator.instructions import WARM_UP, Counted, per_request
+from bench.suites.accelerator.parts import by_part
 from bench.suites.requests.cases import ACCELERATED, PYTHON, Case
 from turbocql.testing import Cassandra
 
@@ -81,16 +82,16 @@ def _timed(case: Case, contact_point: str) -> list[Sample]:
 
 
 def _counted(case: Case, contact_point: str) -> list[Sample]:
-    def count(requests: int) -> tuple[Sample, int]:
+    def count(requests: int) -> Counted:
         command = _command(case, contact_point, requests, counted=True)
         with callgrind.counted(command) as (text, out):
-            return json.loads(text.splitlines()[-1]), callgrind.total(out)
+            return json.loads(text.splitlines()[-1]), by_part(out)
 
     sizes = (FEW_ROWS, MANY_ROWS) if case.scenario == "model_read" else (FEW, MANY)
-    about, instructions = per_request(count, *sizes)
+    figures = per_request(count, *sizes)
     # Times under callgrind are meaningless.
-    about = {name: about[name] for name in about if name not in ("cpu_s", "requests")}
-    return [_sample(case, {**about, "instructions": instructions})]
+    figures = {name: figures[name] for name in figures if name not in ("cpu_s", "requests")}
+    return [_sample(case, figures)]
 
 
 def _sample(case: Case, figures: Sample) -> Sample:

@@ -250,7 +250,8 @@ impl Connection {
             // and time out when it reads the row once more.
             Kind::Claim if cluster.lock().nodes[node].is_overloaded && bigint(1) % 2 == 0 => {
                 cluster.claim(node, bigint(0), bigint(1)).await?;
-                self.refuse_if_overloaded().map_err(|_| store::lost_round())?;
+                cluster.lock().note_refusal(node, Refused::Overloaded);
+                return Err(store::lost_round());
             }
             _ => self.refuse_if_overloaded()?,
         }
