@@ -285,6 +285,10 @@ FOR_VALUES = (
         "or pass Decimal(str(value)) for each value",
     ),
     (
+        "expected float, got Arrow's double;",
+        'in pandas, astype("float32"), which rounds the values',
+    ),
+    (
         "float does not take Arrow's double;",
         'of a NumPy array, array.astype("float32")',
     ),

@@ -11,6 +11,12 @@ import turbocql
 from .support import Program, is_shown_on
 
 
+def test_a_frame_in_and_out(program: Program, session: turbocql.Session) -> None:
+    assert is_shown_on("pandas.md", program("dataframe.py"))
+    rows = session.execute("SELECT city, celsius, visits FROM weather").all()
+    assert sorted(rows) == [("Bern", 7.5, 12), ("Oslo", -1.0, 3)]
+
+
 def test_dataframes(program: Program, session: turbocql.Session) -> None:
     printed = program("from_pandas.py").replace(f"{session.keyspace}.", "app.")
     printed = re.sub(r"(4 of 4 rows loaded) in .*", r"\1 in 0.2 s (21/s)", printed)

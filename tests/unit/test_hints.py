@@ -494,6 +494,11 @@ IN_MARKER = "SELECT v FROM t WHERE k in ?"
             "; or pass Decimal(str(value))",
         ),
         (
+            'column "v": expected float, got Arrow\'s double; cast it to float first',
+            "INSERT ?",
+            '; in pandas, astype("float32"), which rounds',
+        ),
+        (
             'column "v": float does not take Arrow\'s double; cast it to float first',
             "INSERT ?",
             '; of a NumPy array, array.astype("float32")',
