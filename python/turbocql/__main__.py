@@ -57,6 +57,8 @@ def _text(about: Diagnosis) -> str:
 
 def _run() -> int:
     """Returns the exit status: that of `main`, or 1 if the output cannot be written."""
+    if sys.stdout is None:  # it was closed before the interpreter started
+        return 1
     try:
         status = main()
         sys.stdout.flush()

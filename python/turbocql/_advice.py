@@ -272,7 +272,8 @@ FOR_VALUES = (
     *(
         (
             f"expected {cql_type}, got Arrow's (?:u?int[0-9]+|float|double);",
-            f'in pandas, astype("{pandas_type}"), which keeps missing values',
+            f'in pandas, astype("{pandas_type}"), which keeps missing values; for an index,'
+            " frame.index = frame.index.astype(...)",
         )
         for cql_type, pandas_type in _PANDAS_INTEGERS.items()
     ),
@@ -281,8 +282,12 @@ FOR_VALUES = (
         "in pandas, pandas.to_datetime(column) reads texts",
     ),
     (
+        r"expected boolean, got Arrow's (?:large_)?string(?:_view)?;",
+        'in pandas, column.map({"true": True, "false": False}): astype(bool) makes all texts true',
+    ),
+    (
         "expected decimal, got Arrow's (?:float|double);",
-        "or pass Decimal(str(value)) for each value",
+        "or pass Decimal(str(value)) for each value, and None for a missing one",
     ),
     (
         "expected float, got Arrow's double;",

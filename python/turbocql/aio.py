@@ -209,6 +209,9 @@ class AsyncSession(AsyncTables[R]):
         for up to `retry_for_s` seconds. Meanwhile, fewer requests are in flight. If the statement
         is not declared idempotent, a row is sent again only if the row was certainly not written.
 
+        `consistency`, `timeout_s` (seconds, for the request of a row), `timestamp` (the write time,
+        microseconds since 1970), `idempotent` and `profile` are as for `execute`.
+
         Raises: `BulkError` when a row failed (unless `raise_failures` is false) or the iterable
             raised an error; the `report` of the `BulkError` has the outcome of the rows.
             `ServerError` when the statement cannot be prepared.

@@ -50,8 +50,8 @@ def shown(message: str, command: str = "load", *arguments: str) -> str:
             'resume="auto" needs checkpoint=, the file',
             "--resume-if-there needs --checkpoint, the file",
         ),
-        ('pass csv={"escape": "\\\\"}', 'pass --escape "\\"'),
-        ('written as \\", pass csv={"escape": "\\\\"}', 'written as \\", pass --escape "\\"'),
+        ('pass csv={"escape": "\\\\"}', "pass --escape '\\'"),
+        ('written as \\", pass csv={"escape": "\\\\"}', "written as \\\", pass --escape '\\'"),
         ("it is in the table's format, pass format=", "it is in the table's format, pass --format"),
         # Values, names and statements are shown unchanged.
         ("got 'max_errors'", "got 'max_errors'"),

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import turbocql
 from turbocql.cli import _connect
 from turbocql.cli._app import root, run
 from turbocql.cli._complete import completions
@@ -419,10 +420,35 @@ def test_the_note_for_a_table_that_exists(keys: tuple[list[str], list[str]], end
     assert note.endswith(end)
 
 
+CLUSTER = {"contact_points": ["127.0.5.1:9042"], "user": None, "ca_certificate": None, "nodes": []}
+
+
 def test_how_to_connect_to_a_cassandra_that_was_started() -> None:
-    cluster: Any = types.SimpleNamespace(
-        **{"contact_points": ["127.0.5.1:9042"], "user": None, "ca_certificate": None, "nodes": []},
-    )
+    cluster: Any = types.SimpleNamespace(**CLUSTER)
     lines = _how_to_connect(cluster).splitlines()
-    assert "    turbocql shell --url 127.0.5.1:9042" in lines
-    assert "    export TURBOCQL_URL=cql://127.0.5.1:9042  # for all commands" in lines
+    assert 'session = turbocql.connect("127.0.5.1:9042")' in lines
+    assert "turbocql shell --url cql://127.0.5.1:9042" in lines
+    assert "export TURBOCQL_URL=cql://127.0.5.1:9042  # for all commands" in lines
+
+
+def test_how_to_connect_with_a_password() -> None:
+    cluster: Any = types.SimpleNamespace(**{**CLUSTER, "user": "ann", "password": "p@s"})
+    lines = _how_to_connect(cluster).splitlines()
+    assert 'session = turbocql.connect("127.0.5.1:9042", user="ann", password="p@s")' in lines
+    assert "export TURBOCQL_URL=cql://ann:p%40s@127.0.5.1:9042  # for all commands" in lines
+
+
+def test_how_to_connect_with_certificates(tmp_path: Path) -> None:
+    files = {"ca": "/c/ca.pem", "certificate": "/c/client.pem", "key": "/c/client.key"}
+    names = ("ca_certificate", "client_certificate", "client_key")
+    paths = {name: Path(path) for name, path in zip(names, files.values(), strict=True)}
+    cluster: Any = types.SimpleNamespace(**{**CLUSTER, "user": "ann", "password": "p", **paths})
+    shown = _how_to_connect(cluster)
+    ours = 'tls=turbocql.Tls(ca="/c/ca.pem", certificate="/c/client.pem", key="/c/client.key")'
+    assert ours in shown
+    file = tmp_path / "testing.toml"
+    file.write_text(shown[shown.index("[testing]") : shown.index("Ctrl-C")], encoding="utf-8")
+    config = turbocql.Config.from_toml(file, "testing")
+    ca, certificate, key = files.values()
+    assert config.tls == turbocql.Tls(ca=ca, certificate=certificate, key=key)
+    assert (config.contact_points, config.user) == (("127.0.5.1:9042",), "ann")

@@ -287,6 +287,7 @@ def test_a_password_is_shown_nowhere(before: str, after: str, end: str) -> None:
 def test_without_variables_the_settings_are_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Config.from_env() == Config()
     monkeypatch.setenv("TURBOCQL_CACHE_DIR", "/tmp")
+    monkeypatch.setenv("TURBOCQL_ACCELERATE", "1")
     monkeypatch.setenv("TURBO_TIMEOUT_S", "5")
     assert Config.from_env(keyspace="app") == Config(keyspace="app")
 

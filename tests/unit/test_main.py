@@ -44,6 +44,13 @@ def test_the_command_runs_without_other_packages() -> None:
     assert run("--help").stdout == ran.stdout
 
 
+def test_a_closed_output_ends_with_one() -> None:
+    for arguments in ("", "--version"):
+        command = f'"{sys.executable}" -m turbocql {arguments} >&-'
+        ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+        assert (ran.returncode, ran.stderr) == (1, "")
+
+
 def test_the_three_modules_in_the_output_run() -> None:
     text = run().stdout
     modules = re.findall(r"^  python -m (turbocql\.\w+) ", text, re.MULTILINE)

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["from_env", "from_toml", "from_url", "settings_file"]
 
-_OTHER_VARIABLES = frozenset({"TURBOCQL_CACHE_DIR"})
-"""Environment variables that are not settings of a session. `turbocql.testing` reads them."""
+_OTHER_VARIABLES = frozenset({"TURBOCQL_ACCELERATE", "TURBOCQL_CACHE_DIR"})
+"""Environment variables that are not settings of a session. `turbocql.accel` and `turbocql.testing`
+read them."""
 
 
 def settings_file() -> Path:

@@ -96,8 +96,10 @@ def with_options(message: str, options: Options | None = None) -> str:
         text, name, value = match[0], match["name"], match["value"]
         if match["csv"] is not None:
             option = by_argument.get(match["csv"])
-            # A backslash is written twice in Python, and once in a shell.
+            # A backslash is written twice in Python, and once within a shell's single quotes.
             csv_value = match["csv_value"].replace("\\\\", "\\")
+            if csv_value[0] == '"' and "'" not in csv_value:
+                csv_value = f"'{csv_value[1:-1]}'"
             return text if option is None else f"{option} {csv_value}"
         if name is None:
             argument = match["first"] or match["bare"]

@@ -180,7 +180,9 @@ def values_of(
     values_by_name: dict[str, Any] = {}
     for name, cql_type in markers.items():
         if name not in params_by_name:
-            raise click.UsageError(f"parameter {name!r} ({cql_type}) has no value: --param {name}=")
+            raise click.UsageError(
+                f"parameter {name!r} ({cql_type}) has no value: --param {name}=VALUE"
+            )
         text = params_by_name[name]
         try:
             values_by_name[name] = (

@@ -19,7 +19,7 @@ __all__ = ["accel", "completion", "testing"]
 @click.option("--heap-mb", type=click.IntRange(128), help="The heap of each node, in MiB.")
 @click.option("--keep-logs", is_flag=True, help="Do not remove the logs.")
 def testing(nodes: int, tls: bool, auth: bool, heap_mb: int | None, keep_logs: bool) -> None:
-    """Start Apache Cassandra on this machine, until Ctrl-C. It needs Java 17."""
+    """Start Apache Cassandra on this machine, until Ctrl-C. It needs Java 17 and Maven."""
     arguments = ["--nodes", str(nodes)]
     flags = {"--tls": tls, "--auth": auth, "--keep-logs": keep_logs}
     arguments += [flag for flag, is_set in flags.items() if is_set]

@@ -6,10 +6,12 @@ python -m turbocql.testing --nodes 3 --auth
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import sys
 import threading
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from .cluster import Cassandra
 from .errors import CassandraError
@@ -70,24 +72,41 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _how_to_connect(cluster: Cassandra) -> str:
+    address = cluster.contact_points[0]
+    settings, tls = {}, {}
     lines = [f"contact points: {', '.join(cluster.contact_points)}"]
     if cluster.user:
         lines.append(f"user, password: {cluster.user}, {cluster.password}")
+        settings = {"user": cluster.user, "password": str(cluster.password)}
     if cluster.ca_certificate:
         lines.append(f"CA certificate: {cluster.ca_certificate}")
         lines.append(f"client pair:    {cluster.client_certificate}, {cluster.client_key}")
+        pair = {"certificate": cluster.client_certificate, "key": cluster.client_key}
+        tls = {name: str(path) for name, path in {"ca": cluster.ca_certificate, **pair}.items()}
     lines += [f"log:            {node.log}" for node in cluster.nodes]
-    lines += [
-        "",
-        "    import turbocql",
-        f'    session = turbocql.connect("{cluster.contact_points[0]}")',
-        "",
-        f"    turbocql shell --url {cluster.contact_points[0]}",
-        f"    export TURBOCQL_URL=cql://{cluster.contact_points[0]}  # for all commands",
-        "",
-        "Ctrl-C ends it.",
-    ]
-    return "\n".join(lines)
+    # The lines are not indented, so that they can be pasted into a shell and into Python.
+    arguments = [f'"{address}"', *_settings(settings, "=")]
+    arguments += [f"tls=turbocql.Tls({', '.join(_settings(tls, '='))})"] if tls else []
+    lines += ["", "import turbocql", f"session = turbocql.connect({', '.join(arguments)})", ""]
+    if tls:
+        lines += [
+            "turbocql shell --config FILE --profile testing, with this FILE:",
+            *("[testing]", f'contact_points = ["{address}"]', *_settings(settings, " = ")),
+            *("[testing.tls]", *_settings(tls, " = ")),
+        ]
+    else:
+        access = ":".join(quote(text, safe="") for text in settings.values())
+        url = f"{access}@{address}" if access else address
+        lines += [
+            f"turbocql shell --url cql://{url}",
+            f"export TURBOCQL_URL=cql://{url}  # for all commands",
+        ]
+    return "\n".join([*lines, "", "Ctrl-C ends it."])
+
+
+def _settings(values: dict[str, str], equals: str) -> list[str]:
+    """Returns an assignment for each value, which Python and TOML read alike."""
+    return [f"{name}{equals}{json.dumps(value)}" for name, value in values.items()]
 
 
 if __name__ == "__main__":
