@@ -283,7 +283,6 @@ class Executors:
         usual: Usual,
         events: ThreadEvents,
         result_sets: ResultSets,
-        future: type[Any],
         result: type[Any],
         new_tuple: Any,
         heappush: Any,

@@ -140,12 +140,13 @@ impl Happened {
         matches!(self.fault, Fault::RefuseLogins(_))
     }
 
-    /// Whether the fault stops the answers on one connection or of one shard, and at the time `at`
-    /// the keepalive may not have closed the connections without answers yet. Until it has, calls
-    /// may fail, even if the fault has ended.
-    pub fn lingers(&self, at: Instant) -> bool {
+    /// Whether the fault stops the answers on one connection or of one shard, and at a time between
+    /// `from` and `until` the keepalive may not have closed the connections without answers yet.
+    /// Until it has, calls may fail, even if the fault has ended.
+    pub fn lingers(&self, from: Instant, until: Instant) -> bool {
         matches!(self.fault, Fault::Freeze(_) | Fault::HangShard(_))
-            && at < self.began + Duration::from_secs(25)
+            && self.began <= until
+            && from < self.began + Duration::from_secs(25)
     }
 
     /// Whether the fault may hold up frames until it has ended.

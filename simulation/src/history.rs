@@ -188,7 +188,7 @@ pub fn needless_failures(calls: &[Call], faults: &[Happened], made: &[Instant]) 
         if given_up.iter().any(|at| closes_connections(*at, call.began, *ended)) {
             continue;
         }
-        if faults.iter().any(|fault| fault.lingers(call.began)) {
+        if faults.iter().any(|fault| fault.lingers(call.began, *ended)) {
             continue;
         }
         let in_outage = |fault: &&Happened| {
@@ -366,7 +366,8 @@ pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> us
         let is_being_connected = error.kind == ErrorKind::Unavailable
             && faults.iter().any(|fault| fault.may_close(since, call.began));
         // Until its keepalive closes it, a half-open connection loses requests.
-        let is_half_open = faults.iter().any(|fault| fault.lingers(call.began));
+        let ended = call.ended.as_ref().map_or(call.began + call.limit, |(ended, _)| *ended);
+        let is_half_open = faults.iter().any(|fault| fault.lingers(call.began, ended));
         !is_being_connected && !is_half_open && !is_because_of_use(error)
     });
     failed.count()

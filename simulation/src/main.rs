@@ -58,14 +58,16 @@ fn options() -> Option<Options> {
             "--return" => {
                 let requests = arguments.next()?.parse().ok()?;
                 let seconds = arguments.next()?.parse().ok()?;
-                options.returning = Some((requests, Duration::try_from_secs_f64(seconds).ok()?));
+                let hangs = Duration::try_from_secs_f64(seconds).ok()?;
+                options.returning = Some((requests, hangs)).filter(|(requests, _)| *requests > 0);
+                options.returning?;
             }
             number => numbers.push(number.parse().ok()?),
         }
     }
     let [first, last] = numbers[..] else { return None };
     options.seeds = first..=last;
-    Some(options)
+    (first <= last).then_some(options)
 }
 
 /// Measures the return of a node with each seed, and prints the means.
@@ -96,7 +98,7 @@ fn measure_returns(options: &Options, in_flight: u64, hangs: Duration) {
             sums[number].1 += next();
         }
     }
-    let count = (options.seeds.end() - options.seeds.start() + 1) as f64;
+    let count = (options.seeds.end() - options.seeds.start()) as f64 + 1.0;
     for (number, (succeeded, slowest)) in sums.iter().enumerate() {
         let from = INTERVAL * number as u32;
         println!(

@@ -33,7 +33,7 @@ impl Story<'_> {
         let Some(from) = from.checked_sub(SETTLED) else { return false };
         let is_near = |fault: &Happened| {
             fault.began <= until
-                && (fault.ended.is_none_or(|ended| ended >= from) || fault.lingers(from))
+                && (fault.ended.is_none_or(|ended| ended >= from) || fault.lingers(from, until))
         };
         let covers = self.samples.first().is_some_and(|sample| sample.at <= from);
         let mut during =

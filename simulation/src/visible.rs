@@ -85,7 +85,7 @@ fn unseen_changes(story: &Story<'_>, events: &[Seen], samples: &[Sample]) -> Vec
         let until = *made + SCHEMA;
         let is_disturbed = story.faults.iter().any(|fault| {
             fault.began < until && fault.ended.is_none_or(|ended| ended > *made)
-                || fault.lingers(until)
+                || fault.lingers(*made, until)
         });
         // An event that did not arrive on a lost control connection is not sent again on the next
         // one. And if a fault resets a connection in the middle of a frame, this frame can be the
@@ -132,7 +132,7 @@ impl View<'_> {
     fn is_disturbed(&self) -> bool {
         let earlier = self.story.faults.iter().filter(|other| other.began < self.fault.began);
         earlier.into_iter().any(|other| {
-            other.lingers(self.fault.began)
+            other.lingers(self.fault.began, self.fault.began)
                 || other.may_close(self.fault.began, self.fault.began)
                 || other.ended.is_none()
         })

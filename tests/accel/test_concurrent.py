@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from cassandra import ReadTimeout, concurrent
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, ResultSet
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, ResponseFuture, ResultSet
 from cassandra.concurrent import (
     ConcurrentExecutorListResults,
     execute_concurrent,
@@ -315,6 +315,20 @@ def test_a_replaced_function_is_called(
         monkeypatch.undo()
         results(range(4), at_once=True)
         assert seams()[OWN[0]].native == 4
+
+
+def test_callbacks_are_passed_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program may have replaced `add_callbacks`, and rely on the names that the driver passes."""
+    original = ResponseFuture.add_callbacks
+
+    def traced(self: Any, **options: Any) -> Any:
+        calls.append(sorted(options))
+        return original(self, **options)
+
+    calls: list[list[str]] = []
+    monkeypatch.setattr(ResponseFuture, "add_callbacks", traced)
+    assert len(results(range(4), at_once=True)[0]) == 4
+    assert calls == [["callback", "callback_args", "errback", "errback_args"]] * 4
 
 
 def test_another_future_is_called_by_name() -> None:

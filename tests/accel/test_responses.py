@@ -127,6 +127,7 @@ def ended(outcome: Callable[[Any], Any], *, late: bool, **options: Any) -> Any:
         added = [
             waiting.add_callback(callback) is waiting,
             waiting.add_callback(callback, 1, 2, three=3) is waiting,
+            waiting.add_callback(callback, **{"\ud800": 1}) is waiting,
             waiting.add_errback(callback, "errback", fn_=4) is waiting,
             waiting.add_callbacks(callback, callback),
             waiting.add_callbacks(callback, callback, (1,), {"x": 2}, (3,), {"y": 4}),

@@ -82,7 +82,6 @@ class Concurrent(Group):
             checked.usual(),
             events,
             sets,
-            cluster.ResponseFuture,
             result,
             tuple.__new__,
             heapq.heappush,

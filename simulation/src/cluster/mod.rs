@@ -397,7 +397,7 @@ impl State {
         let count = self.preparations.entry((node, text.to_owned(), second)).or_default();
         *count += 1;
         if *count == MOST_PREPARATIONS && text != BURST {
-            let defect = format!("more than {count} preparations in a second: {text}");
+            let defect = format!("{count} preparations in a second: {text}");
             self.defects.push(defect);
         }
     }

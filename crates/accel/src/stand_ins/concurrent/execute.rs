@@ -174,10 +174,6 @@ impl Executors {
         let callback = executor.getattr(pyo3::intern!(py, "_on_success"))?;
         let errback = executor.getattr(pyo3::intern!(py, "_on_error"))?;
         let add_callbacks = pyo3::intern!(py, "add_callbacks");
-        if future.get_type().is(&self.future) {
-            let arguments = (callback, errback, &further, py.None(), &further);
-            return future.call_method1(add_callbacks, arguments).map(drop);
-        }
         let options = PyDict::new(py);
         options.set_item(pyo3::intern!(py, "callback"), callback)?;
         options.set_item(pyo3::intern!(py, "callback_args"), &further)?;

@@ -25,7 +25,6 @@ pub struct Executors {
     usual: Py<Usual>,
     events: Py<ThreadEvents>,
     result_sets: Py<ResultSets>,
-    future: Py<PyType>,
     /// The named tuple class of a request's result: `ExecutionResult`.
     result: Py<PyType>,
     /// `tuple.__new__`.
@@ -51,7 +50,6 @@ impl Executors {
         usual: Py<Usual>,
         events: Py<ThreadEvents>,
         result_sets: Py<ResultSets>,
-        future: Py<PyType>,
         result: Py<PyType>,
         new_tuple: Py<PyAny>,
         heappush: Py<PyAny>,
@@ -66,7 +64,6 @@ impl Executors {
             usual,
             events,
             result_sets,
-            future,
             result,
             new_tuple,
             heappush,

@@ -41,7 +41,8 @@ impl<'py> Call<'py> {
             let name = names.get_borrowed_item(position)?;
             // `self` and `fn` were passed by position, and Python refuses a second value for them.
             let name = name.cast::<PyString>()?;
-            if matches!(name.to_str()?, "self" | "fn") {
+            // A name that is not valid Unicode is left to the driver too.
+            if matches!(name.to_str(), Ok("self" | "fn") | Err(_)) {
                 return Ok(None);
             }
             keywords.set_item(name, value)?;
