@@ -202,6 +202,16 @@ impl Log {
         let has_ended = |fault: &Happened| fault.ended.is_some_and(|ended| ended < since);
         self.lock().iter().any(|fault| fault.node == node && !has_ended(fault))
     }
+
+    /// Whether a burst of requests began after `since`. All nodes may then have a backlog.
+    pub fn has_burst(&self, since: Instant) -> bool {
+        use Fault::{CutUnderLoad, DripUnderLoad, PauseUnderLoad};
+        self.lock().iter().any(|fault| {
+            let is_burst =
+                matches!(fault.fault, CutUnderLoad(_) | DripUnderLoad(_) | PauseUnderLoad(_));
+            is_burst && fault.began >= since
+        })
+    }
 }
 
 /// Causes faults, one after another. If two tasks run this function, their faults never affect the

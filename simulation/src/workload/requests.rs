@@ -189,6 +189,9 @@ impl Program {
         // The session does not ask nodes without connections for their schema version, and a `USE`
         // that fails closes connections.
         let is_settled = self.lock().use_failed.is_none_or(|settled| settled < began);
+        // Any node with the backlog of a burst may be silent for a moment, and the session does not
+        // wait for the agreement of a silent node.
+        let is_settled = is_settled && !self.0.log.has_burst(since);
         let is_healthy = |node: &usize| {
             is_settled && connected.contains(node) && !self.0.log.is_faulty(*node, since)
         };
