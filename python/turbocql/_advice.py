@@ -70,8 +70,8 @@ FOR_INVALID = (
     ),
     (
         "[Oo]rder by is (?:currently )?only supported on the clustered columns",
-        "sort the rows in the program, or make a table that has the column after the partition key"
-        " in its key",
+        "sort the rows in the program, or make a table in whose key the column is the first one"
+        " after the partition key",
     ),
     (
         "ORDER BY is only supported when the partition key is restricted",
@@ -295,7 +295,7 @@ FOR_VALUES = (
     ),
     (
         "float does not take Arrow's double;",
-        'of a NumPy array, array.astype("float32")',
+        'a NumPy array becomes one by array.astype("float32")',
     ),
     (r"got pandas\..*\b(?:NaT|NA)Type|got float nan$", "pass None for a missing value"),
     ("expected timeuuid.* whose version is not 1", "turbocql.uuid_from_time(datetime) makes one"),

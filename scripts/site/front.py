@@ -36,7 +36,7 @@ pip install .
 pip install '.[numpy,files,cli]' pandas   # NumPy, pandas, files, command line
 ```
 
-Run it in a checkout: there is no release yet. turbocql is tested on Linux. It needs CPython 3.10 or
+Enter it in a checkout: there is no release yet. turbocql is tested on Linux. It needs CPython 3.10 or
 newer, Rust 1.89 or newer and a C compiler; compiling takes about ten minutes of CPU. No other
 Python package is needed. To pass or read objects of polars or duckdb, add these to the second line.
 """,

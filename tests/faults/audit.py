@@ -236,7 +236,7 @@ class Audit:
         A row that only the scan returns may be right if its write had an unknown outcome. Cassandra
         replays unfinished batches and missed writes (hints) later.
         """
-        line = Line("a scan by the driver has all rows, each once")
+        line = Line("a scan by turbocql has all rows, each once")
         found = set()
         for number, value, note in rows:
             fault = f"row {number} comes twice" if number in found else None
@@ -251,7 +251,7 @@ class Audit:
         return line
 
     def _judge_aside(self, state: State) -> list[Line]:
-        line = Line("the same in the keyspace that was dropped and made again")
+        line = Line("the three lines above, for the keyspace that was dropped and made again")
         for number in self._aside_present:
             lost = number not in state.aside
             line.check(f"row {number} of the keyspace aside is lost" if lost else None)
@@ -331,7 +331,7 @@ def _condition_fault(name: str, calls: _Key, winner: int | None) -> str | None:
 
 def judge_serial(state: State, told: Mapping[int, int | None]) -> Line:
     """Compares the winners that turbocql read at consistency SERIAL with the rows of `claims`."""
-    line = Line("a read at SERIAL by the driver shows the winner of a claim")
+    line = Line("a read at SERIAL by turbocql shows the winner of a claim")
     for key, winner in told.items():
         there = state.claims.get(key)
         line.check(

@@ -81,7 +81,7 @@ _POLL_S = 0.2
 _NAMED = 20
 """How many calls the report shows at most."""
 _STEADY = 5
-"""How many consecutive samples must each equal the sample before. `rss_mib` may differ."""
+"""How many samples in a row must be equal, apart from `rss_mib`."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Report:
     table: str
     lines: list[Line]
     named: list[str]
-    """The records of calls that violations name by number: at most `_NAMED` calls."""
+    """The records of at most `_NAMED` calls whose numbers are in the texts of violations."""
 
     @property
     def violations(self) -> int:
@@ -193,7 +193,7 @@ class _Run:
         # Some faults, such as schema changes, are calls that the load makes for the injector. The
         # list `injector.failures` has the calls that hung, and the statements that failed in all
         # their tries.
-        self._none("the load makes the calls of the faults", injector.failures)
+        self._none("faults that are calls, such as schema changes, are made", injector.failures)
         silent = "the processes of load and proxies report no failure"
         self._none(silent, [complaints] if complaints else [])
         self._lines += [*judge_samples(before, after)]

@@ -501,7 +501,7 @@ IN_MARKER = "SELECT v FROM t WHERE k in ?"
         (
             'column "v": float does not take Arrow\'s double; cast it to float first',
             "INSERT ?",
-            '; of a NumPy array, array.astype("float32")',
+            '; a NumPy array becomes one by array.astype("float32")',
         ),
         ('the data has no column "v"', "INSERT ?", "; rename a column of the data, or leave the"),
         ('column "k": expected smallint (int), got float nan', "INSERT ?", "; pass None for a mi"),

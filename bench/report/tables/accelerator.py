@@ -29,7 +29,7 @@ class Row:
     spreads: tuple[Spread, Spread] | None = None
     """The spreads of the accelerated and of the plain time."""
     made_of: tuple[Spread, Spread] | None = None
-    """If the row is a difference: the spreads of the two accelerated times that it is made of."""
+    """If the row is the difference of two cases: the spreads of their accelerated times."""
 
     @property
     def within(self) -> str:

@@ -1,6 +1,6 @@
 """Measures requests while one of three nodes hangs or is killed, with turbocql and its rivals.
 
-A pattern has words of "fault client", such as "stopped turbocql". Three nodes of the embedded
+A case is named by its fault and its client, such as "stopped turbocql". Three nodes of the embedded
 Cassandra hold every row. A client, in a process and an environment of its own, sends 60 requests
 per second for 40 s. After 5 s one node is stopped (SIGSTOP) or killed (SIGKILL). When the last
 request has ended, the node continues or is started again, and the suite reads every acknowledged

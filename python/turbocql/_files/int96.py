@@ -47,8 +47,8 @@ def exact_times(fine: Any, coarse: Any) -> Any:
     `fine` has the times in nanoseconds, which may have wrapped around. `coarse` has the same times
     in milliseconds. Both arrays may be nested.
 
-    Raises: `ValueError` if the microsecond is needed and its range is too narrow, or if a time of
-        day is not within a day.
+    Raises: `ValueError` if the microsecond is needed and its range is too narrow, or if the time
+        within a day, which INT96 stores beside the day, is negative or longer than a day.
     """
     pa = library()
     types, arrow_type = pa.types, fine.type

@@ -105,8 +105,8 @@ def _end(text: str, start: int, end: int, indent: str) -> int:
     while (at := text.find("\n", at, end)) >= 0:
         at += 1
         line = text[at : at + len(indent) + 1]
-        # A line within the definition that is not indented deeper than the definition's first line
-        # is empty, or begins with a comment or a closing parenthesis.
+        # Lines of a definition are indented deeper than its first line. Exceptions are empty lines,
+        # comments, and lines that begin with a closing parenthesis.
         if line.startswith(indent) and line[len(indent) :].strip() and line[-1] not in "#)":
             return at
     return end

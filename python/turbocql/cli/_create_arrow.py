@@ -56,8 +56,8 @@ def type_of_fields(fields: Fields, name: str) -> str:
             definition = _type_of(kind, name)
         common = _common(common_type or definition, definition)
         if common is None and len(set(metadata_types) - {None}) == 1:
-            # All files that have metadata name the same type. The load compares this type with the
-            # Arrow types of all files.
+            # The metadata of all files that have metadata contain the same type. The load compares
+            # it with the Arrow types of all files.
             return str(
                 next(metadata_type for metadata_type in metadata_types if metadata_type),
                 "utf-8",
@@ -182,6 +182,6 @@ def _type_of(kind: Any, name: str) -> str:
         )
     if types.is_nested(kind):
         # `type_of_fields` handles lists and maps itself, so no nested type of today's pyarrow comes
-        # here. For any other nested type, the error shows this text.
+        # here. This text is no CQL type, so the caller refuses it with an error that shows it.
         return str(kind)
     raise ConfigError(f'column "{name}": there is no CQL type for {kind}')

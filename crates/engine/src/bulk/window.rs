@@ -52,8 +52,8 @@ pub(super) trait Judge: Send + Sync {
     /// value.
     fn blame(&self, rows: &RequestRows, error: &EngineError) -> Option<EngineError>;
 
-    /// The number of tries after which a row that may itself cause its errors fails for good, if
-    /// other rows succeed on its replicas.
+    /// How often a row is tried that may itself cause its errors, while other rows succeed on the
+    /// same replicas.
     fn tries(&self) -> usize {
         3
     }
@@ -88,8 +88,8 @@ struct Window<S> {
 
 /// The pauses before a row is sent again: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// While no other row succeeds on its replicas, a row that may itself cause its errors gets this
-/// many more tries after [`Judge::tries`]. If the replicas then answer a read, the row fails.
+/// A row that may itself cause its errors gets this many more tries after [`Judge::tries`] while no
+/// other row succeeds on the same replicas. If the replicas then answer a read, the row fails.
 const SUSPECT_EXTRA_TRIES: usize = 2;
 /// How many rows of a failed batch are sent at a time, each in a request of its own.
 const ONE_BY_ONE_IN_FLIGHT: usize = 16;

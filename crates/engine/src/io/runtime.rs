@@ -109,8 +109,8 @@ impl Runtime {
         self.0.shared.in_flight()
     }
 
-    /// Sets the value of the receivers of `Runtime::draining` to true. Then waits until the calling
-    /// task is the only one in flight, for `limit` at most. The future must run on the I/O thread.
+    /// Tells all receivers that `Runtime::draining` has returned. Then waits until the calling task
+    /// is the only one in flight, for `limit` at most. The future must run on the I/O thread.
     pub async fn drain(&self, limit: Duration) {
         self.0.draining.send_replace(true);
         let _ = tokio::time::timeout(limit, async {
@@ -173,7 +173,7 @@ impl Inner {
             // A task dropped the last clone. The thread ends by itself after that task.
             return;
         }
-        // Nothing is ever sent: the thread drops the sender at its end.
+        // Nothing is ever sent: the thread drops the sender when it ends.
         if ended.recv_timeout(GRACE * 2) == Err(mpsc::RecvTimeoutError::Disconnected) {
             let _ = handle.join();
         }
