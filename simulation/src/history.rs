@@ -294,12 +294,34 @@ fn check_error(
     }
 }
 
-/// Checks that at most one call has claimed a key.
+/// Checks that at most one call has claimed a key, that all other calls were answered with the value
+/// of one call, and that this call is the winner or may have applied.
 fn check_claims(calls: &[&Call], broken: &mut Vec<String>) {
     let won = |call: &&&Call| matches!(call.ended, Some((_, Outcome::Claimed(None))));
     let winners: Vec<_> = calls.iter().filter(won).collect();
     if winners.len() > 1 {
         broken.push(format!("two calls have won the same condition: {winners:?}"));
+    }
+    let seen = calls.iter().filter_map(|call| match call.ended {
+        Some((_, Outcome::Claimed(Some(value)))) => Some(value),
+        _ => None,
+    });
+    let seen: BTreeSet<i64> = seen.chain(winners.iter().map(|winner| winner.value)).collect();
+    if seen.len() > 1 {
+        broken.push(format!("key {} was claimed with each of {seen:?}", calls[0].key));
+    }
+    for value in seen {
+        let may_have_won = calls.iter().any(|call| {
+            let is_loser = match &call.ended {
+                Some((_, Outcome::Failed(error))) => !error.may_have_applied,
+                Some((_, Outcome::Claimed(other))) => other.is_some(),
+                _ => false,
+            };
+            call.value == value && !is_loser
+        });
+        if !may_have_won {
+            broken.push(format!("value {value} claimed key {}, by no call", calls[0].key));
+        }
     }
 }
 

@@ -26,6 +26,9 @@ const ROWS: i64 = 16;
 /// For how long a bulk sends a row again if the row's requests fail.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// After this many calls, claims have further keys.
+const CLAIMED_FOR: usize = 200;
+
 /// The maximum time from the start of a killed node until the session is connected to it: the
 /// longest pause between two of the first attempts, with its jitter, and the time that opening a
 /// connection takes.
@@ -203,7 +206,11 @@ impl Program {
                 _ => Action::Claim,
             },
         };
-        let key = random.within(0..LAST_KEY as u64 + 1) as i64;
+        let mut key = random.within(0..LAST_KEY as u64 + 1) as i64;
+        if action == Action::Claim {
+            // A claimed key stays claimed. With further keys, there are winners in the whole run.
+            key += (LAST_KEY + 1) * (self.lock().calls.len() / CLAIMED_FOR) as i64;
+        }
         // With a new variant, the text is new, so the call must prepare it.
         let variant = if random.percent(2) { random.draw() } else { random.within(0..3) };
         let gives_up = matches!(action, Action::UseKeyspace { gives_up: Some(_) });
