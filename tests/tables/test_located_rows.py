@@ -254,6 +254,6 @@ def test_the_command_line_names_its_options(command: Command, table: Table, writ
     done = command("load", write("b.csv", "id,at\n1\n"), name)
     assert done.code == 1
     assert done.err.startswith(f"error: {path.parent}/b.csv: line 2: expected 2 cells, got 1")
-    assert '--delimiter ";"' in done.err
+    assert "--delimiter ';'" in done.err
     done = command("load", write("c.csv", "id,x\n1,2\n"), name)
     assert "Pass --rename or --columns" in done.err
