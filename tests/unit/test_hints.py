@@ -494,6 +494,21 @@ IN_MARKER = "SELECT v FROM t WHERE k in ?"
             "; or pass Decimal(str(value))",
         ),
         (
+            'column "v": expected boolean, got Arrow\'s large_string; cast it to bool first, if',
+            "INSERT ?",
+            '; in pandas, column.map({"true": True, "false": False}): astype(bool) makes all texts',
+        ),
+        (
+            'column "id": expected int, got Arrow\'s int64; cast it to int32 first',
+            "INSERT ?",
+            '; in pandas, astype("Int32"), which keeps missing values; for an index, frame.index',
+        ),
+        (
+            'column "v": expected decimal, got Arrow\'s double; cast it to decimal128 first',
+            "INSERT ?",
+            "; or pass Decimal(str(value)) for each value, and None for a missing one",
+        ),
+        (
             'column "v": expected float, got Arrow\'s double; cast it to float first',
             "INSERT ?",
             '; in pandas, astype("float32"), which rounds',
