@@ -109,8 +109,8 @@ impl Runtime {
         self.0.shared.in_flight()
     }
 
-    /// Tells all receivers that `Runtime::draining` has returned. Then waits until the calling task
-    /// is the only one in flight, for `limit` at most. The future must run on the I/O thread.
+    /// Sets the value that `Runtime::draining` shows to true. Then waits until the calling task is the
+    /// only one in flight, for `limit` at most. The future must run on the I/O thread.
     pub async fn drain(&self, limit: Duration) {
         self.0.draining.send_replace(true);
         let _ = tokio::time::timeout(limit, async {
