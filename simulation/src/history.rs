@@ -387,10 +387,13 @@ pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> us
         let since = call.began - CONNECTED_AGAIN;
         let is_being_connected = error.kind == ErrorKind::Unavailable
             && faults.iter().any(|fault| fault.may_close(since, call.began));
-        // Until its keepalive closes it, a half-open connection loses requests.
         let ended = call.ended.as_ref().map_or(call.began + call.limit, |(ended, _)| *ended);
+        // A fault that follows may close the connection on which the call waits.
+        let is_closed = error.kind == ErrorKind::Broken
+            && faults.iter().any(|fault| fault.may_close(call.began, ended));
+        // Until its keepalive closes it, a half-open connection loses requests.
         let is_half_open = faults.iter().any(|fault| fault.lingers(call.began, ended));
-        !is_being_connected && !is_half_open && !is_because_of_use(error)
+        !is_being_connected && !is_closed && !is_half_open && !is_because_of_use(error)
     });
     failed.count()
 }

@@ -33,6 +33,7 @@ const KEPT: &[(u64, &str)] = &[
     (26783, "a node that its pool has reached again is silent until its next probe is due"),
     (30330, "requests to one node, which no other may take, do not show that the node hangs"),
     (102469, "a schema change does not wait for a node that a burst has made silent for a moment"),
+    (302303, "the fault after a burst closes connections on which calls of the burst wait"),
     (101747, "with an overload that ends meanwhile, a server carries out a claim twice"),
     (247, "without the edit `waiting`, requests that wait for a stream fail with another reason"),
 ];
