@@ -17,17 +17,17 @@ SUBJECT = (
 
 
 def read(path: Path) -> list[Sample]:
-    """Returns the samples of a file, or none when there is no such file."""
+    """Returns the samples of a file. If the file does not exist, the list is empty."""
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
 
 
 def keep(path: Path, samples: Sequence[Sample], subject: Sequence[str] = SUBJECT) -> None:
-    """Writes samples to a file, where they replace samples of the same cases.
+    """Writes samples to a file, and removes the file's older samples of the same cases.
 
-    Two samples are of the same case if the fields `subject` have the same values. So all samples of
-    a case are from one run. Samples of cases that were not run stay.
+    Two samples are of the same case if they have the same values in the fields `subject`. The file
+    keeps its samples of all other cases. So all samples of a case are from one run.
     """
 
     def about(sample: Sample) -> tuple[Any, ...]:

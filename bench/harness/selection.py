@@ -10,7 +10,7 @@ __all__ = ["chosen", "nearest", "unknown"]
 
 
 def chosen(name: str, patterns: Iterable[str], *suites: str) -> bool:
-    """Returns whether a name has every word of one of the patterns, or there are no patterns.
+    """Returns whether a name has all words of at least one pattern. Without patterns, returns true.
 
     Case is ignored. A number matches only as a whole word: 100 does not match 1000. A word that is
     one of `suites` matches every name.

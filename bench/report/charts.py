@@ -134,7 +134,7 @@ def _dots(axes: Axes, labels: list[str], figures: dict[str, list[tuple[int, floa
 def overview_chart(compared: list[Compared], folder: Path | None) -> list[str]:
     """Draws each rival's time divided by turbocql's, with the spread. Each case has a row.
 
-    Returns the names of two charts that show the same. The second is for narrow windows.
+    Returns the names of two charts with the same figures. The second is for narrow windows.
     """
     if not compared:
         return []
@@ -284,7 +284,7 @@ def _growth(by_name: dict[str, dict[str, GrowthSeries]]) -> Figure:
 def in_flight_chart(points: list[Endpoint], folder: Path | None, suffix: str = "") -> list[str]:
     """Draws how processor time per request depends on the number of requests in flight.
 
-    Draws nothing unless a client was measured with several such numbers.
+    Draws nothing if every client was measured with only one number of requests in flight.
     """
     groups: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for point in points:

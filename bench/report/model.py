@@ -118,7 +118,10 @@ class CodecCase:
 
     @property
     def stock(self) -> float | None:
-        """scylla-driver's time in this case, or if that is missing, in the case in `_BESIDE`."""
+        """scylla-driver's time in this case.
+
+        If scylla-driver cannot run the case, this is its time in the case that `_BESIDE` names.
+        """
         return self.ns.get(STOCK, self.stock_beside)
 
 

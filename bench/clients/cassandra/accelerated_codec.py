@@ -1,8 +1,8 @@
 """Times the codec's cases with scylla-driver or cassandra-driver, plain and accelerated.
 
 Reads the Java class names of CQL types from standard input. Prints a line of JSON for each case.
-The program ends with an error at a case whose plain and accelerated results differ, or that fails
-only if accelerated.
+The program ends with an error if the plain and the accelerated result of a case differ, or if a
+case fails only when it is accelerated.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def main(client: str, patterns: list[str]) -> None:
             say({**sample, "plain_ns": None, "accelerated_ns": None})
             continue
         with accel.accelerated():
-            # The first run only prepares the second one: even with the accelerator on, the driver's
-            # own function decodes the first page with new columns.
+            # Even with the accelerator on, the driver's own function decodes the first page with
+            # new columns. So the result of the first run is dropped.
             outcome_of(maker)
             accelerated, outcome, _ = outcome_of(maker)
         if accelerated is None or outcome != expected:

@@ -44,9 +44,10 @@ FACTORIES = {"tuple": tuple_factory, "named": named_tuple_factory, "dict": dict_
 
 
 def features() -> list[Any]:
-    """Returns the driver's argument about protocol features, as a list to unpack in calls.
+    """Returns the further arguments of the driver's functions, as a list to unpack in calls.
 
-    The list is empty if the driver's functions have no such argument, as in cassandra-driver.
+    scylla-driver's functions take an object with the protocol features. cassandra-driver's do not,
+    so for this driver the list is empty.
     """
     try:
         from cassandra.protocol_features import ProtocolFeatures

@@ -13,7 +13,7 @@ from bench.suites.requests.job import Job
 try:
     import cassandra
 except ImportError:
-    # The Python that runs is that of `.venv-columns`, which has pandas but not the driver.
+    # This process runs in `.venv-columns`, which has pandas but not the driver.
     add_packages_of(".venv-scylla-driver")
     import cassandra
 

@@ -15,7 +15,7 @@ _LIBRARIES = {"pandas": "pandas", "pytz": "pytz"}
 
 
 def cases() -> dict[str, Maker]:
-    """Maps names to functions that make cases. An everyday value has two: alone, and in a row.
+    """Maps names to functions that make cases. Each value has two cases: alone, and in a row.
 
     Leaves out values whose libraries are not installed.
     """

@@ -51,7 +51,7 @@ def main(job: dict[str, Any]) -> None:
 
 
 def works(scenario: str) -> Callable[[int], None]:
-    """Returns a function that sends as many of the scenario's requests as its argument says.
+    """Returns a function that takes a number, and sends that many requests of the scenario.
 
     For `set_up` and `model_read`, the argument is the number of rows.
     """

@@ -94,7 +94,7 @@ class Columns(ColumnClient):
 
 
 class Raw(Columns):
-    """The floors of reads (no decoding, or NumPy swaps the bytes) and of loads (encoded cells)."""
+    """Runs the floors: reads pages undecoded or swaps bytes with NumPy, and loads encoded cells."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)

@@ -4,8 +4,8 @@
 
 Callgrind runs with `--dump-before=getppid`: each call of the C function `getppid` dumps the counts
 since the previous dump. Every sample calls `os.getppid` before and after its loop. So a sample has
-two dumps: the code before the loop, and the loop itself. FILE gets JSON with the samples in the
-order of execution: the name and the number of calls of each.
+two dumps: the code before the loop, and the loop itself. The program writes the name and the number
+of calls of each sample to FILE as JSON, in the order in which the samples ran.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def calls_of(loop: Loop) -> int:
 
 
 def blocks() -> list[Any]:
-    """Allocates memory from Python's and turbocql's allocators, to be kept until the end.
+    """Allocates memory from Python's and turbocql's allocators. The caller keeps it until the end.
 
     An allocator needs more instructions at the edge of a pool, and every call of a loop may hit
-    that edge. Where the edge is depends on all allocations since the start, even on those of file
-    names. So before each round, this function moves the allocators on. The round with the fewest
-    instructions counts.
+    that edge. The edge depends on all allocations since the start, even on those of file names. So
+    this function is called before each round, and each round begins at another distance from the
+    edge. The round with the fewest instructions counts.
     """
     sizes = [*range(1, 512, 16), *range(1024, 16384, 1024)]
     bind = RowEncoder([("v", "blob")]).bind

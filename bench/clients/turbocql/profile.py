@@ -27,7 +27,7 @@ WARM_UP = 500
 
 
 def case_of(client: str, name: str) -> Case:
-    """Returns the case of this name: a floor for the client `floor`, otherwise turbocql's."""
+    """Returns the floor of this name if the client is `floor`, otherwise turbocql's case."""
     return (floors.cases() if client == "floor" else codec.cases())[name]()
 
 

@@ -5,7 +5,7 @@
 
 ACT is `parse` (read a CSV file, write nothing), `load` (load a file), `apart` (load a file, and
 send its rows one by one, not in batches), `ready` (load the same rows from Arrow data in memory) or
-`unload`. For each of these, the program prints the time, without that of the interpreter's start.
+`unload`. For each of these, the program prints the time, which leaves out the interpreter's start.
 """
 
 from __future__ import annotations

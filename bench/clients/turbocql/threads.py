@@ -71,11 +71,11 @@ def makers() -> dict[str, Callable[[int], Callable[[], Any]]]:
 
 
 def calls_per_second(make: Callable[[int], Callable[[], Any]], threads: int) -> tuple[float, float]:
-    """Returns the highest rates of several rounds, per second of wall-clock and of thread time.
+    """Returns the calls per second of wall-clock time, and those per second of thread time.
 
-    Other processes lower the wall-clock rate. The rate by thread time (the processor time of the
-    threads) shows even on a busy machine whether threads slow each other down. But it does not
-    show that threads wait for a lock.
+    Each of the two rates is the highest of several rounds. Other processes lower the wall-clock
+    rate. The rate by thread time (the processor time of the threads) shows even on a busy machine
+    whether threads slow each other down. But it does not show that threads wait for a lock.
     """
     calls = [make(1000 * number) for number in range(threads)]
     by_clock, by_time = zip(*(_round(calls) for _ in range(ROUNDS)), strict=True)

@@ -35,9 +35,9 @@ _LOOKUPS = ("_PyType_Lookup", "find_name_in_mro", "type_getattro")
 def by_part(out: Path) -> dict[str, int]:
     """Returns the instructions of each part, from a file that callgrind has written.
 
-    Callgrind gives a name once with a number, and later only the number. The line after `calls=`
-    is the cost of a callee, which its own lines contain too. An inlined function counts as part of
-    the function around it, whose file `fl=` names.
+    Callgrind writes a name and its number once, and later only the number. The line after `calls=`
+    has the cost of a call. It is left out, because the lines of the called function have this cost
+    too. An inlined function counts as part of the function around it, whose file `fl=` names.
 
     Raises: Failed if the file has no instructions.
     """

@@ -67,7 +67,7 @@ def _longest_silence(answered: list[tuple[float, float]], fault_s: float, last: 
 
 
 def _by_second(outcomes: Sequence[Outcome]) -> list[float]:
-    """Returns for each second: of the requests due in it, the share that was answered in time."""
+    """Returns, per second, which share of the requests due in that second was answered in time."""
     seconds: dict[int, list[Outcome]] = {}
     for outcome in outcomes:
         seconds.setdefault(int(outcome[0]), []).append(outcome)

@@ -112,7 +112,10 @@ class Outcomes:
             self._ended[number] = (time.monotonic() - self.begins, error, is_lost)
 
     def lines(self) -> list[list[Any]]:
-        """Returns for each request: due time, end or None, error, whether it lost a connection."""
+        """Returns one list for each request.
+
+        Each list has the due time, the end or None, the error, and whether a connection was lost.
+        """
         return [
             [round(self._load.due_s(number), 4), *self._line(ended)]
             for number, ended in enumerate(self._ended)

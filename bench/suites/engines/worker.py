@@ -169,7 +169,7 @@ def added(results: Iterable[pa.Table]) -> tuple[int, int]:
 
 
 def ring_ranges(config: turbocql.Config) -> list[tuple[int, int]]:
-    """Returns the token ranges of the table's parts, cut where the nodes' ranges end."""
+    """Returns the token ranges of the table's parts, cut at the ends of the nodes' ranges."""
     from turbocql._transfer.scan import _ranges, ring
 
     with turbocql.connect(config=config) as session:

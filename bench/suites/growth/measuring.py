@@ -50,7 +50,7 @@ def measure_series(
 
 
 def peak_bytes(case: Case) -> int | None:
-    """Returns by how much one call and its result raise the peak of resident memory.
+    """Returns how many bytes one call and its result add to the peak of resident memory.
 
     Allocators return memory late and in pages, so the figure is meaningful only for large sizes.
     Returns None if the system has no `clear_refs`, a file of Linux.

@@ -17,8 +17,9 @@ class Counts(NamedTuple):
 def read_dump(text: str, core: str) -> Counts:
     """Reads a callgrind dump: all instructions, and those of the object file `core` itself.
 
-    A dump gives an object file a number and a name once, and later only the number. The line after
-    `calls=` is skipped: it has the inclusive cost of a callee, whose own cost is in other lines.
+    A dump has an object file's name and number once, and later only the number. The line after
+    `calls=` has the cost of a call. It is left out, because the lines of the called function have
+    this cost too.
     """
     total = core_cost = 0
     number, skip, is_core = "", False, False

@@ -4,8 +4,8 @@ The rows are generated batch by batch, and each batch that is read is dropped, s
 needs no more memory for more rows. The load and the scan each run in a process of their own in
 `.venv-columns`, which has pyarrow. The process records its resident size every 20 ms. Memory is
 flat if the second half of the run needs at most 16 MiB more than the first half. The first 5 % of
-the rows are left out. With fewer than 1,000,000 rows the verdict says little: if rows were never
-freed, they would need some 60 bytes each, which may be less than 16 MiB in total.
+the rows are left out. With fewer than 1,000,000 rows the verdict says little. A row needs only some
+60 bytes, so even if no row were ever freed, the rows might need less than 16 MiB.
 
 Without a contact point, an embedded Cassandra is started. With `--keep` the table stays. The run
 fails if memory is not flat.
@@ -34,7 +34,7 @@ DIRECTIONS = ("load", "scan")
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """Returns load and scan if the patterns choose one of them: a scan needs the rows of a load."""
+    """Returns both names if the patterns choose one, because a scan needs the rows of a load."""
     if any(chosen(direction, patterns, "memory") for direction in DIRECTIONS):
         return list(DIRECTIONS)
     return []

@@ -138,7 +138,7 @@ class Case(Scenario):
 
     @property
     def requests(self) -> int:
-        """How many requests, or rows of pages and loads, a sample has. They take about 1 to 3 s."""
+        """The number of requests, or rows of pages and loads, in a sample: 1 to 3 s of work."""
         slow = self.client.startswith(PYTHON) or self.client == "scyllapy"
         if self.scenario.startswith("page"):
             return 500_000 if self.kind == "vector" else 2_000_000 if slow else 10_000_000
@@ -206,7 +206,7 @@ def program(case: Case, *, check: bool = False) -> tuple[str, str]:
     environment, module = CLIENTS[case.client]
     if not case.has_columns:
         return environment, module
-    # turbocql makes Arrow data without pyarrow. To check such data, and to load, pyarrow is needed.
+    # turbocql makes Arrow data without pyarrow. Only checks of such data, and loads, need pyarrow.
     looks = check and case.shape == "arrow"
     if case.shape in FRAMES or case.scenario in LOADED or looks:
         environment = WITH_FRAMES
@@ -220,7 +220,7 @@ def environments(case: Case) -> set[str]:
 
 
 def accelerated_cases() -> list[Case]:
-    """Returns the cases of Python drivers. After each comes the same case with the accelerator."""
+    """Returns the cases of Python drivers, each followed by the same case with the accelerator."""
     kinds = [
         *(("insert_text", ""), ("insert_vector", "list"), ("insert_vector", "ndarray")),
         *(("select_text", "tuples"), ("select_text", "named")),

@@ -24,7 +24,7 @@ __all__ = ["WARM_UP_KEYS", "Client", "Job", "Pass", "VectorForm", "expect", "mai
 
 VectorForm: TypeAlias = Literal["array", "list", "bytes"]
 
-# Rows that are written to measure latencies, and to warm up, have keys from these numbers on, which
+# These are the lowest keys of the rows that are written to measure latencies and to warm up. They
 # are above the keys that the runner reads back.
 _LATENCY_KEYS, WARM_UP_KEYS = 1_000_000, 2_000_000
 
@@ -158,7 +158,7 @@ def _take(job: Job, client: Client) -> dict[str, Any]:
 
 
 def _expect_stored(kind: str, key: int, value: Any) -> None:
-    """Raises AssertionError unless the row of a key is the one that was stored."""
+    """Raises AssertionError unless `value` is the value that was stored for the key."""
     if kind == "text":
         expect(value == data.text(key, 0), f"row {key} is {value!r}")
         return

@@ -44,14 +44,14 @@ class Measurement:
     def fit(self, cases: Sequence[Case]) -> list[Case]:
         """Runs the code of each case on few rows. Returns the cases whose rows were right."""
         fit: dict[tuple[str, ...], bool] = {}
-        # The code is the same for any number in flight. If a case with 100 is chosen, it is the
-        # one that is checked.
+        # Cases that differ only in the number in flight run the same code, so one of them is
+        # checked: the case with 100 in flight, if it is chosen.
         for case in sorted(cases, key=lambda case: case.in_flight != 100):
             if _code(case) not in fit:
                 fit[_code(case)] = self._is_fit(case)
         for case in cases:
             if case.cannot and not fit[_code(case)]:
-                # The failed process has reported no interpreter, so this process reports its own.
+                # A failed process reports no interpreter. So the sample names that of this process.
                 about = {"interpreter": interpreter(), "requests": 0, "note": case.cannot}
                 self._run.add(self._complete(case, about))
         return [case for case in cases if fit[_code(case)]]
@@ -135,7 +135,7 @@ def job_of(
 
 
 def _needed(case: Case) -> set[str]:
-    """Returns a case's `make` targets. turbocql's environment is not among them: it exists."""
+    """Returns a case's `make` targets. turbocql's environment needs none, because it exists."""
     if case.client == FLOOR:
         return {"target/release/examples/pure_engine"}
     return {

@@ -4,9 +4,9 @@ All tools use CSV files, and turbocql also Parquet. Each sample comes from a new
 processes use one node of the embedded Cassandra. A sample has the number of rows, the wall-clock
 time, the processor time of the client and of the node, and the client's largest resident size.
 
-Two of the tools are floors: parts of a load, done by turbocql. The tool `parse` reads the CSV file,
-as a load does, and writes nothing. The tool `ready` loads the same rows from Arrow data in memory.
-The sum of their times is the floor of a load of CSV.
+Two of the tools are floors, in which turbocql does only a part of a load. The tool `parse` reads
+the CSV file, as a load does, and writes nothing. The tool `ready` loads the same rows from Arrow
+data in memory. The sum of their times is the floor of a load of CSV.
 
 After each load, and after each unload to CSV, the suite counts the written rows.
 """
@@ -117,7 +117,7 @@ def _check(tool: str, task: str, shape: str, point: str, directory: Path, count:
         return
     else:
         files = sorted((directory / "dsbulk").glob("*.csv")) or [directory / "out.csv"]
-        # An LF ends each line, and no cell has one. The first line has the names of the columns.
+        # Each line ends with an LF, and no cell contains one. The first line has the column names.
         rows = sum(sum(1 for _ in path.open("rb")) - 1 for path in files)
     if rows != count:
         raise Failed(f"{tool} {task}: {rows} rows, not {count}")

@@ -1,9 +1,9 @@
 """Measures how many calls of the codec are made in a second by one thread and by two threads.
 
 The suite runs under one interpreter, that of `--interpreter` or of `.venv`. It measures with quick
-paths (code that uses CPython's C layouts) on and with quick paths off. Run the suite once with an
-interpreter that has the GIL, and once with a free-threaded one, for which you have compiled the
-native module into `python/turbocql`.
+paths (code that uses CPython's C layouts) on and with quick paths off. Run the suite twice: with an
+interpreter that has the GIL, and with a free-threaded interpreter. Before the second run, compile
+the native module for the free-threaded interpreter into `python/turbocql`.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ pub enum Kind {
     Map(Box<(Py<ValueReader>, Py<ValueReader>)>, MapClass),
     Tuple(Vec<Py<ValueReader>>),
     Udt(Vec<Py<ValueReader>>, UdtClass),
-    /// The reader of the elements, the dimension, and the size of an element in bytes, if elements
-    /// are written without lengths.
+    /// Has three fields: the reader of the elements; the dimension; and the size of an element in
+    /// bytes, or `None` if each element is written with its length.
     Vector(Py<ValueReader>, usize, Option<usize>),
     /// A frozen or reversed type. Its values are those of the type that it wraps.
     Through(Py<ValueReader>),
@@ -54,8 +54,8 @@ pub enum Kind {
 pub struct SetClass {
     /// A callable that is passed the list of elements and returns the set.
     pub make: Py<PyAny>,
-    /// The driver's `SortedSet`, if `make` is that class, and if its instances have no attribute
-    /// but `_items`, the list of the sorted elements; otherwise `None`.
+    /// The driver's `SortedSet`. It is `None` if `make` is not that class, or if instances of the
+    /// class have other attributes than `_items`, the list of the sorted elements.
     pub sorted: Option<Py<PyAny>>,
 }
 

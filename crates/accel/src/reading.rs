@@ -303,8 +303,8 @@ enum UdtForm<'py> {
     Tuple,
 }
 
-/// Whether the order of this value among values of its type can be told from the encoded bytes.
-/// False for NaN.
+/// Whether the encoded bytes are enough to compare this value with other values of its type. False
+/// for NaN.
 fn is_ordered(plan: &HostPlan, bytes: &[u8]) -> bool {
     match traits(plan).order {
         Order::Unknown => false,
@@ -321,8 +321,8 @@ fn float(bytes: &[u8]) -> Option<f64> {
     Some(f64::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// Whether the bytes show that Python takes the value of `left` as less than that of `right`. If
-/// this is false, Python must compare the values.
+/// Whether the bytes prove that `left < right` is true for the Python values. If this function
+/// returns false, Python must compare the values.
 fn is_below(plan: &HostPlan, left: &[u8], right: &[u8]) -> bool {
     let numbers = !left.is_empty() && left.len() == right.len();
     match traits(plan).order {

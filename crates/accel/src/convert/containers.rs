@@ -118,10 +118,10 @@ pub fn items<D: Dialect>(
     all_parts(&elements, |part| encode::part::<D>(element, part, out))
 }
 
-/// Returns the list that `tolist` of an object returns, if its items are serialized to the same
-/// bytes as the items of an iteration over the object. This is so for an array of Python objects
-/// and, if `element` is a type of numbers, for an array of numbers and for a pandas series or index
-/// of numbers.
+/// Returns the result of an object's `tolist`, if its items are serialized to the same bytes as the
+/// items of an iteration over the object. This is true for an array of Python objects. If `element`
+/// is a type of numbers, it is also true for an array, a pandas series or a pandas index of
+/// numbers. Returns `None` for any other object.
 fn listed<'py>(element: &HostPlan, object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
     let of_numbers = || numpy::is_row_of_numbers(object) || is_pandas_of_numbers(object);
     let is_listed = numpy::is_row_of_objects(object) || is_number(element) && of_numbers();
@@ -129,11 +129,12 @@ fn listed<'py>(element: &HostPlan, object: &Bound<'py, PyAny>) -> Option<Bound<'
     python(list)
 }
 
-/// Whether an object is a pandas series or index whose dtype is one of NumPy's: of signed integers,
-/// float32 or float64.
+/// Whether an object is a pandas series or index with a NumPy dtype of signed integers, float32 or
+/// float64.
 fn is_pandas_of_numbers(object: &Bound<'_, PyAny>) -> bool {
     let (py, class) = (object.py(), object.get_type());
-    // The module is `pandas` since pandas 3, and `pandas.core.series` and the like before.
+    // Since pandas 3 the module of these classes is `pandas`. Before, it was a submodule, such as
+    // `pandas.core.series`.
     let is_of_package = python(class.module()).is_some_and(|module| {
         let module = module.to_str().unwrap_or_default();
         module == "pandas" || module.starts_with("pandas.core.")
@@ -145,8 +146,8 @@ fn is_pandas_of_numbers(object: &Bound<'_, PyAny>) -> bool {
     if !is_of_pandas {
         return false;
     }
-    // The dtypes of pandas' own arrays have no attribute `char`. The objects that iterating over
-    // such an array gives are not those that its `tolist` returns.
+    // The dtypes of pandas' own arrays have no attribute `char`. Such an array is refused, because
+    // an iteration over it gives other objects than its `tolist`.
     let dtype = python(object.getattr(pyo3::intern!(py, "dtype")));
     let code =
         dtype.and_then(|dtype| python(dtype.getattr_opt(pyo3::intern!(py, "char"))).flatten());

@@ -14,8 +14,8 @@ use super::refused::python;
 use super::{has_usual, is_of};
 use crate::ffi::operators::is_plain_int;
 
-/// Returns the value of a NumPy number; `None` for any other object. NumPy's classes are looked up
-/// when the first object arrives that is neither a `float` nor an `int`.
+/// Returns the value of a NumPy number; `None` for any other object. For the first object that is
+/// neither a `float` nor an `int`, the function looks up NumPy's classes.
 fn of_numpy(object: &Bound<'_, PyAny>) -> Option<Number> {
     numpy::number(object).or_else(|| {
         if object.is_instance_of::<PyFloat>() || object.is_instance_of::<PyInt>() {
@@ -26,8 +26,9 @@ fn of_numpy(object: &Bound<'_, PyAny>) -> Option<Number> {
     })
 }
 
-/// Whether converting the object to a number runs no Python code. Such code must not run twice:
-/// here, and then in the driver's function, which is called for each value that is refused here.
+/// Whether converting the object to a number runs no Python code. If the conversion ran such code
+/// and then refused the value, the driver's function would run the code a second time.
+///
 /// True for an instance of `float`, for an `int` that [`is_plain_int`] accepts, and for an instance
 /// of a class that NumPy or `decimal` implements in C.
 fn is_number(object: &Bound<'_, PyAny>) -> bool {

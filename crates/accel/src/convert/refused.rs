@@ -10,8 +10,9 @@ use pyo3::types::PyType;
 use turbocql_codec::Plan;
 use turbocql_values::plan::HostPlan;
 
-/// The maximum number of counts, each for one class and one CQL type. Once there are so many, no
-/// new count is begun. Otherwise an application that makes ever new classes could fill the memory.
+/// The maximum number of counts. There is one count for each pair of a class and a CQL type. Once
+/// there are so many counts, values of a new pair are not counted. Otherwise an application that
+/// keeps making classes could fill the memory.
 const MOST_CLASSES: usize = 64;
 
 /// How many values of one class were left to the driver for one CQL type.

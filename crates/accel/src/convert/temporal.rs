@@ -30,8 +30,9 @@ pub fn timestamp<const FLOAT_TIME: bool>(object: &Bound<'_, PyAny>) -> Option<i6
         let local = i64::from(calendar::days_of(datetime)) * SECONDS_PER_DAY
             + (i64::from(datetime.get_hour()) * 60 + i64::from(datetime.get_minute())) * 60
             + i64::from(datetime.get_second());
-        // An offset from UTC can include microseconds, and these can change the second in UTC. To
-        // that second, the drivers add the microsecond of the local time.
+        // An offset from UTC can include microseconds, so the second in UTC depends on them. The
+        // drivers compute the second in UTC with the whole offset, but then add the microsecond of
+        // the local time.
         let seconds = match instant(datetime) {
             Some(seconds) => seconds,
             None => {
@@ -92,8 +93,8 @@ fn offset(datetime: &Bound<'_, PyDateTime>) -> Option<(i64, i64)> {
     if datetime.get_tzinfo().is_none() {
         return Some((0, 0));
     }
-    // `utcoffset` of the base class is called, because `utctimetuple` does not call an override of
-    // it.
+    // `utcoffset` of the base class is called, even if the object's class overrides it: the drivers
+    // call `utctimetuple`, which ignores such an override.
     let load = || Ok::<_, PyErr>(py.get_type::<PyDateTime>().getattr("utcoffset")?.unbind());
     let utcoffset = python(UTCOFFSET.get_or_try_init(py, load))?;
     let offset = python(utcoffset.bind(py).call1((datetime,)))?;

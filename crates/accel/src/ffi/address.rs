@@ -28,7 +28,7 @@ type Size = usize;
 const AF_INET6: c_int = 10;
 #[cfg(windows)]
 const AF_INET6: c_int = 23;
-// The value on macOS. Other systems are compiled with it too.
+// This is the value on macOS. It is also used for all other systems, so that they can be compiled.
 #[cfg(not(any(target_os = "linux", windows)))]
 const AF_INET6: c_int = 30;
 

@@ -130,8 +130,8 @@ unsafe fn put_of_driver<D: Dialect>(plan: &HostPlan, object: Object, out: &mut V
     }
 }
 
-/// Returns the milliseconds of a `datetime` as some drivers compute them: these add seconds and
-/// microseconds in binary64, and truncate the sum. Before 1970 and in the far future, the result
+/// Returns the milliseconds of a `datetime`, computed as some drivers do: seconds and microseconds
+/// are added in binary64, and the sum is truncated. Before 1970 and in the far future, the result
 /// can differ from the exact milliseconds.
 #[inline]
 fn float_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {

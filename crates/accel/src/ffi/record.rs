@@ -218,9 +218,11 @@ unsafe fn is_no_sequence(object: Object) -> bool {
 }
 
 /// Returns an attribute that is in the instance's dict or in one of its `__slots__`, or that is a
-/// plain value in the class. Returns `None` if the attribute is missing, if the class overrides the
-/// lookup, for example with `__getattr__`, if the class has a descriptor of that name other than a
-/// slot, or if the quick path is off.
+/// plain value in the class.
+///
+/// Returns `None` in four cases: the attribute is missing; the class overrides the lookup, for
+/// example with `__getattr__`; the class has a descriptor of that name that is not a slot; or the
+/// quick path is off.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.

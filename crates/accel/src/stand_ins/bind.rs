@@ -314,7 +314,7 @@ impl StandIn for BindStandIn {
         if let Ok(false) = result {
             return Ok(None);
         }
-        // Both attributes are set even after an error: the driver's method, too, then leaves the
+        // Both attributes are set even after an error, because the driver's method also leaves the
         // cells before the refused value in the statement.
         statement.setattr(pyo3::intern!(py, "raw_values"), raw)?;
         statement.setattr(pyo3::intern!(py, "values"), cells)?;

@@ -1,4 +1,4 @@
-//! Stand-ins depend on some of the driver's classes. Checks whether such a class was changed.
+//! Checks whether a class of the driver was changed, for stand-ins that depend on the class.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -35,8 +35,8 @@ enum ReaderSource {
 
 #[pymethods]
 impl DeserializeStandIn {
-    /// `known` is a reader, for a static method, or a function that makes the `TypePlan` of a
-    /// class.
+    /// For a static method, `known` is a reader. For a class method, it is a function that makes
+    /// the `TypePlan` of a class.
     #[new]
     #[pyo3(signature = (original, ways, known, entries = Vec::new()))]
     fn new(

@@ -63,8 +63,8 @@ impl StandIn for ReturnStandIn {
         let condition = pool.getattr(pyo3::intern!(py, "_stream_available_condition"))?;
         stand_in.events.get().notify(&condition)?;
         // Another thread may have changed the connection while this one waited for the lock. If so,
-        // the driver's method does the rest: if its argument
-        // `stream_was_orphaned` is true, it leaves `in_flight` as it is.
+        // the driver's method does the rest. Its argument `stream_was_orphaned` is true, so that it
+        // does not lower `in_flight` a second time.
         if !is_usual(pool, connection)? {
             let return_connection = stand_in.original.bind(py);
             return return_connection.call1((pool, connection, true)).map(Some);

@@ -54,9 +54,9 @@ impl TypePlan {
         self.entries.traverse(&visit)
     }
 
-    /// Returns the same plan for `owner`, another class for which `_shape` in
-    /// `turbocql.accel._plans` returns the same key as for the class of this plan. Returns None if
-    /// the plan is no longer current.
+    /// Returns a copy of this plan for another class, `owner`; None if this plan is not current.
+    /// The caller has checked that `_shape` in `turbocql.accel._plans` returns the same key for
+    /// both classes.
     fn for_class(&self, py: Python<'_>, owner: &Bound<'_, PyType>) -> Option<TypePlan> {
         (self.epoch == epoch() && self.entries.are_current(py)).then(|| TypePlan {
             class: owner.as_ptr() as usize,

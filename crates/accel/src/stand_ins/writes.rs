@@ -34,8 +34,8 @@ impl Writes {
     /// Returns the bytes of a value; `None` if the driver's function must serialize the value.
     ///
     /// # Errors
-    /// An exception that is not an instance of `Exception`, such as `KeyboardInterrupt`, if Python
-    /// code that a conversion called raises it.
+    /// If a conversion calls Python code, and this code raises an exception that is not an instance
+    /// of `Exception`, such as `KeyboardInterrupt`.
     #[inline]
     pub fn bytes<'py>(
         self,

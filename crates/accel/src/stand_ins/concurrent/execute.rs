@@ -7,8 +7,8 @@ use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyString, PyTuple};
 use super::Executors;
 
 impl Executors {
-    /// Does what the driver's `_execute_next` does. Returns whether another statement was left. The
-    /// caller holds the executor's lock.
+    /// Does what the driver's `_execute_next` does: executes the next statement. Returns false if
+    /// there was none. The caller holds the executor's lock.
     pub(super) fn execute_next(&self, executor: &Bound<'_, PyAny>) -> PyResult<bool> {
         match self.next(executor) {
             // The driver takes a StopIteration for the end of the statements, whichever function
@@ -50,8 +50,8 @@ impl Executors {
         Ok(self.unpack.bind(pair.py()).call1((pair,))?.cast_into_exact()?)
     }
 
-    /// Does what the driver's `_execute` does. Never returns false, because the driver's method is
-    /// never needed after this function.
+    /// Does what the driver's `_execute` does. Always returns true: the caller need not call the
+    /// driver's method.
     pub(super) fn execute<'py>(
         &self,
         executor: &Bound<'py, PyAny>,

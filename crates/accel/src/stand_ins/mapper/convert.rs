@@ -28,7 +28,7 @@ pub enum Method {
     ToDatabase,
 }
 
-/// The maximum number of elements of a collection. For more, the driver's validation raises.
+/// The maximum number of elements of a collection. The driver's validation refuses a longer one.
 const MAX_ELEMENTS: usize = 65_535;
 
 impl Values {
@@ -52,9 +52,9 @@ impl Values {
     }
 
     /// Returns what the column's method returns, without calling it. Returns `None` if the method
-    /// must be called. Of the code of the application, only the `__hash__` and `__eq__` of elements
-    /// may run. They could change a set or a map, so the elements of sets and maps are copied
-    /// first.
+    /// must be called. Runs no code of the application, except the `__hash__` and `__eq__` of
+    /// elements. These methods could change a set or a map, so the elements of sets and maps are
+    /// copied first.
     fn natively<'py>(
         &self,
         column: &Column,

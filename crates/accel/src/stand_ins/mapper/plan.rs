@@ -93,9 +93,9 @@ pub struct Column {
     pub is_map: bool,
     /// Whether an empty value counts as null.
     pub empty_is_null: bool,
-    /// Whether the model's attribute of this name is the driver's descriptor, and the class of the
-    /// column has the driver's `value_manager`, `db_field_name` and `_val_is_null`. Always true for
-    /// a column of elements.
+    /// Whether the model's attribute with the column's name is the driver's descriptor, and the
+    /// class of the column has the driver's `value_manager`, `db_field_name` and `_val_is_null`.
+    /// Always true for a column of elements.
     pub is_usual: bool,
     /// Whether `has_default` and `get_default` of the column are called, because at least one of
     /// them is not the driver's.

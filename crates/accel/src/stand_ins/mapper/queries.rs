@@ -49,9 +49,9 @@ impl Mapper {
             return Ok(None);
         }
         let instance = model.call((), Some(named))?;
-        // The loop below sets directly what the model's descriptors would set. `save_with_options`
-        // goes through the descriptors; it is called if an `__init__` has set a timeout or a
-        // connection, or if the instance is not exactly of the model's class.
+        // The loop below sets the attributes of the instance without the model's descriptors. If an
+        // `__init__` has set a timeout or a connection, or if the instance is not exactly of the
+        // model's class, `save_with_options` is called instead, which uses the descriptors.
         let timeout = instance.getattr(pyo3::intern!(py, "_timeout"))?;
         let connection = instance.getattr(pyo3::intern!(py, "_connection"))?;
         if !instance.get_type().is(class) || !timeout.is(&self.not_set) || connection.is_truthy()? {

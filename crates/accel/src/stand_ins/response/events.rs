@@ -1,9 +1,9 @@
 //! `threading.Event`, `threading.Condition` and locks, without the Python code of their methods.
 //!
 //! A lock that is free stays free until Python code runs, because other threads need the GIL. So
-//! native code need not hold the lock for a few steps. But none of these steps may allocate an
-//! object with GC support, such as a lock, a tuple or a list: up to CPython 3.11, an allocation may
-//! start the GC, which runs Python code.
+//! native code can do a few steps without taking the lock. But none of these steps may allocate an
+//! object with GC support, such as a lock, a tuple or a list, because up to CPython 3.11 such an
+//! allocation may start the GC, which runs Python code.
 //!
 //! The events that this module makes have the same attributes as those that Python code makes.
 //! Before this module is used, one of its events is compared with an event of Python code.
