@@ -1,5 +1,5 @@
-//! For a CQL type, whether the driver has its own class for the values, and whether native code
-//! makes the values.
+//! Decides, for each CQL type, whether the driver has its own class for the type's values, and
+//! whether native code makes these values.
 
 use turbocql_codec::Plan;
 use turbocql_values::plan::HostPlan;
@@ -38,7 +38,7 @@ pub fn has_drivers_class(plan: &HostPlan) -> bool {
     }
 }
 
-/// Whether [`Scalars`](crate::scalars::Scalars) decodes values of the type that a plan is for.
+/// Whether [`Scalars`](crate::scalars::Scalars) decodes the values of this plan's type.
 pub fn makes(plan: &HostPlan) -> bool {
     match plan {
         Plan::Text

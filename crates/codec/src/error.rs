@@ -42,7 +42,7 @@ impl fmt::Display for Malformed {
 impl std::error::Error for Malformed {}
 
 /// A value that its CQL type does not take, or bytes that are not a value of the type. The error
-/// has the place, what was expected, and what was found.
+/// says where the problem is, which type was expected, and which value was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodecError {
     pub path: Path,

@@ -13,7 +13,8 @@ use crate::wire::Reader;
 type NullError = Option<Box<CodecError>>;
 
 /// Whether a value of the type can contain a null that servers refuse. If the type is a list,
-/// `takes_nulls` says whether its elements may be null. For other types, it has no effect.
+/// `takes_nulls` says whether its elements may be null. For other types, `takes_nulls` has no
+/// effect.
 pub fn can_have(cql_type: &CqlType, takes_nulls: bool) -> bool {
     match cql_type.thawed() {
         CqlType::List(element) => !takes_nulls || can_have(element, false),
@@ -47,8 +48,9 @@ pub fn can_have(cql_type: &CqlType, takes_nulls: bool) -> bool {
     }
 }
 
-/// Returns the first null that servers refuse in an encoded value, as an error with the place of
-/// the null. Returns `None` if there is no such null, or if the bytes are not a value of the type.
+/// Looks for nulls that servers refuse in an encoded value. Returns an error with the place of the
+/// first such null. Returns `None` if there is no such null, or if the bytes are not a value of the
+/// type.
 pub fn first(cql_type: &CqlType, bytes: &[u8], takes_nulls: bool) -> NullError {
     match cql_type.thawed() {
         CqlType::List(element) => {

@@ -41,8 +41,8 @@ pub fn end_value(out: &mut [u8], start: usize) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Appends an unsigned variable-length integer: the number of leading one bits of the first byte
-/// is the number of bytes that follow it.
+/// Appends an unsigned variable-length integer. The number of leading 1 bits in the first byte says
+/// how many bytes follow.
 pub fn put_unsigned_vint(out: &mut Vec<u8>, value: u64) {
     // An encoding of at most eight bytes has seven bits of the value for each byte. An encoding of
     // nine bytes, the longest, has all 64 bits.

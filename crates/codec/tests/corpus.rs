@@ -1,5 +1,5 @@
-//! Replays the inputs that the fuzzer kept: few inputs that together reach the same code as all
-//! inputs that it tried.
+//! Calls the fuzzer's targets with the inputs that the fuzzer kept. These few inputs reach the same
+//! code as all the inputs that the fuzzer tried.
 
 mod support {
     pub mod fuzz_entry;

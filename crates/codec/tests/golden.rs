@@ -59,9 +59,9 @@ struct Line {
 }
 
 impl Line {
-    /// Whether the server stored the value without the last components or fields of its type. Such
-    /// a value is a tuple for which `toJson` fails, or a value of the type `grown`, to which a
-    /// field was added later.
+    /// Whether the server stored the value without the last components or fields of its type. There
+    /// are two kinds of such values: tuples for which `toJson` fails, and values of the type
+    /// `grown`. A field was added to `grown` after its values had been stored.
     fn short(&self) -> bool {
         self.json.is_none() || self.cql_type.to_string() == "frozen<grown>"
     }

@@ -11,8 +11,8 @@ use support::types::{cql_type, name};
 use turbocql_codec::parse::{cql, marshal};
 use turbocql_codec::{CqlType, UdtType};
 
-/// Appends to `udts` the user-defined types that a type's text names, in the order of the text. The
-/// text does not name those inside other user-defined types.
+/// Appends to `udts` the user-defined types that a type's text names, in the order of the text.
+/// Types inside other user-defined types are left out, because the text does not name them.
 fn user_types(cql_type: &CqlType, udts: &mut Vec<CqlType>) {
     match cql_type {
         CqlType::Udt(_) => udts.push(cql_type.clone()),

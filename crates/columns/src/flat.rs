@@ -53,8 +53,8 @@ impl Reader {
     /// Checks a page before it is read.
     ///
     /// # Errors
-    /// If the page's columns are not those of the reader, or if it has too few bytes for its number
-    /// of rows.
+    /// If the page's columns differ from the reader's columns, or if it has too few bytes for its
+    /// number of rows.
     pub fn check(&self, page: &Page) -> Outcome<()> {
         check(page, &self.names)
     }

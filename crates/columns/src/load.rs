@@ -110,8 +110,8 @@ impl Target {
 }
 
 impl Bound {
-    /// Returns the first row, among the first `rows` of the batch, with a null in a column that
-    /// refuses nulls. Also returns the error for that row.
+    /// Looks for nulls in columns that refuse nulls, among the first `rows` rows of the batch.
+    /// Returns the first row with such a null, and the error for that row.
     pub fn missing(&self, rows: usize) -> Option<(usize, Box<CodecError>)> {
         let markers = self.markers.markers.iter().zip(&self.sources);
         let nulls = markers.filter(|(marker, _)| marker.nulls == Nulls::Refused);
@@ -150,8 +150,8 @@ impl Bound {
             };
             if let Err((error, is_of_null)) = encoded {
                 rows.abandon_row();
-                // `Kind::Encoded` has cells that were encoded before the batch was bound. The error
-                // of a cell whose encoding failed then already names the column.
+                // `Kind::Encoded` has cells that were encoded before the batch was bound. If a
+                // cell's encoding failed at that time, the cell's error already names the column.
                 let is_named = matches!(source.kind, Kind::Encoded(_)) && !is_of_null;
                 let name = || Segment::Column(marker.column.name.clone());
                 return Err(if is_named { error } else { error.at(name()) });

@@ -15,7 +15,7 @@ use crate::column::Outcome;
 use crate::numbers_in::{Decimals, Floats, Integers};
 use crate::parse;
 
-/// Memory for a value above this size is reserved with `try_reserve`, which cannot end the process.
+/// Memory for values above this size is reserved with `try_reserve`, which never aborts.
 const LONG: usize = 1 << 20;
 
 /// An array, and the CQL type of the cells that are made from its values.
@@ -76,7 +76,7 @@ pub enum Kind {
     DateOf(ScalarBuffer<i64>, i64),
     /// Times of day, and the length of their unit in nanoseconds.
     Time(Integers, i64),
-    /// Days or times, and how their unit becomes that of a timestamp or of a write time.
+    /// Days or times, and how to convert their unit to the unit of a timestamp or a write time.
     Instant(Integers, Scale),
     Duration(Durations),
     List(ListOffsets, Box<Source>),

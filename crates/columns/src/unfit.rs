@@ -6,7 +6,8 @@ use turbocql_codec::{CodecError, CqlType};
 
 use crate::schema::{CQL_TYPE, Profile, data_type};
 
-/// An array that does not fit its CQL type. It is the array of a column, or nested in one.
+/// An array that does not fit its CQL type. The array is a column's own array, or it is nested in a
+/// column's array.
 pub struct Unfit {
     cql_type: CqlType,
     got: String,
@@ -21,8 +22,8 @@ impl Unfit {
         Unfit { cql_type: cql_type.clone(), got: described(data_type), convertible }
     }
 
-    /// Makes the error for values that do not fit because of their meaning, whatever the type of
-    /// their array.
+    /// Makes the error for values that do not fit because of their meaning. A conversion of their
+    /// array to another Arrow type would not help.
     pub fn meaning(cql_type: &CqlType, got: String) -> Unfit {
         Unfit { cql_type: cql_type.clone(), got, convertible: None }
     }

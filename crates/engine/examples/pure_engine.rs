@@ -1,5 +1,5 @@
-//! Measures the ScyllaDB driver alone, without Python. Its times are a lower limit for those of
-//! turbocql in the end-to-end benchmark.
+//! Measures the ScyllaDB driver alone, without Python. turbocql uses this driver, so in the
+//! end-to-end benchmark the times of turbocql cannot be lower than the times of this program.
 //!
 //!     pure_engine CONTACT_POINT STATEMENT SALT IN_FLIGHT FIRST_KEY:REQUESTS... < VECTORS
 //!

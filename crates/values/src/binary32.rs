@@ -2,9 +2,9 @@
 
 use turbocql_codec::types::float;
 
-/// Whether `struct` keeps signalling NaNs of binary32, as it does since CPython 3.14. Before 3.14,
-/// the conversion between binary32 and binary64 quieted them. Drivers in Python use `struct`, and
-/// turbocql makes the same bytes and values as they do.
+/// Whether `struct` keeps signalling NaNs of binary32. CPython's `struct` does so since 3.14.
+/// Before 3.14, its conversion between binary32 and binary64 made them quiet. Drivers in Python use
+/// `struct`, and turbocql makes the same bytes and values as these drivers.
 pub const KEEPS_SIGNALLING: bool = cfg!(Py_3_14);
 
 /// Converts a number to binary32. Returns `None` for a finite number out of the range of binary32.

@@ -84,7 +84,8 @@ impl Marker {
                 let cql_type = &column.cql_type;
                 let mut reason =
                     format!("expected {cql_type}, got {}: {function} failed", describe(value));
-                // The text of an `EncodeError` is quoted: it names the place inside the value.
+                // The text of an `EncodeError` is quoted, because it names the place inside the
+                // value.
                 let ours =
                     python::encode_error(py).and_then(|class| cause.value(py).is_instance(class));
                 if ours.is_ok_and(|ours| ours) {
@@ -123,7 +124,7 @@ pub struct RowPlan {
     columns: Arc<[Column]>,
     markers: Vec<Marker>,
     names: Vec<Py<PyString>>,
-    /// The number of different marker names: several markers may have the same name.
+    /// The number of distinct marker names. Several markers may have the same name.
     distinct: usize,
     /// Positions of the markers that make up the partition key.
     partition_key: Vec<usize>,
@@ -339,10 +340,9 @@ impl RowPlan {
             }
             self.encode_marker(i, value, rows)?;
         }
-        // The names need no check if every entry of the mapping belongs to a marker. The counts
-        // show this in two cases. In the first, every marker has a value, and there is one entry
-        // per distinct name. In the second, all names are distinct, and there is one entry per
-        // marker with a value.
+        // The names need no check if every entry of the mapping belongs to a marker. This is
+        // certain if every marker has a value, and there is one entry per distinct name. It is also
+        // certain if all names are distinct, and there is one entry per marker with a value.
         let present = self.columns.len() - missing;
         let alone = self.distinct == self.columns.len() && present == count;
         if (missing == 0 && count == self.distinct) || alone {

@@ -1,4 +1,5 @@
-//! Decides for which element types the elements of a vector are written without lengths.
+//! Decides whether the elements of a vector are written without lengths. This depends on the type
+//! of the elements.
 
 use crate::cql_type::CqlType;
 

@@ -57,8 +57,8 @@ pub struct UdtType {
     pub fields: Vec<(String, CqlType)>,
 }
 
-/// The maximum depth of nested types. Cassandra's own limit is far lower. This limit keeps
-/// every recursion over a type, and over a value of the type, within a small stack.
+/// The maximum depth of nested types. Cassandra's own limit is far lower. Because of this limit,
+/// functions that recurse over a type or over a value of the type need only a small stack.
 pub const MAX_DEPTH: usize = 64;
 
 /// The maximum number of types in the tree of one type. A type that occurs several times in the
@@ -85,15 +85,15 @@ impl CqlType {
     }
 
     /// Refuses types that cannot be compiled: types that are too deep or too large, and vectors
-    /// whose elements have zero bytes. In such a vector, the number of bytes would not limit the
-    /// number of elements. Duplicate field names are refused too, and so are keyspace names that a
-    /// Java class name cannot contain.
+    /// whose elements have zero bytes. Otherwise, a vector of zero bytes could claim any number of
+    /// elements. Duplicate field names are refused too, and so are keyspace names that a Java class
+    /// name cannot contain.
     pub fn check(&self) -> Result<(), String> {
         self.check_parts(&mut 0, MAX_DEPTH)
     }
 
-    /// Fails as soon as more than [`MAX_PARTS`] types were counted, because the same type can occur
-    /// exponentially often in the tree.
+    /// Fails as soon as more than [`MAX_PARTS`] types were counted. A full count could take too
+    /// long, because the same type can occur exponentially often in the tree.
     fn check_parts(&self, seen: &mut usize, depth_left: usize) -> Result<(), String> {
         let Some(depth_left) = depth_left.checked_sub(1) else {
             return Err(format!("the type nests deeper than {MAX_DEPTH} levels"));
@@ -199,8 +199,8 @@ impl CqlType {
         }
     }
 
-    /// Returns the types directly inside this one: those of the elements, of the key and the value,
-    /// of the components or of the fields, or the type inside `frozen`.
+    /// Returns the types that this type directly contains: the types of its elements, of its key
+    /// and value, of its components or of its fields. For `frozen`, returns the type inside it.
     pub fn subtypes(&self) -> Vec<&CqlType> {
         match self {
             CqlType::List(t) | CqlType::Set(t) | CqlType::Vector(t, _) | CqlType::Frozen(t) => {
@@ -311,8 +311,8 @@ impl Written<'_> {
     }
 }
 
-/// The name of a user-defined type. It is quoted like an [`Identifier`], and also if it would be
-/// read as a built-in type.
+/// The name of a user-defined type. It is quoted if [`Identifier`] would quote it, or if CQL would
+/// read the name without quotes as a built-in type.
 struct TypeName<'a>(&'a str);
 
 impl fmt::Display for TypeName<'_> {
@@ -392,7 +392,8 @@ mod tests {
         assert!(vector(none.clone(), 5).check().is_err());
         assert!(vector(CqlType::Frozen(Box::new(none.clone())), u32::MAX).check().is_err());
         assert!(vector(vector(none, 3), 3).check().is_err());
-        // These elements are written with lengths, of at least one byte each.
+        // These elements are accepted: each is written with its length, which takes at least one
+        // byte.
         assert_eq!(vector(vector(CqlType::Text, 0), 5).check(), Ok(()));
     }
 }

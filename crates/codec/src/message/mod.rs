@@ -48,7 +48,7 @@ pub trait Message {
     /// Returns the size of the body in bytes. All checks that can fail are made here.
     fn size(&self, version: Version) -> Result<usize, MessageError>;
 
-    /// Writes the body. It has as many bytes as [`Message::size`] returns for this version.
+    /// Writes the body. [`Message::size`] returns the length of the body for this version.
     fn write(&self, version: Version, body: &mut impl Body);
 
     /// Returns the body in a new buffer.

@@ -68,8 +68,8 @@ pub enum ResultError {
     Class(ParseError),
     /// A column with an invalid type: the column's name, and the reason.
     Type(String, String),
-    /// The result does not describe its columns. The caller has no description of them, or one
-    /// whose number of columns differs from the result's.
+    /// The result does not describe its columns. The caller has no description of them either, or
+    /// has a description with a different number of columns.
     Columns {
         got: usize,
         described: Option<usize>,
@@ -83,8 +83,8 @@ impl fmt::Display for ResultError {
             ResultError::Kind(kind @ 1..=5) => {
                 write!(f, "a result of kind {kind}, which has no rows")
             }
-            // If the frame's flags announce a tracing id, warnings or a custom payload, these parts
-            // come before the RESULT.
+            // The caller may have passed a body in which a tracing id, warnings or a custom payload
+            // come before the RESULT. The frame's flags announce these parts.
             ResultError::Kind(kind) => write!(
                 f,
                 "not the body of a RESULT: it begins with {kind}, not with a kind from 1 to 5; \
@@ -143,8 +143,7 @@ impl<'a> Head<'a> {
         self.flags & HAS_MORE_PAGES != 0
     }
 
-    /// Whether the bytes with which the result describes its columns are the same as in
-    /// `description`.
+    /// Whether the result describes its columns with the same bytes as `description`.
     pub fn is(&self, description: &Description) -> bool {
         self.is_described()
             && self.count == description.columns.len()
@@ -186,8 +185,8 @@ impl<'a> Head<'a> {
         Ok(Description { columns, global, bytes })
     }
 
-    /// Returns the rows. Their columns are those of `description`, or `known_columns` if the body
-    /// describes no columns.
+    /// Returns the rows. Their columns come from `description`. If the body describes no columns,
+    /// they are `known_columns`.
     pub fn rows(
         &self,
         description: Option<&Description>,

@@ -84,8 +84,8 @@ impl SerialConsistency {
 pub struct Settings<'a> {
     pub consistency: Consistency,
     pub serial_consistency: Option<SerialConsistency>,
-    /// The write time in microseconds since 1970. The smallest 64-bit integer is refused here, as
-    /// servers refuse it: in servers, it stands for no timestamp.
+    /// The write time in microseconds since 1970. The smallest 64-bit integer is refused here,
+    /// because servers use this number for "no timestamp" and refuse it too.
     pub timestamp: Option<i64>,
     /// The keyspace of unqualified table names. Only version 5 can carry this name.
     pub keyspace: Option<&'a str>,

@@ -36,8 +36,8 @@ struct Parser<'a, 'r> {
     text: &'a str,
     position: usize,
     resolve: &'r mut Resolve<'r>,
-    /// The sum of [`CqlType::parts`] of all types that were looked up: the number of types in their
-    /// trees. The length of the text does not limit this number.
+    /// The sum of [`CqlType::parts`] of all types that were looked up. The parser limits this
+    /// number, because even a short text can name very large types.
     parts: usize,
 }
 

@@ -42,7 +42,7 @@ pub fn decode(bytes: &[u8]) -> Result<Parts, Malformed> {
     let mut reader = Reader::new(bytes);
     let scale = reader.i32()?;
     let unscaled = match reader.take(reader.remaining())? {
-        // The server accepts a value without its unscaled part, and reads zero with this scale.
+        // The server accepts a value that has only a scale, and reads it as zero with this scale.
         [] => &[0],
         unscaled => unscaled,
     };

@@ -1,7 +1,7 @@
 //! User-defined types: encoded like a `tuple`, with the fields in declaration order.
 //!
-//! A value written before `ALTER TYPE ... ADD` lacks the added fields; they are read as null. A
-//! value written with a newer schema than the reader's has more fields; the caller of [`decode`]
-//! can leave the additional ones unread.
+//! A value that was written before `ALTER TYPE ... ADD` lacks the added fields. These fields are
+//! read as null. If the server's type is newer than the reader's, a value can have more fields than
+//! the reader's type. The caller of [`decode`] can leave these additional fields unread.
 
 pub use super::tuple::{Components, decode};

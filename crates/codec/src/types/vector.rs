@@ -50,7 +50,8 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Returns the elements. Each has `width` bytes, or its own length if `width` is `None`.
+/// Returns the elements. Each element has `width` bytes. If `width` is `None`, the length of each
+/// element is written before it.
 ///
 /// Bytes that cannot hold `dimension` elements are refused, so a caller may allocate memory for
 /// `dimension` elements afterwards.

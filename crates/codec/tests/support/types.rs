@@ -39,7 +39,8 @@ fn simple_type() -> impl Strategy<Value = CqlType> {
     ]
 }
 
-/// Names. Some of them need quotes: without quotes, these would be invalid or mean a built-in type.
+/// Makes names. Some of them need quotes, because without quotes they are invalid or are names of
+/// built-in types.
 pub fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[a-z][a-z0-9_]{0,5}",

@@ -26,8 +26,8 @@ pub enum Value {
     /// A tuple or user-defined type.
     Tuple(Vec<Option<Value>>),
     Vector(Vec<Value>),
-    /// The components of the value. They may be fewer than those of its type: the last ones of the
-    /// type may be missing.
+    /// The components of the value. A value may end early, and then has fewer components than its
+    /// type.
     Composite(Vec<Value>),
 }
 

@@ -1,5 +1,5 @@
 //! Columns of numbers, texts or bytes, to which cells are appended. [`Nulls`] records which cells
-//! of any column are null.
+//! of a column are null, and is used for columns of all types.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl<'a> Cells<'a> {
         self.spans.iter().map(move |&(start, _)| {
             let cell = block.get(start as usize..).and_then(<[u8]>::first_chunk);
             // `batch::find` has checked that the cell is within the block, so the block has these
-            // `N` bytes.
+            // `N` bytes, and the zeros are never used.
             cell.copied().unwrap_or([0; N])
         })
     }

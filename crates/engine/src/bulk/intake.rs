@@ -1,5 +1,5 @@
-//! Keeps the arenas (buffers of encoded rows) that the caller of a bulk has handed in and that are
-//! not yet sent, and decides when to ask the caller for more.
+//! Keeps the arenas (buffers of encoded rows) of a bulk (`execute_many`) from the time at which the
+//! caller hands them in until their rows are sent. Decides when to ask the caller for more arenas.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,10 +16,10 @@ use crate::statement::seam::Rows;
 /// The number of arenas to keep at a time: one whose rows are being sent, and the next one.
 const BACKLOG: usize = 2;
 
-/// If the rows that were taken and that the session's gate ([`crate::Gate`]) has not admitted yet
-/// have this many bytes in all, no further rows are taken. Unlike the values of single calls, the
-/// rows of a bulk are already encoded while they wait, so without this limit they would fill the
-/// memory.
+/// The limit on the bytes of rows that were taken, but that the session's gate ([`crate::Gate`])
+/// has not admitted yet. At this limit, no further rows are taken. Unlike the values of single
+/// calls, the rows of a bulk are already encoded while they wait, so without this limit they would
+/// fill the memory.
 const MAX_HELD: usize = 32 << 20;
 
 pub(super) struct Intake {
@@ -378,7 +378,7 @@ mod tests {
         assert!(matches!(intake.take(), Next::Rows(_)));
         assert_eq!((intake.arenas_to_request(), intake.backlog()), (1, 1));
         // The second arena has not arrived when the first is used up. There is room for two arenas,
-        // and one was asked for already.
+        // but one of them was asked for already, so only one more is asked for.
         assert!(matches!(intake.take(), Next::Nothing));
         assert!(matches!(intake.take(), Next::Nothing));
         assert_eq!((intake.arenas_to_request(), intake.backlog()), (1, 0));

@@ -41,7 +41,7 @@ pub struct BulkPlan {
     pub concurrency: usize,
     /// When more rows than this have failed, no further row is sent.
     pub max_failures: usize,
-    /// The number of failed rows, including those that failed before they reached the bulk.
+    /// The number of failed rows, including rows that failed before they reached the bulk.
     pub failures: Arc<AtomicUsize>,
     /// Whether responses are kept. If so, a response that is not the last page of its result is an
     /// error.
@@ -125,10 +125,11 @@ impl Bulk {
                 // with a later write time.
                 options.idempotent = Some(false);
             }
-            // Claims keep rows with the same key from being written at the same time. With lists,
-            // the write of a row depends on the earlier writes of its key ([`Times`]). With several
-            // nodes, two of them may choose the same write time for two rows with the same key. The
-            // stored row would then be a mixture of these two rows.
+            // A claim keeps other requests from writing rows with the same key at the same time.
+            // Claims are needed in two cases. With lists, the write of a row depends on the earlier
+            // writes of its key ([`Times`]). With several nodes, two nodes may choose the same
+            // write time for two rows with the same key, and the stored row would then be a mixture
+            // of the two.
             let mixes = table.lists.is_some() || session.nodes().len() > 1;
             let claims = (mixes && !table.key.is_empty()).then(Arc::<Claims>::default);
             let request =

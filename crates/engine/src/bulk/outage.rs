@@ -41,11 +41,11 @@ impl Outages {
     }
 }
 
-/// An outage of all requests, or of those that a rate limit has refused.
+/// An outage of all requests, or of the requests that a rate limit has refused.
 ///
 /// The patience for the rows that fail in an outage is counted from the start of the outage. If it
 /// were counted from each row's first failure, a bulk into a dead cluster would wait for the whole
-/// patience again each time that new rows take the place of those in flight.
+/// patience with the first rows, then again with the next rows, and so on.
 #[derive(Debug)]
 struct Outage {
     /// The start of the bulk.

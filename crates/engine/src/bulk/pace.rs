@@ -33,12 +33,12 @@ const RECOVERY: Duration = Duration::from_millis(200);
 
 /// Decides how many requests may be in flight.
 ///
-/// An epoch consists of as many successes as requests may be in flight, and at least 16 successes.
-/// The mean latency of an epoch is compared with the calm latency, which is the least mean so far.
-/// After [`EPOCHS`] epochs, the calm latency is measured anew, with a quarter of the limit. While
-/// the cluster is calm, the limit grows if it was reached. While the cluster is busy, the limit
-/// stays. When the cluster is too busy, the limit shrinks to 80 %. After an error that shows an
-/// overload, the limit shrinks to 60 %.
+/// An epoch ends after a number of successes: the current limit on requests in flight, but at least
+/// 16. The mean latency of an epoch is compared with the calm latency, which is the least mean so
+/// far. After [`EPOCHS`] epochs, the calm latency is measured anew, with a quarter of the limit.
+/// While the cluster is calm, the limit grows if it was reached. While the cluster is busy, the
+/// limit stays. When the cluster is too busy, the limit shrinks to 80 %. After an error that shows
+/// an overload, the limit shrinks to 60 %.
 #[derive(Debug)]
 pub(super) struct Control {
     maximum: usize,
@@ -171,7 +171,8 @@ struct Rate {
     next: Mutex<Option<Instant>>,
 }
 
-/// After a pause, as many rows or bytes may be sent at once as the rate allows in this time.
+/// After a pause, a burst may be sent at once: as many rows or bytes as the rate allows in this
+/// time.
 const BURST: Duration = Duration::from_millis(100);
 
 impl Rate {

@@ -55,8 +55,8 @@ pub(super) struct Batcher {
 struct Trial {
     /// Whether batches are the established mode.
     batches_pay: bool,
-    /// Whether the next arena (buffer of encoded rows) is sent in batches, because they are
-    /// established or on trial.
+    /// Whether the next arena (buffer of encoded rows) is sent in batches. This is the case if
+    /// batches are the established mode, or if they are on trial.
     batches_next: bool,
     /// The number of answers that are still to be ignored before a measurement.
     uncounted: usize,
@@ -240,8 +240,8 @@ impl Trial {
             self.uncounted -= 1;
             return mode;
         }
-        // The measured time is from the first counted answer to the answer after the last counted
-        // one.
+        // The measured time begins at the first counted answer, and ends at the answer that follows
+        // the last counted answer.
         let since = *self.since.get_or_insert(now);
         if self.counted > 0 {
             self.counted -= 1;

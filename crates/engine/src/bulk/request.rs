@@ -96,9 +96,10 @@ impl Request {
         Some(rows.time_from(first.saturating_add(number as i64)))
     }
 
-    /// If the caller has chosen the write time, reads the stored lists, and returns the row to
-    /// send. In that row, lists that are stored already are unset. The row's time is increased
-    /// until no different list is stored with that time.
+    /// If the caller has chosen the write times, compares the row's lists with the stored lists,
+    /// and returns a changed row to send. In that row, lists that are stored already are unset. Its
+    /// write time is increased until no different list is stored with that time. Returns `None` if
+    /// the caller has not chosen the write times.
     async fn adjusted_to_stored_lists(
         &self,
         row: RowRef<'_>,
@@ -260,7 +261,8 @@ impl Request {
     }
 }
 
-/// A row to send. `time` is its write time, unless the row contains the write time.
+/// A row to send. `time` is its write time, or `None` if one of the row's cells contains the write
+/// time.
 struct Sent {
     row: RowBuffer,
     time: Option<i64>,

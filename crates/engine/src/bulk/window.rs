@@ -52,8 +52,8 @@ pub(super) trait Judge: Send + Sync {
     /// value.
     fn blame(&self, rows: &RequestRows, error: &EngineError) -> Option<EngineError>;
 
-    /// How often a row is tried that may itself cause its errors, while other rows succeed on the
-    /// same replicas.
+    /// How many times a row is tried if the row itself may cause its errors, and if other rows
+    /// succeed on the same replicas.
     fn tries(&self) -> usize {
         3
     }
@@ -88,8 +88,8 @@ struct Window<S> {
 
 /// The pauses before a row is sent again: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// A row that may itself cause its errors gets this many more tries after [`Judge::tries`] while no
-/// other row succeeds on the same replicas. If the replicas then answer a read, the row fails.
+/// If no other row succeeds on the same replicas, a row that may itself cause its errors gets this
+/// many more tries than [`Judge::tries`]. If the replicas then answer a read, the row fails.
 const SUSPECT_EXTRA_TRIES: usize = 2;
 /// How many rows of a failed batch are sent at a time, each in a request of its own.
 const ONE_BY_ONE_IN_FLIGHT: usize = 16;
@@ -181,7 +181,7 @@ where
             let retry_rows = rows.for_retry();
             let result = self.send_patiently(rows, false).await;
             match result {
-                // A single row of the batch may be the cause.
+                // A single row may be the cause, so each row is sent in a request of its own.
                 Err(error)
                     if retry_rows.len() > 1
                         && (!error.may_pass() || self.is_repeatable && error.may_be_of_row()) =>
@@ -436,7 +436,7 @@ impl<S> Window<S> {
             self.tell_limit(limit);
         }
         if limit > before {
-            // There is room for more slots.
+            // There is room for more slots, so `send_all` is woken to start them.
             self.intake.changed.notify_one();
         }
     }

@@ -32,9 +32,9 @@ pub struct WrittenTable {
     pub lists: Option<Lists>,
     /// Whether the bulk writes vectors that have an index.
     pub has_indexes: bool,
-    /// A statement that reads one row, to check whether the row's replicas answer, and a list of
-    /// bind markers of the bulk's statement. The cells of these markers are the values of the
-    /// reading statement.
+    /// A statement that reads one row, to check whether the row's replicas answer, and the bind
+    /// markers whose cells are the statement's values. These are bind markers of the bulk's
+    /// statement.
     pub probe: Option<(Arc<str>, Vec<usize>)>,
 }
 
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(state_of(5, &[b"a", b"b"], &[5, 5]), ListState::Same);
         assert_eq!(state_of(5, &[b"a", b"b"], &[7, 7]), ListState::Same);
         // An equal list with an older time is written again. Otherwise a write with a time between
-        // the two would win.
+        // the old and the new time would win.
         assert_eq!(state_of(5, &[b"a", b"b"], &[4, 4]), ListState::Free);
         assert_eq!(state_of(5, &[b"x"], &[5]), ListState::Conflict);
         assert_eq!(state_of(5, &[b"a", b"b", b"c"], &[5, 5, 9]), ListState::Same);

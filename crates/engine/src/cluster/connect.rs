@@ -29,7 +29,7 @@ const TRACE_ATTEMPTS: NonZeroU32 = NonZeroU32::new(40).unwrap();
 /// The time between two reads of an incomplete trace.
 const TRACE_INTERVAL: Duration = Duration::from_millis(25);
 
-/// After one contact point has answered, how long to wait for the others.
+/// How long to wait for the other contact points after one contact point has answered.
 const OTHER_CONTACT_POINTS_WAIT: Duration = Duration::from_millis(50);
 
 /// Opens a session. `profile` is the ScyllaDB driver's form of the default profile.
@@ -116,7 +116,7 @@ async fn ask_contact_points(
         }
     }
     let unanswered = waiting.into_iter().map(|(at, addresses)| {
-        // The name of a contact point may not have been resolved yet.
+        // The contact point has no addresses yet if its name has not been resolved.
         let why = if addresses.is_empty() { NO_ANSWER.to_owned() } else { addresses.reasons(at) };
         (at.clone(), why)
     });

@@ -210,8 +210,8 @@ const SLOW: u32 = 3;
 /// The value of `Endpoints::limit`, unless a third of the connect timeout is shorter.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// For this long after a node's answer, connections to the node are made without a probe, because
-/// several are made at a time.
+/// For this long after a node's answer, connections to the node are made without a probe. Several
+/// connections are made at a time, and one probe is enough for all of them.
 const FRESH: Duration = Duration::from_secs(2);
 
 /// The lower bound of [`Endpoints::patience`].
@@ -263,9 +263,9 @@ impl Endpoints {
     pub(crate) fn patience(&self, at: SocketAddr) -> Duration {
         let took = match self.states().get(&at) {
             Some(ProbeResult::Answers(answer)) => answer.took,
-            // The last probe failed, or there was none: the driver does not translate the address
-            // of the contact point at which it opens the session, so no probe of that address is
-            // recorded here. The time of the slowest contact point is taken instead.
+            // Either the last probe failed, or no probe was recorded: the driver opens the session
+            // at a contact point without a translation of its address, so that address is not
+            // probed here. In both cases, the time of the slowest contact point is used.
             _ => self.took,
         };
         (took * SLOWER).min(self.limit).max(LEAST_PATIENCE)
@@ -363,8 +363,8 @@ mod tests {
         at
     }
 
-    /// Probes a node that answers its probes after `pauses`, in milliseconds. For each answer,
-    /// returns what `Endpoints::patience` and `Endpoints::is_doubtful` then say about the node.
+    /// Probes a node that answers its probes after `pauses`, in milliseconds. Returns the results
+    /// of `Endpoints::patience` and `Endpoints::is_doubtful` after each answer.
     fn patience(pauses: &[u64]) -> Vec<(Duration, bool)> {
         let at = serve(pauses.iter().copied().map(Duration::from_millis).collect());
         let endpoints = Endpoints::new(&Config::default(), None, Duration::ZERO);

@@ -36,8 +36,9 @@ impl ServerNames {
         self.resolved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the name of the contact point with this address and port, else of a contact point
-    /// with this address and another port, else the default.
+    /// Returns the name of the contact point with this address and port. If there is none, returns
+    /// the name of a contact point with this address and another port. If there is none either,
+    /// returns the default.
     fn of(&self, at: SocketAddr) -> Option<ServerName<'static>> {
         let resolved = self.resolved();
         let same_address = || {

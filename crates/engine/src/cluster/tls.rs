@@ -17,7 +17,8 @@ use crate::error::{EngineError, ErrorKind};
 /// How connections are encrypted. Certificates and keys are PEM.
 #[derive(Clone, Default)]
 pub struct Tls {
-    /// The certificates of trusted authorities. `None` means those that the system trusts.
+    /// The certificates of trusted authorities. `None` means the authorities that the system
+    /// trusts.
     pub authorities: Option<Vec<u8>>,
     /// The client's certificate, and the certificates between it and its authority.
     pub certificate: Option<Vec<u8>>,
@@ -33,8 +34,8 @@ pub struct Tls {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ServerNameSetting {
     /// The host name of the contact point with the node's address. If there is no such contact
-    /// point, the first host name among the contact points. If these are all addresses, the first
-    /// host name in [`Tls::names`].
+    /// point, the first host name among the contact points. If all contact points are addresses,
+    /// the first host name in [`Tls::names`].
     #[default]
     OfContactPoint,
     /// This name, for every node.
@@ -116,8 +117,8 @@ impl Tls {
         let hosts = contact_points.iter().filter_map(|point| point.rsplit_once(':'));
         let hosts = hosts.map(|(host, _)| host.trim_matches(['[', ']']));
         let mut names = Vec::new();
-        // An address among the contact points is a node's own address, which a `NodeVerifier`
-        // checks anyway.
+        // A contact point that is an address is left out here: it is the address of a node, and a
+        // `NodeVerifier` accepts certificates for its node's address in any case.
         for host in hosts.filter(|host| host.parse::<IpAddr>().is_err()) {
             // A host that cannot be a name in a certificate is left out.
             names.extend(ServerName::try_from(host.to_owned()));

@@ -40,12 +40,12 @@ const QUIET: u64 = 20;
 /// The time limit of a request that the watch sends.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// A silent node is probed again after 2 ticks, then after twice as many each time, up to this
-/// many.
+/// The watch probes a silent node again after 2 ticks. Each further pause is twice as long, up to
+/// this many ticks.
 const SLOWEST: u64 = 20;
 
-/// A probe that took this much longer than its time limit says nothing about the node: this process
-/// was paused.
+/// A probe that took this much longer than its time limit says nothing about the node, because this
+/// process itself was paused.
 const PAUSED: Duration = Duration::from_millis(300);
 
 /// The right to probe a node. Only one task at a time has it.
@@ -95,8 +95,8 @@ impl Watch {
         }
     }
 
-    /// Counts ticks until no request has waited for an answer, and no node was silent, for
-    /// [`QUIET`] ticks. Returns false if the session is gone.
+    /// Counts ticks. Stops after [`QUIET`] ticks in a row in which no request waited for an answer,
+    /// and no node was silent. Returns false if the session is gone.
     async fn count_ticks(self: &Arc<Self>) -> bool {
         let silence = &self.silence;
         let mut ticks = interval(TICK);
@@ -129,8 +129,8 @@ impl Watch {
             let is_silent = state.silent.load(Ordering::Relaxed);
             silent += usize::from(is_silent);
             if !node.is_connected() {
-                // The balancing policy leaves such a node out by itself, and the node's pool
-                // reconnects.
+                // The balancing policy already leaves out a node without connections, and the
+                // node's pool reconnects.
                 state.answered();
                 state.reconnects.store(true, Ordering::Relaxed);
             } else if state.reconnects.swap(false, Ordering::Relaxed) {
@@ -143,7 +143,7 @@ impl Watch {
             let unanswered = since != 0 && now.saturating_sub(since) >= PATIENCE;
             let due = now >= state.ask_at.load(Ordering::Relaxed);
             // A late answer may be the end of a hang. If this delay were taken as the node's normal
-            // one, the next hang would be noticed late.
+            // delay, the next hang would be noticed late. So the node is probed again.
             let is_doubtful =
                 node.is_connected() && self.endpoints.is_doubtful(self.reached_at(node));
             // If a cluster has one node, requests cannot avoid it, so it is probed only while it is
@@ -163,8 +163,8 @@ impl Watch {
     }
 
     /// Tells the ScyllaDB driver which nodes are silent. A node without connections in its pool
-    /// counts as silent if it did not answer its last probe, because the driver's control
-    /// connection, on which it reads the cluster's state, may still lead to that node.
+    /// also counts as silent if it did not answer its last probe: the driver's control connection
+    /// is not in the pool, and may still lead to that node.
     #[cfg_attr(not(edited_crates), expect(clippy::unused_self, reason = "the edit is missing"))]
     fn name_silent(&self, nodes: &[Arc<Node>]) {
         #[cfg(not(edited_crates))]
@@ -186,8 +186,8 @@ impl Watch {
         self.endpoints.reached_at(SocketAddr::new(node.address.ip(), node.address.port()))
     }
 
-    /// Probes a node on a separate connection: on the session's connections, the answer would wait
-    /// behind their traffic.
+    /// Probes a node on a separate connection, because on the session's connections the answer
+    /// would wait behind the answers to other requests.
     async fn ask(self: Arc<Self>, node: Arc<Node>, asking: Asking, session: Arc<dyn Watched>) {
         let (silence, state) = (&self.silence, &asking.0);
         let at = self.reached_at(&node);
@@ -241,8 +241,8 @@ impl Watch {
         timeout(PROBE, session.engine().query_unpaged(statement, ())).await.is_ok()
     }
 
-    /// Sends one request to each connected node. A node that does not answer is probed like one
-    /// that has left requests unanswered.
+    /// Sends one request to each connected node. If a node does not answer, it is probed in the
+    /// same way as a node that has left other requests unanswered.
     async fn ask_all(self: &Arc<Self>, session: &Arc<dyn Watched>) {
         let cluster = session.engine().get_cluster_state();
         let nodes = cluster.get_nodes_info();

@@ -41,8 +41,9 @@ impl Watch for Watcher {
         let (kind, reason) = not_connected(error);
         let mut repeated = node.is_failing.swap(true, Ordering::Relaxed);
         if kind == ErrorKind::Authentication {
-            // The node may count as failing because a connection was lost just before. This refusal
-            // is a repetition only if the node has refused the credentials before.
+            // `is_failing` is also true if a connection was lost just before, without a refusal of
+            // the credentials. So this refusal is a repetition only if `refuses_credentials` is
+            // already true.
             repeated = node.refuses_credentials.swap(true, Ordering::Relaxed);
         }
         let event = Event::new("connection failed", Some(at))
@@ -81,8 +82,8 @@ impl Watch for Watcher {
             SchemaChange(change) => schema_event(at, change),
             StatusChange(Up(node)) => Event::new("node reported up", Some(*node)),
             StatusChange(Down(node)) => Event::new("node reported down", Some(*node)),
-            // After this event, the ScyllaDB driver reads the nodes, and calls `on_event` for those
-            // that were added or removed.
+            // After this event, the ScyllaDB driver reads the nodes, and calls `on_event` for the
+            // nodes that were added or removed.
             TopologyChange(_) => return,
             _ => return,
         };

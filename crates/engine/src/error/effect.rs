@@ -21,10 +21,10 @@ pub(crate) enum Effect {
 
 impl Effect {
     /// Returns the effect of a statement, judged by its words. The first word shows whether the
-    /// statement reads, or is a batch. Any other statement that contains `IF` counts as a
-    /// conditional update, and one that contains `IN` as a write to several partitions. A word
-    /// inside a string counts too. Such a mistake is safe: the write is then not retried in some
-    /// cases in which it could be.
+    /// statement reads, or is a batch. Any other statement counts as a conditional update if it
+    /// contains `IF`, and as a write to several partitions if it contains `IN`. A word inside a
+    /// string counts too. This mistake is safe, because it only prevents some retries that would be
+    /// possible.
     pub(crate) fn of(text: &str) -> Effect {
         const READS: [&str; 5] = ["SELECT", "LIST", "DESCRIBE", "DESC", "USE"];
         const STAGED: [&str; 3] = ["BEGIN", "IF", "IN"];

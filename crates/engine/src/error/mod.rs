@@ -147,9 +147,10 @@ impl EngineError {
             && self.details.iter().any(|(name, _)| *name == "rejected_by_coordinator")
     }
 
-    /// Returns the name and the code under which the error is counted: usually those of its kind
-    /// and its `code`. The code with which a node reports a rate limit differs from connection to
-    /// connection, so these errors have a name of their own and no code.
+    /// Returns the name and the code under which the error is counted. Usually these are the name
+    /// of the error's kind and the error's `code`. Errors for rate limits have a name of their own
+    /// and no code, because the code with which a node reports a rate limit differs from connection
+    /// to connection.
     pub(crate) fn counted_as(&self) -> (&'static str, Option<i32>) {
         if self.is_rate_limited() { ("rate_limited", None) } else { (self.kind.name(), self.code) }
     }
@@ -192,8 +193,8 @@ impl EngineError {
         self.without(text, hide).naming(text)
     }
 
-    /// If `hide` is true, or if the statement has a password, removes from the server's text the
-    /// statement's literals, and quoted texts that may be values.
+    /// If `hide` is true, or if the statement has a password, removes the statement's literals from
+    /// the server's text. Also removes quoted texts that may be values.
     pub(crate) fn without(mut self, text: &str, hide: bool) -> EngineError {
         if let Some(reason) = self.reason.take_if(|_| hide || has_secrets(text)) {
             let masked = without_values(&reason, self.code, text);

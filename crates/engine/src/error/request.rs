@@ -151,8 +151,8 @@ pub(crate) fn deadline(doing: &str, limit: Duration, attempts: Option<&Attempts>
     EngineError::new(ErrorKind::Timeout, message)
 }
 
-/// Rounds a limit to milliseconds for a message. The limit may be what is left of a longer one,
-/// with meaningless fractions of a millisecond.
+/// Rounds a limit to milliseconds for a message. The limit may be the rest of a longer limit, and
+/// then has meaningless fractions of a millisecond.
 pub(crate) fn rounded(limit: Duration) -> Duration {
     const MILLI: u128 = 1_000_000;
     match u64::try_from((limit.as_nanos() + MILLI / 2) / MILLI) {

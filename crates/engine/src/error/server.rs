@@ -1,5 +1,5 @@
-//! Converts the server's errors to [`EngineError`], and decides after which of them the request may
-//! have been applied.
+//! Converts the server's errors to [`EngineError`], and decides whether a request that failed with
+//! such an error may have been applied.
 
 use scylla::errors::{DbError, OperationType};
 use scylla::statement::Consistency as TheirConsistency;
@@ -160,7 +160,8 @@ pub(super) fn may_have_applied(error: &DbError, reason: &str, effect: Effect) ->
         DbError::RateLimitReached { rejected_by_coordinator, .. } => !rejected_by_coordinator,
         // The functions of a write are evaluated while the write is built, before it is applied.
         DbError::FunctionFailure { .. } => false,
-        // The server refuses a stage before it begins. An earlier stage may have been applied.
+        // The server refuses a stage before that stage begins, but an earlier stage may have been
+        // applied.
         DbError::Unavailable { .. } => effect == Effect::Staged,
         // With a text of [`NOT_ADMITTED`], nothing was applied. With any other text, `Overloaded`
         // means that the coordinator has too many hints (writes that it keeps for nodes that do not

@@ -10,7 +10,7 @@ const HIDDEN: &str = "…";
 
 /// Returns a statement in one line, cut after 160 characters. Its literals are replaced.
 pub fn shown(text: &str) -> String {
-    // A statement may have megabytes, and a message shows only the beginning of the statement.
+    // A statement may have megabytes. Only its beginning is shown, so the rest is not processed.
     let text = match text.char_indices().nth(50 * SHOWN) {
         Some((at, _)) => &text[..at],
         None => text,
@@ -40,7 +40,8 @@ pub(crate) fn without_literals(message: &str, text: &str) -> String {
         .map(|literal| &text[literal])
         .chain(behind.split(|c: char| c.is_whitespace() || "=;,'\"".contains(c)))
         .map(|literal| literal.trim_matches(|c| c == '\'' || c == '$'))
-        // A literal of one character would also be found in the server's own words.
+        // Literals of one character are kept, because the same character also occurs in the
+        // server's own words.
         .filter(|literal| literal.chars().count() > 1)
         .collect();
     literals.sort_by_key(|literal| std::cmp::Reverse(literal.len()));
@@ -54,11 +55,11 @@ pub(crate) fn without_literals(message: &str, text: &str) -> String {
 const QUOTING: [i32; 2] = [0x1400, 0x2200];
 const SYNTAX: i32 = 0x2000;
 
-/// Removes possible values from the server's message about a statement. Of a syntax error, only the
-/// position is kept. Of an error with a code of [`QUOTING`], a quoted text is kept only if the
-/// statement has the same text outside its literals. If the statement mentions JSON, an error with
-/// such a code loses its whole text, because the form of a quoted document varies. Other errors
-/// stay unchanged.
+/// Removes possible values from the server's message about a statement. A message about a syntax
+/// error keeps only the position. A message with a code of [`QUOTING`] keeps a quoted text only if
+/// the statement has the same text outside its literals. If the statement mentions JSON, a message
+/// with such a code loses its whole text, because the quotes can contain JSON documents in many
+/// forms. Other messages stay unchanged.
 pub(crate) fn without_values(reason: &str, code: Option<i32>, text: &str) -> String {
     if code == Some(SYNTAX) {
         let position =

@@ -135,7 +135,8 @@ impl Runtime {
     /// Starts `future` on the I/O thread. After a shutdown the future is dropped at once, unpolled.
     ///
     /// If the future panics, it is dropped, and other tasks are not affected. Code that waits for
-    /// the result must notice that the future, with all that it holds, was dropped.
+    /// the result must notice that the future was dropped: for example, it can wait on a channel
+    /// whose sender the future holds.
     pub fn submit(&self, future: impl Future<Output = ()> + Send + 'static) -> TaskHandle {
         let shared = self.shared();
         let (future, abort) = abortable(future);
@@ -174,10 +175,10 @@ impl Runtime {
         }
     }
 
-    /// Holds back this thread's submissions until [`Runtime::release`]. Except for every 32nd one,
-    /// these submissions do not wake an I/O thread that has handed over answers within the last 500
-    /// us. Such an I/O thread checks the queue by itself, 1 ms after it has handed over answers. So
-    /// no submission waits for long, even if this thread blocks before it calls `release`.
+    /// Holds back this thread's submissions until [`Runtime::release`]. If the I/O thread has
+    /// handed over answers within the last 500 us, only every 32nd of these submissions wakes it.
+    /// Such an I/O thread checks the queue by itself, 1 ms after it has handed over answers. So no
+    /// submission waits for long, even if this thread blocks before it calls `release`.
     pub fn hold() {
         HELD.with_borrow_mut(|held| {
             held.get_or_insert_default();
@@ -196,7 +197,7 @@ impl Runtime {
     /// returns false.
     ///
     /// If nothing was submitted, the tasks of the round may have made other tasks ready, through a
-    /// semaphore or a queue, and these may submit work in the next round. So the first call
+    /// semaphore or a queue. Those other tasks may submit work in the next round. So the first call
     /// returns true, and the caller must call again after the next round. The second call releases
     /// even if nothing was submitted.
     pub fn end_round() -> bool {

@@ -109,8 +109,9 @@ impl Runtime {
         self.0.shared.in_flight()
     }
 
-    /// Sets the value that `Runtime::draining` shows to true. Then waits until the calling task is the
-    /// only one in flight, for `limit` at most. The future must run on the I/O thread.
+    /// Tells all receivers of `Runtime::draining` that the runtime is draining. Then waits until
+    /// the calling task is the only one in flight, for `limit` at most. The future must run on the
+    /// I/O thread.
     pub async fn drain(&self, limit: Duration) {
         self.0.draining.send_replace(true);
         let _ = tokio::time::timeout(limit, async {

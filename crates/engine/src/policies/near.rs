@@ -29,7 +29,7 @@ pub(crate) fn only(host_id: [u8; 16], shard: Option<u32>) -> Arc<dyn LoadBalanci
 }
 
 /// Presents each request to the wrapped policy as a request of another kind. So the policy orders
-/// the nodes as for that kind.
+/// the nodes as it does for requests of the other kind.
 #[derive(Debug)]
 pub(crate) struct Rerouted {
     kind: Kind,

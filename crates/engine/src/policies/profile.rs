@@ -118,7 +118,8 @@ impl Default for Balancing {
 /// Decides when a node is too slow to be tried first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latency {
-    /// A node is too slow if its latency is more than this many times that of the fastest node.
+    /// A node is too slow if its latency is more than this many times the latency of the fastest
+    /// node.
     pub exclusion_threshold: f64,
     /// How long a node may count as slow after its last measurement. Then it is tried again.
     pub retry_period: Duration,
@@ -344,8 +345,8 @@ pub(crate) struct Named {
 }
 
 impl Profiles {
-    /// `routes` are those of the default profile. The caller must run on the tokio runtime (see
-    /// [`Balancing::routes`]).
+    /// `routes` are the routes of the default profile. The caller must run on the tokio runtime
+    /// (see [`Balancing::routes`]).
     pub(crate) fn new(
         default: Profile,
         routes: Routes,

@@ -18,8 +18,8 @@ use uuid::Uuid;
 /// soon have its full share of requests.
 const RETURNING: u64 = 20;
 
-/// The share of a node that answers again grows for this many times the duration of the node's
-/// first request after its silence, but for [`RETURNING`] ticks at most. Then the share is full.
+/// How long a returning node gets less than its full share of requests: this many times the
+/// duration of the node's first request after its silence, but at most [`RETURNING`] ticks.
 const DRAINS: u32 = 4;
 
 /// The length of a tick. The watch over silent nodes counts ticks instead of reading a clock,
@@ -51,8 +51,8 @@ pub(crate) struct Silence {
 /// The state of one node.
 #[derive(Debug, Default)]
 pub(crate) struct NodeSilence {
-    /// The tick at which the first request after the node's last answer was sent to the node. The
-    /// field is 0 if there is no such request.
+    /// The tick at which the oldest request since the node's last answer was sent to the node. The
+    /// field is 0 if no request was sent since that answer.
     pub(crate) waiting: AtomicU64,
     pub(crate) silent: AtomicBool,
     /// Whether the node is being probed.
@@ -167,8 +167,8 @@ impl Silence {
     }
 }
 
-/// Keeps the order of the policy that it wraps, but puts silent nodes last, and for some of the
-/// requests also returning nodes. Notes when a node has unanswered requests.
+/// Keeps the order of the wrapped policy, but puts silent nodes last. For some of the requests,
+/// puts returning nodes last too. Notes when a node has unanswered requests.
 #[derive(Debug)]
 pub(crate) struct AvoidSilent {
     pub(crate) policy: Arc<dyn LoadBalancingPolicy>,

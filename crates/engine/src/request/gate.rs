@@ -20,8 +20,8 @@ struct State {
     bytes: usize,
     /// The number of admitted requests whose bytes are not known yet.
     unweighed: usize,
-    /// The expected number of bytes of an unweighed request: the number of the largest recent
-    /// request. It decreases by at most an eighth per request.
+    /// The number of bytes that an unweighed request is expected to have. It is the number of bytes
+    /// of the largest recent request, but decreases by at most an eighth per request.
     expected: usize,
     waiting: VecDeque<oneshot::Sender<Permit>>,
 }
@@ -59,7 +59,8 @@ impl Gate {
     }
 
     /// Whether one more request may be admitted. A request's bytes are known only after it is
-    /// encoded. Without an expected size, all waiting requests would be admitted at once.
+    /// encoded. Until then, its expected size is used: otherwise all waiting requests would be
+    /// admitted at once.
     fn has_room(&self, state: &State) -> bool {
         let unweighed = state.unweighed.saturating_mul(state.expected);
         state.admitted < self.maximum && state.bytes.saturating_add(unweighed) < self.maximum_bytes

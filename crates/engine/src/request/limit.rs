@@ -18,7 +18,7 @@ pub(crate) struct TimeLeft {
 }
 
 impl TimeLeft {
-    /// Returns what is left of `limit` for a call that began at `began`. Fails if nothing is left.
+    /// Returns the rest of `limit` for a call that began at `began`. Fails if `limit` has passed.
     pub(crate) fn of(
         doing: &str,
         limit: Duration,
@@ -33,9 +33,9 @@ impl TimeLeft {
     }
 }
 
-/// Returns the time limit of a schema change. The limit also covers the driver's steps after the
-/// server's answer. It is what is left of the caller's limit. Returns `None` if the caller has set
-/// no limit. Then the driver's own limit for schema agreement applies.
+/// Returns the time limit of a schema change: the part of the caller's limit that is left. This
+/// limit also covers the driver's steps after the server's answer. Returns `None` if the caller has
+/// set no limit. Then the driver's own limit for schema agreement applies.
 pub(crate) fn limit_of_steps(
     options: &RequestOptions,
     time_left: Option<TimeLeft>,

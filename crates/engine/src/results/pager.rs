@@ -24,8 +24,8 @@ pub enum PageSource {
     Text(Arc<str>, Option<String>),
 }
 
-/// The pages after the first. While one page is read, the next one is fetched, and no further one.
-/// Dropping the pager cancels the fetch.
+/// The pages after the first. While the caller reads one page, the pager fetches the next page, but
+/// no page after that. Dropping the pager cancels the fetch.
 pub struct Pager {
     fetcher: Fetcher,
     ahead: Mutex<Ahead>,
@@ -41,7 +41,7 @@ type Request = Box<dyn Fn(PagingState) -> BoxFuture<'static, PageResult> + Send 
 
 type PageResult = Result<Response, EngineError>;
 
-/// The state of the page after the one that was returned last.
+/// The state of the page that follows the page returned last.
 enum Ahead {
     Fetching {
         at: PagingState,
@@ -90,8 +90,8 @@ impl Pager {
     /// Returns the next page, and at once begins to fetch the page after it. Returns `None` after
     /// the last page.
     ///
-    /// If a page could not be fetched, the next call fetches it again. Dropping this future loses
-    /// no page: the next call returns it.
+    /// If a page could not be fetched, the next call fetches it again. If this future is dropped,
+    /// no page is lost, because the next call returns the page.
     pub async fn next(&self) -> Result<Option<Response>, EngineError> {
         let mut ahead = self.ahead.lock().await;
         if let Ahead::Failed { at } = &*ahead {
@@ -171,8 +171,8 @@ pub async fn first_with_rows(
     Ok(response)
 }
 
-/// Fails if the session no longer uses the keyspace `was`: another keyspace may have tables with
-/// the same names.
+/// Fails if the session no longer uses the keyspace `was`, because another keyspace may have tables
+/// with the same names.
 fn same_keyspace(was: Option<&str>, session: &Session) -> Result<(), EngineError> {
     match (was, session.keyspace()) {
         (Some(was), now) if now.as_deref() != Some(was) => {
@@ -187,7 +187,7 @@ fn same_keyspace(was: Option<&str>, session: &Session) -> Result<(), EngineError
     }
 }
 
-/// The error for a page whose next paging state is its own: the result would have no end.
+/// The error for a page whose next paging state is the page's own. Such a result would have no end.
 fn endless() -> EngineError {
     let reason = "fetching a page: the server sent the paging state that it was asked for";
     EngineError::new(ErrorKind::Decode, reason)

@@ -150,8 +150,8 @@ impl Scan {
     ///
     /// After the error for a page that could not be read, the scan requests the page again. After
     /// the error for a repeated paging state, the scan continues with another range. After the
-    /// error for a closed session, each further call returns this error. Dropping this future loses
-    /// no page.
+    /// error for a closed session, each further call returns this error. If this future is dropped,
+    /// no page is lost, because the next call returns the page.
     pub async fn next(&self) -> Result<Option<Response>, EngineError> {
         let page = self.pages.lock().await.recv().await;
         if page.is_none() && self.is_cut.load(Ordering::Acquire) {

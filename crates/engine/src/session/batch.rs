@@ -151,7 +151,7 @@ fn one_partition(statements: &[BatchEntry], values: &RowBuffer) -> bool {
 }
 
 /// Checks that each statement has a row with the right number of values. A text must have no
-/// values: the ScyllaDB driver would prepare a text with values again for every batch.
+/// values, because the ScyllaDB driver would prepare a text with values again for every batch.
 fn check_batch(statements: &[BatchEntry], values: &RowBuffer) -> Result<(), EngineError> {
     let refuse = |message| Err(EngineError::new(ErrorKind::Encode, message));
     if statements.len() != values.len() {

@@ -1,5 +1,5 @@
-//! Delays conditional writes, so that their times are later than those that the client's clock has
-//! set.
+//! Delays conditional writes, so that their times are later than the times of earlier writes, which
+//! the client's clock has set.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

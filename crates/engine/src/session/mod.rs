@@ -54,8 +54,8 @@ pub(crate) struct Inner {
     /// The keyspace in use. The ScyllaDB driver stores a keyspace too, but its method that changes
     /// the keyspace stores the new name before the server has accepted it.
     keyspace: Mutex<Option<String>>,
-    /// Held during a `USE`: two concurrent `USE` statements could take effect in a different order
-    /// on each connection.
+    /// Held during a `USE`, because two concurrent `USE` statements could take effect in a
+    /// different order on each connection.
     using: tokio::sync::Mutex<()>,
     preparing: Merge<Result<Arc<Prepared>, EngineError>>,
     /// The columns of recent results of unprepared statements and batches.
@@ -218,8 +218,8 @@ impl Session {
         self.0.profiles.ranks.set(by_host);
     }
 
-    /// Returns what is left of the time limit of a call that began at `began`, or `None` if the
-    /// call has no limit. Fails if the limit has passed.
+    /// Returns the rest of the time limit of a call that began at `began`, or `None` if the call
+    /// has no limit. Fails if the limit has passed.
     pub(crate) fn time_left(
         &self,
         doing: &str,
@@ -235,13 +235,13 @@ impl Session {
         self.0.client_timestamps
     }
 
-    /// Returns what is left of the time limit of a call that began at `began`, or `None` if the
-    /// call has no limit. Returns zero if the limit has passed.
+    /// Returns the rest of the time limit of a call that began at `began`, or `None` if the call
+    /// has no limit. Returns zero if the limit has passed.
     pub fn remaining_time(&self, options: &RequestOptions, began: Instant) -> Option<Duration> {
         self.limit(options).map(|limit| limit.saturating_sub(began.elapsed()))
     }
 
-    /// Returns the time limit of a call: its own, or that of its profile.
+    /// Returns the time limit of a call: its own limit or, without one, the limit of its profile.
     fn limit(&self, options: &RequestOptions) -> Option<Duration> {
         let profile = self.0.profiles.of(options.profile.as_deref());
         options.timeout.unwrap_or(profile.timeout)
@@ -327,7 +327,7 @@ impl Session {
 
     /// The keyspace in use.
     pub fn keyspace(&self) -> Option<String> {
-        // A `USE` whose caller did not wait for its end may have changed the keyspace.
+        // A `USE` may have changed the driver's keyspace after its caller had stopped waiting.
         execute::note_keyspace(self);
         self.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }

@@ -65,8 +65,8 @@ pub struct TraceEvent {
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub totals: Totals,
-    /// The figures by address. The addresses are those of the cluster's nodes, and others at which
-    /// connections were tried.
+    /// The figures by address. There is an entry for each node of the cluster, and for each other
+    /// address at which a connection was tried.
     pub nodes: Vec<(SocketAddr, NodeMetrics)>,
     /// The number of requests in flight, and the number of bytes of their values.
     pub in_flight: (usize, usize),

@@ -49,7 +49,8 @@ pub struct Prepared {
     pub(crate) has_steps: bool,
     /// Whether the statement writes under a condition.
     pub has_condition: bool,
-    /// Whether the statement writes lists, frozen or not. Metadata does not show which are frozen.
+    /// Whether the statement writes lists, frozen or not. Metadata does not show which lists are
+    /// frozen.
     writes_lists: bool,
     /// Whether the statement's text has the word `TIMESTAMP`. If so, it may set a write time.
     has_time: bool,
@@ -162,14 +163,14 @@ impl Prepared {
         self.markers.first().or(self.result_columns.first())
     }
 
-    /// Whether the statement can no longer be executed: when it was prepared again, its id or the
-    /// types of its values had changed.
+    /// Whether the statement can no longer be executed, because its id or the types of its values
+    /// had changed when it was prepared again.
     pub fn is_stale(&self) -> bool {
         self.stale.load(Ordering::Relaxed)
     }
 
-    /// Marks the statement as stale if `answer` is the error that its id or the types of its values
-    /// have changed.
+    /// Marks the statement as stale if `answer` is an error that reports a change of the
+    /// statement's id, or of the types of its values.
     pub(crate) fn note<T>(&self, answer: &Result<T, ExecutionError>) {
         if let Err(ExecutionError::LastAttemptError(RequestAttemptError::RepreparedIdChanged {
             expected_id,

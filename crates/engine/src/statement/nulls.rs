@@ -21,8 +21,8 @@ pub(crate) fn null_of(
     markers.iter().zip(row.cells()).find_map(|(marker, cell)| {
         let Cell::Value(bytes) = cell else { return None };
         // The type does not show whether the list is frozen. A frozen list may have null elements,
-        // so nulls elsewhere are searched for first. If there are none, the error shows that the
-        // null elements are wrong.
+        // so nulls elsewhere are searched for first. If there are none, the null elements must be
+        // the cause of the error.
         let is_list = matches!(marker.cql_type.thawed(), CqlType::List(_));
         let null = nulls::first(&marker.cql_type, bytes, is_list)
             .or_else(|| nulls::first(&marker.cql_type, bytes, false));

@@ -191,7 +191,7 @@ fn rows_block(result: &QueryRowsResult) -> Result<Bytes, String> {
             }
         }
     }
-    // Every cell was read above, and all of them are null.
+    // No cell has bytes, so all cells are null, and the block has only the lengths of nulls.
     Ok(Bytes::from(wire::NULL.to_be_bytes().repeat(cells)))
 }
 

@@ -146,7 +146,7 @@ pub struct Telemetry {
     pub(crate) prepared_again: AtomicU64,
     /// The number of times that a statement was found in the cache of prepared statements.
     pub cache_hits: AtomicU64,
-    /// The nodes, sorted by address: a search in a list of addresses costs less than a hash.
+    /// The nodes, sorted by address. A search in a sorted list of addresses costs less than a hash.
     nodes: RwLock<Vec<(SocketAddr, Arc<NodeCounters>)>>,
     pub events: Arc<Events>,
     /// The events of nodes and of the schema, for streams of cluster events.

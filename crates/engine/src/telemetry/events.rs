@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The maximum number of events that wait. Further ones are dropped and counted.
+/// The maximum number of events that wait. Further events are dropped and counted.
 const CAPACITY: usize = 4096;
 
 /// The maximum number of slow requests that are reported in a second.
 const SLOW_PER_SECOND: u32 = 20;
 
-/// For [`Events::want`]: requests that were sent more than once, failed or were canceled are
-/// reported.
+/// An argument of [`Events::want`]. With it, requests are reported that were sent more than once,
+/// that failed, or that were canceled.
 pub const UNUSUAL: u8 = 1;
-/// For [`Events::want`]: all requests are reported.
+/// An argument of [`Events::want`]. With it, all requests are reported.
 pub const EVERY: u8 = 2;
 
 /// An event of a session.
@@ -78,7 +78,8 @@ impl Event {
     }
 
     /// Whether streams of cluster events include the event. They include the events about nodes and
-    /// about the schema, except the reports of nodes about each other.
+    /// about the schema. But they do not include the events in which one node reports that another
+    /// node is up or down.
     pub(crate) fn is_of_cluster(&self) -> bool {
         const REPORTED: [&str; 2] = ["node reported up", "node reported down"];
         (self.name.starts_with("node ") && !REPORTED.contains(&self.name))
@@ -124,8 +125,8 @@ pub struct Events {
 struct State {
     waiting: VecDeque<Event>,
     is_closed: bool,
-    /// The beginning of the second in which slow requests were last counted, and their number in
-    /// that second.
+    /// The beginning of the last period of one second in which slow requests were counted, and
+    /// their number in that period.
     slow_in: Option<(Instant, u32)>,
     /// The number of slow requests that were left out since a slow request was last reported.
     slow_left_out: u32,
@@ -175,8 +176,8 @@ impl Events {
         is_wanted.then_some(("request", 0))
     }
 
-    /// Counts one more slow request. Returns how many were left out before it, or `None` if it is
-    /// left out itself, because there are too many in this second.
+    /// Counts one more slow request. Returns how many slow requests were left out before it.
+    /// Returns `None` if this request is left out too, because there are too many in this second.
     fn admits_slow(&self) -> Option<u32> {
         let mut state = self.state();
         let now = Instant::now();
@@ -216,8 +217,8 @@ impl Events {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Takes the events that wait. If none wait, waits for the next one, but at most for `limit`.
-    /// Returns `None` if none wait and [`Events::close`] was called.
+    /// Takes all events from the queue. If the queue is empty, waits for the next event, for
+    /// `limit` at most. Returns `None` if the queue is empty and [`Events::close`] was called.
     pub fn take(&self, limit: Duration) -> Option<Vec<Event>> {
         let mut state = self.state();
         if state.waiting.is_empty() && !state.is_closed && !limit.is_zero() {
@@ -230,7 +231,7 @@ impl Events {
         Some(state.waiting.drain(..).collect())
     }
 
-    /// Refuses further events. Those that wait can still be taken.
+    /// Refuses further events. Events that already wait can still be taken.
     pub fn close(&self) {
         // In a forked child process, a thread that does not exist there may hold the lock.
         if std::process::id() != self.process {
@@ -283,7 +284,8 @@ mod tests {
         assert_eq!(events.wants(NOW, false), None);
         events.want(EVERY);
         assert_eq!(events.wants(NOW, false), Some(("request", 0)));
-        // A request that is left out of the slow ones is still reported as an ordinary request.
+        // A request that is not reported as a slow request is still reported as an ordinary
+        // request.
         let names: Vec<_> = (0..100).filter_map(|_| events.wants(Duration::MAX, false)).collect();
         assert_eq!(names.len(), 100);
         assert_eq!(names[99], ("request", 0));

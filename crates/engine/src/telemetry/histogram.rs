@@ -6,13 +6,13 @@ use std::time::Duration;
 /// The number of buckets.
 pub const BUCKETS: usize = 105;
 
-/// Each number of microseconds below 2 to the power of this exponent has a bucket of its own.
-/// Above, each interval between two powers of two is divided into buckets.
+/// Each number of microseconds below 2 to the power of this exponent has a bucket of its own. From
+/// this power of two on, each interval to the next power of two is divided into buckets.
 const FIRST_EXPONENT: u32 = 2;
 
-/// Counts durations in whole microseconds. From 4 to 2^27, each interval between two powers of two
-/// is divided into four buckets, so the bounds of a bucket differ by at most a quarter of the lower
-/// one. The last bucket has all longer durations.
+/// Counts durations in whole microseconds. From 4 to 2^27, each interval from a power of two to the
+/// next one is divided into four buckets. So a bucket's upper bound is at most 25 % above its lower
+/// bound. The last bucket has all longer durations.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     counts: [AtomicU64; BUCKETS],
@@ -64,8 +64,8 @@ fn bucket(us: u64) -> usize {
     nth.min(BUCKETS - 1)
 }
 
-/// The upper bound of each bucket but the last, in microseconds. A duration that equals the bound
-/// is in the next bucket.
+/// The upper bound of each bucket except the last, in microseconds. A duration that equals the
+/// upper bound of a bucket is in the next bucket.
 pub fn bounds_us() -> [u64; BUCKETS - 1] {
     std::array::from_fn(|nth| match nth {
         0..4 => nth as u64 + 1,

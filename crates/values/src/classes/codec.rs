@@ -157,8 +157,8 @@ impl Deserializer {
 
     /// Returns the value that `data` encodes. `data` is as on the wire, without the length prefix.
     ///
-    /// Returns None for None. Also returns None for empty `data` if the type encodes no value as
-    /// empty bytes.
+    /// Returns None for None. Also returns None for empty `data`, unless empty bytes are a value of
+    /// the type.
     ///
     /// Raises: `DecodeError` for bytes that are not a value of the type; `ValueError` for a
     ///     protocol version other than 3, 4 and 5; `TypeError` for `data` that is not bytes-like.

@@ -278,8 +278,9 @@ impl CqlType_ {
 
     /// The types directly inside this one, as a tuple; empty if there are none.
     ///
-    /// These are the types of the elements, of the key and the value, of the components or of the
-    /// fields, or the type inside `frozen`.
+    /// For a collection, these are the types of its elements, or of its key and value. For a tuple
+    /// or a user-defined type, they are the types of its components or fields. For `frozen`, it is
+    /// the type inside.
     #[getter]
     fn subtypes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let parts = self.cql_type.subtypes().into_iter().cloned().map(CqlType_::checked);

@@ -23,8 +23,8 @@ pub fn marker(
     let ColumnParts { keyspace, table, name, cql_type } = column_parts(description)?;
     let key = (&keyspace, &table, &name);
     if let Some(policy) = policy {
-        // If the keyspace or the table were empty, the policy would not recognize the column. The
-        // column's values would be sent unencrypted.
+        // The keyspace and the table must not be empty. Otherwise the policy would not recognize
+        // the column, and the column's values would be sent unencrypted.
         if keyspace.is_empty() || table.is_empty() {
             let reason = format!(
                 "column {name:?}: an encryption policy identifies columns by keyspace, table and \

@@ -66,7 +66,8 @@ impl EncodedRow {
     }
 }
 
-/// A sequence of bound rows, which share one buffer: a row keeps the memory of all rows alive.
+/// A sequence of bound rows, which share one buffer. So each row keeps the memory of all rows
+/// alive.
 #[pyclass(frozen, sequence, module = "turbocql.codec")]
 pub struct EncodedRows {
     pub plan: Arc<RowPlan>,

@@ -27,8 +27,8 @@ use crate::terms::payload::{CustomPayload, Entries, Payloads};
 /// Listens to the attempts of one request.
 ///
 /// The ScyllaDB driver's errors name neither the node nor the number of attempts. They report only
-/// the failure of the last attempt. But an earlier attempt may have been applied, and its failure
-/// may say more than that of the last attempt.
+/// the failure of the last attempt. But an earlier attempt may have been applied, and the failure
+/// of an earlier attempt may explain more than the last failure.
 #[derive(Debug)]
 pub(crate) struct Attempts {
     effect: Effect,
@@ -68,7 +68,7 @@ struct Seen {
     also_open: Vec<Begun>,
     /// The attempt that has succeeded.
     succeeded: Option<Succeeded>,
-    /// Whether an attempt failed with an error after which it may have been applied.
+    /// Whether an attempt failed with an error, but may have been applied nevertheless.
     uncertain: bool,
     failed: Vec<Tried>,
     /// The last error with which a server answered.
