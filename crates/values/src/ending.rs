@@ -1,10 +1,10 @@
 //! Lets the interpreter end while other threads are in native calls, without an abort.
 //!
 //! When the interpreter ends, some daemon threads still ask for the GIL. CPython before 3.14 ends
-//! such a thread: it unwinds the thread's stack. If the stack has native frames, this aborts the
-//! process. So an exit handler lets threads finish the native call that they are in. If a thread
-//! begins a new native call while the handler runs or later, the call is delayed. Most processes
-//! have ended before the delay is over.
+//! such a thread: it unwinds the thread's stack. If the stack has native frames, the unwinding
+//! aborts the process. So an exit handler lets threads finish the native call that they are in. If
+//! a thread begins a new native call while the handler runs or later, the call is delayed. Most
+//! processes have ended before the delay is over.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -94,13 +94,14 @@ thread_local! {
 /// Held while a native call may run Python code.
 pub struct Inside(());
 
-/// How deep native calls may nest: encoding a value may run user code, which may encode a value.
-/// Each call takes up to 64 levels of native frames, which Python's recursion limit does not count.
+/// The maximum depth of nested native calls. Calls nest because encoding a value may run user code,
+/// which may encode another value. Each call takes up to 64 levels of native frames, which Python's
+/// recursion limit does not count.
 const DEEPEST: usize = 32;
 
 impl Inside {
-    /// Enters a native call that user code may make from within another native call. More than
-    /// `DEEPEST` nested calls are a `RecursionError`.
+    /// Enters a native call that user code may make from within another native call. Raises a
+    /// `RecursionError` if more than `DEEPEST` calls are nested.
     pub fn nested(py: Python<'_>) -> PyResult<Inside> {
         if DEPTH.get() >= DEEPEST {
             let reason = format!("native calls are nested more than {DEEPEST} deep");
@@ -152,18 +153,19 @@ pub fn stay_away() {
 }
 
 /// Held while another library's thread reads from turbocql. The library may wait for this thread
-/// after the interpreter has ended, so the thread must return to the library before that. The
-/// thread is counted before it asks for the GIL, because a thread that still waits for the GIL when
-/// the interpreter ends never returns.
+/// after the interpreter has ended, so the thread must return to the library before the interpreter
+/// ends. The thread is counted before it asks for the GIL, because a thread that still waits for
+/// the GIL when the interpreter ends never returns.
 pub struct Foreign {
     before: bool,
     _inside: Inside,
 }
 
 impl Foreign {
-    /// `is_foreign` is true for a thread that has no Python thread state. Returns `None` for such a
-    /// thread if the interpreter is ending, because the thread must not ask for the GIL then. May
-    /// be called with or without the GIL.
+    /// Counts the calling thread until the result is dropped. `is_foreign` is true for a thread
+    /// that has no Python thread state. Returns `None` for such a thread if the interpreter is
+    /// ending, because the thread must not ask for the GIL then. May be called with or without the
+    /// GIL.
     pub fn enter(is_foreign: bool) -> Option<Foreign> {
         FOREIGN.fetch_add(usize::from(is_foreign), Ordering::SeqCst);
         let foreign = Foreign { before: IS_FOREIGN.replace(is_foreign), _inside: Inside::count() };
@@ -186,8 +188,8 @@ pub fn must_leave() -> bool {
     ENDING.load(Ordering::Acquire) && IS_FOREIGN.get() && !IS_ENDING.get()
 }
 
-/// Called in a forked child. Resets the count of threads inside native calls, because no thread but
-/// this one exists in the child.
+/// Called in a forked child. Resets the count of threads inside native calls, because this thread
+/// is the only thread of the child.
 pub fn forked() {
     INSIDE.reset(usize::from(DEPTH.get() > 0));
 }

@@ -95,7 +95,8 @@ impl Failure {
         self
     }
 
-    /// Returns the same failure, with one more outer step in its path.
+    /// Returns the same failure, with `segment` added as the outermost step of its path. The path
+    /// says where in the value the failure is.
     pub fn at(self: Box<Self>, segment: impl FnOnce() -> Segment) -> Box<Self> {
         match *self {
             Failure::Refused(error, cause) => {

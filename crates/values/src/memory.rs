@@ -9,8 +9,9 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::failure::{Failure, Outcome};
 
-/// A number of fixed width, a UUID, an address, a date, a time or a duration has at most this many
-/// bytes, with the length before it. Callers also use it as a margin when they reserve room.
+/// The maximum number of bytes of a number of fixed width, a UUID, an address, a date, a time or a
+/// duration, including the length before it. Callers also add this number as a margin when they
+/// reserve room.
 pub const SMALL: usize = 64;
 
 /// The maximum number of bytes in a buffer. The largest value has `i32::MAX` bytes, because lengths
@@ -92,8 +93,8 @@ pub fn items_of<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyList>> 
 /// The largest scratch buffer, in bytes, that a thread keeps. A larger one is freed after use.
 const SCRATCH_KEPT: usize = 1 << 20;
 
-/// Calls `call` with an empty buffer that the thread reuses: most values are small, and an
-/// allocation would cost more than encoding them. A nested call gets a buffer of its own.
+/// Calls `call` with an empty buffer that the thread reuses, because an allocation would cost more
+/// than the encoding of a small value. A nested call gets a buffer of its own.
 #[inline(always)]
 pub fn with_scratch<T>(call: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     thread_local! {

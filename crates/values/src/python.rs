@@ -1,7 +1,7 @@
-//! The Python classes and functions that the native core uses, each looked up once per process.
+//! Looks up the Python classes and functions that the native core uses, each once per process.
 //!
-//! `turbocql._native.imports` lists the module and attribute of each. Each crate passes the names
-//! that it uses to `imports!`.
+//! `turbocql._native.imports` has a table with the name, module and attribute of each class and
+//! function. Each crate passes the names that it uses to `imports!`.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -162,7 +162,8 @@ impl Shape {
         }
         let conditional = self.columns.iter().any(|column| column.name == "[applied]");
         if conditional && rows.iter().any(|row| row.is_none()) {
-            // `make` returns None for a row that says that a lightweight transaction was applied.
+            // If a row says that a lightweight transaction was applied, `make` returns None for it.
+            // Such a row is left out.
             return PyList::new(py, rows.iter().filter(|row| !row.is_none()).collect::<Vec<_>>());
         }
         Ok(rows)
@@ -207,8 +208,8 @@ impl Shape {
     }
 }
 
-/// Decodes each cell with the plan of its column: on the quick path if that can make the value,
-/// otherwise on the safe path.
+/// Decodes each cell with the plan of its column: on the quick path if this path can make the
+/// value, otherwise on the safe path.
 struct Decoded<'a, 'py> {
     decoder: Decoder<'py>,
     plans: &'a [HostPlan],

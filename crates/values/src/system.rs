@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 /// `posix` or `windows`. Tests on Linux set it to take the paths of the other systems.
 const OTHER_SYSTEM: &str = "_TURBOCQL_TEST_SYSTEM";
 
-/// The operating system, by what it offers.
+/// The kinds of operating systems, which differ in the facilities that they offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     /// eventfd, and advice about huge pages.

@@ -29,8 +29,7 @@ impl Numeric {
     }
 }
 
-/// How to compare two values by their bytes so that they are in the same order as the Python
-/// values.
+/// How the bytes of two values must be compared to get the order of the Python values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The bytes do not give the order.
@@ -51,12 +50,12 @@ pub struct Traits {
     pub numeric: Option<Numeric>,
     pub order: Order,
     /// Whether every value of the type has at least one byte. Cassandra allows empty cells for such
-    /// types too; they are read as null.
+    /// types too; an empty cell is read as null.
     pub empty_is_null: bool,
-    /// Whether the Python value cannot form reference cycles. A container of only such values need
-    /// not be tracked by the GC.
+    /// Whether the Python value cannot form reference cycles. If a container has only such values,
+    /// the GC need not track the container.
     pub atomic: bool,
-    /// Whether the Python value is hashable if all its parts are.
+    /// Whether the Python value is hashable if all its parts are hashable.
     pub hashable: bool,
 }
 

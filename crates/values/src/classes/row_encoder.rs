@@ -21,7 +21,8 @@ use crate::value::describe::{describe, describe_key, nearest_and_all};
 use crate::value::encode::first_unknown;
 use crate::value::sequence::{is_frame, is_masked};
 
-/// The maximum number of columns of a row: the protocol counts the values of a row in 16 bits.
+/// The maximum number of columns of a row. The protocol writes the number of a row's values in 16
+/// bits.
 pub const MAX_COLUMNS: usize = u16::MAX as usize;
 
 /// Binds rows of values to a statement's columns.
@@ -35,9 +36,9 @@ pub const MAX_COLUMNS: usize = u16::MAX as usize;
 /// `column` is a named tuple `(ks, table, col)`.
 ///
 /// A row is a sequence, a mapping, a dataclass, or an object of a class of attrs, msgspec or
-/// pydantic. A column is left as it is (unset) if its value is `UNSET`, if a mapping lacks its
-/// name, or if a sequence ends before its value. Protocol version 3 cannot express unset values.
-/// Columns of the partition key need a value.
+/// pydantic. A column is unset, that is, keeps its stored value, if its value is `UNSET`, if a
+/// mapping lacks its name, or if a sequence ends before its value. Protocol version 3 cannot
+/// express unset values. Columns of the partition key need a value.
 ///
 /// Immutable; threads may share it.
 #[pyclass(frozen, module = "turbocql.codec")]
@@ -134,9 +135,9 @@ impl RowEncoder {
     /// Binds rows from columns: a sequence of columns, or a mapping from name to column.
     ///
     /// Shapes: a column is a sequence with one value per row, and all columns have the same length.
-    ///     A 2-D array of n rows and d columns is a column of n vectors, for a `vector<..., d>`.
-    ///     If the sequence ends before a column of this encoder, or the mapping lacks it, this
-    ///     column is unset in all rows.
+    ///     A 2-D array of n rows and d columns is a column of n vectors, for a `vector<..., d>`. A
+    ///     column of this encoder is unset in all rows if `columns` is a sequence that ends before
+    ///     it, or a mapping without its name.
     ///
     /// Raises: `EncodeError`, which names the row, counted from 0, and the column.
     fn bind_columns(&self, columns: &Bound<'_, PyAny>) -> PyResult<EncodedRows> {
@@ -150,8 +151,8 @@ impl RowEncoder {
     }
 
     /// Visits the plan's objects only if no encoded rows share the plan. The GC does not track
-    /// encoded rows. If the plan's objects were visited, the GC would treat them as garbage while
-    /// only encoded rows still use them.
+    /// encoded rows, so it does not see that they use the plan's objects. If this function visited
+    /// these objects, the GC could treat them as garbage while encoded rows still use them.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         if Arc::strong_count(&self.plan) == 1 { self.plan.traverse(&visit) } else { Ok(()) }
     }
@@ -203,8 +204,8 @@ impl RowEncoder {
         }
         let unset = python::unset(py)?;
         let mut rows = RowBuffer::new();
-        // Columns are iterated, not indexed, because `series[0]` of a pandas Series looks up a
-        // label, not a position.
+        // A column is iterated and not indexed, because `series[0]` of a pandas Series looks up the
+        // label 0 and not the first value.
         let mut iterators = table
             .iter()
             .map(|values| values.as_ref().map(|values| values.try_iter()).transpose())
@@ -242,8 +243,8 @@ impl RowEncoder {
     }
 }
 
-/// Refuses rows that take more than 2 GiB together. All rows share one buffer. An endless iterable
-/// of rows would grow it without limit.
+/// Refuses rows that take more than 2 GiB together. All rows share one buffer, which an endless
+/// iterable of rows would otherwise grow without limit.
 fn bounded(rows: &RowBuffer) -> Outcome<()> {
     if i32::try_from(rows.byte_len()).is_ok() {
         return Ok(());

@@ -19,18 +19,18 @@ use crate::plan::Classes;
 use crate::python;
 use crate::row::{Block, RowKind, Shape};
 
-/// How many descriptions a decoder caches. Each describes all columns of a result. The least
-/// recently used one is dropped first.
+/// How many descriptions a decoder caches. A description lists all columns of a result. The least
+/// recently used description is dropped first.
 const KEPT: usize = 64;
 
 /// Decodes the bodies of RESULT frames that hold rows.
 ///
-/// `rows` is the kind of each row: `named` for named tuples, `tuple` or `dict`. `columns` are for
-/// results that do not describe their columns. An EXECUTE with `skip_metadata` may get such
-/// results. `columns` takes the same forms as in `RowEncoder`, but only types that `CqlType` takes.
-/// A decoder caches the 64 descriptions of results' columns that it used last, and does not parse
-/// them again.
-/// `naive_timestamps` and `numpy_vectors` mean the same as in `find_deserializer`.
+/// `rows` is the kind of each row: `named` for named tuples, `tuple` or `dict`. `columns` describes
+/// the columns of results that do not describe them. The result of an EXECUTE with `skip_metadata`
+/// may be such a result. `columns` takes the same forms as in `RowEncoder`, but only types that
+/// `CqlType` takes. A decoder caches the last 64 descriptions of columns that it has used, and does
+/// not parse these again. `naive_timestamps` and `numpy_vectors` mean the same as in
+/// `find_deserializer`.
 ///
 /// Threads may share a decoder.
 ///
@@ -78,8 +78,8 @@ impl RowsDecoder {
     /// Decodes the body of a RESULT frame. The body must be decompressed, and begin after the
     /// frame's header.
     ///
-    /// Raises: `DecodeError` for bytes that are not a result with rows. A cell that is not a value
-    ///     of its column's type is a `DecodeError` with the column's name.
+    /// Raises: `DecodeError` for bytes that are not a result with rows. If a cell is not a value of
+    ///     its column's type, the error has the column's name.
     fn decode(&self, py: Python<'_>, body: &Bound<'_, PyAny>) -> PyResult<ResultRows> {
         let _inside = Inside::nested(py)?;
         with_bytes(body, "body", |body| error::guarded(|| self.rows(py, body)))
@@ -114,8 +114,8 @@ impl RowsDecoder {
             (rows, Some(shape))
         };
         let rows = rows.map_err(refused)?;
-        // If neither the body nor the decoder has columns, `rows` was an error, which was returned
-        // above.
+        // There is a shape here: if neither the body nor the decoder has columns, `rows` was an
+        // error, which was returned above.
         let Some(shape) = shape else { unreachable!() };
         let block = Block { rows: rows.rows, row_count: rows.row_count };
         let list = shape.decode_as(py, block, usize::MAX, self.kind, self.choices)?;
@@ -193,8 +193,8 @@ impl ResultRows {
 
     /// The new id of the result's columns; None if the server did not report a change.
     ///
-    /// Only protocol version 5 has this id. An id means that the columns are not those of the
-    /// request's `result_metadata_id`.
+    /// Only protocol version 5 has this id. If there is an id, the columns of this result differ
+    /// from the columns that the request's `result_metadata_id` identifies.
     #[getter]
     fn metadata_id(&self) -> Option<&Py<PyBytes>> {
         self.metadata_id.as_ref()

@@ -16,8 +16,8 @@ use crate::traits::{Numeric, traits};
 /// Writes the numbers of an array as the elements of a vector. Checks each number against the range
 /// of the element type. Returns true if it has written `dimension` elements to the start of
 /// `target`. Returns false if the array does not have `dimension` elements, if one of its numbers
-/// is out of range, if only the safe path takes its dtype, or if `object` is not an array. The
-/// contents of `target` are then undefined.
+/// is out of range, if only the safe path supports its dtype, or if `object` is not an array. After
+/// false, the contents of `target` are undefined.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -109,8 +109,8 @@ pub fn fill_array<const N: usize>(array: &Bound<'_, PyAny>, numbers: &[u8]) -> b
     }
 }
 
-/// Numbers in memory: `count` of them, `stride` bytes from one to the next. If `swapped`, their
-/// byte order is not the machine's.
+/// `count` numbers in memory. Each number begins `stride` bytes after the previous number. If
+/// `swapped` is true, their byte order is the opposite of the machine's.
 struct Strided {
     start: *const u8,
     count: usize,
@@ -148,8 +148,8 @@ unsafe fn put_view(
     };
     let numbers = Strided { start: view.buf.cast(), count: dimension, stride, swapped: foreign };
     // The width of `l` and `L` depends on the platform, so `itemsize` is compared too.
-    // SAFETY: the exporter says that `count` numbers of `itemsize` bytes are `stride` bytes apart
-    // from `buf` on. `itemsize` is compared with the width of each type, and `count` with
+    // SAFETY: the exporter says that `count` numbers of `itemsize` bytes begin at `buf` and are
+    // `stride` bytes apart. `itemsize` is compared with the width of each type, and `count` with
     // `dimension`. Tests: property/test_both_ways_arrays.py (test_arrays_of_the_standard_library).
     unsafe {
         match (code, view.itemsize) {
@@ -170,8 +170,8 @@ unsafe fn put_view(
 trait Number<const N: usize>: Copy {
     fn of(bytes: [u8; N]) -> Self;
     fn as_f64(self) -> f64;
-    /// Returns the number as an integer, or `None` if the array is of floating-point numbers, or if
-    /// the number is out of the range of `i64`.
+    /// Returns the number as an integer, or `None` if it is a floating-point number or is out of
+    /// the range of `i64`.
     fn as_i64(self) -> Option<i64>;
     /// Returns the number as binary32, and whether it can be written. A number that is out of
     /// range, or a NaN that the safe path must take, cannot be written.
@@ -228,7 +228,7 @@ numbers! {
 }
 
 /// A binary32 number whose byte order is not the machine's. NumPy converts such numbers one by one,
-/// which quiets every NaN. This type quiets them too.
+/// which turns every signalling NaN into a quiet NaN. This type does the same.
 #[derive(Clone, Copy)]
 struct Quiet(f32);
 
@@ -274,8 +274,8 @@ impl Number<2> for Half {
             0x7ff0_0000_0000_0000 | magnitude_bits << 42
         } else {
             // The exponent bias is 15 in binary16 and 1023 in binary64. So the shifted bits are a
-            // number that is 2^1008 times too small. The multiplication is exact for subnormal
-            // numbers too.
+            // number that is 2^1008 times too small, and the multiplication by 2^1008 corrects
+            // this. The product is exact for subnormal numbers too.
             (f64::from_bits(magnitude_bits << 42) * f64::from_bits((1008 + 1023) << 52)).to_bits()
         };
         f64::from_bits(magnitude | sign)
@@ -292,15 +292,15 @@ impl Strided {
     /// same reasons as [`put_array`].
     ///
     /// # Safety
-    /// The caller must ensure that `count` numbers of `N` bytes can be read, `stride` bytes apart
-    /// from `start` on.
+    /// The caller must ensure that `count` numbers of `N` bytes can be read: the first at `start`,
+    /// the others `stride` bytes apart.
     #[inline]
     unsafe fn put<T: Number<N>, const N: usize>(
         &self,
         element: &HostPlan,
         target: &mut [MaybeUninit<u8>],
     ) -> bool {
-        // SAFETY: `convert_all` demands no more than the `# Safety` section. Tests:
+        // SAFETY: `convert_all` requires only what the `# Safety` section requires. Tests:
         // property/test_both_ways_arrays.py.
         unsafe {
             match traits(element).numeric {
@@ -326,8 +326,8 @@ impl Strided {
     /// number. The loop does not stop at a refused number, so that the compiler can vectorize it.
     ///
     /// # Safety
-    /// The caller must ensure that `count` numbers of `N` bytes can be read, `stride` bytes apart
-    /// from `start` on.
+    /// The caller must ensure that `count` numbers of `N` bytes can be read: the first at `start`,
+    /// the others `stride` bytes apart.
     #[inline(always)]
     unsafe fn convert_all<T: Number<N>, const N: usize, const M: usize>(
         &self,
@@ -336,10 +336,10 @@ impl Strided {
     ) -> bool {
         let Some(target) = target.get_mut(..self.count * M) else { return false };
         if self.stride == N as isize {
-            // SAFETY: with a stride of `N`, the numbers are contiguous: `count * N` bytes from
-            // `start` on, readable as `# Safety` demands. `target` is separate memory, borrowed
-            // mutably. Tests: property/test_both_ways_arrays.py. Benchmark:
-            // "value: vector<float, 1536>, float32 ndarray".
+            // SAFETY: with a stride of `N`, the numbers are the `count * N` contiguous bytes that
+            // begin at `start`, and these can be read, as `# Safety` demands. `target` is borrowed
+            // mutably, so it does not overlap them. Tests: property/test_both_ways_arrays.py.
+            // Benchmark: "value: vector<float, 1536>, float32 ndarray".
             let source = unsafe { std::slice::from_raw_parts(self.start, self.count * N) };
             return if self.swapped {
                 run_widest::<T, N, M, true>(source, target, convert)
@@ -352,7 +352,7 @@ impl Strided {
         for (i, slot) in slots.enumerate() {
             // SAFETY: `i` is below `count`, so number `i` can be read, as `# Safety` demands. A
             // `[u8; N]` has an alignment of 1. Tests: property/test_both_ways_arrays.py
-            // (test_arrays), whose arrays are strided and reversed too.
+            // (test_arrays), which also uses strided and reversed arrays.
             let mut number =
                 unsafe { *self.start.offset(self.stride * i as isize).cast::<[u8; N]>() };
             if self.swapped {
@@ -387,7 +387,7 @@ fn run<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>(
     good
 }
 
-/// [`run`], compiled for processors with AVX2, which swap the bytes of eight numbers at once.
+/// Does the same as [`run`] on processors with AVX2, which swap bytes of eight numbers at once.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn run_wide<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>(
@@ -398,7 +398,7 @@ fn run_wide<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>(
     run::<T, N, M, SWAPPED>(source, target, convert)
 }
 
-/// [`run`], or [`run_wide`] if this processor has AVX2.
+/// Calls [`run_wide`] if this processor has AVX2, and otherwise [`run`].
 #[inline(always)]
 fn run_widest<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>(
     source: &[u8],
@@ -407,8 +407,8 @@ fn run_widest<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
     if std::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, for which the function is compiled, as checked above.
-        // Tests: property/test_both_ways_arrays.py. Benchmark:
+        // SAFETY: the function is compiled for AVX2, and the check above has shown that the
+        // processor has AVX2. Tests: property/test_both_ways_arrays.py. Benchmark:
         // "value: vector<float, 1536>, float32 ndarray".
         return unsafe { run_wide::<T, N, M, SWAPPED>(source, target, convert) };
     }
@@ -441,8 +441,8 @@ fn to_native<const N: usize>(numbers: &[u8], target: &mut [MaybeUninit<u8>]) {
     }
     #[cfg(target_arch = "x86_64")]
     if std::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, for which the function is compiled, as checked above.
-        // Tests: property/test_both_ways_decode.py (test_arrays). Benchmark:
+        // SAFETY: the function is compiled for AVX2, and the check above has shown that the
+        // processor has AVX2. Tests: property/test_both_ways_decode.py (test_arrays). Benchmark:
         // "decode: vector<float, 1536> to NumPy".
         return unsafe { swap_wide::<N>(numbers, target) };
     }

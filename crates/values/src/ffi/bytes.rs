@@ -29,20 +29,20 @@ pub fn build<'py>(
     };
     // SAFETY: the object is a new `bytes` of `length` bytes, and `object` has the only reference to
     // it, so nothing else reads or writes the memory while the slice exists. The slice is of
-    // `MaybeUninit`, since the bytes are uninitialized. CPython shares objects of length 0 and of
-    // length 1. Nothing is written to an object of length 0. With a null pointer, CPython returns
-    // no shared object of length 1. Tests: property/test_both_ways_arrays.py,
-    // unit/test_protocol.py, scripts/memcheck (messages). Benchmark:
-    // "value: vector<float, 1536>, list".
+    // `MaybeUninit`, since the bytes are uninitialized. CPython shares the `bytes` of length 0 and
+    // of length 1, and a shared object must not be changed. Nothing is written to an object of
+    // length 0. For the length 1, CPython returns a new object, because the pointer is null. Tests:
+    // property/test_both_ways_arrays.py, unit/test_protocol.py, scripts/memcheck (messages).
+    // Benchmark: "value: vector<float, 1536>, list".
     let memory = unsafe {
         let start = ffi::PyBytes_AsString(object.as_ptr()).cast::<MaybeUninit<u8>>();
         std::slice::from_raw_parts_mut(start, length)
     };
     let mut filled = Filled { memory, written: 0 };
     if write(&mut filled) && filled.written == length {
-        // SAFETY: `PyBytes_FromStringAndSize` made the object, so it is a `bytes`. All of it is
-        // written, as `filled` has counted. Tests: property/test_both_ways_arrays.py,
-        // unit/test_protocol.py, scripts/memcheck (messages).
+        // SAFETY: `PyBytes_FromStringAndSize` made the object, so it is a `bytes`. `filled` has
+        // counted the bytes that were written: all of them. Tests:
+        // property/test_both_ways_arrays.py, unit/test_protocol.py, scripts/memcheck (messages).
         return Ok(Some(unsafe { object.cast_into_unchecked() }));
     }
     Ok(None)
@@ -54,16 +54,16 @@ pub fn build<'py>(
 #[inline]
 pub fn copy<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     let (start, size) = (bytes.as_ptr().cast(), bytes.len() as isize);
-    // SAFETY: `py` shows that the GIL is held, and `start` points to `size` bytes, those of the
-    // slice. `PyBytes_FromStringAndSize` returns a new reference to a `bytes`, or null with an
-    // exception. Tests: property/test_both_ways.py. Benchmark: "value: int".
+    // SAFETY: `py` shows that the GIL is held, and `start` points to the `size` bytes of the slice.
+    // `PyBytes_FromStringAndSize` returns a new reference to a `bytes`, or null with an exception.
+    // Tests: property/test_both_ways.py. Benchmark: "value: int".
     unsafe {
         let object = ffi::PyBytes_FromStringAndSize(start, size);
         Ok(Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked())
     }
 }
 
-/// The memory of new `bytes`, filled from its start on.
+/// The memory of a new `bytes` object, which is filled from the start to the end.
 pub struct Filled<'a> {
     memory: &'a mut [MaybeUninit<u8>],
     written: usize,
@@ -127,7 +127,8 @@ impl Body for Filled<'_> {
         }
     }
 
-    /// Checks the room once, instead of once for the length and once for the bytes.
+    /// Appends the length of `bytes` in 4 bytes, and then `bytes`. Checks the room for both at
+    /// once.
     #[inline(always)]
     fn long_bytes(&mut self, bytes: &[u8]) {
         if let Some(target) = self.next(4 + bytes.len()) {

@@ -1,5 +1,6 @@
-//! Encodes lists, tuples, sets and dicts. A value or item that the functions here do not take is
-//! left to the safe path (`crate::value`), which encodes it or raises the error.
+//! Encodes lists, tuples, sets and dicts. Some values and items are not taken: the functions here
+//! return false for them. The safe path (`crate::value`) then encodes the whole value or raises the
+//! error.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -299,8 +300,8 @@ unsafe fn elements(object: Object) -> Vec<Py<PyAny>> {
     }
 }
 
-/// Appends elements of fixed width, each after its length; for `None`, only the length that means
-/// null. Reserves room for all elements at once.
+/// Appends elements of fixed width, each after its length. For `None`, appends only the length that
+/// means null. Reserves room for all elements at once.
 #[inline(always)]
 fn put_run<D: Dialect, const N: usize>(
     parts: &[Object],
@@ -330,9 +331,9 @@ fn put_run<D: Dialect, const N: usize>(
         at += 4 + N;
     }
     // SAFETY: `room` has ensured a capacity of `start + capacity`, and `at` is at most `capacity`.
-    // All `at` bytes after `start` are written: each turn of the loop writes as many bytes as it
-    // adds to `at`. Tests: property/test_both_ways.py, scripts/memcheck. Benchmark: "value:
-    // list<int> of 100".
+    // All `at` bytes after `start` are written: each pass of the loop adds the number of bytes that
+    // it writes to `at`. Tests: property/test_both_ways.py, scripts/memcheck. Benchmark:
+    // "value: list<int> of 100".
     unsafe { out.set_len(start + at) };
     true
 }

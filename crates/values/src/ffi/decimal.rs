@@ -30,7 +30,8 @@ const SPECIAL: u8 = 2 | 4 | 8;
 /// Ten to the power of 19. The words of a number are its digits in this base.
 const WORD: i128 = 10_000_000_000_000_000_000;
 
-/// Probes the layout with sample decimals. Returns the reason if one is not read as expected.
+/// Probes the layout with sample decimals. If one of them is not read as expected, returns what is
+/// wrong.
 pub fn probe(py: Python<'_>) -> PyResult<Option<String>> {
     let class = python::decimal(py)?.cast::<PyType>()?;
     let size: usize = class.getattr("__basicsize__")?.extract()?;
@@ -48,9 +49,9 @@ pub fn probe(py: Python<'_>) -> PyResult<Option<String>> {
     for (text, expected_parts) in expected {
         let value = class.call1((text,))?;
         // SAFETY: `value` keeps the object alive and `py` shows that the GIL is held. Instances of
-        // its class are as large as the struct `Decimal`, so all fields read are within the object.
-        // The layout itself is probed here; `data` is followed only if the number of words is 1 or
-        // 2. Tests: unit/test_quick_paths.py (decimals).
+        // its class are as large as the struct `Decimal`, so all fields that are read lie within
+        // the object. The layout itself is probed here; `data` is followed only if the number of
+        // words is 1 or 2. Tests: unit/test_quick_paths.py (decimals).
         let parts_read = unsafe { read(value.as_ptr()) };
         let wrong =
             probe::check_value(QuickPath::Decimals, "a Decimal", parts_read, expected_parts);

@@ -1,5 +1,6 @@
-//! How drivers differ in the bytes of CQL values. A value that a function here does not take is
-//! left to the safe path (`crate::value`), or to the accelerated driver's own functions.
+//! How drivers differ in the bytes of CQL values. If a function here does not take a value, it
+//! returns false or `None`. The safe path (`crate::value`), or a function of the accelerated
+//! driver, then encodes the value.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDateTime;
@@ -11,7 +12,8 @@ use crate::calendar;
 use crate::plan::HostPlan;
 use crate::plan::Record;
 
-/// How a driver writes CQL values where drivers differ. The defaults are those of the protocol.
+/// How a driver writes CQL values where drivers differ. The default constants and methods follow
+/// the protocol.
 ///
 /// `turbocql_accel::ffi::dialect` has the dialects of cassandra-driver and scylla-driver.
 pub trait Dialect {
@@ -22,8 +24,9 @@ pub trait Dialect {
     /// so, [`Dialect::may_run_python`] is true for every type.
     const CONVERTS: bool = false;
 
-    /// Whether writing a value of this type may run Python code. If so, owned references hold the
-    /// items of a container, and are compared with the container's items afterwards.
+    /// Whether writing a value of this type may run Python code. If so, the encoder takes owned
+    /// references to the items of a container, and afterwards compares these with the container's
+    /// items.
     #[inline(always)]
     fn may_run_python(_plan: &HostPlan) -> bool {
         false
@@ -36,9 +39,9 @@ pub trait Dialect {
         calendar::exact_timestamp(datetime)
     }
 
-    /// Whether the driver of this dialect writes the same bytes as those that were just written for
-    /// a vector. If not, the value is not taken. `of_objects` is true if the elements were Python
-    /// objects, and false if they were the numbers of an array.
+    /// Whether the driver of this dialect would write the same bytes for a vector as turbocql has
+    /// just written (the argument `bytes`). If not, the vector is not taken. `of_objects` is true
+    /// if the elements were Python objects, and false if they were the numbers of an array.
     #[inline(always)]
     fn accepts_vector(_vector: &VectorPlan<Record>, _bytes: &[u8], _of_objects: bool) -> bool {
         true

@@ -5,10 +5,10 @@
 //! the items of a container stay alive. `numpy::learn`, which may run Python code, is called before
 //! objects are borrowed.
 //!
-//! Instances of subclasses, objects that may run Python code, and values that do not fit the type
-//! are not taken. For a value that is not taken, the functions here return false or `None`, and use
-//! no borrowed object after that. The caller then takes the safe path (`crate::value`), which
-//! raises the errors.
+//! The functions here do not take (encode) instances of subclasses, objects that may run Python
+//! code, and values that do not fit the type. For a value that they do not take, they return false
+//! or `None`, and use no borrowed object after that. The caller then takes the safe path
+//! (`crate::value`), which raises the errors.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -69,8 +69,8 @@ fn append_buffered<D: Dialect>(
     unsafe { put_non_scalar::<D>(plan, object.as_ptr(), out) }
 }
 
-/// Appends a length and the bytes of a value; for `None`, only the length that means null. Returns
-/// false and appends nothing if the value is not taken.
+/// Appends a length and the bytes of a value. For `None`, appends only the length that means null.
+/// Returns false and appends nothing if the value is not taken.
 #[inline]
 pub fn cell(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     if !QuickPath::Encode.is_on() {
@@ -124,9 +124,9 @@ pub fn bytes_of<'py, D: Dialect>(
     }
 }
 
-/// Makes the `bytes` of a value in a dialect that converts values of classes that the quick path
-/// does not take ([`Dialect::CONVERTS`]). Returns `None` without an exception if the value is not
-/// taken, and if there is no memory.
+/// Makes the `bytes` of a value. Used with dialects that convert values whose classes the quick
+/// path does not take ([`Dialect::CONVERTS`]). Returns `None` without an exception if the value is
+/// not taken, and if there is no memory.
 #[inline(never)]
 pub fn bytes_converted<'py, D: Dialect>(
     plan: &HostPlan,
@@ -135,16 +135,16 @@ pub fn bytes_converted<'py, D: Dialect>(
     with_scratch(|out| value::<D>(plan, object, out).then(|| copy(object.py(), out).ok()).flatten())
 }
 
-/// Appends a length and the bytes of a part of a collection; for `None`, only the length that means
-/// null in the dialect. If it returns false, `out` may end with an incomplete value.
+/// Appends a length and the bytes of a part of a collection. For `None`, appends only the length
+/// that means null in the dialect. If it returns false, `out` may end with an incomplete value.
 pub fn part<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     // SAFETY: `object` owns a reference to the object, and shows that the GIL is held. Tests:
     // accel/test_everyday_values.py.
     unsafe { put_part::<D>(plan, object.as_ptr(), out) }
 }
 
-/// Appends a length and the bytes of a value; for `None`, only the length that means null. If it
-/// returns false, `out` may end with an incomplete value.
+/// Appends a length and the bytes of a value. For `None`, appends only the length that means null.
+/// If it returns false, `out` may end with an incomplete value.
 pub fn cell_of<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     // SAFETY: `object` owns a reference to the object, and shows that the GIL is held. Tests:
     // accel/test_everyday_values.py.
@@ -160,8 +160,8 @@ pub fn cell_of<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut
 /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline(always)]
 unsafe fn put_scalar<D: Dialect, S: Sink>(plan: &HostPlan, object: Object, sink: S) -> S::Output {
-    // SAFETY: all functions called here demand no more than the `# Safety` section. The slices that
-    // `text` and `bytes` return are copied before Python code could run. Tests:
+    // SAFETY: all functions called here require only what the `# Safety` section requires. The
+    // slices that `text` and `bytes` return are copied before Python code could run. Tests:
     // property/test_both_ways.py. Benchmarks: "value: int", "value: text" and the other scalars.
     unsafe {
         match plan {
@@ -196,15 +196,15 @@ unsafe fn put_scalar<D: Dialect, S: Sink>(plan: &HostPlan, object: Object, sink:
     }
 }
 
-/// Appends a length and a value; for `None`, only the length that means null. If it returns false,
-/// `out` may end with an incomplete value.
+/// Appends a length and a value. For `None`, appends only the length that means null. If it returns
+/// false, `out` may end with an incomplete value.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held. If
 /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline(always)]
 pub unsafe fn put_cell<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-    // SAFETY: `is_none` and `put_scalar` demand no more than the `# Safety` section.
+    // SAFETY: `is_none` and `put_scalar` require only what the `# Safety` section requires.
     // `put_converted` demands an owned reference to `object`. The caller has one, because
     // `may_run_python` is true for every type in a dialect that converts. Tests:
     // property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
@@ -223,15 +223,15 @@ pub unsafe fn put_cell<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
     }
 }
 
-/// Appends a length and an element of a list, set or map; for `None`, only the length that means
-/// null in the dialect. If it returns false, `out` may end with an incomplete value.
+/// Appends a length and an element of a list, set or map. For `None`, appends only the length that
+/// means null in the dialect. If it returns false, `out` may end with an incomplete value.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held. If
 /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline(always)]
 pub unsafe fn put_part<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-    // SAFETY: `is_none` and `put_cell` demand no more than the `# Safety` section. Tests:
+    // SAFETY: `is_none` and `put_cell` require only what the `# Safety` section requires. Tests:
     // property/test_both_ways.py, accel/test_comparison.py (serialize_tasks). Benchmark:
     // "value: set<text> of 100".
     unsafe {
@@ -249,9 +249,9 @@ pub unsafe fn put_part<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
 /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline]
 pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-    // SAFETY: `put_scalar` demands no more than the `# Safety` section. `put_converted` demands an
-    // owned reference to `object`. The caller has one, because `may_run_python` is true for every
-    // type in a dialect that converts. Tests: property/test_both_ways.py,
+    // SAFETY: `put_scalar` requires only what the `# Safety` section requires. `put_converted`
+    // demands an owned reference to `object`. The caller has one, because `may_run_python` is true
+    // for every type in a dialect that converts. Tests: property/test_both_ways.py,
     // accel/test_everyday_values.py.
     unsafe {
         if D::CONVERTS {
@@ -292,13 +292,13 @@ pub unsafe fn put_non_scalar<D: Dialect>(
     object: Object,
     out: &mut Vec<u8>,
 ) -> bool {
-    // SAFETY: most functions called here demand no more than the `# Safety` section. The others
-    // demand the following. `put_items` and the like demand the current items of their `owner`:
-    // this is `object`, and its items are passed on at once. `decimal::parts` demands the class
-    // `Decimal`, which is compared first. `borrowed` demands that no Python code runs:
-    // `python::decimal` imports nothing, because `prepare` has looked the class up. Tests:
-    // property/test_both_ways.py. Benchmarks: "value: list<int> of 100", "value: decimal",
-    // "value: UDT of 5".
+    // SAFETY: most functions called here require only what the `# Safety` section requires. The
+    // others demand the following. `put_items`, `put_parts` and `put_bare` demand the current items
+    // of a list or tuple; here these are the items of `object`, which are passed on as soon as they
+    // are read. `decimal::parts` demands the class `Decimal`, which is compared first. `borrowed`
+    // demands that no Python code runs; none runs, because `prepare` has already looked up the
+    // class that `python::decimal` returns. Tests: property/test_both_ways.py. Benchmarks:
+    // "value: list<int> of 100", "value: decimal", "value: UDT of 5".
     unsafe {
         match plan {
             Plan::List(element) => match items(object) {

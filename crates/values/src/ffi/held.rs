@@ -21,7 +21,8 @@ pub struct Held(NonNull<ffi::PyObject>);
 // calls from Python, or with a message, which Python frees; in both cases the GIL is held. Tests:
 // unit/test_protocol.py (test_threads_share_a_message).
 unsafe impl Send for Held {}
-// SAFETY: as for `Send`: a shared `Held` is only read. Tests: as for `Send`.
+// SAFETY: a shared `Held` is only read, and reading is safe for the reason given at `Send`. The
+// tests are the same.
 unsafe impl Sync for Held {}
 
 impl Held {
@@ -145,10 +146,10 @@ pub fn append_values(
     let start = values.len();
     // SAFETY: `sequence` keeps the list or tuple alive and shows that the GIL is held, as `items`
     // and `contents` demand; the probe has passed, as checked above. No Python code runs here, so
-    // the borrowed items stay alive and in place: dropping values when an item is refused frees no
-    // `bytes`, since the list or tuple refers to them too. Each `Held` gets a new reference of its
-    // own. Tests: unit/test_protocol.py, property/test_hostile_messages.py. Benchmark: "execute
-    // body: 12 mixed".
+    // the borrowed items stay alive and in place. If an item is refused, the values that were made
+    // before it are dropped. This frees no `bytes`, because the list or tuple refers to them too.
+    // Each `Held` gets a new reference of its own. Tests: unit/test_protocol.py,
+    // property/test_hostile_messages.py. Benchmark: "execute body: 12 mixed".
     unsafe {
         let Some(items) = items(sequence.as_ptr()) else { return false };
         if items.len() > maximum || values.try_reserve(items.len()).is_err() {

@@ -132,8 +132,8 @@ unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::P
     let mut digits = std::ptr::null_mut();
     // SAFETY: the GIL is held, as `# Safety` demands. By its documentation, `PyLongWriter_Create`
     // returns null, or sets `digits` to an array of `count` digits of the size that `sys.int_info`
-    // says, which `probe_digits` has checked. All of them are written before `PyLongWriter_Finish`,
-    // which consumes the writer. Tests: unit/test_quick_paths.py (big ints),
+    // says. `probe_digits` has checked this size. All digits are written before
+    // `PyLongWriter_Finish`, which consumes the writer. Tests: unit/test_quick_paths.py (big ints),
     // property/test_both_ways_decode.py (uuid).
     unsafe {
         let writer = ffi::PyLongWriter_Create(0, count as isize, &raw mut digits);
@@ -153,8 +153,8 @@ unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::P
 #[inline]
 pub unsafe fn from_u128(number: u128) -> *mut ffi::PyObject {
     // SAFETY: the GIL is held, as `# Safety` demands. `PyLong_FromLongLong` and `from_large` return
-    // a new reference, or null, and `from_large` is called only after `can_make_large`. Tests:
-    // property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
+    // a new reference, or null, and `from_large` is called only if `can_make_large` returns true.
+    // Tests: property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         let object = match i64::try_from(number) {
             // CPython has one shared object for each small number. `PyLong_FromLongLong` returns
@@ -189,7 +189,7 @@ fn can_make_large() -> bool {
 unsafe fn from_large(number: u128) -> *mut ffi::PyObject {
     let count = (128 - number.leading_zeros()).div_ceil(30) as usize;
     // SAFETY: the GIL is held, as `# Safety` demands. `count` is the least number of digits that
-    // holds `number`, so the highest one is not zero. Tests: unit/test_quick_paths.py (big ints),
+    // holds `number`, so the highest digit is not zero. Tests: unit/test_quick_paths.py (big ints),
     // property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
     unsafe { from_digits(count, |i| (number >> (30 * i)) as u32 & 0x3fff_ffff) }
 }
@@ -240,7 +240,8 @@ pub fn probe_digits(py: Python<'_>) -> PyResult<Option<String>> {
             as_u128(object.as_ptr())
         };
         let mut bytes = Vec::new();
-        // SAFETY: as for `as_u128`. Tests: unit/test_quick_paths.py (encode).
+        // SAFETY: the reasons are the same as at `as_u128`, above. Tests: unit/test_quick_paths.py
+        // (encode).
         let is_written = unsafe { put_varint(object.as_ptr(), &mut bytes) };
         let decoded = varint::decode_i128(&bytes).ok().flatten();
         let expected = (u128::try_from(number).ok(), true, Some(number));

@@ -82,7 +82,8 @@ pub unsafe fn allocate_tuple(
         let Some(allocate) = (*class).tp_alloc else { return ffi::PyErr_NoMemory() };
         let tuple = allocate(class, width);
         // From CPython 3.14 on, tuples cache their hash. -1 means that the hash is not computed
-        // yet. The memory is zeroed, and CPython would take 0 for the hash.
+        // yet. The memory is zeroed, and CPython would read 0 as the hash of the tuple, so -1 is
+        // written.
         #[cfg(Py_3_14)]
         if !tuple.is_null() {
             (*tuple.cast::<ffi::PyTupleObject>()).ob_hash = -1;
@@ -263,7 +264,8 @@ pub fn tuple<'py, E: From<PyErr>>(
         };
         let tuple = Bound::from_owned_ptr_or_err(py, tuple)?;
         if width == 0 {
-            // CPython shares one empty tuple, which the GC must not track.
+            // The empty tuple is one shared object, which the GC must not track, so it is returned
+            // as it is.
             return Ok(tuple);
         }
         ffi::PyObject_GC_UnTrack(tuple.as_ptr().cast());

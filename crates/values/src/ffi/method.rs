@@ -1,5 +1,5 @@
-//! `Serializer.serialize` as a C function, for values that the quick path takes. pyo3's code around
-//! every call takes longer than encoding such a value.
+//! Replaces `Serializer.serialize`, which pyo3 made, by a C function that encodes values on the
+//! quick path. For such values, pyo3's code around a call costs more time than the encoding.
 
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -88,9 +88,9 @@ unsafe extern "C" fn serialize<T: Serializes>(
         // SAFETY: the GIL is held and `this` and the arguments are alive during the call, as
         // `# Safety` demands. `this` is a `T`, which the method descriptor has checked. Only
         // arguments at indexes below `count` are read. pyo3 does not count this call as one that
-        // holds the GIL, so it would free a dropped `Py` only later. If the
-        // quick path encodes the value, it drops no `Py`. Tests: property/test_both_ways.py, unit/test_programme_serializers.py.
-        // Benchmark: "value: int".
+        // holds the GIL, so it would free a dropped `Py` only later. The quick path drops no `Py`
+        // if it encodes the value. Tests: property/test_both_ways.py,
+        // unit/test_programme_serializers.py. Benchmark: "value: int".
         unsafe {
             let is_quick = match (count, names.is_null()) {
                 _ if !QuickPath::Encode.is_on() => false,
@@ -110,9 +110,9 @@ unsafe extern "C" fn serialize<T: Serializes>(
     }));
     match quick {
         Ok(bytes) if !bytes.is_null() => bytes,
-        // SAFETY: `call_safe_method` demands the same of its caller as this function, and gets this
-        // function's arguments unchanged. Tests: property/test_both_ways.py
-        // (test_values_that_are_refused).
+        // SAFETY: the caller of `call_safe_method` must ensure the same conditions as the caller of
+        // this function, and the arguments are passed on unchanged. Tests:
+        // property/test_both_ways.py (test_values_that_are_refused).
         _ => unsafe { call_safe_method(this, arguments, count, names) },
     }
 }
@@ -131,10 +131,10 @@ unsafe fn call_safe_method(
 ) -> *mut ffi::PyObject {
     // SAFETY: `install` leaked a reference to the method, so it is never freed. CPython passes
     // `count` arguments and one for each of `names`, as `# Safety` demands, so the slice is that
-    // long. `all` has `this` before these arguments: `count + 1` positional arguments, as
-    // `PyObject_Vectorcall` demands. Without `PY_VECTORCALL_ARGUMENTS_OFFSET`, that function does
-    // not write to the array. Tests: property/test_both_ways.py (test_values_that_are_refused),
-    // scripts/memcheck.
+    // long. `all` has `this` before these arguments, so it begins with `count + 1` positional
+    // arguments, as `PyObject_Vectorcall` demands. Without `PY_VECTORCALL_ARGUMENTS_OFFSET`, that
+    // function does not write to the array. Tests: property/test_both_ways.py
+    // (test_values_that_are_refused), scripts/memcheck.
     unsafe {
         let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) };
         let passed = std::slice::from_raw_parts(arguments, (count + named) as usize);

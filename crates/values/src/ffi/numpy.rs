@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyType};
 use super::probe;
 use super::quick_path::QuickPath;
 
-/// The fields of `PyArrayObject_fields` that are read, and those before them.
+/// The fields of `PyArrayObject_fields` that are read, and the fields before them.
 #[repr(C)]
 struct Array {
     head: ffi::PyObject,
@@ -58,7 +58,7 @@ const KINDS: [(Kind, &str); 11] = [
 ];
 
 /// The objects of the loaded NumPy with which the classes and dtypes of values are compared. They
-/// are leaked, so never freed.
+/// are leaked, so they are never freed.
 struct Known {
     class: *mut ffi::PyTypeObject,
     dtypes: [*mut ffi::PyObject; KINDS.len()],
@@ -124,8 +124,8 @@ pub fn number(object: &Bound<'_, PyAny>) -> Option<Number> {
 #[inline]
 pub unsafe fn number_at(object: *mut ffi::PyObject) -> Option<Number> {
     // SAFETY: `KNOWN` is null or points to a leaked box. `object` is alive and the GIL is held, as
-    // `# Safety` demands. It is read as a number only if its class is one of those whose layout
-    // `try_layout` has checked. Tests: accel/test_everyday_values.py.
+    // `# Safety` demands. The object is read as a number only if its class is one of the classes
+    // whose layout `try_layout` has checked. Tests: accel/test_everyday_values.py.
     unsafe {
         let numpy_objects = KNOWN.load(Ordering::Acquire).as_ref()?;
         let class = (*object).ob_type;
@@ -160,7 +160,8 @@ pub fn is_row_of_numbers(object: &Bound<'_, PyAny>) -> bool {
 static KNOWN: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
 static TRIED: AtomicBool = AtomicBool::new(false);
 
-/// The numbers of a one-dimensional array: `count` of them, `stride` bytes from one to the next.
+/// The `count` numbers of a one-dimensional array. Each begins `stride` bytes after the previous
+/// number.
 pub struct Row {
     pub kind: Kind,
     pub start: *const u8,
@@ -169,8 +170,9 @@ pub struct Row {
 }
 
 /// Probes the layout of arrays and numbers once, at the first call after NumPy was imported. The
-/// probe calls NumPy, which runs Python code. So the caller must not use, after the call, an object
-/// that it borrowed before. It may use `value`, which keeps its object alive by a reference.
+/// probe calls NumPy, which runs Python code. So after the call, the caller must not use an object
+/// that it borrowed before the call. The caller may use `value`, which keeps its object alive by a
+/// reference.
 #[inline]
 pub fn learn(value: &Bound<'_, PyAny>) {
     if !TRIED.load(Ordering::Relaxed) {
@@ -217,7 +219,8 @@ fn try_to_learn(value: &Bound<'_, PyAny>) {
 /// compare with, or the reason why the layouts cannot be used.
 fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
     let wrong = || Ok(Err("arrays are not laid out as expected".to_owned()));
-    // NumPy keeps this layout compatible within a major version.
+    // NumPy keeps this layout compatible within a major version, so only the major version is
+    // compared.
     let version: String = numpy.getattr("__version__")?.extract()?;
     if !["1.", "2."].iter().any(|major| version.starts_with(major)) {
         return Ok(Err(format!("tested with NumPy 1 and 2, this is {version}")));

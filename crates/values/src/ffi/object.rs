@@ -66,9 +66,9 @@ pub unsafe fn float(object: *mut ffi::PyObject) -> Option<f64> {
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held, and that the object
-/// outlives the slice. After `None` for a `str`, the caller must not use borrowed objects any more:
-/// CPython made an exception, which this function clears, and making it may start a GC, which may
-/// run Python code.
+/// outlives the slice. If the function returns `None` for a `str`, the caller must not use borrowed
+/// objects any more. In that case CPython has made an exception, which this function has cleared.
+/// Making an exception may start a GC, and a GC may run Python code.
 #[inline(always)]
 pub unsafe fn text<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands; its class is compared

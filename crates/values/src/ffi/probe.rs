@@ -1,5 +1,5 @@
-//! Probes decide whether a quick path may be on. They compare the objects that it reads or makes
-//! with expected objects.
+//! Probes decide whether a quick path may be on. A probe compares the objects that the quick path
+//! reads or makes with expected objects.
 
 use std::sync::OnceLock;
 
@@ -55,7 +55,7 @@ pub fn check_value<T: PartialEq>(
 
 /// Checks an object that a quick path has made. Its class, value, hash and size must be those of
 /// `expected`, which Python has made. `tracked` says whether the GC must track the object. The
-/// object's reference count must be 1. If one of them is wrong, returns which.
+/// object's reference count must be 1. If one of these is wrong, returns a text that names it.
 ///
 /// The reference count is not checked if `object` and `expected` are one shared object, such as
 /// True.
@@ -108,7 +108,7 @@ pub fn check_object(
     Ok(None)
 }
 
-/// If the GC tracks the object, makes it stop. Otherwise makes the GC track the object.
+/// If the GC tracks the object, makes the GC stop tracking it. Otherwise makes the GC track it.
 fn flip_tracking(object: &Bound<'_, PyAny>) {
     // SAFETY: `object` keeps the object alive and shows that the GIL is held. Both GC functions
     // need an object with a GC head, as `Py_TPFLAGS_HAVE_GC` shows. `PyObject_GC_Track` also needs
@@ -133,8 +133,8 @@ pub fn references<T>(object: &Bound<'_, T>) -> isize {
     unsafe { ffi::Py_REFCNT(object.as_ptr()) }
 }
 
-/// Checks that quick paths read the same from the fields of `PyTypeObject` as CPython's public
-/// functions return. If they do not, returns what is wrong.
+/// Checks that the fields of `PyTypeObject`, as quick paths read them, hold the same values as
+/// CPython's public functions return. If they do not, returns what is wrong.
 pub fn classes(py: Python<'_>) -> PyResult<Option<String>> {
     let samples = [c"type('Sample', (tuple,), {})", c"type('Sample', (), {'__slots__': ('own',)})"];
     for sample in samples {

@@ -2,8 +2,8 @@
 //!
 //! A quick path reads or writes C layouts, or calls symbols, that CPython does not promise to keep.
 //! The path is on if it was tested with this version of the interpreter and has passed a probe on
-//! sample objects. Otherwise the safe path is taken. So every version of the interpreter that was
-//! not tested takes the safe path.
+//! sample objects. Otherwise the safe path runs. So on a version of the interpreter that was not
+//! tested, only safe paths run.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -166,13 +166,15 @@ fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
             System::current(),
         )));
     }
-    // Layouts may change until the first release candidate.
+    // Layouts may change until the first release candidate, so quick paths are off in alphas and
+    // betas.
     let level: String = sys.getattr("version_info")?.get_item(3)?.extract()?;
     if level == "alpha" || level == "beta" {
         return Ok(Some(format!("tested with releases of CPython, this is {version} {level}")));
     }
     // An interpreter built with these flags can load the same compiled turbocql as one built
-    // without them. So the interpreter is asked when it runs, and not when turbocql is compiled.
+    // without them. So the flags are read from the running interpreter, and not when turbocql is
+    // compiled.
     let flags = [
         ("gettotalrefcount", "for debugging (Py_DEBUG)"),
         ("getobjects", "to trace references (Py_TRACE_REFS)"),
@@ -207,9 +209,9 @@ pub fn quick_paths() -> Vec<(&'static str, bool, Option<String>)> {
     .collect()
 }
 
-/// If `force` is true, turns off the quick paths, except three that are installed once and not
-/// chosen for each value. If `force` is false, turns each of these paths on again, provided that
-/// its probe has passed. Tests of the safe path call it.
+/// If `force` is true, turns off all quick paths except three, which are installed once and not
+/// chosen for each value. If `force` is false, turns a path on again if its probe has passed. Tests
+/// of the safe path call this function.
 #[pyfunction]
 pub fn force_safe(force: bool) {
     FORCED_SAFE.store(force, Ordering::Relaxed);

@@ -25,7 +25,8 @@ pub enum Kind<'a, 'py> {
 
 /// The reason why rows could not be made.
 pub enum Stopped {
-    /// A cell could not be decoded: its column, counted from 0, and the failure.
+    /// A cell could not be decoded. The fields are the cell's column, counted from 0, and the
+    /// failure.
     Cell(usize, Box<Failure>),
     Malformed(Malformed),
     Raised(PyErr),
@@ -84,8 +85,8 @@ pub fn rows<'py>(
     }
 }
 
-/// The safe path of [`rows`]. It makes all values of a row first and then the row, and does not
-/// fill rows in place.
+/// The safe path of [`rows`]. It does not fill rows in place: it first makes all values of a row,
+/// and then the row.
 #[cold]
 fn safe_rows<'py>(
     py: Python<'py>,
@@ -128,9 +129,9 @@ trait Rows {
     /// false with an exception on failure.
     ///
     /// # Safety
-    /// The caller must ensure that `row` comes from [`Rows::begin`] of this object and is not
-    /// ended, that `column` is below the width of the row and not set yet, that `value` is an owned
-    /// reference, and that the GIL is held.
+    /// The caller must ensure that `row` comes from [`Rows::begin`] of this object, that
+    /// [`Rows::end`] was not called for it, that `column` is below the width of the row and not set
+    /// yet, that `value` is an owned reference, and that the GIL is held.
     unsafe fn put(&self, row: Object, column: usize, value: Object) -> bool;
     /// Ends a row after all its values were set.
     ///
@@ -227,7 +228,7 @@ impl Rows for Dicts<'_> {
 }
 
 /// Decodes the next `count` rows of a page to tuples, with values that the accelerator makes.
-/// `atomic` is as for [`rows`].
+/// `atomic` means the same as in [`rows`].
 pub fn tuples<'py>(
     py: Python<'py>,
     values: &impl Values<'py>,

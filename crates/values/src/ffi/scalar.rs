@@ -18,7 +18,7 @@ use crate::calendar::days_of;
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_double(object: Object) -> Option<[u8; 8]> {
-    // SAFETY: `float` and `small` demand no more than the `# Safety` section. Tests:
+    // SAFETY: `float` and `small` require only what the `# Safety` section requires. Tests:
     // property/test_both_ways.py (double). Benchmark: "value: double".
     unsafe { float(object).or_else(|| small(object).map(|n| n as f64)) }.map(f64::to_be_bytes)
 }
@@ -30,7 +30,7 @@ pub unsafe fn as_double(object: Object) -> Option<[u8; 8]> {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_float(object: Object) -> Option<[u8; 4]> {
-    // SAFETY: `float` and `small` demand no more than the `# Safety` section. Tests:
+    // SAFETY: `float` and `small` require only what the `# Safety` section requires. Tests:
     // property/test_both_ways.py (float).
     let wide = unsafe { float(object).or_else(|| small(object).map(|n| n as f64)) }?;
     narrow(wide).map(f32::to_be_bytes)
@@ -42,7 +42,7 @@ pub unsafe fn as_float(object: Object) -> Option<[u8; 4]> {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_int(object: Object) -> Option<[u8; 4]> {
-    // SAFETY: `small` demands no more than the `# Safety` section. Tests:
+    // SAFETY: `small` requires only what the `# Safety` section requires. Tests:
     // property/test_both_ways.py (int). Benchmark: "value: int".
     i32::try_from(unsafe { small(object) }?).ok().map(i32::to_be_bytes)
 }
@@ -54,7 +54,7 @@ pub unsafe fn as_int(object: Object) -> Option<[u8; 4]> {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_bigint(object: Object) -> Option<[u8; 8]> {
-    // SAFETY: `small` demands no more than the `# Safety` section. Tests:
+    // SAFETY: `small` requires only what the `# Safety` section requires. Tests:
     // property/test_both_ways.py (bigint). Benchmark: "value: bigint".
     unsafe { small(object) }.map(i64::to_be_bytes)
 }
@@ -78,7 +78,7 @@ pub unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_smallint(object: Object) -> Option<[u8; 2]> {
-    // SAFETY: `small` demands no more than the `# Safety` section. Tests:
+    // SAFETY: `small` requires only what the `# Safety` section requires. Tests:
     // property/test_both_ways.py (smallint).
     i16::try_from(unsafe { small(object) }?).ok().map(i16::to_be_bytes)
 }
@@ -89,7 +89,7 @@ pub unsafe fn as_smallint(object: Object) -> Option<[u8; 2]> {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_tinyint(object: Object) -> Option<[u8; 1]> {
-    // SAFETY: `small` demands no more than the `# Safety` section. Tests:
+    // SAFETY: `small` requires only what the `# Safety` section requires. Tests:
     // property/test_both_ways.py (tinyint).
     i8::try_from(unsafe { small(object) }?).ok().map(i8::to_be_bytes)
 }

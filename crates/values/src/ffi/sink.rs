@@ -1,5 +1,5 @@
-//! Destinations of the bytes of a value: a buffer, with or without a length before the bytes, or
-//! new `bytes`.
+//! The destinations to which the bytes of a value are written: a buffer (with or without a length
+//! before the bytes), or a new `bytes` object.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -65,9 +65,8 @@ impl Sink for Bare<'_> {
 
     #[inline(always)]
     unsafe fn non_scalar<D: Dialect>(self, plan: &HostPlan, object: Object) -> bool {
-        // SAFETY: `put_non_scalar` demands no more than the `# Safety` section of
-        // `Sink::non_scalar`. Tests: property/test_both_ways.py. Benchmark:
-        // "bind: 10 mixed, sequence".
+        // SAFETY: `put_non_scalar` requires only what the `# Safety` section of `Sink::non_scalar`
+        // requires. Tests: property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
         unsafe { put_non_scalar::<D>(plan, object, self.0) }
     }
 }
@@ -98,8 +97,8 @@ impl Sink for Framed<'_> {
             return false;
         }
         let start = wire::begin_value(out);
-        // SAFETY: `put` demands no more than the `# Safety` section of `Sink::non_scalar`. Tests:
-        // property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
+        // SAFETY: `put` requires only what the `# Safety` section of `Sink::non_scalar` requires.
+        // Tests: property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
         unsafe { put::<D>(plan, object, out) && wire::end_value(out, start).is_ok() }
     }
 }
@@ -131,8 +130,8 @@ impl<'py> Sink for Unbuffered<'_, 'py> {
     unsafe fn non_scalar<D: Dialect>(self, plan: &HostPlan, object: Object) -> Self::Output {
         let Plan::Vector(vector) = plan else { return Ok(None) };
         numpy::learn(self.0);
-        // SAFETY: `items` demands no more than the `# Safety` section of `Sink::non_scalar`; the
-        // items are not used. Tests: property/test_both_ways.py, accel/test_overrides.py
+        // SAFETY: `items` requires only what the `# Safety` section of `Sink::non_scalar` requires;
+        // the items are not used. Tests: property/test_both_ways.py, accel/test_overrides.py
         // (signalling_numbers_become_quiet). Benchmark: "value: vector<float, 1536>, list".
         let of_objects = unsafe { items(object) }.is_some();
         let bytes = sized(plan, self.0)?;

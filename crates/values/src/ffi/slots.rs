@@ -1,5 +1,5 @@
-//! Finds, by probing, the `__slots__` of some classes, so that instances are made and read without
-//! a Python call.
+//! Finds out, by probing, at which offsets the instances of some classes have their `__slots__`, so
+//! that instances are made and read without a Python call.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -59,8 +59,9 @@ impl Slotted {
         Slotted { class: AtomicPtr::new(ptr::null_mut()), offsets }
     }
 
-    /// Finds the slots, and probes them: makes an instance and compares it with one that Python has
-    /// made. If the comparison fails, forgets the slots and returns what is wrong, or the error.
+    /// Finds the slots and probes them: makes an instance through the slots, and compares it with
+    /// an instance that Python has made. If they differ, forgets the slots and returns what is
+    /// wrong. If Python code raises an error, forgets the slots and returns the error.
     fn learn<const N: usize>(
         &self,
         path: QuickPath,
@@ -180,7 +181,7 @@ impl Slotted {
     ///
     /// # Safety
     /// The caller must ensure that `object` is alive, that [`Slotted::is`] has returned true for
-    /// it, that `slot` is one that [`Slotted::find`] has found, and that the GIL is held.
+    /// it, that `slot` is a slot that [`Slotted::find`] has found, and that the GIL is held.
     #[inline(always)]
     pub unsafe fn get(&self, object: *mut ffi::PyObject, slot: usize) -> *mut ffi::PyObject {
         // SAFETY: `object` is a live instance of the class, as `# Safety` demands, and `find` has
@@ -237,8 +238,8 @@ impl Slotted {
     /// Returns the address of a slot.
     ///
     /// # Safety
-    /// The caller must ensure that `object` is a live instance of the class, and that `slot` is one
-    /// that [`Slotted::find`] has found.
+    /// The caller must ensure that `object` is a live instance of the class, and that `slot` is a
+    /// slot that [`Slotted::find`] has found.
     #[inline(always)]
     unsafe fn slot_address(
         &self,

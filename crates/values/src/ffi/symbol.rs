@@ -60,9 +60,9 @@ impl<F: Copy> Symbol<F> {
     #[inline(always)]
     pub fn get(&self) -> Option<F> {
         let address = self.address.load(Ordering::Relaxed);
-        // SAFETY: the address is not null, so it is that of the function, and `F` is the type of a
-        // pointer to it (`# Safety` of `new`). `new` asserts that an `F` has the size of an
-        // address. Tests: unit/test_quick_paths.py (sets).
+        // SAFETY: the address is not null, so it is the address of the function, and `F` is the
+        // type of a pointer to it (`# Safety` of `new`). `new` asserts that an `F` has the size of
+        // an address. Tests: unit/test_quick_paths.py (sets).
         (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
     }
 }

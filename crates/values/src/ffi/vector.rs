@@ -34,14 +34,14 @@ pub fn sized<'py>(
         return Ok(None);
     }
     let size = vector.width.unwrap_or(0).saturating_mul(vector.dimension);
-    // Smaller vectors gain nothing from being written in place.
+    // For smaller vectors, writing in place saves no time.
     if size < 64 {
         return Ok(None);
     }
     // SAFETY: `object` keeps the object alive and shows that the GIL is held. The items are
-    // borrowed until the end of this function. Only the allocation of `bytes` happens meanwhile,
-    // and that never starts a GC, because the GC does not track `bytes`. Tests:
-    // property/test_both_ways_arrays.py. Benchmark: "value: vector<float, 1536>, list".
+    // borrowed until the end of this function. Meanwhile only a `bytes` is allocated. This
+    // allocation never starts a GC, because the GC does not track `bytes`, so no Python code runs.
+    // Tests: property/test_both_ways_arrays.py. Benchmark: "value: vector<float, 1536>, list".
     let Some(parts) = (unsafe { items(object.as_ptr()) }) else {
         return build(object.py(), size, |out| {
             // SAFETY: `object` keeps the object alive and shows that the GIL is held. If
@@ -61,8 +61,8 @@ pub fn sized<'py>(
     match traits(&vector.element).numeric {
         Some(Numeric::Float) => build(py, size, |out| {
             // SAFETY: the list or tuple keeps its items alive, since no Python code runs meanwhile.
-            // If `put_singles` returns true, it has written four bytes for each of them: all `size`
-            // bytes, as `set_full` demands. Tests: accel/test_serializers.py
+            // If `put_singles` returns true, it has written four bytes for each item, which are all
+            // `size` bytes, as `set_full` demands. Tests: accel/test_serializers.py
             // (vectors_are_the_types_own). Benchmark: "value: vector<float, 1536>, list", whose
             // bytes are compared with other drivers'.
             unsafe { put_singles(parts, out.unwritten()) && out.set_full() }
@@ -75,16 +75,17 @@ pub fn sized<'py>(
             fill(out, parts, |o| unsafe { as_double(o) })
         }),
         Some(Numeric::Int) => build(py, size, |out| {
-            // SAFETY: as for doubles. Tests: accel/test_serializers.py (vectors_are_the_types_own).
-            // Benchmark: "value: vector<int, 1536>, list".
+            // SAFETY: the reasons are the same as for doubles. Tests: accel/test_serializers.py
+            // (vectors_are_the_types_own). Benchmark: "value: vector<int, 1536>, list".
             fill(out, parts, |o| unsafe { as_int(o) })
         }),
         Some(Numeric::BigInt) => build(py, size, |out| {
-            // SAFETY: as for doubles. No test or benchmark gets here with a list of `bigint` that
-            // takes 64 bytes or more.
+            // SAFETY: the reasons are the same as for doubles. No test or benchmark gets here with
+            // a list of `bigint` that takes 64 bytes or more.
             fill(out, parts, |o| unsafe { as_bigint(o) })
         }),
-        // In a vector, elements of these types have lengths.
+        // In a vector, each element of these types has a length before it, so the numbers cannot be
+        // written one after the other.
         Some(Numeric::TinyInt | Numeric::SmallInt) | None => Ok(None),
     }
 }
@@ -152,8 +153,9 @@ fn narrow_all(wide: &[f64], target: &mut [MaybeUninit<u8>]) -> bool {
 
     #[cfg(target_arch = "x86_64")]
     if std::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, for which the function is compiled, as checked above.
-        // Tests: property/test_both_ways.py (float). Benchmark: "value: vector<float, 1536>, list".
+        // SAFETY: the function is compiled for AVX2, and the check above has shown that the
+        // processor has AVX2. Tests: property/test_both_ways.py (float). Benchmark:
+        // "value: vector<float, 1536>, list".
         return unsafe { run_wide(wide, target) };
     }
     run(wide, target)
@@ -195,11 +197,11 @@ pub unsafe fn put_bare<D: Dialect>(
     }
     // SAFETY: the parts are alive and the GIL is held, as `# Safety` demands. Elements of vectors
     // with a width are numbers, booleans, timestamps, UUIDs and vectors of these. They are encoded
-    // without running Python code, so borrowed parts stay alive: the only caller, `put_non_scalar`,
-    // excludes dialects that convert. Before `set_len`, `room` has ensured the capacity and
-    // `put_singles` has written four bytes for each of the parts. Tests: property/test_both_ways.py
-    // (test_random_values_alone_and_inside), scripts/memcheck. Benchmark:
-    // "bind: (int, vector 1536), list".
+    // without running Python code, because the only caller, `put_non_scalar`, excludes dialects
+    // that convert. So borrowed parts stay alive. Before `set_len`, `room` has ensured the capacity
+    // and `put_singles` has written four bytes for each of the parts. Tests:
+    // property/test_both_ways.py (test_random_values_alone_and_inside), scripts/memcheck.
+    // Benchmark: "bind: (int, vector 1536), list".
     unsafe {
         match traits(element).numeric {
             Some(Numeric::Int) => run(parts, out, |o| as_int(o)),
@@ -247,7 +249,7 @@ pub unsafe fn put_vector(vector: &VectorPlan<Record>, object: Object, out: &mut 
     }
 }
 
-/// Like [`put_vector`], for an object that `object` keeps alive.
+/// Like [`put_vector`], but takes a `Bound`, which keeps the object alive.
 pub fn append_vector(
     vector: &VectorPlan<Record>,
     object: &Bound<'_, PyAny>,
@@ -301,7 +303,7 @@ fn append_each<const N: usize>(
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 unsafe fn as_binary64(object: Object) -> Option<f64> {
-    // SAFETY: all functions called here demand no more than the `# Safety` section. Tests:
+    // SAFETY: all functions called here require only what the `# Safety` section requires. Tests:
     // accel/test_everyday_values.py.
     unsafe {
         match numpy::number_at(object) {
@@ -320,7 +322,7 @@ unsafe fn as_binary64(object: Object) -> Option<f64> {
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 unsafe fn as_integer(object: Object) -> Option<i64> {
-    // SAFETY: all functions called here demand no more than the `# Safety` section. Tests:
+    // SAFETY: all functions called here require only what the `# Safety` section requires. Tests:
     // accel/test_everyday_values.py.
     unsafe {
         match numpy::number_at(object) {

@@ -390,7 +390,8 @@ impl<'py> Decoder<'py> {
             Numeric::Double => python::numpy_float64(self.py)?,
             Numeric::Int => python::numpy_int32(self.py)?,
             Numeric::BigInt => python::numpy_int64(self.py)?,
-            // Vectors write a length before each number of these types.
+            // In a vector, a length precedes each number of these types, so the numbers cannot be
+            // copied as an array.
             Numeric::TinyInt | Numeric::SmallInt => return Ok(None),
         };
         let width = numeric.width();

@@ -34,7 +34,7 @@ pub fn decimal<'py>(py: Python<'py>, parts: &Parts) -> PyResult<Bound<'py, PyAny
 }
 
 /// Makes a list of the numbers of a vector whose elements are numbers written without lengths.
-/// Returns `None` for other vectors. The caller has checked that `bytes` are as many as the
+/// Returns `None` for other vectors. The caller has checked that `bytes` has the length that the
 /// elements need.
 pub fn numbers<'py>(
     py: Python<'py>,
@@ -48,7 +48,7 @@ pub fn numbers<'py>(
         Numeric::Double => make::floats(py, eights.len(), |i| f64::from_be_bytes(eights[i]))?,
         Numeric::Int => make::ints(py, fours.len(), |i| i32::from_be_bytes(fours[i]).into())?,
         Numeric::BigInt => make::ints(py, eights.len(), |i| i64::from_be_bytes(eights[i]))?,
-        // Vectors write a length before each number of these types.
+        // In a vector, a length precedes each number of these types.
         Numeric::TinyInt | Numeric::SmallInt => return Ok(None),
     }))
 }

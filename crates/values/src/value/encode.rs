@@ -41,7 +41,8 @@ pub fn safe_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -
 #[inline]
 pub fn encode(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
     encode_as(plan, value, out).map_err(|failure| match *failure {
-        // The exception was raised while the value was read.
+        // The exception was raised while the value was read, so it becomes the cause of an error
+        // about the value.
         Failure::Raised(error) => raised(plan, value, error),
         Failure::Refused(..) => failure,
     })

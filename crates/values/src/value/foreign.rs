@@ -1,8 +1,9 @@
 //! Values of classes of the package `cassandra` (scylla-driver, cassandra-driver). They are encoded
 //! like values of turbocql's own classes.
 //!
-//! `cassandra.util` is looked up in `sys.modules` and never imported: a value of its classes can
-//! exist only after the module was loaded. All other supported classes are checked first.
+//! `cassandra.util` is looked up in `sys.modules` and never imported, because a value of its
+//! classes can exist only after the module was loaded. All other supported classes are checked
+//! first.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

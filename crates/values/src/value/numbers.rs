@@ -144,7 +144,8 @@ fn other_double(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<f64> {
                 raised(plan, value, error)
             }
         })?;
-        // Floats wider than binary64 overflow to infinity without an exception.
+        // A float wider than binary64 can become infinity without an exception. If the value itself
+        // is finite, it is refused.
         if wide.is_infinite() && !value.is_instance_of::<PyFloat>() && !value.eq(wide)? {
             return Err(out_of_range(plan, value));
         }
@@ -178,7 +179,7 @@ pub fn encode_decimal(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u
         .and_then(|parts| parts.extract::<(u8, Bound<'_, PyTuple>, Bound<'_, PyAny>)>())
         .map_err(|error| raised(plan, value, error))?;
     let (sign, digits, exponent) = parts;
-    // The exponent of an infinity or a NaN is a letter.
+    // The exponent of an infinity or a NaN is a letter; such a value is refused.
     let Ok(exponent) = exponent.extract::<i64>() else {
         // `Decimal.__str__` itself is called, because a subclass may override it.
         let text = python::decimal(py)?.call_method1(pyo3::intern!(py, "__str__"), (value,))?;
@@ -194,7 +195,7 @@ pub fn encode_decimal(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u
         .map(|digit| digit.extract::<u8>())
         .collect::<PyResult<Vec<u8>>>()
         .map_err(|error| raised(plan, value, error))?;
-    // A digit takes less than half a byte.
+    // A decimal digit becomes less than half a byte of the binary number, so this is enough room.
     crate::memory::room(out, digits.len() / 2 + crate::memory::SMALL)?;
     decimal::encode(sign != 0, &digits, scale, out)
         .map_err(|m| super::encode::unfit(plan, value, m))

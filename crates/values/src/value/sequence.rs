@@ -20,8 +20,7 @@ use crate::traits::traits;
 
 const SEQUENCES: &str = "a list, tuple, array or another sequence";
 
-/// The parts of a value. If the value is a list or tuple, this is the value itself, otherwise a
-/// list of the parts of the value.
+/// The parts of a value: the value itself if it is a list or tuple, otherwise a list of its parts.
 pub enum Parts<'py> {
     List(Bound<'py, PyList>),
     Tuple(Bound<'py, PyTuple>),
@@ -82,13 +81,14 @@ pub fn is_view_of_bytes(value: &Bound<'_, PyAny>) -> bool {
         })
 }
 
-/// Returns at most `length` + 1 items of an iterable whose `len()` is `length`. One item more shows
-/// that this length is wrong. Not all items are read, because the iterable may never end.
+/// Returns at most `length` + 1 items of an iterable whose `len()` is `length`. The extra item
+/// shows that this length is wrong. Not all items are read, because the iterable may never end.
 fn take<'py>(iterable: &Bound<'py, PyAny>, length: usize) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(iterable.py());
     for (i, part) in iterable.try_iter()?.take(length.saturating_add(1)).enumerate() {
         list.append(part?)?;
-        // Iterators written in C do not check for signals.
+        // An iterator written in C does not check for signals, so this loop does: Ctrl-C must be
+        // able to stop it.
         if i % 4096 == 4095 {
             iterable.py().check_signals()?;
         }
@@ -243,8 +243,8 @@ pub fn encode_vector(
     if let Some(width) = vector.width {
         let (element, size) = (&vector.element, width.saturating_mul(vector.dimension));
         let numeric = traits(element).numeric;
-        // The value may be the encoded elements. They need no check, because every bit pattern is a
-        // valid number.
+        // The value may be a `bytes` that has the elements in encoded form. The bytes need no
+        // check, because every bit pattern is a valid number.
         if numeric.is_some() && put_ready_bytes(value, size, out)? {
             return Ok(());
         }
@@ -304,8 +304,8 @@ fn check_dimension(plan: &HostPlan, vector: &VectorPlan<Record>, got: usize) -> 
     Err(Failure::refused(cql_type, reason))
 }
 
-/// If the value is a `bytes` or `bytearray` of exactly `size` bytes, appends its contents: they are
-/// the elements in encoded form. Returns false for any other value.
+/// If the value is a `bytes` or `bytearray` of exactly `size` bytes, appends its contents, which
+/// are the elements in encoded form. Returns false for any other value.
 fn put_ready_bytes(value: &Bound<'_, PyAny>, size: usize, out: &mut Vec<u8>) -> Outcome<bool> {
     if let Ok(bytes) = value.cast::<PyBytes>() {
         let ready = bytes.as_bytes().len() == size;

@@ -31,13 +31,14 @@ fn days_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32>
     let year: i32 = attribute(plan, value, "year")?;
     let (month, day) = (attribute(plan, value, "month")?, attribute(plan, value, "day")?);
     let calendar = (1..=12).contains(&month) && (1..=31).contains(&day);
-    // The microseconds of years far beyond 200,000 do not fit 64 bits.
+    // The years are limited, because the microseconds of years far beyond 200,000 do not fit 64
+    // bits.
     if !(-200_000..200_000).contains(&year) || !calendar {
         return Err(numbers::out_of_range(plan, value));
     }
     let days = days_from_civil(year, month, day);
-    // `days_from_civil` returns the same number for April 31 as for May 1, so the result is
-    // converted back and compared.
+    // A date that does not exist, such as April 31, gets the same number from `days_from_civil` as
+    // May 1. So the number is converted back to a date, and compared.
     if civil_from_days(days.into()) != (year.into(), month, day) {
         return Err(numbers::out_of_range(plan, value));
     }
@@ -175,7 +176,7 @@ fn utc_offset(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     let offset = value
         .call_method0(pyo3::intern!(value.py(), "utcoffset"))
         .map_err(|error| unread_part(plan, value, error))?;
-    // `utcoffset()` may return None. The datetime is then treated as naive.
+    // `utcoffset()` may return None. The datetime is then treated as naive, that is, as UTC.
     if offset.is_none() {
         return Ok(0);
     }
@@ -196,7 +197,7 @@ pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> 
         if !value.is_exact_instance_of::<PyDelta>() {
             check_delta(plan, value, delta)?;
         }
-        // A timedelta of 999,999,999 days is 8.64e19 microseconds: beyond 64 bits.
+        // A timedelta of 999,999,999 days has 8.64e19 microseconds, which do not fit 64 bits.
         let total = (i128::from(delta.get_days()) * 86_400 + i128::from(delta.get_seconds()))
             * 1_000_000
             + i128::from(delta.get_microseconds());

@@ -147,8 +147,8 @@ macro_rules! integers {
                     Numeric::SmallInt => fits(self, types::smallint::encode, out),
                     Numeric::Int => fits(self, types::int::encode, out),
                     Numeric::BigInt => fits(self, types::bigint::encode, out),
-                    // The number is converted through binary64, like the same number outside an
-                    // array.
+                    // The number is converted to binary64 first, because a number outside an array
+                    // is converted in the same way.
                     Numeric::Float => {
                         types::float::encode(self as f64 as f32, out);
                         true

@@ -89,7 +89,8 @@ fn udt_fields<'py>(
         }
         return Ok(parts);
     }
-    // Numbers, text, bytes, arrays, classes and modules have attributes but are not records.
+    // Numbers, text, bytes, arrays, classes and modules have attributes but are not records, so
+    // they are refused.
     let scalar = value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyBytes>()
         || value.is_instance_of::<PyInt>()
@@ -108,8 +109,8 @@ fn udt_fields<'py>(
     for name in names {
         let exists = !dataclass || record::is_field(value, name)?;
         let part = if exists { value.getattr_opt(name)? } else { None };
-        // A property that raises AttributeError, or a slot that was never set, is not a missing
-        // field.
+        // If the class has the attribute, the field is not missing: a property has raised
+        // AttributeError, or a slot was never set. Such a value is refused.
         if exists && part.is_none() && value.get_type().hasattr(name)? {
             let reason =
                 format!("the value of its attribute {} cannot be read", describe_key(name));

@@ -21,9 +21,10 @@ use crate::value::describe::describe;
 use crate::value::encode::unless_serious;
 
 /// The maximum number of values or statements of a message, and the maximum number of bytes of an
-/// id or a name. Messages count each of these in 16 bits.
+/// id or a name. A message holds each of these numbers in 16 bits.
 pub const MAX_SHORT: usize = u16::MAX as usize;
-/// The maximum number of bytes of a value or text: its length is a signed 32-bit number.
+/// The maximum number of bytes of a value or text. A message holds this length as a signed 32-bit
+/// number.
 pub const LONGEST: usize = i32::MAX as usize;
 
 /// A place in a message. Errors name this place.
@@ -97,9 +98,9 @@ fn error_of(py: Python<'_>, kind: &str, at: impl fmt::Display, reason: &str) -> 
     instance.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// Returns the `EncodeError` for a part that raised `cause` when it was read. `MemoryError`, and
-/// exceptions outside `Exception` such as `KeyboardInterrupt`, are not about the part: they are
-/// returned unchanged.
+/// Returns the `EncodeError` for a part that raised `cause` when it was read. A `MemoryError`, or
+/// an exception that is not an `Exception` (such as `KeyboardInterrupt`), says nothing about the
+/// part, so it is returned unchanged.
 fn refused_for(py: Python<'_>, at: At<'_>, reason: &str, cause: PyErr) -> PyErr {
     if !cause.is_instance_of::<PyException>(py) || cause.is_instance_of::<PyMemoryError>(py) {
         return cause;
@@ -240,7 +241,7 @@ pub fn int(argument: &Bound<'_, PyAny>, name: &str, minimum: i64, maximum: i64) 
 }
 
 /// Calls `take` with each element of a sequence or iterable. Stops after `MAX_SHORT` + 1 elements,
-/// one more than a message can count: an iterable may be endless.
+/// one more than a message can hold, because an iterable may be endless.
 pub fn for_each_element<'py>(
     iterable: &Bound<'py, PyAny>,
     refuse: impl FnOnce() -> PyErr,
@@ -254,8 +255,8 @@ pub fn for_each_element<'py>(
         let mut elements = list.iter().take(MAX_SHORT + 1).enumerate();
         return elements.try_for_each(|(index, element)| take(index, &element));
     }
-    // The classes below are iterable. But sets have no order, and characters, single bytes or keys
-    // are not the elements that the caller meant.
+    // Objects of the classes below are iterable, but are refused. A set has no order. The elements
+    // of text, bytes or a dict are characters, single bytes or keys, which the caller did not mean.
     let never = iterable.is_instance_of::<PyString>()
         || iterable.is_instance_of::<PyBytes>()
         || iterable.is_instance_of::<PyByteArray>()

@@ -25,7 +25,8 @@ enum Text {
     Prepared(Held),
 }
 
-/// A statement, and the index at which its values end in the list of all statements' values.
+/// A statement of the batch. One list holds the values of all statements; `end` is the index after
+/// the last value of this statement.
 struct Entry {
     text: Text,
     end: usize,
@@ -33,8 +34,8 @@ struct Entry {
 
 /// The body of a BATCH request: several statements, prepared or not, in one request.
 ///
-/// Immutable; threads may share it. Each argument can be read as an attribute of the same name.
-/// Arguments with the same names as those of `QueryMessage` have the same meanings.
+/// Immutable; threads may share it. Each argument can be read as an attribute of the same name. An
+/// argument that `QueryMessage` also has means the same in both classes.
 ///
 /// Shapes: `statements` is a sequence of pairs `(statement, values)`. An item may also be a
 ///     statement alone, which then has no values. A statement is a `str` of CQL text, or the
@@ -99,7 +100,8 @@ impl BatchMessage {
                 let text = take(statement, index, &mut values)?;
                 entries.push(Entry { text, end: values.len() });
                 if index == 0 {
-                    // The other statements of a batch usually have as many values as the first.
+                    // Memory is reserved for all statements, because the other statements of a
+                    // batch usually have as many values as the first.
                     values.reserve((values.len() * count).min(LIKELY_VALUES));
                 }
                 Ok(())
@@ -111,8 +113,8 @@ impl BatchMessage {
 
     /// Writes the body for protocol version 3, 4 or 5.
     ///
-    /// Raises: `EncodeError` for a part that the version cannot express: `UNSET` before 4,
-    ///     `keyspace` and `now_in_seconds` before 5.
+    /// Raises: `EncodeError` for a part that the version cannot express: `UNSET` before version 4,
+    ///     `keyspace` and `now_in_seconds` before version 5.
     fn encode<'py>(&self, protocol_version: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         let version = version(protocol_version)?;
         let py = protocol_version.py();
@@ -159,7 +161,7 @@ impl BatchMessage {
         self.common.timestamp
     }
 
-    /// The keyspace of tables that the statements do not qualify, or None.
+    /// The keyspace of the tables that the statements name without a keyspace, or None.
     #[getter]
     fn keyspace(&self) -> Option<&Py<PyString>> {
         self.common.keyspace.as_ref()
@@ -221,7 +223,8 @@ fn take(statement: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> 
     };
     let pair = match statement.cast_exact::<PyTuple>() {
         Ok(pair) => pair.clone(),
-        // The items that an instance of a subclass holds are read without calling its methods.
+        // If the object is an instance of a subclass, its items are read without calling methods of
+        // the subclass.
         Err(_) => match (statement.cast::<PyTuple>(), statement.cast::<PyList>()) {
             (Ok(tuple), _) if tuple.len() == 2 => PyTuple::new(statement.py(), tuple.iter())?,
             (_, Ok(list)) if list.len() == 2 => {

@@ -67,7 +67,7 @@ fn int_32(argument: Argument<'_, '_>, name: &str, minimum: i32) -> PyResult<Opti
     Ok(number.map(|number| number as i32))
 }
 
-/// The parameters with which the bodies of QUERY and EXECUTE end.
+/// The parameters at the end of the body of a QUERY or EXECUTE request.
 pub struct Ending {
     pub values: Values,
     pub skip_metadata: bool,
