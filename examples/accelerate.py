@@ -1,8 +1,8 @@
 """Demonstrates the accelerator: runs one cassandra-driver program without and with it.
 
 Starts a Cassandra and runs `plain_cassandra_driver.py` three times plain and three times
-accelerated, in turn, in an environment that has cassandra-driver. Prints the least times of both
-side by side. Run this program with `make demo-accelerate`.
+accelerated, in turn, in an environment that has cassandra-driver. Prints the shortest times without
+and with the accelerator side by side. Run this program with `make demo-accelerate`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RUNS = 3
 
 
 def run(python: str, how: list[str], contact_point: str, file: str) -> dict[str, float]:
-    """Runs the program. Maps each part to its microseconds of processor time per row."""
+    """Runs the program. Returns the processor time of each part, in microseconds per row."""
     host, _, port = contact_point.rpartition(":")
     done = subprocess.run(
         [python, *how, str(PROGRAM), host, port, file],
@@ -35,7 +35,7 @@ def run(python: str, how: list[str], contact_point: str, file: str) -> dict[str,
 
 
 def main(python: str) -> None:
-    """Runs the program plain and accelerated in turn, and prints a table of the least times."""
+    """Runs the program plain and accelerated in turn, and prints the shortest times in a table."""
     plain: list[dict[str, float]] = []
     accelerated: list[dict[str, float]] = []
     with Cassandra() as cluster, tempfile.TemporaryDirectory() as folder:

@@ -68,7 +68,7 @@ def _cpu() -> float:
 
 
 def write(session: turbocql.Session, digits: Any, kept: Any) -> None:
-    """Writes the digits whose numbers are in `kept`. Reads and compares them."""
+    """Writes the digits whose numbers are in `kept`, reads them back, and checks them."""
     # Each pixel is one float. turbocql takes rows of the NumPy array without conversion.
     embeddings = digits.data.astype(np.float32)
     pixels = digits.data.astype(np.uint8)
@@ -105,7 +105,7 @@ async def search(contact_points: list[str], digits: Any, queries: Any) -> list[l
 
 
 def draw(digits: Any, queries: Any, found: list[list[Any]], votes: list[int]) -> None:
-    """Draws some queries, each beside its neighbors. If any vote is wrong, the last shows one."""
+    """Draws some queries, each beside its neighbors. Shows a wrong vote last, if there is one."""
     mpl.use("Agg")
     from matplotlib import pyplot
 

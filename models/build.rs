@@ -3,8 +3,8 @@
 //! In a copy of each source, types of `std::sync` and `std::time` are replaced by types of
 //! `crate::sync` and `crate::time`, and the parts that need Python are removed. Then each entry of
 //! [`mutants::MUTANTS`] adds a branch that leaves out one decisive step. An entry replaces a text
-//! that must occur exactly once. If it does not, the source has changed and the entry must be
-//! changed too, so the build fails.
+//! that must occur exactly once in the source. Otherwise the build fails, because the source has
+//! changed and the entry must be adapted.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -77,8 +77,8 @@ fn without_python(text: &str) -> String {
     let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("pub mod ")).collect();
     let text = replace(&lines.join("\n"), "#[pyclass(frozen, module = \"turbocql._core\")]\n", "");
     let text = replace(&text, "#[pymethods]\n", "");
-    // loom does not see the upgrade of a `Weak`. It sees the upgrade of a `WeakQueue`, and so tries
-    // each order of the upgrades and of other changes of the reference count.
+    // loom does not see the upgrade of a `Weak`. So a `WeakQueue` takes its place: loom sees its
+    // upgrades, and tries each order of the upgrades and of other changes of the reference count.
     let text = replace(&text, "Weak<LoopQueue>", "crate::op::bridge::WeakQueue");
     text.replace("Arc::downgrade(queue)", "queue.downgrade()")
 }

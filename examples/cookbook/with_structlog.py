@@ -1,4 +1,4 @@
-"""Writes the records of turbocql, and the program's own, as JSON with structlog."""
+"""Writes the log records of turbocql and of the program as JSON with structlog."""
 
 import logging
 import sys
@@ -26,7 +26,7 @@ shared = [
     structlog.stdlib.add_logger_name,
 ]
 formatter = structlog.stdlib.ProcessorFormatter(
-    # Processes records that structlog did not make: those of turbocql and other libraries.
+    # Processes the records of turbocql and other libraries, which do not log with structlog.
     foreign_pre_chain=[*shared, sentence_and_time, structlog.stdlib.ExtraAdder()],
     processors=[
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,

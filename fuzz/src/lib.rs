@@ -1,5 +1,5 @@
-//! The functions that the fuzz targets call. The functions for the codec are in the codec's folder
-//! of tests, because its tests call them with the kept corpus.
+//! The functions that the fuzz targets call. The functions that fuzz the codec are in the folder of
+//! the codec's tests, because these tests call the functions with the inputs of the stored corpus.
 
 pub mod engine;
 

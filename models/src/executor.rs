@@ -1,6 +1,6 @@
-//! Stands in for tokio's runtime of one thread. In all that the engine depends on, it works like
-//! `runtime/scheduler/current_thread/mod.rs` of tokio 1.54 (`block_on`, `Core::next_task`,
-//! `Context::park` and `Handle::schedule`).
+//! Stands in for tokio's runtime of one thread. Wherever the engine depends on the behavior of the
+//! runtime, this module behaves like `runtime/scheduler/current_thread/mod.rs` of tokio 1.54
+//! (`block_on`, `Core::next_task`, `Context::park` and `Handle::schedule`).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -99,7 +99,7 @@ struct Joined {
     waker: Option<Waker>,
 }
 
-/// Dropped when a spawned task ends or is dropped. Wakes the task that waits for the spawned one.
+/// Dropped when a spawned task ends or is dropped. Wakes the task that waits for the spawned task.
 struct Ends(Rc<RefCell<Joined>>);
 
 impl Drop for Ends {

@@ -13,12 +13,13 @@
 //! that must then fail.
 //!
 //! The models leave out the GIL, the reference counts of `Arc`, and the time that passes while a
-//! thread works. They model tokio's multi-threaded runtime only in part: lanes, each on a separate
-//! thread.
+//! thread works. Of tokio's multi-threaded runtime, they model only lanes that run on separate
+//! threads.
 #![cfg(test)]
 #![forbid(unsafe_code)]
 
-// The sources name these crates. In this crate, the names lead to its own modules.
+// The copied sources use the names of these crates. Here the names stand for this crate, so the
+// sources use its modules in place of the crates.
 extern crate self as futures;
 extern crate self as pyo3;
 extern crate self as tokio;

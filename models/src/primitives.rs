@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 
-/// Stands in for `tokio::sync::Notify`, with at most one waiting task. Has whether a notification is
-/// stored, and the waker of the waiting task.
+/// Stands in for `tokio::sync::Notify`. At most one task can wait. The `bool` says whether a
+/// notification is stored, and the waker is that of the waiting task.
 #[derive(Default)]
 pub struct Notify(Mutex<(bool, Option<Waker>)>);
 

@@ -89,8 +89,8 @@ pub mod engine {
         Ok(Response)
     }
 
-    /// Stands in for the `Runtime` of `runtime.rs`. It runs and ends the I/O thread as that file's
-    /// `Runtime::start` and `Inner::shutdown` do.
+    /// Stands in for the `Runtime` of `runtime.rs`. It runs and ends the I/O thread in the same way
+    /// as `Runtime::start` and `Inner::shutdown` in `runtime.rs`.
     #[derive(Clone)]
     pub struct Runtime(Arc<Inner>);
 
@@ -146,8 +146,8 @@ pub mod engine {
 }
 
 pub mod python {
-    //! Stands in for pyo3, without an interpreter. The GIL is not modeled, so loom tries more
-    //! interleavings than are possible with it.
+    //! Stands in for pyo3, without an interpreter. The GIL is not modeled. So loom tries all
+    //! interleavings that are possible with the GIL, and others too.
 
     use std::marker::PhantomData;
 
@@ -209,7 +209,8 @@ pub mod python {
         }
     }
 
-    /// Stands in for what the GC passes to `traverse`. The GC does not run in the models.
+    /// Stands in for the visitor that the GC passes to `traverse`. The GC does not run in the
+    /// models.
     pub struct PyVisit<'a>(PhantomData<&'a ()>);
 
     impl PyVisit<'_> {

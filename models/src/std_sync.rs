@@ -3,21 +3,20 @@
 use std::cell::RefCell;
 
 pub use loom::sync::{Condvar, Mutex, MutexGuard};
-// `Arc` is that of std, because loom's cannot hold a trait object and has no `Weak`. So reference
-// counts are not modeled.
+// `Arc` comes from std, because loom's `Arc` cannot hold a trait object and has no `Weak`. So
+// reference counts are not modeled.
 pub use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 pub mod atomic {
     //! Atomics whose `SeqCst` is at least as strong as Rust's. loom treats `SeqCst` as `AcqRel`,
-    //! except in a fence. So each `SeqCst` access has a fence before and after it. This makes it a
-    //! little stronger than in Rust: it also orders accesses to other atomics.
+    //! except in a fence. So here each `SeqCst` access has a fence before and after it. The fences
+    //! make the access a little stronger than in Rust: it also orders accesses to other atomics.
     //!
-    //! A `SeqCst` store is made as a swap. Suppose that one thread swaps a value, then a second
-    //! thread stores one, and then a third thread swaps. After a plain store, loom would allow that
-    //! the second swap reads the value of the first swap. Rust does not allow this: a swap reads
-    //! the newest value of the atomic, and the store has replaced the value of the first swap. All
-    //! `SeqCst` accesses to an atomic are in one order anyway, so making the store a swap adds no
-    //! order.
+    //! A `SeqCst` store is made as a swap. Suppose that one thread swaps in a value, then a second
+    //! thread stores a value, and then a third thread swaps. If the store were a plain store, loom
+    //! would allow the second swap to read the value of the first swap. Rust does not allow this: a
+    //! swap reads the newest value of the atomic, which is the stored value. The swap in place of
+    //! the store adds no order, because all `SeqCst` accesses to an atomic are in one order anyway.
 
     use loom::sync::atomic::fence;
     pub use std::sync::atomic::Ordering;

@@ -16,9 +16,10 @@ from collections.abc import Iterable as _Iterable
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-# Only the first import of a submodule binds its name in this package. `diagnose` is also the name
-# of a function. So the submodule is imported here, and its name is deleted below. After that,
-# `__getattr__` finds the function.
+# `diagnose` is the name of both a submodule and a function, and this package must offer the
+# function. The first import of a submodule binds the submodule's name in the package; later imports
+# do not. So the submodule is imported here, and the name is deleted below. Then `__getattr__` finds
+# the function.
 from . import _core
 from . import diagnose as _diagnose  # noqa: F401
 

@@ -63,7 +63,8 @@ def _run() -> int:
         status = main()
         sys.stdout.flush()
     except OSError as error:
-        # The interpreter flushes the output again when it ends, which must not fail a second time.
+        # When the interpreter ends, it flushes the output again. The redirection prevents a second
+        # error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             print(f"turbocql: {error}", file=sys.stderr)

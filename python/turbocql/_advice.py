@@ -1,4 +1,4 @@
-"""The texts from which `_hints.py` chooses the advice for an error, by patterns of its message."""
+"""Texts of advice. `_hints.py` chooses one by matching patterns with the message of an error."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def shown_address(text: str) -> str | None:
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """Returns the name in `names` that a misspelt `name` most likely means; `None` if no name is
-    near.
+    similar.
     """
     by_letters: dict[str, str] = {}
     for candidate in names:
@@ -116,14 +116,14 @@ def _letters(name: str) -> str:
 
 
 def did_you_mean(name: object, names: Iterable[str], show: Callable[[str], str] = str) -> str:
-    """Returns `; did you mean ...?` with the nearest of `names`, for the end of a message; an empty
-    text if none is near.
+    """Returns `; did you mean ...?` with the most similar of `names`, for the end of a message. The
+    text is empty if no name is similar.
 
     The native core calls this function.
     """
     candidates = [*names]
-    # If `paging_state` is among the names, they are the options of `execute`. The core passes them
-    # without `values`, which `execute` also accepts as a keyword argument.
+    # If `paging_state` is among the names, the names are the options of `execute`. `execute` also
+    # accepts the keyword argument `values`, which the core does not pass, so it is added here.
     candidates += ["values"] if "paging_state" in candidates else []
     near = nearest(name, candidates) if isinstance(name, str) else None
     return "" if near is None else f"; did you mean {show(near)}?"
@@ -171,7 +171,7 @@ def advise(
     advice_by_name: Mapping[str, str],
     error_class: type[AttributeError] = AttributeError,
 ) -> None:
-    """Adds advice to the error for attributes that objects of a class lack: what to use instead.
+    """For attributes that objects of a class lack, makes the error say what to use instead.
 
     `advice_by_name` maps the name of such an attribute to the advice. For these names, `hasattr` is
     still false, and `dir` of an object does not list them.

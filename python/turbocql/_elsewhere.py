@@ -25,8 +25,8 @@ def missing_attribute(module: str, name: str) -> AttributeError:
 def setting_advice(owner: str, name: str) -> str | None:
     """Returns advice for a setting of another driver: what turbocql has in place of it.
 
-    It is `None` for a name without advice, which may still be in `SYNONYMS`. `owner` is the name of
-    the class that lacks the setting.
+    Returns `None` if this table has no advice for the name. The name may still be in `SYNONYMS`.
+    `owner` is the name of the class that lacks the setting.
     """
     if owner == "ExecutionProfile" and name in _FOR_PROFILES:
         return _FOR_PROFILES[name]

@@ -1,4 +1,4 @@
-"""Advice for errors of requests: what the user may do. `turbocql.errors` adds it to messages."""
+"""Finds advice for errors of requests. `turbocql.errors` adds the advice to error messages."""
 
 from __future__ import annotations
 
@@ -65,15 +65,14 @@ def hints(
 ) -> list[str]:
     """Returns advice for an error of the class `error_class`: a list of one text, or an empty list.
 
-    `message` is the engine's message without its last part, the statement. `statement` is this
-    statement with its literals masked: each is replaced by `…`. `coordinator` is the node that was
-    asked; `None` if the error does not have it. `sessions` are searched for names of columns and
-    tables.
+    `message` is the engine's message without the statement at its end. `statement` is this
+    statement, in which each literal is replaced by `…`. `coordinator` is the node that was asked;
+    `None` if the error does not have it. `sessions` are searched for names of columns and tables.
     """
     message = message[:_MAX_MESSAGE]
     hint = _hint_for_statement(error_class, message, statement)
     if coordinator is None and (asked := re.search(r"; asked ([^\s;]+)", message)):
-        # For a failed PREPARE, only the engine's message names the node.
+        # If a PREPARE has failed, the node is named only in the engine's message.
         coordinator = asked[1]
     if hint is None and error_class in _REFUSED and coordinator is not None:
         hint = _hint_for_name(message, statement, coordinator, sessions)
@@ -102,7 +101,8 @@ def _hint_for_value(text: str, statement: str) -> str | None:
     counts = re.search(r"the statement has (\d+) bind markers?, got (\d+) values?$", text)
     if counts is not None:
         if re.search(r"token\(.*\) > \? AND token\(.*\) <= \?", statement):
-            # The scan itself has added two of the markers and their values.
+            # Two of the markers and two of the values come from the scan itself, not from the
+            # caller.
             markers, values = (int(count) - 2 for count in counts.groups())
             return (
                 f"where= has {markers} of these markers, and {values} of these values are those of"
@@ -174,14 +174,15 @@ def _hint_for_invalid(message: str, statement: str) -> str | None:
 
 
 def _hint_for_vector_index(message: str, statement: str) -> str:
-    """Advice for `ORDER BY ... ANN OF` on a column that has no index for it."""
+    """Returns advice for `ORDER BY ... ANN OF` on a column that has no index for this."""
     pattern = r'\bFROM\s+([\w."]+).*\bORDER\s+BY\s+([\w"]+)\s+ANN\b'
     match = re.search(pattern, statement, re.IGNORECASE | re.DOTALL)
     table, column = match.groups() if match else ("table", "column")
     if "to be indexed" not in message:
-        # The column is no vector, or has an index of another kind, so the advice names no column.
+        # The column is not a vector, or has an index of another kind. So the advice must not name
+        # this column.
         column = "column"
-    # ScyllaDB's message names the class of its index.
+    # Only ScyllaDB's message contains `vector_index`, the class of its index.
     custom, index = ("CUSTOM ", "vector_index") if "vector_index" in message else ("", "sai")
     return (
         f"ANN OF needs a column of vectors with an index: CREATE {custom}INDEX ON {table}"
@@ -201,8 +202,8 @@ def _hint_for_syntax(message: str, statement: str) -> str | None:
     for pattern, text_pattern, advice in FOR_SYNTAX:
         if re.search(pattern, message) and re.search(text_pattern, statement, re.DOTALL):
             return advice
-    # The parser's message marks the word that the parser cannot read. If this word is in the place
-    # of a name, it is a reserved word.
+    # The parser's message marks the word that the parser cannot read. If this word is where a name
+    # is expected, it is a reserved word.
     if match := re.search(r"no viable alternative at input '([A-Za-z]\w*)' .*\[\1\]", message):
         name = match[1]
         if re.search(rf"[(,]\s*{name}\s*[\w,)]|\bSELECT\s+{name}\s+FROM\b", statement, re.I):
@@ -211,7 +212,7 @@ def _hint_for_syntax(message: str, statement: str) -> str | None:
 
 
 def _word_as_value(statement: str) -> str | None:
-    """A word in the place of a value, such as a text without quotes; `None` if there is none.
+    """Returns a word where a value is expected, such as a text without quotes; `None` without one.
 
     The literals of the statement are masked.
     """
@@ -226,8 +227,8 @@ def _word_as_value(statement: str) -> str | None:
 def _hint_for_name(
     message: str, statement: str, coordinator: str, sessions: Iterable[_Session]
 ) -> str | None:
-    """Advice for a column or table that does not exist: a similar name that one of `sessions` knows
-    without a request.
+    """Advice for a column or table that does not exist: a similar name that one of `sessions`
+    already has in its caches.
     """
     column, table = _UNKNOWN_COLUMN.search(message), None
     for pattern in _UNKNOWN_TABLE:
@@ -247,7 +248,8 @@ def _hint_for_name(
             keyspace = table[1] or (qualified[1].lower() if qualified else session.keyspace)
             names = {known for known_keyspace, known, _ in columns if known_keyspace == keyspace}
         if name in names:
-            # The column or table was dropped, and the session's caches still have its name.
+            # The column or table exists in the session's caches, so it was dropped, and is not
+            # misspelt.
             return None
         for near in get_close_matches(name, names, 1, 0.65):
             return f"did you mean {near}?"
@@ -278,13 +280,13 @@ def _has_misplaced_marker(message: str, statement: str) -> bool:
         return True
     if _first_word(statement) not in _WITHOUT_MARKERS:
         return False
-    # The text after PASSWORD is never shown, so a marker there is not seen. But turbocql prepares
-    # only statements with values, so a failed preparation shows that there is a marker.
+    # `statement` is cut off after PASSWORD, so a marker after it cannot be found. But turbocql
+    # prepares only statements with values. So if the preparation failed, there is a marker.
     is_cut = message.startswith("preparing") and statement.upper().endswith("PASSWORD")
     return is_cut or _MARKER.search(statement) is not None
 
 
 def _first_word(statement: str) -> str:
-    """The first word of a statement, in capitals. Comments before it are masked."""
+    """The first word of a statement, in capitals. Comments before it are already masked."""
     match = re.match(r"[\s…]*(\w+)", statement)
     return match[1].upper() if match else ""

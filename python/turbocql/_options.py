@@ -44,7 +44,7 @@ class StatementOptions(BatchOptions, total=False):
 
 
 class CallOptions(StatementOptions, total=False):
-    """The options of a statement, and those that `execute` has but `execute_many` has not."""
+    """The options of a statement, and the options that only `execute` has, not `execute_many`."""
 
     paging_state: bytes | None
     target: Node | Replica | None

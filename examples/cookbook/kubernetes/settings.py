@@ -9,7 +9,7 @@ SECRET = Path(os.environ.get("CASSANDRA_SECRET", "/var/run/secrets/cassandra"))
 
 
 def credentials() -> tuple[str, str]:
-    """Returns user and password. Called for each new connection, so a new Secret takes effect."""
+    """Returns user and password. Each new connection calls this, so it uses the newest Secret."""
     return (SECRET / "username").read_text().strip(), (SECRET / "password").read_text().strip()
 
 

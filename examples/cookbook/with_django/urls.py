@@ -1,4 +1,4 @@
-"""A view that uses both databases: users are in that of the ORM, their visits in Cassandra."""
+"""A view that uses both databases: users are in the ORM's database, and visits in Cassandra."""
 
 import datetime
 

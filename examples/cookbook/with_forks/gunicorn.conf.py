@@ -1,4 +1,4 @@
-"""Gunicorn imports the application once and forks the workers. Each opens its own session."""
+"""Gunicorn imports the application once and forks the workers. Each worker opens a session."""
 
 from typing import Any
 

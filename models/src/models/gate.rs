@@ -64,7 +64,7 @@ fn the_bound_holds_without_waiting() {
     });
 }
 
-/// A waiting request gives up, at any moment. If the gate has already given it a permit, this
+/// A waiting request may give up at any moment. If the gate has already given it a permit, this
 /// permit goes to the next request.
 #[test]
 fn a_waiter_gives_up() {

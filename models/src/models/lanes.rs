@@ -1,7 +1,7 @@
 //! Models of `Lanes`, tasks that run one request after another, and of `Ticket`, which cancels a
 //! request. A request that is passed to a waiting lane is answered. A cancelled request is answered
-//! once or dropped, and its lane takes the next request. `Lanes::hand`, which passes a request to a
-//! lane, and the lane run on different threads, as with several I/O threads.
+//! once or dropped, and its lane takes the next request. `Lanes::hand` passes a request to a lane.
+//! It runs on another thread than the lane, as it does when there are several I/O threads.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -49,7 +49,7 @@ impl Lane {
     }
 }
 
-/// Does what `Shared::serve` does with a request. If it starts a lane, returns the lane.
+/// Treats a request as `Shared::serve` does. Returns the lane, if a new lane was started.
 fn serve(lanes: &Arc<Lanes>, asked: &Arc<Asked>) -> Option<Lane> {
     lanes.hand(Job::new(asked.clone())).map(|job| Lane::start(lanes, job))
 }

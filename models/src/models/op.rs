@@ -38,7 +38,7 @@ impl Step for Last {
     }
 }
 
-/// The first of two steps. It sets an event, for which the I/O thread waits before it makes the
+/// The first of two steps. It sets an event. The I/O thread waits for the event before it makes the
 /// second completion.
 struct First(Last, Arc<Event>);
 
@@ -340,7 +340,8 @@ fn a_request_is_abandoned_while_it_is_sent() {
     });
 }
 
-/// A notifier, the Python thread that wakes an event loop without an eventfd, is asked twice.
+/// A notifier is a Python thread that wakes an event loop which has no eventfd. Here it is asked
+/// twice.
 #[test]
 fn a_notifier_is_asked_twice() {
     interleaved(|| {

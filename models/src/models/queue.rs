@@ -119,8 +119,8 @@ fn after_an_answer(time_passes: bool) -> Runtime {
     runtime
 }
 
-/// This thread holds back its submission (`Runtime::hold`), and waits for it before the release.
-/// The I/O thread finds the submission by itself.
+/// This thread holds back its submission (`Runtime::hold`), and does not release it before the task
+/// has run. So the I/O thread must find the submission by itself.
 #[test]
 fn a_held_submission_is_begun_without_release() {
     interleaved(|| {
@@ -181,7 +181,7 @@ async fn others_run() {
     .await;
 }
 
-/// A completion just before the end of the runtime still wakes its event loop.
+/// If an operation completes just before the runtime ends, its event loop is still woken.
 #[test]
 fn a_wake_at_the_close_is_made() {
     interleaved(|| {

@@ -13,7 +13,7 @@ class _Finder:
 
     @staticmethod
     def find_spec(fullname, path=None, target=None):
-        """Starts the accelerator for `cassandra`. Returns None: later finders find the module."""
+        """Starts the accelerator for `cassandra`. Returns None, so other finders find it."""
         if fullname == "cassandra":
             sys.meta_path.remove(_Finder)
             try:

@@ -1,9 +1,9 @@
 """Columns of a program's data, which `pieces.py` splits into pieces.
 
 A column's `row_bytes` is the number of bytes that one of its rows adds to a piece: 0 for Arrow
-columns, which are not copied. The sum over all columns limits how many rows a piece has. A column's
-`run` returns how many rows a piece that begins at row `begin` may have, and `part` returns the
-column's values in these rows for the native core.
+columns, which are not copied. The sum of all columns' `row_bytes` limits how many rows a piece has.
+A column's `run` returns how many rows a piece that begins at row `begin` may have, and `part`
+returns the column's values in these rows for the native core.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _UNITS = ("D", "s", "ms", "us", "ns")
 
 
 def refused(reason: str) -> errors.EncodeError:
-    """An `EncodeError` for columns that cannot be read or written. The caller raises it."""
+    """Returns an `EncodeError` for columns that cannot be read or written. The caller raises it."""
     error: errors.EncodeError = errors.from_codec("encode", reason, "", "columns")  # type: ignore[assignment]
     return error
 
 
 def numpy() -> Any:
-    """The module NumPy."""
+    """Imports NumPy, and returns the module."""
     return needed("numpy", "an array")
 
 
@@ -101,7 +101,7 @@ class Numbers:
         self.row_bytes = self._array.dtype.itemsize * max(1, int(np.prod(array.shape[1:])))
 
     def _typed_array(self, array: Any) -> tuple[str, Any]:
-        """The core's name for the array's type, and the array converted to that type.
+        """Returns the core's name for the array's type, and the array converted to this type.
 
         Raises: `EncodeError` for a dtype that no CQL type takes.
         """

@@ -252,7 +252,7 @@ class Arrays:
                 objects += [row[position] for row in decoded]
 
     def by_column(self) -> dict[str, Any]:
-        """The arrays by the names of their columns."""
+        """Returns a dict from the name of each column to its array."""
         return {name: self._array(position) for position, name in enumerate(self._names)}
 
     def _array(self, position: int) -> Any:
@@ -314,8 +314,8 @@ _NULLABLE_INTS = {
 class Frame:
     """The columns of a result as a pandas frame.
 
-    Arrow converts numbers, booleans, texts, bytes and timestamps. Other values are the Python
-    objects that rows have, unless `types` selects another type for them than the default.
+    Arrow converts numbers, booleans, texts, bytes and timestamps. Other values are the same Python
+    objects as in rows, unless `types` selects a type for them that is not the default type.
     """
 
     def __init__(
@@ -336,7 +336,7 @@ class Frame:
             "time": types.time != "time64",
         }
         self._types = [column[3] for column in columns]
-        # With an empty type, an `_Array` has Python objects, also for times and dates.
+        # If an `_Array` gets an empty type, it has Python objects. Times and dates need this.
         self._objects = [
             _Array(position, "" if _dtype(cql_type) and cql_type in ("time", "date") else cql_type)
             for position, cql_type in enumerate(self._types)

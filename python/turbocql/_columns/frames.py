@@ -48,7 +48,7 @@ def check_collected(data: Any) -> None:
 
 
 def has_objects(data: Any) -> bool:
-    """Whether a frame or series of polars has Python objects. Polars exports them as addresses."""
+    """Whether a frame or series of polars has Python objects. Polars exports addresses for them."""
     pl: Any = importlib.import_module("polars")
     return any(dtype == pl.Object for dtype in _dtypes_by_name(data).values())
 
@@ -59,12 +59,12 @@ def _dtypes_by_name(data: Any) -> Mapping[str, Any]:
 
 
 def readable_names(data: Any, is_wanted: IsWanted, name: str | None = None) -> list[str]:
-    """The names of the columns of a frame or series of polars, without those of a type that Arrow
-    lacks.
+    """Returns the names of the columns of a frame or series of polars, without the columns whose
+    type Arrow lacks.
 
     `name` replaces the name of a series.
 
-    Raises: `EncodeError` if a wanted column has such a type.
+    Raises: `EncodeError` if Arrow lacks the type of a wanted column.
     """
     names = []
     for own_name, dtype in _dtypes_by_name(data).items():
@@ -138,9 +138,9 @@ def foreign_stream(data: Any, is_wanted: IsWanted, error: EncodeError) -> tuple[
     Returns the names of all columns, and a reader of pyarrow without the unwanted columns that are
     unions.
 
-    Raises: `EncodeError`: `error` itself, if it is not about the type of a column; an error without
-        the column's name, if pyarrow cannot read the data; an error with this name, if a wanted
-        column is a union.
+    Raises: `EncodeError`. If `error` is not about the type of a column, it is `error` itself. If
+        pyarrow cannot read the data, the error does not name the column. If a wanted column is a
+        union, the error names this column.
     """
     reason = _reason_of_type(error)
     if reason is None:
@@ -148,7 +148,7 @@ def foreign_stream(data: Any, is_wanted: IsWanted, error: EncodeError) -> tuple[
     try:
         pa: Any = importlib.import_module("pyarrow")
         reader = pa.RecordBatchReader.from_stream(data)
-    except Exception:  # pyarrow is missing, or the data can be read only once
+    except Exception:  # pyarrow is missing, or the data cannot be read again
         raise refused(
             f"a column of {class_name(data)} {reason}: convert it to another type, or leave it out"
             " of the data"
@@ -157,7 +157,7 @@ def foreign_stream(data: Any, is_wanted: IsWanted, error: EncodeError) -> tuple[
 
 
 def _reason_of_type(error: EncodeError) -> str | None:
-    """What is wrong with a column that the native core does not read; `None` for another error."""
+    """Says why the native core does not read a column; `None` if `error` has another reason."""
     message = str(error)
     if message == "unions are not read":
         return "is a union, for which there is no CQL type"
@@ -169,7 +169,7 @@ def invalid(error: EncodeError, names: Sequence[str]) -> EncodeError | None:
     """The error for a record batch that is not valid Arrow data, with the column's name.
 
     `names` are the columns of the batch, and `error` is the native core's error. Returns `None` if
-    `error` already names the column, or is about no column.
+    `error` already names the column, or is not about a column.
     """
     match = re.search(r"child #(\d+) invalid: (?:Invalid argument error: )?(.*)", str(error))
     if match is None or int(match[1]) >= len(names):
@@ -211,7 +211,7 @@ def series_column(name: str, series: Any) -> Arrow | Objects:
         raise ConfigError("columns of pandas are read by pyarrow: pip install pyarrow") from error
     try:
         array = pa.Array.from_pandas(series)
-    except Exception as error:  # each type of pandas has its own way to fail
+    except Exception as error:  # the exception depends on the pandas type
         reason = " ".join(str(error).split()) or type(error).__name__
         raise refused(
             f'column "{name}": expected a type of pandas that pyarrow can convert, got'

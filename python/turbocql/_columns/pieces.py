@@ -56,7 +56,8 @@ def columns_of(data: Any, is_wanted: IsWanted = _all_wanted) -> Columns | None:
     try:
         return _columns_of(data, is_wanted)
     except StopIteration as error:
-        # A `StopIteration` would end the caller's iteration without an error.
+        # If the `StopIteration` reached the caller, it would end the caller's iteration without an
+        # error.
         raise RuntimeError(f"{class_name(data)} raised StopIteration") from error
 
 
@@ -190,13 +191,14 @@ def _pieces(
     row_bytes = sum(column.row_bytes for column in columns.values())
     max_rows = max(1, min(_MAX_PIECE_ROWS, MAX_PIECE_BYTES // max(1, row_bytes)))
     begin = 0
-    # Without rows, one piece without rows is yielded: it has the types of the columns.
+    # If there are no rows, one piece without rows is yielded, because the types of the columns are
+    # needed.
     while begin < rows or not rows:
         count = min(
             [max_rows, rows - begin, *(column.run(begin, max_rows) for column in columns.values())]
         )
         for name, column in columns.items():
-            # The program may have changed the column since its rows were counted.
+            # The program may have changed the length of the column since the rows were counted.
             if len(column) != rows:
                 raise refused(
                     f'column "{name}" has changed its length from {rows} to {len(column)}'

@@ -69,7 +69,7 @@ def _is_table(annotation: Any) -> bool:
 
 
 def _text_members(annotation: Any) -> Any:
-    """The members of an annotation that text can be converted to, as a union; `None` if none."""
+    """Returns the members to which text can be converted, as a union; `None` if there are none."""
     members = [
         member
         for member in _members(annotation)
@@ -224,7 +224,7 @@ def _read_items(
         return _MISMATCH
     item_type = arguments[0] if arguments else Any
     converted = [convert(f"{name}[{i}]", item_type, item, may_show) for i, item in enumerate(items)]
-    # A Config is compared and hashed, so sequences become tuples if the annotation allows it.
+    # A `Config` must be hashable, so a sequence becomes a tuple if the annotation allows a tuple.
     if issubclass(target_class, typing.AbstractSet):
         return frozenset(converted)
     return converted if target_class is list else tuple(converted)
@@ -233,7 +233,7 @@ def _read_items(
 def _read_dataclass(
     name: str, dataclass_type: Any, table: Mapping[str, Any], may_show: bool
 ) -> Any:
-    # `name` is the location of the file's table, a colon, and the path of the key.
+    # `name` consists of the location of the table in the file, a colon, and the path of the key.
     location, colon, path = name.rpartition(": ")
     settings = table_settings(location + colon, f"{path}.", dataclass_type, table, may_show)
     for field in dataclasses.fields(dataclass_type):
@@ -268,7 +268,8 @@ def _read_bool(value: Any) -> Any:
 def _read_int(value: Any) -> Any:
     if not _is_text(value):
         return value if isinstance(value, int) and not isinstance(value, bool) else _MISMATCH
-    # `int` alone would also accept underscores, and refuse thousands of digits with its own error.
+    # Without this check, `int` would accept underscores, and would raise its own error for
+    # thousands of digits.
     return int(value) if re.fullmatch("[+-]?[0-9]{1,40}", value) else _MISMATCH
 
 
@@ -323,7 +324,7 @@ def _is_path_class(annotation: Any) -> bool:
 
 
 def _identical_choice(value: Any, choices: Sequence[Any]) -> Any:
-    """The choice that is equal to the value and of the same type, so `True` is not 1."""
+    """Returns the choice that has the value and the type of `value`, so 1 does not match `True`."""
     return next(
         (choice for choice in choices if choice == value and type(choice) is type(value)), _MISMATCH
     )
@@ -342,7 +343,8 @@ def _expected(annotation: Any) -> str:
     """Describes in words the values that an annotation accepts."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
-        # In a union with `Secret`, the member `str` describes the text that becomes the secret.
+        # In a union with `Secret`, the member `str` already describes the text of the secret, so
+        # `Secret` is left out.
         arguments = tuple(member for member in arguments if typing.get_origin(member) is not Secret)
         if any(map(_is_enum, arguments)):
             arguments = tuple(

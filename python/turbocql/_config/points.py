@@ -14,7 +14,7 @@ __all__ = ["contact_point", "with_ports"]
 
 
 def with_ports(points: Sequence[object], port: int) -> tuple[str, ...]:
-    """The contact points as `host:port`. Those without a port get `port`."""
+    """The contact points as `host:port`. A contact point without a port gets `port`."""
     # This check precedes all errors that show a contact point: if a program has split a URL at its
     # commas, and the password has a comma, one of the "contact points" is a part of the password.
     if any(isinstance(point, str) and holds_url(point) for point in points):

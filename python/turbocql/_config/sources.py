@@ -31,7 +31,7 @@ read them."""
 
 
 def settings_file() -> Path:
-    """The path of the TOML file that the command line reads by default, and so does a
+    """Returns the path of the TOML file that is read by default by the command line and by a
     `turbocql.workers.Profile` without a path.
     """
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
@@ -99,8 +99,8 @@ def from_toml(
 
 
 def _unknown_variable(variable: str, prefix: str, known_variables: Sequence[str]) -> str:
-    """The message for an environment variable that begins with the prefix and is no setting."""
-    # The prefix is removed, because names that share it would seem similar to any variable.
+    """Returns the error message for a variable that begins with the prefix but is not a setting."""
+    # Names are compared without the prefix. With the prefix, all of them would seem similar.
     names = [name.removeprefix(prefix) for name in known_variables]
     return with_nearest(
         f"unknown environment variable {variable}",
@@ -163,8 +163,8 @@ def _query_settings(
 ) -> dict[str, Any]:
     """Adds the settings in the URL's query to `settings`."""
     pairs = [part.partition("=") for part in parts]
-    # If a parameter is secret, no text is shown: after an unencoded `&` in a password, the rest of
-    # the password looks like further parameters.
+    # If one parameter is secret, errors show the text of no parameter: if a password contains an
+    # unencoded `&`, the part after the `&` looks like further parameters.
     may_show = all(name not in fields or fields[name].shown for name, _, _ in pairs)
     for number, (encoded_name, equals, text) in enumerate(pairs, 1):
         name = _decoded(f"{location}: the name of parameter {number}", encoded_name)
@@ -237,8 +237,8 @@ def _check_still_encrypted(location: str, url: object, settings: Mapping[str, An
 def _with_hosts(location: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Returns the settings.
 
-    Raises: `ConfigError` if neither the URL nor another source names a host. The hosts were most
-        likely left out by mistake, and the default would be this machine.
+    Raises: `ConfigError` if neither the URL nor another source names a host. The default would be
+        this machine, but most likely the host was left out by mistake.
     """
     if "contact_points" not in settings:
         raise ConfigError(f"{location} names no host")

@@ -257,6 +257,7 @@ def keyspace_statements(keyspace: Keyspace) -> list[str]:
         statements.append(create_table(table))
         statements += map(create_index, table.indexes.values())
         statements += [create_trigger(table, trigger) for trigger in table.triggers]
-    # On ScyllaDB, an index may have a view, which `CREATE INDEX` creates.
+    # On ScyllaDB, an index may have a view. `CREATE INDEX` creates this view, so it is left out
+    # here.
     statements += [create_view(view) for view in keyspace.views.values() if view.index is None]
     return statements

@@ -92,8 +92,9 @@ def _udt_fields(
 ) -> list[tuple[str, Any, CqlType | None]] | None:
     """The names, values and types of the fields of a value of a user-defined type.
 
-    `None` for any other value. Without a CQL type, the fields of a named tuple are in its own
-    order, and those of another object are sorted by name. With a CQL type, they are in its order.
+    Returns `None` for any other value. With a CQL type, the fields are in the order of the type.
+    Without it, the fields of a named tuple keep their order, and the fields of another object are
+    sorted by name.
     """
     if cql_type is not None and cql_type.kind != "udt":
         return None
@@ -230,8 +231,9 @@ def _instant(instant: Timestamp) -> str:
 def _shortest_double(value: float) -> float:
     """The double with the fewest digits that rounds to this float of 32 bits."""
     # A decimal of at most six digits survives the conversion to a normal float of 32 bits and back.
-    # So six digits also find the shorter decimals, and the search begins there. Subnormal floats
-    # are less precise, so for them it begins at one digit.
+    # So if a decimal of fewer digits exists, formatting with six digits finds it too, and the
+    # search can begin at six digits. Subnormal floats are less precise, so for them the search
+    # begins at one digit.
     for digits in range(1 if abs(value) < 1.2e-38 else 6, 9):
         shortened = float(f"{value:.{digits}g}")
         if (

@@ -54,7 +54,7 @@ def quoted(name: str) -> str:
 
 def in_quotes(name: str) -> str:
     """A name as CQL, in quotes."""
-    # A subclass of `str` may define its own `replace`.
+    # A subclass of `str` may define its own `replace`, which must not be called here.
     return '"' + str.replace(name, '"', '""') + '"'
 
 
@@ -125,13 +125,13 @@ def _part(in_quotes: str | None, unquoted: str) -> str:
 
 def text(value: str) -> str:
     """A text as a CQL literal."""
-    # A subclass of `str` may define its own `replace`.
+    # A subclass of `str` may define its own `replace`, which must not be called here.
     return "'" + str.replace(value, "'", "''") + "'"
 
 
 def type_words(cql_type: str) -> list[str]:
-    """The words in the CQL text of a type, in order: names without their double quotes, and class
-    names with their single quotes.
+    """Returns the words in the CQL text of a type, in their order. Names lose their double quotes.
+    Class names keep their single quotes.
     """
     return [
         word[1:-1].replace('""', '"') if word[0] == '"' else word

@@ -192,7 +192,7 @@ def steps(session: SessionBase | None, asynchronous: bool) -> Steps:
         libc=_libc(),
         cpus=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else _cpus(),
         event_loop=None if loop is None else _loop_name(loop, uvloop),
-        # Without nodes, no query has completed on the event loop.
+        # Without nodes, no query has completed, so nothing has woken the event loop yet.
         woken_by=_woken_by(loop) if asynchronous and has_nodes else None,
         numpy=installed("numpy"),
         uvloop=uvloop,
@@ -267,8 +267,8 @@ def _nodes(notes: list[str]) -> Generator[str, Answer, tuple[NodeDiagnosis, ...]
             notes.append(f"{peers}: {answer}")
             break
         peer_describing.add(_add_nodes(nodes, answer))
-        # A node's table of peers lacks only the node itself. The node's own `system.local`, or the
-        # table of peers of a second node, completes the list.
+        # The table of peers of a node has all nodes except this node. The list is complete if it
+        # also has `system.local` of the same node, or the table of peers of a second node.
         if len(peer_describing) > 1 or self_describing & peer_describing:
             break
     else:
@@ -294,7 +294,8 @@ def _node(row: dict[str, Any], coordinator: str | None) -> NodeDiagnosis:
     address = text("native_address") or text("rpc_address") or text("peer")
     port = text("native_port")
     if row.get("key") == "local" and coordinator:
-        # `system.local` may have no port, but the node has answered at this address.
+        # `system.local` may have no port. But `coordinator` is the address and port at which this
+        # node has answered.
         client_address = coordinator
     elif port and address:
         client_address = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

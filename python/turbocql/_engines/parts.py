@@ -75,11 +75,11 @@ class Reading:
 
     @property
     def table(self) -> str:
-        """The table in CQL."""
+        """The table's qualified name in CQL."""
         return qualified(*self.keyspace_and_table)
 
     def selecting(self, columns: Sequence[str]) -> Reading:
-        """A copy that reads only these columns."""
+        """Returns a copy of this `Reading` that reads only these columns."""
         return replace(self, options={**self.options, "columns": list(columns)})
 
     def schema(self) -> Any:
@@ -91,7 +91,7 @@ class Reading:
             return schema_of(open_session, self.keyspace_and_table, self.options, self.types)
 
     def splits(self, parts: int) -> list[Split]:
-        """Splits of the table, at most `parts` of them."""
+        """Returns splits that together are the whole table: `parts` of them, or fewer."""
         with session(self.settings) as open_session:
             return open_session.splits(self.table, parts)
 
@@ -122,8 +122,8 @@ class Reading:
         """The rows of a split as `pyarrow.Table`s, in the order of tokens.
 
         The sizes of these `pyarrow.Table`s depend on the rows, not on pages. So they are the same
-        at each call, as long as the rows do not change. Each `pyarrow.Table` but the last has a
-        multiple of `unit` rows.
+        at each call, as long as the rows do not change. The number of rows of each `pyarrow.Table`,
+        except the last, is a multiple of `unit`.
         """
         options = {**self.options, "concurrency": 1}
         if limit is not None:
@@ -186,7 +186,8 @@ def schema_of(
     types: ColumnTypes,
 ) -> Any:
     """The `pyarrow.Schema` of a scan with these options."""
-    # A page has the types of its columns even without rows, so a split of one token is enough.
+    # Even a page without rows has the types of its columns, so scanning a split of one token is
+    # enough.
     empty_split = Split(*keyspace_and_table, ((LAST - 1, LAST),), None, ())
     rows = open_session.scan(split=empty_split, **options)
     return _pyarrow().schema(rows.batches(types=types))
@@ -214,7 +215,7 @@ def reading(
     types: ColumnTypes | None,
     options: Mapping[str, Any],
 ) -> Reading:
-    """A table to read; `options` are the options of `Session.scan`.
+    """Returns the `Reading` of a table. `options` are the options of `Session.scan`.
 
     Raises: `ConfigError` or `TypeError` for invalid arguments. No connection is opened.
     """
@@ -229,7 +230,7 @@ def reading(
 
 
 def check_columns(columns: Any) -> None:
-    """Raises `ConfigError` if a column is named twice: data sets need unique names."""
+    """Raises `ConfigError` if a column is named twice, because data sets need unique names."""
     names = [] if columns is None or isinstance(columns, str) else list(columns)
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:
@@ -237,7 +238,7 @@ def check_columns(columns: Any) -> None:
 
 
 def _keyspace(settings: Config | Environment | Profile, table: object) -> str | None:
-    """The keyspace of the settings, for an unqualified table; `None` for a qualified one."""
+    """If the table's name is unqualified, returns the keyspace of the settings; else `None`."""
     if isinstance(table, str) and "." not in table:
         config = settings if isinstance(settings, Config) else settings.read()
         return config.keyspace
@@ -261,12 +262,12 @@ class Writing:
 
     @property
     def table(self) -> str:
-        """The table in CQL."""
+        """The table's qualified name in CQL."""
         return qualified(*self.keyspace_and_table)
 
     def begun(self, empty_table: Any = None) -> Writing:
-        """A copy with the types of the table's columns, and with the current time as the write time
-        if `timestamp` is not set.
+        """Returns a copy of this `Writing` with the types of the table's columns. If `timestamp` is
+        not set, the current time becomes the write time.
 
         `empty_table` is a `pyarrow.Table` with the columns of the data and no rows; `None` if the
         columns of the data are not known.
@@ -304,7 +305,7 @@ def writing(
     config: Config | Environment | Profile | str | None,
     options: Mapping[str, Any],
 ) -> Writing:
-    """A table to write to; `options` are the options of `Session.load`.
+    """Returns the `Writing` to a table. `options` are the options of `Session.load`.
 
     Raises: `ConfigError` or `TypeError` for invalid arguments. No connection is opened.
     """

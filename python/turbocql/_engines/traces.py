@@ -20,7 +20,7 @@ _lock = Lock()
 
 
 def current_trace() -> dict[str, str]:
-    """The current trace context as texts, such as `traceparent`; empty without a current span.
+    """Returns headers with the current trace context, such as `traceparent`; empty without a span.
 
     A program that has not imported OpenTelemetry has no current span.
     """
@@ -35,13 +35,13 @@ def current_trace() -> dict[str, str]:
 
 @contextmanager
 def within_trace(session: Session[Any], carrier: Mapping[str, str]) -> Iterator[None]:
-    """Gives spans to the calls in the `with` block, as children of the span that `carrier` names.
+    """Makes spans for the calls in the `with` block, as children of the span that `carrier` names.
 
     `carrier` is what `current_trace` returned in the program that began the job.
 
-    After the first such block, the session makes spans until it is closed, even outside of such
-    blocks, with the global OpenTelemetry providers of this process. A worker without OpenTelemetry
-    makes no spans.
+    The spans are made with the global OpenTelemetry providers of this process. After the first
+    block, the session continues to make spans until it is closed, even for calls outside of a
+    block. A worker without OpenTelemetry makes no spans.
     """
     if not carrier or not _instrument(session):
         yield

@@ -17,7 +17,8 @@ __all__ = ["ArrowFile", "ParquetFile"]
 
 def _is_valid(column: Any) -> bool:
     try:
-        # A full validation refuses times outside a day, but servers store such times.
+        # A full validation would refuse times outside a day. Servers store such times, so columns
+        # of times are not fully validated.
         column.validate(full="time64" not in str(column.type))
     except library().ArrowInvalid:
         return False
@@ -36,7 +37,7 @@ def _first_invalid_row(column: Any) -> int:
 
 
 class _BinaryFile(Reader):
-    """A reader of a file that stores the types of its columns. It can read single columns."""
+    """A reader of a file that stores the types of its columns. It can read individual columns."""
 
     _schema: Any = None
 
@@ -115,7 +116,7 @@ class ParquetFile(_BinaryFile):
                 coerce_int96_timestamp_unit=int96_unit,
                 memory_map=False,
                 pre_buffer=False,
-                # Without a buffer, pyarrow would read a column of a row group as a whole.
+                # Without a buffer, pyarrow would read the whole column of a row group at once.
                 buffer_size=1 << 20,
                 page_checksum_verification=True,
             )
@@ -250,7 +251,7 @@ class ArrowFile(_BinaryFile):
     def _positions_to_read(self) -> list[int] | None:
         """The positions of the columns to read; `None` if all columns are read.
 
-        A column of a type that pyarrow does not read is left out, even if no column is unwanted.
+        A column whose type pyarrow cannot read is left out, even if all columns are wanted.
         """
         names = self.names_to_read()
         schema = self.schema()

@@ -101,7 +101,7 @@ def parsed(column: str, cql_type: Any, udts: Mapping[str, Any] | None) -> CqlTyp
 
 
 def thawed(cql_type: CqlType) -> CqlType:
-    """The type without the `frozen` around it."""
+    """Returns the type without the `frozen` around it, if it is frozen."""
     while cql_type.kind == "frozen":
         cql_type = cql_type.subtypes[0]
     return cql_type
@@ -167,7 +167,7 @@ def is_nested(cql_type: CqlType | None) -> bool:
 def read_all(
     read: Callable[[Any], Any], cells: Any, report: Callable[[int, Exception], None]
 ) -> Any:
-    """Returns `read(cells)`, in which cells that cannot be read are null.
+    """Returns `read(cells)`, but first replaces the cells that cannot be read by null.
 
     `report` is called with the position and the error of each of these cells.
     """
@@ -179,15 +179,16 @@ def read_all(
 
     def record(position: int, error: Exception) -> None:
         unreadable.add(position)
-        # If many cells are unreadable, the search takes long. `report` may raise an exception,
-        # which ends the search.
+        # If many cells are unreadable, the search takes long. `report` can end the search by
+        # raising an exception.
         report(position, error)
 
     _find_unreadable(read, cells, 0, record)
     try:
         return read(_without(cells, unreadable))
     except UNREADABLE as error:
-        # Each remaining cell is readable alone, but the cells have no type in common.
+        # Each remaining cell can be read by itself, but the cells have no common type. So all of
+        # them are reported.
         all_cells = cells if isinstance(cells, list) else cells.to_pylist()
         for position, cell in enumerate(all_cells):
             if cell is not None and position not in unreadable:
@@ -263,7 +264,7 @@ def _from_texts(cql_type: CqlType, texts: Any) -> Any:
         return texts
     target = type_of(cql_type)
     if kind in INTEGERS:
-        # Arrow also accepts hexadecimal digits, and refuses a plus sign.
+        # Arrow would accept hexadecimal digits, and would refuse a plus sign.
         _require_all_match(texts, r"^[-+]?[0-9]+$", expected_integer(kind))
         if pc.any(pc.starts_with(texts, "+")).as_py():
             texts = pc.replace_substring_regex(texts, r"^\+", "")
@@ -330,9 +331,9 @@ def _uuids(texts: Any) -> Any:
 
 
 def instants_of(texts: Any) -> Any:
-    """Timestamps in milliseconds; in a finer unit if some of them are not whole milliseconds.
+    """Converts texts to timestamps in milliseconds, or in a finer unit if some texts need it.
 
-    Raises: `ValueError` for a text that is no timestamp.
+    Raises: `ValueError` for a text that is not a timestamp.
     """
     pa = library()
     pc = pa.compute

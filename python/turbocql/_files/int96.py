@@ -1,8 +1,9 @@
 """Reads INT96 times of Parquet, which Spark, Hive and Impala write.
 
 pyarrow reads INT96 as nanoseconds. 64 bits of nanoseconds hold the years 1677 to 2262, and other
-times wrap around. Read as milliseconds, all times are correct, but their finer digits are lost. The
-exact time can be computed from both readings, because a wrapped number is correct modulo 2**64.
+times wrap around. If INT96 is read as milliseconds, all times are correct, but their finer digits
+are lost. The exact time can be computed from the milliseconds and the nanoseconds, because a number
+that has wrapped around is still correct modulo 2**64.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def exact_times(fine: Any, coarse: Any) -> Any:
 
 
 def _with_values(array: Any, arrow_type: Any, values: Any, buffer_count: int) -> Any:
-    """An array of lists of `values`, with the first `buffer_count` buffers of `array`."""
+    """Returns a copy of an array of lists with other `values`. Keeps `buffer_count` buffers."""
     return library().Array.from_buffers(
         arrow_type,
         len(array),
@@ -91,7 +92,8 @@ def _exact_timestamps(fine: Any, coarse: Any) -> Any:
     pa = library()
     pc, time_zone = pa.compute, fine.type.tz
     milliseconds = coarse.cast(pa.int64())
-    # Both operands wrap around modulo 2**64, so the difference is correct.
+    # Both operands may have wrapped around modulo 2**64. The difference is correct all the same,
+    # because it is small.
     nanoseconds = pc.subtract(fine.cast(pa.int64()), pc.multiply(milliseconds, _NS_PER_MS))
     range_ms, range_ns = pc.min_max(milliseconds).as_py(), pc.min_max(nanoseconds).as_py()
     if range_ms["min"] is None:
@@ -104,8 +106,8 @@ def _exact_timestamps(fine: Any, coarse: Any) -> Any:
         return milliseconds.cast(pa.timestamp("ms", time_zone))
     if max(-range_ms["min"], range_ms["max"]) > _LAST_MS_OF_US:
         raise ValueError("INT96 times finer than a millisecond, and beyond the year 294246")
-    # A load without `truncate_time` refuses times finer than a millisecond. So a time that is finer
-    # than a millisecond must not become a whole millisecond: at least 1 microsecond remains.
+    # A load without `truncate_time` must refuse times that are finer than a millisecond. So
+    # rounding must not turn such a time into a whole millisecond: its microseconds are at least 1.
     is_finer = pc.cast(pc.greater(nanoseconds, 0), pa.int64())
     microsecond_parts = pc.max_element_wise(pc.divide(nanoseconds, 1000), is_finer)
     microseconds = pc.add(pc.multiply(milliseconds, 1000), microsecond_parts)

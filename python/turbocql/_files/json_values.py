@@ -49,8 +49,8 @@ def _parse_int(digits: str) -> int | str:
 
 
 def needs_exact_numbers(types: Sequence[CqlType | None]) -> bool:
-    """Whether one of the types is or contains `decimal` or `varint`. Their values need all digits
-    of a number.
+    """Whether one of the types is or contains `decimal` or `varint`. The values of these types need
+    all digits of a number.
     """
     kinds = {"decimal", "varint"}
     return any(cql_type is not None and has_kind(cql_type, kinds) for cql_type in types)
@@ -145,8 +145,8 @@ def shown_type(cls: type) -> str:
 def _floats(kind: str, cells: Sequence[Any]) -> Any:
     pa = library()
     pc = pa.compute
-    # `float` rounds a large int to the nearest double, if the int is within the range of doubles.
-    # Arrow would refuse large ints.
+    # Arrow would refuse large ints. `float` rounds a large int to the nearest double if the int is
+    # within the range of doubles.
     try:
         doubles = pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
     except OverflowError:
@@ -160,7 +160,8 @@ def _floats(kind: str, cells: Sequence[Any]) -> Any:
 def _lists(cql_type: CqlType, cells: Sequence[Any]) -> Any:
     pa, dimension = library(), cql_type.dimension
     if cql_type.kind == "set":
-        # `{}` is an empty set as a CQL literal, and an object in JSON.
+        # As a CQL literal, `{}` is an empty set. JSON reads it as an object, so it is converted
+        # here.
         cells = [[] if cell == {} else cell for cell in cells]
     _check_class(cells, list, "an array")
     validity = [cell is not None for cell in cells]
@@ -183,8 +184,9 @@ def _check_class(cells: Iterable[Any], cls: type, expected: str) -> None:
 
 
 def _offsets(cells: Sequence[Any]) -> Any:
-    """The position of each list's first element among the elements of all lists, null for a null
-    list. The last offset is the number of all these elements.
+    """Returns Arrow's offsets of lists. A list's offset is the position of its first element among
+    the elements of all lists. The offset of a null list is null. The last offset is the number of
+    elements of all lists.
     """
     offsets, end = [], 0
     for cell in cells:

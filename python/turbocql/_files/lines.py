@@ -63,9 +63,9 @@ class CsvFile(Reader):
                     return self.checked_names(list(names))
 
     def _next_block_size(self, block: int, error: EncodeError) -> int:
-        """The block size to try next, after an error for a row that is longer than a block.
+        """Returns the block size to try next, when a row was longer than a block.
 
-        Raises: `EncodeError` if `error` has another reason, or if the block has the maximal size.
+        Raises: `EncodeError` if `error` has another reason, or if the block has the maximum size.
         """
         message = str(error.__cause__)
         if "straddl" in message and block < _MAX_BLOCK:
@@ -132,8 +132,8 @@ class CsvFile(Reader):
     def _texts(self, names: list[str]) -> Iterator[Any]:
         """Yields the cells as bytes, in batches.
 
-        A batch is yielded only after the next batch or the end of the file was read. If the file
-        was cut off within quotes, the last batch is not complete, and is not yielded.
+        A batch is yielded only after the next batch, or the end of the file, was read: if the file
+        was cut off within quotes, the last batch is incomplete, and must not be yielded.
         """
         block, yielded_count = _BLOCK, 0
         while True:
@@ -146,8 +146,8 @@ class CsvFile(Reader):
                     while True:
                         with FileErrors(self):
                             batch = next(csv_reader, None)
-                        # pyarrow reads several blocks ahead, and yields one batch per block. The
-                        # bytes of the blocks that it has yielded are estimated by this ratio.
+                        # pyarrow yields one batch per block, but reads several blocks ahead. This
+                        # is the ratio of the bytes read to the bytes of the yielded batches.
                         blocks_ahead = checked_file.bytes_returned / (block * max(1, batches_read))
                         self.bytes_read = int(raw_file.tell() / max(1.0, blocks_ahead))
                         if batch is None:

@@ -47,7 +47,7 @@ _EXAMPLES = {
 
 
 def parse_nested_cell(cql_type: CqlType, text: str, decoder: json.JSONDecoder) -> Any:
-    """The value of a cell, in the form in which `json` gives values to `json_values.column_of`.
+    """Parses a cell. Returns a value such as `json` returns, for `json_values.column_of`.
 
     Raises: `ValueError`, with an example, for text that is neither JSON nor a CQL literal.
     """
@@ -67,8 +67,8 @@ def parse_nested_cell(cql_type: CqlType, text: str, decoder: json.JSONDecoder) -
 
 
 def _reason(error: ValueError) -> str:
-    """Why a cell is not JSON, in words. The position is written here, in one form: the text of a
-    `JSONDecodeError` has it as line and column, and again as a count of characters.
+    """Says why a cell is not JSON. The message of a `JSONDecodeError` states the position twice, as
+    a line with a column and as a number of characters. The result states it once.
     """
     if not isinstance(error, json.JSONDecodeError):
         return str(error)
@@ -177,14 +177,14 @@ class _Literal:
         match = self._consume(_NAME)
         name = "" if match is None else match[2] or (match[1] or "").replace('""', '"')
         if name not in fields:
-            # Unquoted names are folded to lower case. cqlsh writes all names without quotes, so the
-            # name is first compared as it is written.
+            # In CQL, an unquoted name means the name in lower case. But cqlsh writes all names
+            # without quotes, so the name was first compared as it is written.
             name = name.lower() if match is not None and match[2] else name
         if name not in fields:
             raise self._error(f"one of the fields {', '.join(fields)}")
         self._expect(":")
         self._skip_spaces()
-        # cqlsh writes no text for a null.
+        # cqlsh writes nothing after the colon for a null.
         is_null = self._text[self._position : self._position + 1] in (",", "}")
         return name, None if is_null else self._value(fields[name])
 
@@ -192,7 +192,8 @@ class _Literal:
         match = self._consume(_QUOTED)
         if match is not None:
             if "\\" in match[1]:
-                # cqlsh writes some backslashes twice, and begins escapes with other backslashes.
+                # In files of cqlsh, a backslash may be half of a doubled backslash, or the
+                # beginning of an escape. So its meaning is not known.
                 raise ValueError("a backslash, which tools write in different ways")
             return match[1].replace("''", "'")
         pattern = _UNQUOTED_PATTERNS.get(kind)

@@ -90,7 +90,7 @@ def texts_of(array: Any) -> Any:
         return None
     texts = values.cast(pa.string())
     if types.is_floating(value_type):
-        # Arrow writes a negative zero as `-0`. JSON readers take this for a whole number, and lose
+        # Arrow writes a negative zero as `-0`. JSON readers read `-0` as an integer, and so lose
         # the sign.
         has_no_json_form = pc.or_(pc.invert(pc.is_finite(values)), pc.equal(texts, "-0"))
         if pc.any(has_no_json_form).as_py():

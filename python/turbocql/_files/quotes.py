@@ -19,9 +19,8 @@ _STEP = 1 << 20
 
 
 class CheckedQuotes(io.RawIOBase):
-    """A CSV file as a stream that checks quotes. pyarrow itself accepts text after a closing quote.
-    The bytes that this stream returns are those of the file, with `_ESCAPE` and `_QUOTE` in place
-    of escapes.
+    """A stream of a CSV file's bytes that refuses text after a closing quote, which pyarrow itself
+    would accept. The stream replaces the escapes in the file by `_ESCAPE` and `_QUOTE`.
     """
 
     def __init__(self, reader: Reader, file: BinaryIO) -> None:
@@ -32,7 +31,7 @@ class CheckedQuotes(io.RawIOBase):
         self._separators = options.delimiter.encode() + b"\r\n"
         separators = re.escape(self._separators)
         # The pattern matches a cell in quotes. Group 1 is the byte after the cell, if this byte is
-        # no separator. Group 2 matches if the text ends within quotes.
+        # not a separator. Group 2 matches if the text ends within quotes.
         self._quoted_cell = re.compile(
             rb'[%b]"[^"]*(?:""[^"]*)*(?:"(?:(?=[%b])|(.))|(\Z))' % (separators, separators),
             re.DOTALL,
@@ -68,7 +67,7 @@ class CheckedQuotes(io.RawIOBase):
         if self._escape:
             chunk = self._mark_escapes(chunk)
         if not self.bytes_returned and 0 < len(chunk) < size and not re.search(b"[\r\n]", chunk):
-            # pyarrow recognizes a header only if its line has an end.
+            # pyarrow recognizes a header only if a line end follows it.
             self._pending += self._file.read(1)
             chunk += b"" if self._pending else b"\n"
         self._follow_quotes(chunk)
@@ -92,10 +91,10 @@ class CheckedQuotes(io.RawIOBase):
     def _follow_quotes(self, chunk: bytes) -> None:
         """Checks the quotes of a chunk, and updates `_carry` for the next chunk.
 
-        Only the next chunk's first byte shows whether the quotes at the end of a chunk close a cell
-        or are escaped quotes. So `_carry` keeps these quotes, after the byte that precedes them in
-        the chunk. If this byte is in a cell whose quotes are still open, `_carry` has a line end
-        and a quote in its place, as at the beginning of such a cell.
+        A chunk may end with quotes. Only the first byte of the next chunk shows whether they close
+        a cell or are escaped. So `_carry` keeps these quotes and the byte before them. If this byte
+        is within a quoted cell, `_carry` has a line end and a quote in place of the byte, as if the
+        cell began there.
 
         Raises: `EncodeError` for text after a closing quote.
         """
@@ -151,8 +150,9 @@ class CheckedQuotes(io.RawIOBase):
         return quotes
 
     def _file_offset(self, body_offset: int, position: int) -> int:
-        # If the earlier chunks end within a cell, `body` begins with a line end and a quote. This
-        # quote, at position 1, stands for the cell's opening quote, which is in an earlier chunk.
+        # If the earlier chunks end within a quoted cell, `body` begins with a line end and a quote.
+        # The quote is at position 1. It stands for the opening quote of the cell, which is in an
+        # earlier chunk.
         is_carried = position == 1 and self.ends_in_quotes
         return self._open_quote_offset if is_carried else body_offset + position
 
@@ -183,7 +183,7 @@ def _numpy() -> Any:
 
 
 def _lines_before(reader: Reader, offset: int) -> int:
-    """The number of lines that end before `offset`, which counts decompressed bytes.
+    """Returns how many lines end before `offset`, a number of decompressed bytes.
 
     This function reads the file again.
     """
@@ -201,9 +201,9 @@ def _lines_before(reader: Reader, offset: int) -> int:
 def unescaped(cells: Any, escape: str) -> Any:
     """Cells with their escapes replaced by the escaped characters.
 
-    Some writers escape quotes, but not the escape character itself. A cell is taken to be from such
-    a writer if it has an escape character before a character that is neither a quote nor an escape
-    character. In such a cell, only the escapes of quotes are replaced.
+    Some writers escape quotes, but not the escape character itself. So their cells may have an
+    escape character before an ordinary character. In a cell with such an escape character, only the
+    escapes of quotes are replaced.
     """
     pa = library()
     pc, escape_byte = pa.compute, escape.encode()

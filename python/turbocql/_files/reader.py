@@ -245,7 +245,7 @@ class Reader(ABC):
         """Yields a batch in parts of limited size."""
         begin = 0
         if not batch.num_rows:
-            # pyarrow crashes when it counts the bytes of some empty batches.
+            # For some empty batches, pyarrow would crash when it counts their bytes.
             return
         row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
         max_rows = max(1, min(MAX_BATCH_ROWS, MAX_BATCH_BYTES // row_bytes))

@@ -93,11 +93,11 @@ def json_reason(error: Exception, line: bytes, *, shows_values: bool) -> str:
 
 
 def csv_reason(message: str, *, shows_values: bool) -> tuple[int | None, int, str] | None:
-    """Returns three items: the number of a row of a CSV file that has too many or too few cells,
-    the number of cells that the row should have, and the reason in words. Rows are counted from 1,
-    with the header. The number of the row is `None` if it is not known.
+    """Parses pyarrow's error for a row of CSV that has too many or too few cells. Returns the
+    number of the row, the number of cells that the row should have, and the reason in words. Rows
+    are counted from 1, with the header. The number of the row is `None` if it is not known.
 
-    `message` is the text of an error of pyarrow. Returns `None` if it is not about such a row.
+    `message` is the text of the error. Returns `None` if the error has another reason.
     """
     match = _UNEQUAL.search(message)
     if match is None:

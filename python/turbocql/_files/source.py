@@ -50,7 +50,7 @@ class FileInfo:
 
     @classmethod
     def of(cls, path: Path) -> FileInfo:
-        """The file at a path.
+        """Returns the properties of the file at a path.
 
         Raises: `OSError` if the file cannot be read.
         """
@@ -112,7 +112,7 @@ def _in_directory(path: Path, format: str | None) -> list[Path]:
         raise ConfigError(f"{path} has files of several formats, {sorted(formats)}: pass format=")
     if format is None:
         return _not_empty([file for file in files if formats_by_file[file] is not None], path)
-    # If no file has a suffix of `format`, the files whose suffixes name no format are read.
+    # If no file has a suffix of `format`, the files without a known suffix are read.
     suffix_format = format if format in formats else None
     return _not_empty([file for file in files if formats_by_file[file] == suffix_format], path)
 
@@ -189,11 +189,12 @@ class Source:
     ) -> Iterator[tuple[int, Any]]:
         """Record batches, each with the number of its first row among the rows of all files.
 
-        A row has the same number in each call. `on_unreadable` is called for each unreadable row of
-        a text file, before the row's batch is yielded. The cells that cannot be read are null in
-        the batch. `skip` is called for each row group and each batch, with the number of its first
-        row and how many rows it has. If `skip` returns true, these rows are not yielded. Batches of
-        Parquet and Arrow files lack columns that are not wanted, unless `reads_all` is true.
+        The number of a row is the same in each call. `on_unreadable` is called for each unreadable
+        row of a text file, before the row's batch is yielded. The cells that cannot be read are
+        null in the batch. `skip` is called for each row group and each batch, with the number of
+        its first row and how many rows it has. If `skip` returns true, these rows are not yielded.
+        Batches of Parquet and Arrow files lack columns that are not wanted, unless `reads_all` is
+        true.
 
         Raises: `EncodeError`, with path and line, for content that cannot be read; `OSError` for a
             file that cannot be opened.
@@ -217,7 +218,7 @@ class Source:
 
     @property
     def is_quick_to_read_again(self) -> bool:
-        """Whether one row can be read again quickly: all files are Parquet, or they are small."""
+        """Whether a row can be read again quickly: if all files are Parquet, or are small."""
         is_parquet = all(isinstance(reader, ParquetFile) for reader in self._readers)
         return is_parquet or sum(file.size for file in self.files) <= _MAX_QUICK_BYTES
 

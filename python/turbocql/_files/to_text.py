@@ -131,7 +131,7 @@ def _is_binary(arrow_type: Any) -> bool:
 
 def _varint(text: str | None) -> int | str | None:
     # Python refuses to convert more than 4,300 digits, unless the program has changed this limit.
-    # Texts of more than 4,000 characters stay texts.
+    # So a text of more than 4,000 characters is not converted.
     return text if text is None or len(text) > 4000 else int(text)
 
 
@@ -152,13 +152,14 @@ def _floats(array: Any) -> list[Any]:
     pc = pa.compute
     values: list[Any] = array.to_pylist()
     if array.type == pa.float32():
-        # Arrow writes the shortest digits of a float32. Python would write the digits of a double.
+        # Arrow writes the fewest digits that identify a float32. Python would write the digits of a
+        # double.
         texts = array.cast(pa.string()).to_pylist()
         values = [None if text is None else float(text) for text in texts]
     if pc.all(pc.is_finite(array)).as_py() is not False:
         return values
     names = {float("inf"): "Infinity", float("-inf"): "-Infinity"}
-    # A NaN does not equal itself.
+    # `value != value` is true only for NaN.
     return [
         "NaN" if value is not None and value != value else names.get(value, value)
         for value in values
@@ -211,7 +212,8 @@ def _instants(array: Any) -> list[str | None]:
 def _duration(months: int, days: int, nanoseconds: int) -> Any:
     parts = (months, days, nanoseconds)
     if min(parts) < 0 < max(parts):
-        # The text of a duration has one sign. No server stores a duration of mixed signs.
+        # The text of a duration has a single sign, so it cannot express mixed signs. (No server
+        # stores such a duration.)
         return {"months": months, "days": days, "nanoseconds": nanoseconds}
     return str(Duration(*parts))
 
@@ -254,7 +256,8 @@ def _maps(array: Any, cql_type: CqlType | None) -> list[Any]:
         row_slice = slice(offsets[row] - begin, offsets[row + 1] - begin)
         pairs = list(zip(keys[row_slice], values[row_slice], strict=True))
         entries = dict(pairs) if has_text_keys else None
-        # If a map has a key twice, a JSON object would lose an entry. So the map becomes pairs.
+        # If a key occurs twice in a map, a JSON object would lose an entry. So the map becomes a
+        # list of pairs.
         cells.append(entries if entries is not None and len(entries) == len(pairs) else pairs)
     return cells
 

@@ -66,7 +66,8 @@ class _OutputFile:
         self._out: Any = self._raw_file
         try:
             if settings.format in ("csv", "jsonl") and settings.compression == "gzip":
-                # The gzip header has no file name and no time, so equal data makes equal files.
+                # The gzip header gets no file name and no time, so that files with equal data are
+                # equal.
                 self._out = gzip.GzipFile("", "wb", 6, self._raw_file, mtime=0)
             self._writer = self._open_writer()
         except BaseException:
@@ -99,7 +100,8 @@ class _OutputFile:
         """Writes a batch, or keeps it in memory until there are enough rows for a row group."""
         self.rows += batch.num_rows
         if self._settings.format in ("csv", "jsonl"):
-            # The batch is written in parts, because the whole text of a part is in memory.
+            # The batch is written in parts to limit memory, because the text of a part is made as a
+            # whole.
             row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
             rows_per_part = max(1, min(16_384, _TEXT_BYTES // row_bytes))
             for begin in range(0, batch.num_rows, rows_per_part):
@@ -126,7 +128,8 @@ class _OutputFile:
         if self._settings.format == "parquet":
             self._writer.write_table(table, row_group_size=rows)
         else:
-            # A column above 2 GiB stays in several batches.
+            # `combine_chunks` leaves a column above 2 GiB in several chunks, so there may be
+            # several batches.
             for batch in table.combine_chunks().to_batches():
                 self._writer.write_batch(batch)
 
@@ -254,7 +257,8 @@ class Sink:
         if isinstance(error, OSError):
             if error.filename is None and error.errno is None:
                 raise OSError(f"{self._path}: {error}") from error
-            # The error has the name of a temporary file, which the caller does not know.
+            # The error names the temporary file, which the caller does not know. So it gets the
+            # caller's path.
             error.filename = str(self._path)
         elif isinstance(error, arrow_error):
             raise refused(f"{self._path}: {error}") from error
@@ -344,13 +348,13 @@ def open_sink(
 ) -> Sink:
     """A sink for record batches of a schema.
 
-    Arguments: without `format`, the suffix of the path names the format. The path is that of a
+    Arguments: without `format`, the suffix of the path names the format. The path means a
         directory if it ends with a slash or is a directory, if `files` is above 1, or if
-        `max_file_rows` is set. The sink then writes files `part-00000.parquet` and so on in the
-        directory. It writes `files` files at a time, and batches go to them in turn. `types` are
-        CQL types of columns. A column needs none here if its Arrow field has its type as metadata.
-        By default, Parquet is compressed by zstd, a single file with the suffix `.gz` by gzip, and
-        other files are not compressed.
+        `max_file_rows` is set. Then the sink writes files in the directory, with names such as
+        `part-00000.parquet`. It writes `files` files at a time, and batches go to them in turn.
+        `types` are CQL types of columns. If the Arrow field of a column has the CQL type as
+        metadata, the column need not be in `types`. By default, Parquet is compressed by zstd, a
+        single file with the suffix `.gz` by gzip, and other files are not compressed.
 
     Raises: `ConfigError` for invalid options, and for a file that exists already; `OSError` for a
         directory that cannot be written.
@@ -385,8 +389,9 @@ def open_sink(
         raise refused("two columns have the same name")
     parsed_types = {}
     for name, cql_type in (types or {}).items():
-        # `parsed` refuses the text of a user-defined type, which lacks the type's fields. The
-        # metadata of the column's Arrow field has them.
+        # `parsed` raises an error for a user-defined type, because its text does not name its
+        # fields. Such a column is left out here: the metadata of its Arrow field has the type with
+        # its fields.
         with suppress(ConfigError):
             parsed_types[name] = parsed(name, cql_type, None)
     settings = _FileSettings(file_format, schema, parsed_types, compression, rows_per_group)

@@ -1,7 +1,7 @@
 """Reads the type classes of the package `cassandra` (scylla-driver, cassandra-driver).
 
-Nothing here imports that package. A caller that has one of the package's classes has loaded the
-package already.
+Nothing here imports that package. If a caller passes one of its classes, the package has already
+been imported.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def stock_class(cls: type[Any]) -> type[Any] | None:
 
 
 def is_stock(cls: type[Any]) -> bool:
-    """Whether `cls`, and each of its element or field types, serializes values as its stock class
-    does. The stock class of a class is the one that `stock_class` returns.
+    """Whether `cls` serializes values in the same way as `stock_class(cls)`. This must also be true
+    for each of its element or field types.
     """
     stock = stock_class(cls)
     if stock is None or stock.__name__ not in {*_SCALARS, *_GENERIC, *OPAQUE}:
@@ -87,8 +87,8 @@ def is_stock(cls: type[Any]) -> bool:
 
 
 def _function(cls: type[Any], name: str) -> Any:
-    """The function that the method `name` of `cls` calls, for comparisons with `is`: each access to
-    a class method makes a new method object.
+    """Returns the function that the method `name` of `cls` calls. Functions can be compared with
+    `is`, but method objects cannot: each access to a class method makes a new method object.
     """
     method = getattr(cls, name, None)
     return getattr(method, "__func__", method)
@@ -108,7 +108,7 @@ def _has_parameters(cls: Any, kind: str) -> bool:
 
 
 def is_bare_vector(cls: type[Any]) -> bool:
-    """Whether a class is `VectorType`, or is derived from it, without parameters."""
+    """Whether a class is `VectorType` or derived from it, and has no parameters."""
     stock = stock_class(cls)
     return stock is not None and stock.__name__ == "VectorType" and not parts_of(cls)
 
@@ -116,8 +116,8 @@ def is_bare_vector(cls: type[Any]) -> bool:
 def cql_type(cls: Any) -> _core.CqlType:
     """The CQL type of a class of `cassandra.cqltypes`.
 
-    Raises: `TypeError` for a class that is not a CQL type, that lacks the parameters its values
-        need, or that serializes values by its own code.
+    Raises: `TypeError` for a class that is not a CQL type, that lacks necessary parameters, or that
+        serializes values by its own code.
     """
     stock = stock_class(cls)
     # `cassandra.cqltypes` also contains classes that are not CQL types, such as Decimal.

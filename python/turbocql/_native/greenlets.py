@@ -24,8 +24,8 @@ def notice_gevent() -> None:
 def wait_in_hub(op: _core.Op) -> bool:
     """Waits until the operation has a completion, while other greenlets of the thread run.
 
-    Returns false, without waiting, if the thread has no hub of gevent, or if the caller is the hub
-    itself, which cannot wait.
+    Returns false at once if the thread has no hub of gevent, or if the caller is the hub, because
+    the hub cannot wait.
     """
     from gevent import getcurrent
     from gevent._hub_local import get_hub_if_exists
@@ -55,7 +55,8 @@ class _Waits:
 
         token = next(self._tokens)
         waiter = self._waiters[token] = Waiter(self._hub)
-        # The watcher keeps the hub's loop running, so it is active only while a greenlet waits.
+        # An active watcher keeps the hub's loop running. So it is active only while a greenlet
+        # waits.
         if len(self._waiters) == 1:
             self._watcher.start(self._wake)
         try:
@@ -68,7 +69,7 @@ class _Waits:
 
     def _wake(self) -> None:
         for token in self._core.woken():
-            # There is no waiter if an exception has ended the greenlet's wait.
+            # If an exception has ended the wait of the greenlet, its waiter is no longer here.
             waiter = self._waiters.get(token)
             if waiter is not None:
                 waiter.switch(None)

@@ -1,7 +1,8 @@
 """Imports the modules that the Rust core needs while values and rows are converted.
 
-The core looks them up when it first needs them. By then the process may have no file descriptor
-left, or may be exiting. So the modules for sessions, codecs and frames import this module.
+The core looks them up when it first needs them. At that time, an import could fail: the process may
+have no file descriptor left, or may be exiting. So the modules for sessions, codecs and frames
+import this module early.
 """
 
 import decimal  # noqa: F401

@@ -30,7 +30,8 @@ def row_maker(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeRow
     """
     if not isinstance(row_class, type):
         # Only makers for classes are cached. The cache would keep any other callable alive, with
-        # all objects to which it refers. And a bound method is a new object at each access.
+        # all objects to which it refers. Besides, caching would be useless for bound methods,
+        # because each access makes a new object.
         return _make_maker(row_class, names)
     key = (id(row_class), names)
     cached = _cached_makers.get(key)
@@ -87,9 +88,9 @@ def _conditional(row_class: Callable[..., Any], names: tuple[str, ...]) -> _Make
     """A function that makes objects from the rows of a lightweight transaction, without the column
     `[applied]`.
 
-    The row of a transaction that was not applied becomes an object. The row of a transaction that
-    was applied becomes `None`. Cassandra sends only the column `[applied]` then. ScyllaDB sends the
-    other columns too.
+    If the transaction was not applied, its row becomes an object. If it was applied, its row
+    becomes `None`: in this case, Cassandra sends only the column `[applied]`, and ScyllaDB sends
+    all columns.
     """
     applied_position = names.index(APPLIED)
     value_positions = tuple(i for i, name in enumerate(names) if name != APPLIED)
@@ -125,7 +126,7 @@ def _fields(row_class: Any) -> list[_Field] | None:
     if issubclass(row_class, tuple) and hasattr(row_class, "_fields"):
         defaults = getattr(row_class, "_field_defaults", {})
         return [_Field(name, name, name not in defaults) for name in row_class._fields]
-    # This check is before the one for dataclasses, because some classes of pydantic pass both.
+    # This check comes before the check for dataclasses, because some classes of pydantic pass both.
     if isinstance(getattr(row_class, "model_fields", None), dict):
         return _pydantic_fields(row_class)
     if dataclasses.is_dataclass(row_class):
@@ -136,7 +137,8 @@ def _fields(row_class: Any) -> list[_Field] | None:
                 field.name,
                 field.default is missing and field.default_factory is missing,
             )
-            # `dataclasses.fields` leaves out `InitVar`s, which `__init__` takes as arguments.
+            # `dataclasses.fields` would leave out `InitVar`s, but `__init__` takes them as
+            # arguments.
             for field in members
             if field.init and field._field_type in (_STORED, _ARGUMENT)
         ]
@@ -151,7 +153,7 @@ def _fields(row_class: Any) -> list[_Field] | None:
             for field in row_class.__attrs_attrs__
             if field.init
         ]
-    # The metaclass of msgspec's classes has `__struct_fields__` too, but not as a tuple.
+    # The metaclass of msgspec's classes also has `__struct_fields__`, but there it is not a tuple.
     if isinstance(getattr(row_class, "__struct_fields__", None), tuple):
         return _msgspec_fields(row_class)
     return None
@@ -160,7 +162,8 @@ def _fields(row_class: Any) -> list[_Field] | None:
 def _pydantic_fields(model_class: Any) -> list[_Field]:
     fields = []
     for name, field in model_class.model_fields.items():
-        # A model that does not accept field names beside aliases must be called with its aliases.
+        # If a model accepts only the aliases of its fields, the arguments must have the aliases as
+        # names.
         config = model_class.model_config
         by_name = config.get("populate_by_name") or config.get("validate_by_name")
         choices = getattr(field.validation_alias, "choices", [field.validation_alias])
@@ -248,7 +251,8 @@ def _by_keyword(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeR
         except TypeError as error:
             fault = _argument_fault(row_class, names)
             if fault is None:
-                # An exception of the user's converter or constructor passes through unchanged.
+                # The arguments fit, so the user's constructor or converter has raised the
+                # exception.
                 raise
             call = f"{_display_name(row_class)}({', '.join(f'{name}=...' for name in names[:4])})"
             raise TypeError(
@@ -260,7 +264,7 @@ def _by_keyword(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeR
 
 
 def _argument_fault(row_class: Callable[..., Any], names: tuple[str, ...]) -> str | None:
-    """Why a callable cannot take keyword arguments of these names; `None` if it can."""
+    """Says why a callable cannot take keyword arguments of these names; `None` if it can."""
     import inspect
 
     try:

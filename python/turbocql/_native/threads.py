@@ -1,8 +1,8 @@
 """Threads on which asynchronous sessions read columns.
 
-They are daemon threads, so that a program can exit while they read: the interpreter then ends them
-at any point. Python starts them, not the native core: if the interpreter ended a native thread, it
-would unwind the thread's native frames, and the process would abort.
+They are daemon threads, so that a program can exit while they read. When the program exits, the
+interpreter ends these threads at any point. If the native core had started them, this would unwind
+their native frames, and the process would abort. So Python starts them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ END = object()
 
 
 class _PieceQueue:
-    """Pieces of columns that were read ahead. The thread that reads and the consumer share this."""
+    """Pieces of columns that were read ahead. The reading thread and the consumer share them."""
 
     def __init__(self) -> None:
         self.pieces: deque[Any] = deque()
@@ -41,7 +41,8 @@ class ThreadedPieces:
 
     def __init__(self, pieces: Iterator[_core.Piece], wake: Callable[[], None]) -> None:
         self._shared = shared = _PieceQueue()
-        # The thread does not refer to this object, so that `__del__` can end the thread.
+        # The thread does not refer to this object. So the object can be deleted, and `__del__` ends
+        # the thread.
         run = threading.Thread(
             target=_read_ahead, args=(pieces, shared, wake), name="turbocql-columns", daemon=True
         )

@@ -1,7 +1,7 @@
 """Wakes tasks and event loops.
 
-For asyncio's own loop there is a quick path, which appends to the loop's ready queue. A loop that
-cannot watch a file descriptor is woken by a thread.
+For asyncio's own loop there is a quick path: callbacks are appended to the loop's ready queue. A
+loop that cannot watch a file descriptor is woken by a thread.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def wake_tasks(burst: list[Any]) -> None:
 def wake_remaining(burst: list[Any]) -> None:
     """Wakes the tasks that `wake_tasks` has left in `burst`.
 
-    Tasks are left if a KeyboardInterrupt has ended `wake_tasks`, or if a task that it woke is
-    running a nested event loop.
+    Tasks remain in `burst` if a KeyboardInterrupt has ended `wake_tasks`, or if a task that was
+    woken is running a nested event loop.
     """
     if burst:
         try:
@@ -109,8 +109,8 @@ def has_thread(event_loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def start(event_loop: asyncio.AbstractEventLoop, requests: _core.Requests) -> None:
-    """Starts a thread that wakes `event_loop`, until the loop is gone. `requests` are the native
-    core's requests to wake this loop. The thread waits for them, and wakes the loop for each.
+    """Starts a thread that wakes `event_loop` until the loop is gone. The thread waits for
+    `requests`, the native core's requests to wake this loop, and wakes the loop for each of them.
 
     The native core calls this function.
     """
@@ -133,5 +133,5 @@ def _run_wake_thread(
                 event_loop.call_soon_threadsafe(drain)
             except RuntimeError:
                 requests.forget()
-        # References here would keep the loop and its queue alive while the thread waits.
+        # These local references would keep the loop and its queue alive while the thread waits.
         del event_loop, drain
