@@ -15,8 +15,9 @@ ABOUT = (
     " free = 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else '';"
     " print(p.python_implementation(), '.'.join(p.python_version_tuple()[:2]) + free)"
 )
-# The environment variables with which other interpreters are started. Python's own variables would
-# affect them, and PYO3_PYTHON would override maturin's choice of an interpreter.
+# The environment in which other interpreters are started. It lacks four of this process's
+# variables: Python's own would affect the started interpreter, and PYO3_PYTHON would override
+# maturin's choice of an interpreter.
 CLEAN = {
     name: value
     for name, value in os.environ.items()
@@ -25,7 +26,8 @@ CLEAN = {
 
 
 def interpreters(variable: str) -> dict[str, str]:
-    """Maps versions to executables: those that the environment variable names.
+    """Returns a dict from Python versions to executables. The environment variable `variable` names
+    the executables.
 
     Without the variable, an executable for each of `VERSIONS` is found with pyenv or on PATH.
 
@@ -64,7 +66,8 @@ def candidates(version: str) -> Iterator[str]:
 
 
 def version_of(python: str) -> str | None:
-    """Returns the version, such as 3.12, or `None` if this is not CPython or does not run.
+    """Returns an interpreter's version, such as 3.12, or `None` if it is not CPython or does not
+    run.
 
     The version of an interpreter built without the GIL ends with a `t`, as in 3.14t.
     """

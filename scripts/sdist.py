@@ -25,7 +25,7 @@ DIST = ROOT / "dist"
 
 
 def main() -> int:
-    """Builds the sdist or both. Returns the exit status."""
+    """Builds the sdist, and with --vendor also the second one. Returns the exit status."""
     if sys.argv[1:] not in ([], ["--vendor"]):
         fail(f"usage: {sys.argv[0]} [--vendor]")
     with tempfile.TemporaryDirectory(prefix="turbocql-sdist-") as folder:
@@ -48,8 +48,8 @@ def vendored(sdist: Path, folder: Path) -> Path:
         archive.extractall(folder, filter="data")
     name = sdist.name.removesuffix(".tar.gz")
     source = folder / name
-    # Cargo runs in `folder`, because the checkout's cargo configuration names edited copies of
-    # crates.
+    # Cargo runs in `folder`, where the checkout's cargo configuration does not apply. That
+    # configuration replaces some crates by edited copies, but the sdist needs the original sources.
     command = ["cargo", "vendor", "--quiet", "--locked", "--versioned-dirs"]
     run([*command, "--manifest-path", str(source / "Cargo.toml"), str(source / "vendor")], folder)
     check(source, folder)
@@ -60,7 +60,9 @@ def vendored(sdist: Path, folder: Path) -> Path:
 
 
 def without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Returns an archive's member without this machine's user; `None` for what `check` wrote."""
+    """Removes the name and the id of this machine's user from a member of an archive, and returns
+    the member. Returns `None` for files that `check` has written, so that the archive lacks them.
+    """
     if {".cargo", "build"} & set(Path(member.name).parts[1:2]):
         return None
     member.uid = member.gid = 0
@@ -69,7 +71,8 @@ def without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def check(source: Path, folder: Path) -> None:
-    """Checks that the crates can be edited and resolved without a registry.
+    """Checks that scripts/edited_crates.py and cargo find all crates in `vendor`, without a
+    registry.
 
     Raises: SystemExit, if they cannot.
     """
@@ -79,7 +82,7 @@ def check(source: Path, folder: Path) -> None:
 
 
 def run(command: list[str], cwd: Path, environment: dict[str, str] | None = None) -> None:
-    """Runs a command. Raises SystemExit if it fails; its output is shown only then."""
+    """Runs a command. If it fails, shows its output and raises SystemExit."""
     env = {**CLEAN, **(environment or {})}
     ran = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
     if ran.returncode:

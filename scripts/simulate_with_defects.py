@@ -1,10 +1,10 @@
-"""Runs the simulation with one defect after another. With each, at least one seed must fail.
+"""Runs the simulation once for each of a list of defects. Each defect must make a seed fail.
 
 Usage: scripts/simulate_with_defects.py [LAST_SEED]     (300 by default)
 
-A defect is an edit (a patch of the ScyllaDB Rust driver) that is left out, or a planted bug. The
-script makes each defect in a copy of the sources. It keeps the results for the current commit in
-build/defects.json. So after an interruption, the next run continues with the next defect.
+A defect is a bug that the script plants, or a missing edit (a patch of the ScyllaDB Rust driver).
+The script makes each defect in a copy of the sources. It stores the results for the current commit
+in build/defects.json. So after an interruption, the next run continues with the next defect.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ DECLARED = {"types": "src/statement/prepared.rs"}
 engine uses declarations in it."""
 
 PLANTED = {
-    # The engine uses declarations of the edits `silent-nodes` and `keepalive`. So these edits
-    # cannot be left out: the next two entries remove their effect.
+    # The engine uses declarations of the edits `silent-nodes` and `keepalive`. So the engine does
+    # not compile without these edits. Instead of leaving them out, the next two entries remove
+    # their effect.
     "without silent-nodes": (
         "crates/engine/src/cluster/watch.rs",
         "            self.silence.known.set(silent.map(|(node, at)| (node.host_id, at))"
@@ -90,7 +91,7 @@ RESULTS = ROOT / "build" / "defects.json"
 
 
 def taken_out(text: str, old: str, new: str) -> str:
-    """Returns a file's text without the change of a hunk.
+    """Reverts a hunk of an edit in the text of a file, and returns the new text.
 
     Other edits may have changed the lines around the hunk. So lines of context are removed from the
     hunk until its text is found exactly once.
@@ -112,7 +113,7 @@ def taken_out(text: str, old: str, new: str) -> str:
 
 
 def take_out(edit: Edit) -> None:
-    """Takes an edit out of the copy's crates."""
+    """Reverts an edit in the crates of the copy."""
     crate = COPY / "build" / "crates" / edit.crate
     for file, old, new in reversed(edit.changes):
         if file != DECLARED.get(edit.name):

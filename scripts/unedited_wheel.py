@@ -21,12 +21,14 @@ VERSION = re.compile(rb"^(Version: [^+\s]+)$", re.MULTILINE)
 
 
 def with_local(name: str) -> str:
-    """Adds the local part to the name of a wheel, of its folders, or of a file in these."""
+    """Adds the local part to a name, which is that of a wheel, of one of the wheel's folders, or of
+    a file in such a folder.
+    """
     return re.sub(r"^(turbocql-[^-+/]+?)(?=-|\.dist-info|\.data)", rf"\1{LOCAL}", name)
 
 
 def renamed(folder: str, wheel: str) -> str:
-    """Replaces a wheel by one with the local part in its version. Returns the new file's name."""
+    """Replaces a wheel by a copy whose version has the local part. Returns the new file's name."""
     old, new = Path(folder) / wheel, Path(folder) / with_local(wheel)
     record: list[str] = []
     with zipfile.ZipFile(old) as source, zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as target:
@@ -56,5 +58,5 @@ def renamed_metadata(folder: str, name: str) -> str:
 
 
 def with_local_version(metadata: bytes) -> bytes:
-    """Returns the metadata with the local part in its version."""
+    """Adds the local part to the version in the metadata, and returns the new metadata."""
     return VERSION.sub(rb"\g<1>" + LOCAL.encode(), metadata, count=1)

@@ -99,7 +99,8 @@ def check_core(wheel: Path, platform: Platform) -> str:
         for symbol in symbols.iter_symbols()
         if symbol["st_shndx"] == "SHN_UNDEF"
         and symbol.name
-        # A weak symbol may be missing, because the code tests its address before a call.
+        # A weak symbol may be missing on the platform: before the code calls it, the code tests
+        # whether its address is null.
         and symbol["st_info"]["bind"] != "STB_WEAK"
     }
     versions = [version for name, version in versions_of(elf) if name == "GLIBC"]
@@ -157,15 +158,16 @@ def check_package(wheel: Path, version: str) -> None:
 
 
 def audit(wheel: Path, platform: Platform) -> None:
-    """Checks that auditwheel finds the tag of the platform for the wheel.
+    """Checks that auditwheel determines the platform's tag from the wheel's contents.
 
     Raises: SystemExit, if auditwheel finds another tag.
     """
     report = json.loads(run_tool("auditwheel", "show", "--json", str(wheel)))
     tag = report["overall_tag"]
     if platform.is_musl and set(report["external_libs"]) == {"libc.so"}:
-        # zig names the dependency `libc.so`, and auditwheel only knows Alpine's name for it. For
-        # musl's loader, both names mean musl itself.
+        # zig names the dependency on musl `libc.so`. auditwheel only knows the name that Alpine
+        # uses, so its overall tag is wrong. musl's loader accepts both names for musl itself, so
+        # the tag that follows from the symbols is enough.
         tag = report["sym_tag"]
     if tag != platform.tag.replace("manylinux2014", "manylinux_2_17"):
         fail(f"{wheel.name}: auditwheel says {tag}")

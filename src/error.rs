@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTraceback;
 use turbocql_engine::{Detail, EngineError, ErrorKind, Tried};
 
-/// Converts an error of the engine to an exception. If the conversion fails, returns the exception
-/// that it raised.
+/// Converts an error of the engine to an exception. If the conversion itself raises an exception,
+/// returns this exception instead.
 pub fn raise_engine(py: Python<'_>, error: &EngineError) -> PyErr {
     let details = pyo3::types::PyDict::new(py);
     let filled: PyResult<()> = error.details.iter().try_for_each(|(key, detail)| match detail {
@@ -38,7 +38,7 @@ fn tried(tried: &Tried) -> (String, Option<&str>, f64, Option<f64>) {
 }
 
 /// Makes the error of an operation that ended without a result. Its message names the most common
-/// cause, that the session was closed.
+/// cause: the session was closed.
 pub fn interrupted() -> EngineError {
     EngineError::new(ErrorKind::Closed, "the session was closed while the request was in flight")
 }
@@ -49,8 +49,9 @@ pub fn ended(py: Python<'_>) -> PyErr {
     raise_engine(py, &EngineError::new(ErrorKind::Closed, reason))
 }
 
-/// Makes the exception from the arguments of a coroutine's `throw`. They are an exception, or a
-/// class, a value and a traceback. CPython has deprecated the second form since 3.12.
+/// Makes the exception from the arguments of a coroutine's `throw`. The arguments are either an
+/// exception, or a class, a value and a traceback. CPython has deprecated the form with three
+/// arguments since 3.12.
 ///
 /// # Errors
 /// If the constructor of the class raises, or an argument has a wrong type.

@@ -14,7 +14,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The native core of turbocql. It is private and may change at any time.
 ///
-/// An interpreter built without the GIL leaves the GIL off when it imports this module.
+/// The module supports interpreters built without the GIL: the import does not switch the GIL on.
 #[pyo3::pymodule(gil_used = false)]
 mod _core {
     use turbocql_values::ffi::quick_path::QuickPath;
@@ -145,8 +145,8 @@ mod _core {
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         let py = module.py();
-        // The interpreter is checked first, because the objects that are looked up below are kept
-        // for the whole process.
+        // The interpreter is checked first. The objects that are looked up below are kept until the
+        // process ends, so they must belong to the main interpreter.
         if turbocql_values::ffi::interpreter::interpreter(py) != 0 {
             let reason = "turbocql works in the main interpreter only: its native code supports \
                           one interpreter per process";

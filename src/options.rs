@@ -25,7 +25,8 @@ pub fn or_default(options: &Options) -> &RequestOptions {
     options.as_deref().unwrap_or_else(|| &NOTHING)
 }
 
-/// Where an option may be set. Each scope also takes the options of the scopes listed before it.
+/// The place where an option may be set. Each scope also accepts the options of the scopes above it
+/// in this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OptionScope {
     Batch,
@@ -41,8 +42,8 @@ struct CallOption {
     read: ReadOption,
 }
 
-/// All options, in the order in which error messages list them. `turbocql._options` has their
-/// types.
+/// All options, in the order in which error messages list them. `turbocql._options` defines the
+/// types of their values.
 static OPTIONS: [CallOption; 13] = [
     option("consistency", OptionScope::Batch, |request, value| {
         request.consistency = Some(consistency(value)?);
@@ -98,7 +99,7 @@ const fn option(name: &'static str, scope: OptionScope, read: ReadOption) -> Cal
     CallOption { name, scope, read }
 }
 
-/// Finds the option with this name. Returns a TypeError if `scope` takes no such option.
+/// Finds the option with this name. Returns a TypeError if `scope` does not accept this option.
 fn find(name: &Bound<'_, PyAny>, scope: OptionScope) -> PyResult<&'static CallOption> {
     let option = name.extract::<PyBackedStr>().ok();
     let option = option.and_then(|name| OPTIONS.iter().find(|option| option.name == &*name));
@@ -110,8 +111,8 @@ fn find(name: &Bound<'_, PyAny>, scope: OptionScope) -> PyResult<&'static CallOp
     })
 }
 
-/// Checks the names of keyword arguments, and returns the arguments. Returns `None` if there are
-/// none.
+/// Checks the names of keyword arguments, and returns the arguments. Returns `None` if there are no
+/// arguments.
 pub fn named(keywords: &Bound<'_, PyDict>, scope: OptionScope) -> PyResult<Option<Py<PyDict>>> {
     if keywords.is_empty() {
         return Ok(None);
@@ -122,8 +123,8 @@ pub fn named(keywords: &Bound<'_, PyDict>, scope: OptionScope) -> PyResult<Optio
     Ok(Some(keywords.clone().unbind()))
 }
 
-/// Converts keyword arguments to request options. An option whose value is None is not set, so the
-/// statement or the session decides.
+/// Converts keyword arguments to request options. If the value of an option is None, the option is
+/// not set. Then the value from the statement or the session applies.
 pub fn parse(keywords: Option<&Bound<'_, PyDict>>, scope: OptionScope) -> PyResult<Options> {
     let mut request = RequestOptions::default();
     for (name, value) in keywords.into_iter().flatten() {
@@ -135,7 +136,7 @@ pub fn parse(keywords: Option<&Bound<'_, PyDict>>, scope: OptionScope) -> PyResu
     Ok((request != RequestOptions::default()).then(|| Arc::new(request)))
 }
 
-/// Merges the options of a call with those of its statement. The options of the call take
+/// Merges the options of a call with the options of its statement. The options of the call take
 /// precedence.
 pub fn under(call: Options, statement: &Options) -> Options {
     match (call, statement) {
@@ -184,8 +185,8 @@ pub fn serial_consistency(value: &Bound<'_, PyAny>) -> PyResult<SerialConsistenc
 /// Timeouts longer than this, about 30 years, mean no limit.
 const FOREVER_S: f64 = 1e9;
 
-/// Converts a timeout, a number of seconds above 0. Returns `None`, for no limit, if it is longer
-/// than `FOREVER_S` or infinite.
+/// Converts a timeout to a duration. The timeout must be a number of seconds above 0. If it is
+/// longer than `FOREVER_S`, or infinite, returns `None`, which means no limit.
 pub fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
     if value.is_instance_of::<PyBool>() {
         return Err(PyTypeError::new_err("timeout_s must be a number of seconds, got a bool"));
@@ -240,7 +241,7 @@ fn profile(value: &Bound<'_, PyAny>) -> PyResult<Arc<str>> {
     Ok(Arc::from(&*name))
 }
 
-/// Converts a target: a `Node`, or a `Replica`, which may name a shard.
+/// Converts the option `target`, which is a `Node` or a `Replica`. A `Replica` may name a shard.
 fn target(value: &Bound<'_, PyAny>) -> PyResult<Near> {
     let py = value.py();
     let (node, shard) = if value.is_instance(python::replica(py)?)? {
@@ -264,7 +265,7 @@ pub fn custom_payload(value: &Bound<'_, PyAny>) -> PyResult<CustomPayload> {
         let (name, bytes): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
         let name: PyBackedStr = name.extract().map_err(|_| mismatch(expected, &name))?;
         let bytes: PyBackedBytes = bytes.extract().map_err(|_| {
-            // The value is not shown: it may be a secret.
+            // The message does not show the value, because the value may be a secret.
             let got = type_name(&bytes);
             let reason =
                 format!("custom_payload: the value of {:?} must be bytes, got {got}", &*name);

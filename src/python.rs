@@ -1,4 +1,5 @@
-//! The Python classes and functions that only this crate imports: see `turbocql_values::python`.
+//! The Python classes and functions that are imported only by this crate. `turbocql_values::python`
+//! explains how they are imported.
 
 turbocql_values::imports! {
     append_ready,

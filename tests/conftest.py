@@ -1,4 +1,5 @@
-"""Makes `tests.support` importable, however pytest was started, and restores SIGINT's handler.
+"""Makes `tests.support` importable regardless of how pytest was started, and restores Python's
+handler of SIGINT.
 
 It also adds the options `--proof` and `--all`.
 """
@@ -12,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-# Tests of columns, of whole tables and of engines need an environment with pyarrow. Tests of the
-# accelerator and the differential tests need one with a Cassandra driver: see `make python-test`.
-# Each engine has its own environment: see `make check-engines`. The cookbook has one too: see
-# `make cookbook`.
+# Some tests need other environments. Tests of columns, of whole tables and of engines need an
+# environment with pyarrow. Tests of the accelerator and the differential tests need an environment
+# with a Cassandra driver: see `make python-test`. Each engine has its own environment: see `make
+# check-engines`. The cookbook also has its own environment: see `make cookbook`.
 ENGINES = {"ray": "ray", "spark": "pyspark", "duckdb": "duckdb", "dask": "dask"}
 collect_ignore = [
     *([] if find_spec("pyarrow") else ["columns", "tables", "engines"]),
@@ -30,8 +31,8 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 if _ROOT not in sys.path:
     sys.path.insert(0, _ROOT)
 
-# Shells start background jobs with SIGINT ignored, and child processes inherit this. Programs that
-# tests interrupt would ignore the signal.
+# A shell starts background jobs with SIGINT ignored, and child processes inherit this setting. So
+# the programs that tests interrupt would ignore the signal. Therefore the handler is restored.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -51,7 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects tests with a false `needs` and, unless `--all` is set, tests marked exhaustive.
+    """Deselects tests whose mark `needs` has a false argument. Without `--all`, also deselects
+    tests with the mark `exhaustive`.
 
     The first argument of the mark `needs` says whether this driver or interpreter has what the test
     requires.
@@ -69,13 +71,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # The environments with a Cassandra driver have no hypothesis; no test there needs it.
+    # The environments with a Cassandra driver lack hypothesis, because no test that runs in them
+    # needs it.
     if not find_spec("hypothesis"):
         return
     from hypothesis import settings
 
-    # Examples are derandomized, so that the same sources give the same result. `--proof` tries new
-    # examples.
+    # hypothesis tries the same examples in each run, so that the same sources give the same result.
+    # With `--proof`, it tries new examples.
     settings.register_profile(
         "turbocql", deadline=None, database=None, derandomize=not config.getoption("--proof")
     )
@@ -84,5 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def proof(request: pytest.FixtureRequest) -> bool:
-    """Whether `--proof` is set. If it is, the tests run with more values and repetitions."""
+    """Returns whether `--proof` is set. With this option, tests run with more values and
+    repetitions.
+    """
     return bool(request.config.getoption("--proof"))

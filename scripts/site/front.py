@@ -1,6 +1,6 @@
 """Writes into the pages how to install turbocql, and into the README the addresses of its links.
 
-`RELEASED` decides both. Before the first release, turbocql is installed from a checkout, and the
+Both depend on `RELEASED`. Before the first release, turbocql is installed from a checkout, and the
 README's links are relative. From then on, PyPI shows the README too, so its links contain the
 repository's address. The link to the README's picture always contains it. Run this program after a
 change of `RELEASED`, `INSTALL` or the repository's address in pyproject.toml.
@@ -59,8 +59,8 @@ _PICTURE = re.compile(r'\b(src|srcset)="(?:https://[^"]*/raw/main/)?(docs/[^"]+)
 
 
 def written(text: str, *, is_readme: bool, released: bool = RELEASED) -> str:
-    """Returns a page with the lines of `INSTALL`, and with the commands that install extras. In the
-    README, also writes the addresses of links.
+    """Returns the text of a page with the current text of `INSTALL` and the current commands that
+    install extras. In the README, it also has the current addresses of links.
     """
     text = _INSTALL.sub(lambda found: f"{found[1]}\n{INSTALL[released]}\n{found[2]}", text)
     package = "turbocql" if released else "."

@@ -26,7 +26,9 @@ def modules(pages: Iterable[str]) -> set[str]:
 
 
 def included(markdown: str, root: Path) -> str:
-    """Returns a page with the texts of included files, whose names are relative to `root`."""
+    """Replaces each reference to an included file by the text of that file, and returns the page.
+    The names of the files are relative to `root`.
+    """
     return _INCLUDE.sub(lambda found: (root / found[1]).read_text(encoding="utf-8"), markdown)
 
 
@@ -43,7 +45,7 @@ def plain(markdown: str, texts: Mapping[str, str]) -> str:
 def llms(name: str, pages: Mapping[str, str], nav: list[Any]) -> str:
     """Returns the text of llms.txt: a heading for each group of `nav`, and a line for each page.
 
-    `pages` maps the path of each page to its Markdown. `nav` is that of mkdocs.yml.
+    `pages` maps the path of each page to its Markdown. `nav` is the value of `nav` in mkdocs.yml.
     """
     home = pages["index.md"]
     lines = [f"# {name}", "", f"> {_about(home)}", "", "Each page of this site is Markdown too."]
@@ -58,7 +60,7 @@ def llms(name: str, pages: Mapping[str, str], nav: list[Any]) -> str:
 
 
 def alternate(html: str, address: str) -> str:
-    """Returns an HTML page whose head links to its Markdown."""
+    """Adds a link to the page's Markdown to the head of an HTML page, and returns the page."""
     link = f'<link rel="alternate" type="text/markdown" href="{address}">'
     return html.replace("</head>", f"{link}</head>", 1)
 
@@ -69,7 +71,8 @@ def api(module: Any) -> str:
     names = module.exports or [name for name in module.members if not name.startswith("_")]
     for name in map(str, names):
         member = module.members.get(name)
-        # A package imports names from its modules, and only the modules document these names.
+        # A package may import a name from one of its modules. Then only the module's page documents
+        # the name, so it is left out here.
         if member is None or (member.is_alias and module.is_package) or member.is_module:
             continue
         parts += [f"## {name}", _member(member)]

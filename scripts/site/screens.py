@@ -1,9 +1,9 @@
 """Opens each page of build/site in headless Chromium, wide and narrow, light and dark.
 
-Writes pictures to build/screens, and prints what is wrong: a page that scrolls sideways, a line of
-code that is cut off and cannot be scrolled, a picture without a size or for the other theme, and on
-the home page a line of code that does not fit into the wide window. Exits with 1 if anything is
-wrong.
+Writes pictures to build/screens, and prints these faults: a page that scrolls sideways, a line of
+code that is cut off and cannot be scrolled, a picture that is missing or too small, and a picture
+that is shown in the light theme but made for the dark one, or the reverse. A line of code of the
+home page must also fit into the wide window. Exits with 1 if there is a fault.
 
 Needs Chromium (Debian's package `chromium`), which is controlled through two pipes. Arguments name
 pages, such as `index.html statements/index.html`. Without arguments, all pages are opened.
@@ -195,7 +195,8 @@ def served(folder: Path) -> Iterator[str]:
 def faults_of(browser: Browser, address: str, page: str) -> Iterator[str]:
     """Opens a page in every window, writes its pictures, and yields what is wrong."""
     for scheme in SCHEMES:
-        # The last page would notice the new color scheme, and might store it while the next loads.
+        # The current page is closed first. Otherwise it would notice the new color scheme, and
+        # might store the scheme while the next page loads.
         browser.open("about:blank")
         feature = {"name": "prefers-color-scheme", "value": scheme}
         browser.call("Emulation.setEmulatedMedia", features=[feature])

@@ -12,12 +12,12 @@ use crate::network::{BOTH, Direction};
 use crate::random::Random;
 use crate::trace::Trace;
 
-/// A run has faults for this time after its beginning.
+/// Faults begin only within this time from the beginning of a run.
 pub const FAULTY: Duration = Duration::from_secs(90);
 
 /// The shortest time from the beginning of a fault until the keepalive closes a silent connection.
-/// It is a little less than the keepalive's timeout, because a keepalive may have been sent just
-/// before the fault.
+/// It is a little less than the keepalive's timeout, because this timeout begins when a keepalive
+/// is sent, which may be just before the fault.
 const CLOSED_IN_SILENCE: Duration = Duration::from_secs(9);
 
 /// A number of requests that is larger than the number of streams of a connection, 32,768.
@@ -26,11 +26,11 @@ const MORE_THAN_STREAMS: usize = 33_500;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
     Pause,
-    /// A pause of a node that has many requests. The program (see `workload`) gives some of them
-    /// up.
+    /// The node's process is paused while the node has many requests. The program (see `workload`)
+    /// gives up some of these requests.
     PauseUnderLoad(Burst),
-    /// No answer arrives from the node. Meanwhile, it is sent more requests than a connection has
-    /// streams.
+    /// No answer arrives from the node. Meanwhile, the program sends more requests to it than a
+    /// connection has streams.
     CutUnderLoad(Burst),
     /// Answers arrive a few bytes at a time. So the answers to keepalives wait for half a minute
     /// behind other answers.
@@ -46,8 +46,8 @@ pub enum Fault {
     /// The link is cut in one direction, or in both.
     Cut(&'static [Direction]),
     Reset,
-    /// One connection is half-open: nothing arrives on it any more. It may be the control
-    /// connection.
+    /// One connection of the node becomes half-open, so nothing arrives on it any more. This
+    /// connection may be the control connection.
     Freeze(usize),
     ResetInFrame(usize),
     Slow(Duration),
@@ -74,7 +74,7 @@ pub struct Burst {
 }
 
 impl Fault {
-    /// Whether calls succeed during the fault, because the other nodes can answer them.
+    /// Whether calls must succeed during the fault, because the other nodes can answer them.
     fn is_survived(self) -> bool {
         use Fault::*;
         match self {
@@ -86,8 +86,8 @@ impl Fault {
         }
     }
 
-    /// Returns the time from the beginning of the fault until it closes connections; `None` if it
-    /// closes none.
+    /// Returns the time from the beginning of the fault until it closes connections, or `None` if
+    /// it closes no connection.
     fn closes_after(self) -> Option<Duration> {
         use Fault::*;
         match self {
@@ -117,10 +117,10 @@ impl Happened {
     /// Whether the fault may have closed a connection between two times.
     pub fn may_close(&self, from: Instant, until: Instant) -> bool {
         let Some(after) = self.fault.closes_after() else { return false };
-        // For this time after its end, the fault may still close a connection. A reset in the
-        // middle of a frame happens when the bytes before it have arrived.
+        // For this time after its end, the fault may still close a connection. For example,
+        // `ResetInFrame` resets a connection only after further bytes have arrived.
         let late = match self.fault {
-            // The keepalive closes a half-open connection.
+            // A frozen connection stays open until the keepalive closes it.
             Fault::ResetInFrame(_) | Fault::Freeze(_) => Duration::from_secs(120),
             _ => Duration::from_secs(2),
         };
@@ -140,16 +140,16 @@ impl Happened {
         matches!(self.fault, Fault::RefuseLogins(_))
     }
 
-    /// Whether the fault stops the answers on one connection or of one shard, and at a time between
-    /// `from` and `until` the keepalive may not have closed the connections without answers yet.
-    /// Until it has, calls may fail, even if the fault has ended.
+    /// Whether calls may fail between `from` and `until` because of connections on which no answers
+    /// arrive. Such a fault stops the answers on one connection or of one shard. Even if the fault
+    /// has ended, calls may fail until the keepalive closes these connections.
     pub fn lingers(&self, from: Instant, until: Instant) -> bool {
         matches!(self.fault, Fault::Freeze(_) | Fault::HangShard(_))
             && self.began <= until
             && from < self.began + Duration::from_secs(25)
     }
 
-    /// Whether the fault may hold up frames until it has ended.
+    /// Whether the fault may delay frames until it has ended.
     pub fn holds_frames(&self) -> bool {
         use Fault::*;
         matches!(
@@ -197,7 +197,7 @@ impl Log {
         self.lock().iter_mut().for_each(|fault| _ = fault.ended.get_or_insert(now));
     }
 
-    /// Whether a node has a fault, or had one that ended after `since`.
+    /// Whether a node has a fault that has not ended, or that ended after `since`.
     pub fn is_faulty(&self, node: usize, since: Instant) -> bool {
         let has_ended = |fault: &Happened| fault.ended.is_some_and(|ended| ended < since);
         self.lock().iter().any(|fault| fault.node == node && !has_ended(fault))

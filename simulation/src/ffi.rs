@@ -1,5 +1,5 @@
-//! Makes a process repeatable: simulates its clock and random numbers, and runs each seed in a
-//! child process.
+//! Makes a run repeatable: simulates the clock and the random numbers of a process, and runs each
+//! seed in a child process.
 //!
 //! The definitions of `clock_gettime` and `getrandom` in this executable take precedence over those
 //! of the C library. So the standard library, `rand` and tokio use them, and code that reads a
@@ -40,7 +40,8 @@ pub fn set_elapsed(nanoseconds: u64) {
 
 /// # Safety
 ///
-/// As for the function of the C library: `time` points to a `timespec`.
+/// The caller must obey the rules of the C library's function. So `time` must point to a
+/// `timespec`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
     if !SIMULATED.load(Ordering::Relaxed) {
@@ -62,7 +63,8 @@ pub unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::
 
 /// # Safety
 ///
-/// As for the function of the C library: `buffer` has room for `length` bytes.
+/// The caller must obey the rules of the C library's function. So `buffer` must have room for
+/// `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getrandom(buffer: *mut c_void, length: usize, flags: c_uint) -> isize {
     if !SIMULATED.load(Ordering::Relaxed) {
@@ -91,17 +93,17 @@ pub struct Child {
 pub enum Ended {
     /// It ended by itself, with this output.
     Output(String),
-    /// A signal ended it. The output is what it had written before.
+    /// A signal ended it. Before the signal, it had written this output.
     Signal(c_int, String),
     /// It was still running at the limit, and was killed.
     Limit(String),
 }
 
 impl Child {
-    /// Starts a child process that calls `work` and then ends. The output of the process is what
-    /// `work` writes to its argument.
+    /// Starts a child process that calls `work` and then ends. The bytes that `work` writes to its
+    /// argument are the output of the process.
     ///
-    /// Each run has a child process of its own, which has no state of earlier runs.
+    /// Each run needs a child process of its own, so that no state of an earlier run affects it.
     pub fn start(work: impl FnOnce(File)) -> std::io::Result<Child> {
         let mut ends = [0; 2];
         // SAFETY: `ends` has room for the two descriptors.

@@ -16,7 +16,7 @@ pub const BATCH: i64 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A write. `is_idempotent` is the option that the program has set.
+    /// A write. `is_idempotent` is the value of the option with which the program sends it.
     Write {
         is_idempotent: bool,
     },
@@ -35,7 +35,8 @@ pub enum Action {
     Burst,
     /// A write to a table that is now and then made again with other types.
     Remade,
-    /// `USE` on all connections. If `gives_up` is set, the program stops waiting after this time.
+    /// A `USE` on all connections. If `gives_up` is set, the program stops waiting for it after
+    /// this time.
     UseKeyspace {
         gives_up: Option<Duration>,
     },
@@ -53,13 +54,13 @@ pub enum Action {
 pub enum Outcome {
     Done,
     Written,
-    /// `None` if the claim was applied, or else the value that the key has.
+    /// `None` if the claim was applied. Otherwise, the value that the key already had.
     Claimed(Option<i64>),
     Read(Option<i64>),
     /// Keys and values.
     Scanned(Vec<(i64, i64)>),
-    /// The keyspace that was read, and the one that the program had chosen (`None` while it was
-    /// being changed).
+    /// The keyspace that was read, and the keyspace that the program had chosen. The latter is
+    /// `None` if connections might still use different keyspaces.
     Keyspace {
         of_answer: Option<usize>,
         chosen: Option<usize>,
@@ -76,7 +77,8 @@ pub enum Outcome {
 pub struct Call {
     pub action: Action,
     pub key: i64,
-    /// The value that the call writes, or the first of several. No two calls have the same values.
+    /// The value that the call writes, or the first of the values. No two calls write the same
+    /// value.
     pub value: i64,
     pub began: Instant,
     pub limit: Duration,
@@ -96,7 +98,7 @@ impl Call {
         (0..count).map(move |index| ((key + index) % (LAST_KEY + 1), value + index))
     }
 
-    /// Returns those values of the call for which the servers count requests.
+    /// Returns the values of the call for which the cluster counts requests (see `Effect`).
     fn effects(&self) -> Vec<i64> {
         match self.action {
             Action::Claim | Action::Create => vec![self.value],
@@ -152,23 +154,23 @@ pub fn is_because_of_use(error: &EngineError) -> bool {
     error.message.contains("a USE on this connection")
 }
 
-/// How much later than its deadline a call may end.
+/// The longest time by which a call may miss its deadline.
 const LATE: Duration = Duration::from_millis(100);
 
 /// The longest time from the start of a node until the session is connected to it again.
 const CONNECTED_AGAIN: Duration = Duration::from_millis(2500);
 
-/// For this time after the beginning of an outage, calls may fail because of it. After this time,
-/// the session has noticed that the node is silent, and the calls that it had sent to the node have
-/// ended.
+/// Within this time from the beginning of an outage, calls may fail because of the outage. After
+/// this time, the session must have noticed that the node is silent, and earlier calls to the node
+/// must have ended.
 const NOTICED: Duration = Duration::from_secs(12);
 
 /// Returns a sentence for each call that failed during an outage of one node, although the session
 /// had noticed the outage and the other nodes were healthy. The faults must not overlap.
 ///
-/// `made` are the times at which another client made a table. The nodes agree on a schema within
-/// two seconds of its last change. So while others change the schema, a call that waits for
-/// agreement may reach its time limit.
+/// `made` are the times at which another client created a table. Until two seconds after the last
+/// of these times, the nodes may not agree on a schema. So a call that waits for agreement may
+/// reach its time limit meanwhile.
 pub fn needless_failures(calls: &[Call], faults: &[Happened], made: &[Instant]) -> Vec<String> {
     let mut needless = Vec::new();
     let given_up: Vec<Instant> = calls.iter().filter_map(Call::given_up).collect();
@@ -184,7 +186,7 @@ pub fn needless_failures(calls: &[Call], faults: &[Happened], made: &[Instant]) 
             continue;
         }
         // A `USE` that was given up may have closed the connections to the other nodes. Then the
-        // session only has connections to the node with the outage.
+        // session only has connections to the node with the outage, so calls may fail.
         if given_up.iter().any(|at| closes_connections(*at, call.began, *ended)) {
             continue;
         }
@@ -206,8 +208,8 @@ pub fn needless_failures(calls: &[Call], faults: &[Happened], made: &[Instant]) 
     needless
 }
 
-/// Whether a `USE` that was given up at the time `given_up` may have closed connections between
-/// `from` and `until`.
+/// Whether a `USE` may have closed connections between `from` and `until`, if it was given up at
+/// the time `given_up`.
 fn closes_connections(given_up: Instant, from: Instant, until: Instant) -> bool {
     given_up + Duration::from_secs(1) >= from && given_up <= until
 }
@@ -268,8 +270,8 @@ pub fn violations(
     broken
 }
 
-/// Checks that a call failed with an error of a kind that faults cause, and that it lost its
-/// connection only if a fault or a `USE` has closed connections.
+/// Checks that faults can cause an error of this kind. If the call failed because it lost its
+/// connection, also checks that a fault or a `USE` has closed connections.
 fn check_error(
     call: &Call,
     error: &EngineError,
@@ -279,10 +281,10 @@ fn check_error(
     report: &mut impl FnMut(&str),
 ) {
     match error.kind {
-        // A `USE` closes a connection that has not answered an earlier `USE`.
+        // If a connection has not answered an earlier `USE`, a new `USE` closes the connection.
         ErrorKind::Broken if is_because_of_use(error) => {}
         ErrorKind::Broken => {
-            // A `USE` that is given up, by the program or by its deadline, closes connections.
+            // A `USE` closes connections if the program gives it up or its deadline ends it.
             let given_up = given_up.iter().any(|at| closes_connections(*at, call.began, ended));
             if !given_up && !faults.iter().any(|fault| fault.may_close(call.began, ended)) {
                 report("lost its connection, though no fault has closed one");
@@ -294,8 +296,10 @@ fn check_error(
     }
 }
 
-/// Checks that at most one call has claimed a key, that all other calls were answered with the value
-/// of one call, and that this call is the winner or may have applied.
+/// Checks the calls that claim one key. At most one call may be the winner, which is the call whose
+/// claim was applied. All other calls must have been answered with the same value. The call that
+/// wrote this value must be the winner, or have failed with an error that says that it may have
+/// applied.
 fn check_claims(calls: &[&Call], broken: &mut Vec<String>) {
     let won = |call: &&&Call| matches!(call.ended, Some((_, Outcome::Claimed(None))));
     let winners: Vec<_> = calls.iter().filter(won).collect();
@@ -325,11 +329,11 @@ fn check_claims(calls: &[&Call], broken: &mut Vec<String>) {
     }
 }
 
-/// Checks that each read returned a value that was written to its key. The value must not be older
-/// than one whose write was acknowledged before the read began. Also checks that a scan has no row
-/// twice.
+/// Checks that each read returned a value that was written to its key. If a write was acknowledged
+/// before the read began, the read must not return an older value. Also checks that no scan returns
+/// a row twice.
 fn check_reads(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec<String>) {
-    // For each key: the written values, each with the time when its write was acknowledged.
+    // Maps each key to the written values, each with the time when its write was acknowledged.
     let mut writes: BTreeMap<i64, Vec<(i64, Option<Instant>)>> = BTreeMap::new();
     let mut reads: BTreeMap<i64, Vec<(&Call, Option<i64>)>> = BTreeMap::new();
     for call in calls {
@@ -377,13 +381,14 @@ fn check_reads(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec
     }
 }
 
-/// Returns how many calls of bursts failed without need. Only calls with a time limit of at least
-/// `limit` count, because their answers arrive in time.
+/// Returns how many calls of bursts failed although the faults did not force them to fail. Ignores
+/// calls with a time limit below `limit`, because their answers may arrive too late.
 pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> usize {
     let bursts = calls.iter().filter(|call| call.action == Action::Burst && call.limit >= limit);
     let failed = bursts.filter(|call| {
         let Some(error) = call.error() else { return false };
-        // An earlier fault may have closed the connection, which is then being made again.
+        // An earlier fault may have closed the connection to the node. Then the session may still
+        // be opening a new connection when the call begins.
         let since = call.began - CONNECTED_AGAIN;
         let is_being_connected = error.kind == ErrorKind::Unavailable
             && faults.iter().any(|fault| fault.may_close(since, call.began));
@@ -391,21 +396,24 @@ pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> us
         // A fault that follows may close the connection on which the call waits.
         let is_closed = error.kind == ErrorKind::Broken
             && faults.iter().any(|fault| fault.may_close(call.began, ended));
-        // Until its keepalive closes it, a half-open connection loses requests.
+        // Requests on a half-open connection are lost until the keepalive closes the connection.
         let is_half_open = faults.iter().any(|fault| fault.lingers(call.began, ended));
         !is_being_connected && !is_closed && !is_half_open && !is_because_of_use(error)
     });
     failed.count()
 }
 
-/// Returns a sentence for each value that was written with a type that its table did not have when
-/// the call began.
+/// Returns a sentence for each call that wrote a value with a wrong type, which the table's column
+/// no longer had when the call began.
 ///
 /// A node that knows a prepared statement executes it, even if the client has encoded the values
-/// for other types. So three kinds of calls prove nothing: a call that was in flight when the table
-/// was made again; a call after a fault that held up frames at that time, because the node may
-/// carry out an earlier PREPARE when the fault ends; and one of two simultaneous calls, because the
-/// other may have prepared the statement just before.
+/// for other types. So calls of these three kinds are ignored:
+///
+/// - A call that was in flight when the table was made again.
+/// - A call after a fault that delayed frames while the table was made again. When the fault ends,
+///   the node may carry out a PREPARE that was sent earlier.
+/// - One of two simultaneous calls, because the other call may have prepared the statement just
+///   before.
 pub fn misfits(calls: &[Call], misfits: &[(i64, Instant)], faults: &[Happened]) -> Vec<String> {
     let mut broken = Vec::new();
     for (value, made) in misfits {

@@ -1,8 +1,9 @@
 //! Runs the engine against a simulated cluster, network and clock.
 //!
-//! A seed determines all of a run: the cluster, the faults, what the simulated program does with
-//! the session, and the time that each byte takes. The clock moves only when no task can run, so a
-//! run of minutes takes a fraction of a second. See docs/design/simulation.md.
+//! A seed determines everything in a run: the cluster, the faults, the calls of the simulated
+//! program, and the time that each byte needs to arrive. The simulated clock moves only when no
+//! task can run. So a run of several simulated minutes takes a fraction of a second. See
+//! docs/design/simulation.md.
 #![deny(unsafe_code)]
 
 pub mod cluster;

@@ -3,12 +3,12 @@
 //!     simulate FIRST LAST [--jobs N] [--trace]
 //!     simulate FIRST LAST --return REQUESTS SECONDS
 //!
-//! Runs the kept seeds (`KEPT`), then each seed from FIRST to LAST, each in a separate process. If
-//! the engine breaks a promise in a run (for example, that a call ends by its deadline), prints the
-//! seed and the last lines of the run's trace. With `--trace`, runs no kept seed, and prints every
-//! line of every run. With `--return`, also runs no kept seed, and checks nothing. Instead, keeps
-//! REQUESTS requests in flight, and measures what it costs when a node resumes after it hung for
-//! SECONDS.
+//! Runs the kept seeds (`KEPT`), then each seed from FIRST to LAST. Each run has a separate
+//! process. If the engine breaks a promise in a run, prints the seed and the last lines of the
+//! run's trace. One promise is that a call ends by its deadline. With `--trace`, runs no kept seed,
+//! and prints the whole trace of each run. With `--return`, runs no kept seed either, and checks
+//! nothing. Instead, keeps REQUESTS requests in flight while a node hangs for SECONDS, and measures
+//! how many requests succeed after the node resumes, and how long they take.
 #![forbid(unsafe_code)]
 
 use std::io::Write as _;
@@ -22,7 +22,8 @@ use turbocql_simulation::run::run;
 /// The time limit of a run. A run takes a fraction of a second.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The seeds that have found a defect, each with the defect. They are run before the others.
+/// Seeds whose runs have found a defect, each with a description of the defect. These seeds are run
+/// before the others.
 const KEPT: &[(u64, &str)] = &[
     (25, "without the edit `prepare`, a call that prepares waits for a node that is out of reach"),
     (44, "without the edit `orphans`, requests that were abandoned close a connection others use"),
@@ -41,10 +42,10 @@ const KEPT: &[(u64, &str)] = &[
 struct Options {
     seeds: std::ops::RangeInclusive<u64>,
     jobs: usize,
-    /// How many of the last lines of a run's trace are kept.
+    /// The number of lines at the end of a run's trace that are kept.
     kept: usize,
     shows_all: bool,
-    /// For `--return`: the number of requests in flight, and how long a node hangs.
+    /// The arguments of `--return`: the number of requests in flight, and how long a node hangs.
     returning: Option<(u64, Duration)>,
 }
 
@@ -72,7 +73,7 @@ fn options() -> Option<Options> {
     (first <= last).then_some(options)
 }
 
-/// Measures the return of a node with each seed, and prints the means.
+/// Runs the measurement of `--return` with each seed, and prints the means over all seeds.
 fn measure_returns(options: &Options, in_flight: u64, hangs: Duration) {
     let mut sums: Vec<(f64, f64)> = Vec::new();
     for seed in options.seeds.clone() {

@@ -47,7 +47,7 @@ pub struct Figures {
     pub connections: i64,
     pub refused: u64,
     pub lost: u64,
-    /// Whether the session lists the node, and is connected to it.
+    /// Whether the session lists the node and is connected to it.
     pub is_connected: bool,
     pub is_silent: bool,
 }
@@ -87,7 +87,7 @@ impl Observed {
         self.lock().1.clone()
     }
 
-    /// Records the session's events, also in the trace, until the session is dropped.
+    /// Records the session's events here and in the trace, until the session is dropped.
     pub async fn follow(self, events: Arc<Events>, trace: Trace) {
         while let Some(mut waiting) = events.take(Duration::ZERO) {
             // The ScyllaDB driver closes connections in the order of a hash map, and the hashes

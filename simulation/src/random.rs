@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// A SplitMix64 generator. Each part of a run (the network, the faults, ...) has its own, so that a
-/// change of one part does not change the random choices of the others.
+/// A SplitMix64 generator. Each part of a run (the network, the faults, ...) has its own generator.
+/// So a change of one part does not change the random choices of the other parts.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -31,7 +31,7 @@ impl Random {
         range.start + self.draw() % (range.end - range.start)
     }
 
-    /// Returns true in this many of 100 cases.
+    /// Returns true with a probability of `percent` percent.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.within(0..100) < percent
     }

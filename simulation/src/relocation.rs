@@ -15,8 +15,8 @@ use crate::random::Random;
 use crate::trace::Trace;
 use crate::workload::Program;
 
-/// The host name that stands for all nodes, and the beginning and the end of the host name of a
-/// single node.
+/// The host name `ALL` resolves to the addresses of all nodes. The host name of a single node is
+/// `NODE`, the node's number and `OF_NODE`.
 const ALL: &str = "nodes.sim";
 const NODE: &str = "node";
 const OF_NODE: &str = ".sim";
@@ -24,20 +24,22 @@ const OF_NODE: &str = ".sim";
 /// The longest time from the start of the nodes until the session is connected to all of them, if
 /// their old addresses refuse connections.
 const WHOLE: Duration = Duration::from_secs(3);
-/// The longest such time if the old addresses answer nothing. The keepalive ends the control
-/// connection within 20 s. Then up to five addresses are tried, half a second after each other,
-/// each for a third of the connect timeout. A node's pool may still be busy with an attempt at an
-/// old address that it began earlier.
+/// The same limit for nodes whose old addresses do not answer at all. The keepalive ends the
+/// control connection within 20 s. Then the session tries up to five addresses. It begins with the
+/// next address half a second after the one before, and gives each a third of the connect timeout.
+/// Meanwhile, the pool of a node may still wait for an earlier attempt to connect to the old
+/// address.
 const WHOLE_AFTER_SILENCE: Duration = Duration::from_secs(30);
-/// The longest time from the end of the control connection until there is another one, if no
-/// address that the session knows answers. Up to five addresses are tried, half a second after
-/// each other, each for a third of the connect timeout. Then the names are resolved again.
+/// The longest time from the end of the control connection until the session has a new one, if no
+/// address that the session knows answers. The session first tries up to five of these addresses,
+/// as above. Then it resolves the host names again.
 const REOPENED: Duration = Duration::from_secs(6);
-/// When this time has passed since the session was connected to all nodes, calls must succeed.
-/// Earlier, some nodes do not know yet that the others are up.
+/// Calls must succeed when the session has been connected to all nodes for this time. Before, some
+/// nodes may not know yet that the other nodes are up.
 const GOSSIP: Duration = Duration::from_secs(9);
 
-/// Returns the contact points of a session: addresses, one name for all nodes, or a name for each.
+/// Returns the contact points of a session: the addresses of all nodes, one host name for all
+/// nodes, or a host name for each node.
 pub fn contact_points(cluster: &Cluster, random: &mut Random) -> Vec<String> {
     let nodes = 0..cluster.size();
     match random.within(0..10) {
@@ -62,8 +64,9 @@ pub fn resolve(cluster: &Cluster, contact_point: &str) -> Result<Vec<SocketAddr>
     Ok(vec![cluster.address(node.ok_or_else(|| Error::from(ErrorKind::NotFound))?)])
 }
 
-/// Kills all nodes, and starts them at other addresses. Returns a sentence for each requirement
-/// that the session then does not meet, for example to be connected to all nodes in time.
+/// Kills all nodes, and starts them at other addresses. The session must meet several requirements
+/// then: for example, it must connect to all nodes in time. Returns a sentence for each requirement
+/// that it does not meet.
 pub async fn relocate(
     program: &Program,
     observed: &Observed,
@@ -72,7 +75,8 @@ pub async fn relocate(
 ) -> Vec<String> {
     let (cluster, session, log) = (program.cluster(), program.session(), program.log());
     let lasts = Duration::from_millis(random.within(100..20_000));
-    // The old addresses refuse connections, or drop what is sent to them.
+    // If this is true, the old addresses drop everything that is sent to them. If not, they refuse
+    // connections.
     let is_dropped = random.percent(50);
     let began = Instant::now();
     let nodes = 0..cluster.size();
@@ -98,7 +102,8 @@ pub async fn relocate(
     let is_whole = || {
         let listed = session.nodes();
         let is_back = |at: &SocketAddr| listed.iter().any(|of| of.connected && of.address == *at);
-        // A node is listed as connected while a connection to its old address is open.
+        // The session lists a node as connected even if the connection is open to its old address.
+        // So the old addresses are checked too.
         let is_left = |at: &SocketAddr| !cluster.network().is_open_to(at.ip());
         (0..cluster.size()).all(|node| is_back(&cluster.address(node))) && old.iter().all(is_left)
     };
@@ -126,8 +131,8 @@ pub async fn relocate(
     broken
 }
 
-/// Returns how long there was no control connection, if the one that was open when the nodes were
-/// started has ended since.
+/// Returns how long the session had no control connection after `started`, the time when the nodes
+/// were started. Returns `None` if the control connection has not ended since then.
 fn control_reopened(events: &[Seen], started: Instant) -> Option<Duration> {
     let of_control = events.iter().filter(|event| event.is("control"));
     let mut later = of_control.skip_while(|event| event.at < started);

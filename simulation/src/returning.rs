@@ -1,6 +1,6 @@
-//! Measures what it costs when a node that hung resumes. Requests are sent in a closed loop, and
-//! one node hangs for a while. When it resumes, it must first handle everything that clients and
-//! other nodes have sent to it meanwhile.
+//! Measures how the return of a node that hung affects requests. Requests are sent in a closed
+//! loop, and one node hangs for a while. When the node resumes, it must first handle everything
+//! that clients and other nodes sent to it while it hung.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,8 +19,8 @@ use crate::trace::Trace;
 
 const NODES: usize = 3;
 /// The time limit of a request. With a longer limit, all requests in flight would soon wait for the
-/// node that hangs. No further requests would then be sent, so the other nodes would send nothing
-/// to that node.
+/// node that hangs, and no further requests would be sent. So the other nodes would send nothing to
+/// the node, and it would have little to handle when it resumes.
 const LIMIT: Duration = Duration::from_secs(1);
 /// The width of the intervals in which requests are counted.
 pub const INTERVAL: Duration = Duration::from_millis(250);

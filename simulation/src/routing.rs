@@ -9,15 +9,16 @@ use crate::cluster::Arrival;
 use crate::faults::Happened;
 use crate::observed::Sample;
 
-/// For this time after the arrival of a misrouted request, other requests for its tablet may still
-/// be misrouted: the answer that says where the tablet is may not have reached the client yet.
+/// For this time after the arrival of a misrouted request, other requests for the same tablet may
+/// also be misrouted. The answer to the first request says where the tablet is, but this answer may
+/// not have reached the client yet.
 const LEARNED: Duration = Duration::from_millis(300);
 
 /// How long the session may lack connections to some shards after a fault, or after a `USE` that
 /// has closed connections.
 const SETTLED: Duration = Duration::from_secs(8);
 
-/// The parts of a run that decide whether a request was misrouted without need.
+/// The facts about a run that decide whether the session had a reason to misroute a request.
 pub struct Story<'a> {
     pub arrivals: &'a [Arrival],
     pub samples: &'a [Sample],
@@ -27,8 +28,9 @@ pub struct Story<'a> {
 }
 
 impl Story<'_> {
-    /// Whether the session had connections to all nodes, no fault had an effect, and no `USE`
-    /// closed connections, all in the time that begins `SETTLED` before `from` and ends at `until`.
+    /// Whether nothing disturbed the session's connections from the time `SETTLED` before `from`
+    /// until `until`. This means: the session was connected to all nodes, no fault had an effect,
+    /// and no `USE` closed connections.
     fn is_quiet(&self, from: Instant, until: Instant) -> bool {
         let Some(from) = from.checked_sub(SETTLED) else { return false };
         let is_near = |fault: &Happened| {
@@ -49,7 +51,9 @@ impl Story<'_> {
 /// must have known the right one.
 pub fn misrouted(story: &Story<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
-    // For each table and tablet: when the tablet changed, and when the client was told so.
+    // Maps each table and tablet to the time when the tablet changed last, and to the time when the
+    // first misrouted request after the change arrived. The answer to this request tells the client
+    // about the change.
     let mut learned: BTreeMap<(&str, usize), (Instant, Instant)> = BTreeMap::new();
     for arrival in story.arrivals.iter().filter(|arrival| arrival.is_misrouted) {
         let since = match arrival.tablet {
@@ -76,9 +80,9 @@ pub fn misrouted(story: &Story<'_>) -> Vec<String> {
     wrong
 }
 
-/// Returns a sentence for each request since `began` that was sent to a wrong node or shard. Leaves
-/// out the first such requests for each tablet, because their answers tell the session where the
-/// tablet is. `began` must be a time from which on the session has connections to all shards.
+/// Returns a sentence for each request since `began` that was sent to a wrong node or shard.
+/// Ignores the first misrouted requests for each tablet, because only their answers tell the
+/// session where the tablet is. From `began` on, the session must have connections to all shards.
 pub fn misrouted_since(began: Instant, arrivals: &[Arrival]) -> Vec<String> {
     let mut learned: BTreeMap<(&str, usize), Instant> = BTreeMap::new();
     let wrong = arrivals.iter().filter(|arrival| arrival.at >= began && arrival.is_misrouted);

@@ -37,7 +37,8 @@ mod part {
 }
 
 /// The time from the last fault until calls must succeed again. It is long enough for gossip, for
-/// the longest interval between two attempts to connect, and for that between two probes.
+/// the longest interval between two attempts to connect, and for the longest interval between two
+/// probes of a node.
 const RECOVERY: Duration = Duration::from_secs(40);
 
 /// The result of a run.
@@ -47,10 +48,10 @@ pub struct Report {
     pub elapsed: Duration,
     pub calls: usize,
     pub failed: usize,
-    /// A sentence for each promise that the engine has broken, for example that a call ends by its
-    /// deadline.
+    /// A sentence for each promise that the engine has broken. One promise is that a call ends by
+    /// its deadline.
     pub violations: Vec<String>,
-    /// The last lines of the trace, or all of its lines.
+    /// The last lines of the trace. `kept` limits their number.
     pub trace: Vec<String>,
 }
 
@@ -70,14 +71,14 @@ fn resolve(contact_point: &str) -> std::io::Result<Vec<std::net::SocketAddr>> {
     relocation::resolve(CLUSTER.get().expect("the cluster is there"), contact_point)
 }
 
-/// Sets the simulated clock to tokio's, which has moved to the next timer.
+/// Sets the simulated clock to the time of tokio's clock, which has moved to the next timer.
 pub(crate) fn advance() {
     if let Some(began) = BEGAN.get() {
         ffi::set_elapsed(began.elapsed().as_nanos() as u64);
     }
 }
 
-/// Runs a seed in this process, which must not run another one.
+/// Runs a seed in this process. A process must not run a second seed.
 pub fn run(seed: u64, kept: usize) -> Report {
     ffi::simulate(seed);
     let (driver, runtime) = Runtime::simulated(advance).expect("a runtime can be made");
@@ -111,18 +112,20 @@ pub fn run(seed: u64, kept: usize) -> Report {
         if happen_together {
             faults.push(cause(part::OTHER_FAULTS));
         } else if random.percent(40) {
-            // With this delay, the session may be opened while the first fault lasts.
+            // After this delay, the first fault may have begun, so the session may be opened during
+            // the fault.
             sleep(Duration::from_millis(random.within(0..8000))).await;
         }
         let connecting = Instant::now();
         let mut session = Session::connect(config.clone()).await;
         if session.is_err() && log.faults().iter().any(|fault| fault.began > connecting) {
             // If a node falls silent while the session is opened, opening may take the whole time
-            // limit and fail. A second attempt must then succeed.
+            // limit and fail. If that happens, a second attempt must succeed.
             session = Session::connect(config).await;
         }
         match session {
-            // Two simultaneous faults may leave no majority of healthy nodes.
+            // Two simultaneous faults may leave no majority of healthy nodes, so the session may be
+            // impossible.
             Err(_) if happen_together => {}
             Err(error) => broken.push(format!("no session, though a majority is healthy: {error}")),
             Ok(session) => {
@@ -229,7 +232,7 @@ fn config(cluster: &Cluster, random: &mut Random) -> Config {
         // Sessions in Python have these values by default.
         keepalive_interval: Some(Duration::from_secs(10)),
         keepalive_timeout: Some(Duration::from_secs(10)),
-        // If only few requests may be in flight, calls wait for each other.
+        // In some runs, only few requests may be in flight, so that calls wait for each other.
         max_in_flight: if random.percent(30) { 3 } else { 10_000 },
         ..Config::default()
     }
@@ -253,7 +256,7 @@ async fn use_session(
         fault.await.expect("faults do not panic");
     }
     for task in tasks {
-        // Without this timeout, a call that never ends would stop the run.
+        // Without this timeout, a call that never ends would block the run forever.
         match timeout(Duration::from_secs(60), task).await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => broken.push(format!("a panic: {panic}")),
@@ -275,7 +278,8 @@ async fn use_session(
     broken.extend(routing::misrouted_since(began, &program.cluster().arrivals()));
     for _ in 0..20 {
         succeeded &= program.call(&mut random).await;
-        // A `USE` that is given up closes connections, which are made again.
+        // A `USE` that is given up closes connections. The session needs this time to open them
+        // again.
         sleep(Duration::from_millis(300)).await;
     }
     if !succeeded {
@@ -283,7 +287,7 @@ async fn use_session(
     }
 }
 
-/// Returns a sentence for each figure of the session that does not agree with the others. All
+/// Returns a sentence for each figure of the session's metrics that contradicts another figure. All
 /// requests of the session must have ended.
 fn miscounted(metrics: &Metrics) -> Vec<String> {
     let mut wrong = Vec::new();

@@ -1,4 +1,4 @@
-//! The trace of a run: lines that say what happened, when and where.
+//! The trace of a run: lines that describe the events of the run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

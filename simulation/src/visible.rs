@@ -1,7 +1,7 @@
 //! Checks that the session's events and figures show a fault, as docs/telemetry.md says.
 //!
-//! A fault is judged only if the session was connected to all nodes when it began, and no earlier
-//! fault still had an effect then.
+//! A fault is checked only if two conditions hold when it begins: the session is connected to all
+//! nodes, and no earlier fault still has an effect.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,22 +13,22 @@ use crate::faults::{Fault, Happened};
 use crate::observed::{INTERVAL, Observed, Sample, Seen};
 
 /// The longest time from the first request that a node does not answer until the node is shown as
-/// silent. The session's watch over its nodes waits for two full ticks after the tick in which the
-/// request is sent, and then probes the node. It waits half a second for the probe's answer, longer
-/// if the node's answers were slow before.
+/// silent. The engine's watch over the nodes works in ticks. It waits for two full ticks after the
+/// tick in which the request is sent, and then probes the node. It waits half a second for the
+/// probe's answer, or longer if earlier answers of the node were slow.
 const SILENT: Duration = Duration::from_millis(950);
 
-/// The longest such time for a node whose answers were slow before.
+/// The same limit for a node whose earlier answers were slow.
 const SILENT_SLOW: Duration = Duration::from_millis(3800);
 
-/// The watch does not probe a node again for this time after the node has answered a probe.
+/// After a node has answered a probe, the watch does not probe it again for this time.
 const ASKED: Duration = Duration::from_secs(1);
 /// A fault that ended less than this time ago may have caused probes of any node. If a node has
-/// answered such a probe, [`ASKED`] must pass before the next one.
+/// answered such a probe, [`ASKED`] must pass before the watch probes it again.
 const RECENT: Duration = Duration::from_secs(3);
 
-/// The longest time from the end of a hang until the node is shown as answering: the longest pause
-/// between two probes, and the time of a probe that began before the end.
+/// The longest time from the end of a hang until the node is shown as answering. It is the sum of
+/// the longest pause between two probes and the longest time of a probe that began before the end.
 const ANSWERS: Duration = Duration::from_millis(3000);
 
 /// The longest time from the loss of a connection until the events about it.
@@ -39,10 +39,11 @@ const LOST: Duration = Duration::from_millis(200);
 const UP: Duration = Duration::from_millis(2500);
 const SOON_TRIED: Duration = Duration::from_secs(20);
 
-/// How long an answer of a node is on the way at most.
+/// The longest time that an answer of a node is on the way.
 const ANSWERED: Duration = Duration::from_millis(100);
 
-/// The time after a schema change within which every node learns of it, and its event arrives.
+/// Within this time after a schema change, every node learns of the change, and the session gets
+/// the event about it.
 const SCHEMA: Duration = Duration::from_millis(2200);
 
 /// What happened in a run.
@@ -52,7 +53,7 @@ pub struct Story<'a> {
     pub refusals: &'a [Refusal],
     /// Tables that another client made, and when.
     pub made: &'a [(String, Instant)],
-    /// When a `USE` failed or was given up, which closes connections.
+    /// The times when a `USE` failed or was given up. Both close connections.
     pub closed_by_use: &'a [Instant],
     pub has_speculation: bool,
 }
@@ -77,8 +78,9 @@ pub fn unseen(story: &Story<'_>) -> Vec<String> {
     unseen
 }
 
-/// Returns a sentence for each table that another client made, and that no event shows, although
-/// the session was connected to all nodes and no fault happened.
+/// Returns a sentence for each table that another client made without an event of the session about
+/// it. Ignores tables that were made during a fault, or while the session was not connected to all
+/// nodes.
 fn unseen_changes(story: &Story<'_>, events: &[Seen], samples: &[Sample]) -> Vec<String> {
     let mut unseen = Vec::new();
     for (table, made) in story.made {
@@ -87,9 +89,9 @@ fn unseen_changes(story: &Story<'_>, events: &[Seen], samples: &[Sample]) -> Vec
             fault.began < until && fault.ended.is_none_or(|ended| ended > *made)
                 || fault.lingers(*made, until)
         });
-        // An event that did not arrive on a lost control connection is not sent again on the next
-        // one. And if a fault resets a connection in the middle of a frame, this frame can be the
-        // event.
+        // If the control connection is lost before an event arrives on it, the event is not sent
+        // again on the next control connection. The frame of the event may also be the frame in
+        // whose middle a fault resets the connection.
         let loses_control = events.iter().any(|event| {
             let is_it = event.name == "connection lost" && event.is("control");
             is_it && event.at >= *made && event.at <= until
@@ -150,7 +152,7 @@ impl View<'_> {
         self.fault.ended.unwrap_or(last)
     }
 
-    /// Whether the next fault begins, and the run ends, only after this time.
+    /// Whether the run lasts until after this time, and no other fault begins before it.
     fn is_alone_until(&self, at: Instant) -> bool {
         self.next.is_none_or(|next| next.began > at)
             && self.samples.last().is_some_and(|sample| sample.at > at)
@@ -186,8 +188,8 @@ impl View<'_> {
         }
     }
 
-    /// Returns the longest time from the first request that the node does not answer until the node
-    /// is shown as silent.
+    /// Returns a limit for the time from the first request that the node does not answer until the
+    /// session shows the node as silent.
     fn time_to_silence(&self) -> Duration {
         let (at, began) = (self.fault.at, self.fault.began);
         let earlier = || self.story.faults.iter().filter(|other| other.began < began);
@@ -200,9 +202,9 @@ impl View<'_> {
         if is_burst || earlier().any(is_recent) { SILENT + ASKED } else { SILENT }
     }
 
-    /// Checks three things about a node that hangs: the first request to it is at once counted as
-    /// in flight, the node is soon shown as silent, and after the hang it is shown as answering
-    /// again.
+    /// Checks what the session shows about a node that hangs. It must count the first request to
+    /// the node as in flight at once, and soon show the node as silent. After the hang, it must
+    /// show that the node answers again.
     fn judge_hang(&self, report: &mut impl FnMut(&str)) {
         let (at, began, end) = (self.fault.at, self.fault.began, self.end());
         let during: Vec<_> =
@@ -211,14 +213,15 @@ impl View<'_> {
             during.windows(2).find(|pair| pair[1].node(at).attempts > pair[0].node(at).attempts);
         let Some([earlier, first]) = sent else { return };
         let (before, shown) = (earlier.node(at), first.node(at));
-        // A `USE` that waited for the node may have closed the connection to it, so the requests on
-        // that connection failed.
+        // A `USE` that waited for the node may have closed the connection to the node. Then the
+        // requests on this connection have failed, and are no longer in flight.
         let has_failed = self.is_closed_by_use(began, first.at) && shown.failed > before.failed;
         if shown.in_flight == 0 && shown.abandoned == before.abandoned && !has_failed {
             report("requests that it does not answer are not in flight");
         }
         let limit = self.time_to_silence();
-        // A `USE` closes connections on which it is not answered, even if it succeeds on others.
+        // A `USE` closes the connections on which it gets no answer, even if it succeeds on other
+        // connections. Without connections, the node need not be shown as silent.
         let until = first.at + limit;
         let is_lost = |sample: &&&Sample| sample.at <= until && !sample.node(at).is_connected;
         if self.is_closed_by_use(began, until) || during.iter().any(|of| is_lost(&of)) {
@@ -231,8 +234,8 @@ impl View<'_> {
         let Some(silent) = silent else {
             return report("no event says that it is silent");
         };
-        // If another node took the address earlier, the session may notice this only now, and then
-        // the new node has figures of its own.
+        // A new node may have taken the address before this fault. If the session notices this only
+        // now, the figures of this address begin again for the new node.
         if self.event("node removed", at, began, end + ANSWERS).is_some() {
             return;
         }
@@ -248,8 +251,9 @@ impl View<'_> {
         }
     }
 
-    /// Checks that the session shows at once that a killed node has lost its connections and is
-    /// down, and soon after the node's start that it is up.
+    /// Checks what the session shows about a killed node. It must show at once that the connections
+    /// are lost and that the node is down. Soon after the node's start, it must show that the node
+    /// is up.
     fn judge_kill(&self, report: &mut impl FnMut(&str)) {
         let (at, began, end) = (self.fault.at, self.fault.began, self.end());
         if self.is_closed_by_use(began, end + UP) {
@@ -284,7 +288,7 @@ impl View<'_> {
         }
     }
 
-    /// Returns the refusals of this kind with which the node answered during the fault.
+    /// Returns the refusals of this kind that the node sent during the fault.
     fn refusals(&self, of: Refused) -> impl Iterator<Item = &Refusal> {
         let (node, began, end) = (self.fault.node, self.fault.began, self.end());
         self.story.refusals.iter().filter(move |refusal| {
@@ -293,8 +297,8 @@ impl View<'_> {
         })
     }
 
-    /// Checks that the answers of an overloaded node are counted as failed attempts as soon as they
-    /// arrive.
+    /// Checks that the session counts a failed attempt as soon as it gets an error from an
+    /// overloaded node.
     fn judge_overload(&self, report: &mut impl FnMut(&str)) {
         let at = self.fault.at;
         for sample in self.samples.iter().filter(|sample| sample.at <= self.end()) {
@@ -311,8 +315,8 @@ impl View<'_> {
         }
     }
 
-    /// Checks that a statement that a node has forgotten is prepared again, and that this is
-    /// counted.
+    /// Checks that the session prepares a statement again after a node has forgotten it, and that
+    /// the session counts this.
     fn judge_forgotten(&self, report: &mut impl FnMut(&str)) {
         let (at, began) = (self.fault.at, self.fault.began);
         let until = self.end() + ANSWERED;
@@ -333,8 +337,8 @@ impl View<'_> {
         }
     }
 
-    /// Checks that a refused login is shown as a failed connection, with the reason if the
-    /// credentials were refused.
+    /// Checks that the session shows a refused login as a failed connection. If the node refused
+    /// the credentials, the event must say so.
     fn judge_refused(&self, code: i32, report: &mut impl FnMut(&str)) {
         let (at, end) = (self.fault.at, self.end());
         let Some(refusal) = self.refusals(Refused::Login).next() else { return };
@@ -359,7 +363,7 @@ impl View<'_> {
     }
 }
 
-/// Returns a sentence for each figure that does not agree with the events.
+/// Returns a sentence for each figure of the session that contradicts the number of its events.
 pub fn miscounted(observed: &Observed) -> Vec<String> {
     let events = observed.events();
     let mut wrong = Vec::new();
@@ -375,7 +379,8 @@ pub fn miscounted(observed: &Observed) -> Vec<String> {
         if at.port() != PORT {
             wrong.push(format!("{at} has figures of its own, and is no node"));
         }
-        // When a node leaves its address, the figures of that address begin again.
+        // When a node leaves its address, the figures of this address begin again at zero. So they
+        // are not checked.
         let is_it =
             |event: &Seen| event.node == Some(*at) || event.text("was") == Some(&at.to_string());
         let has_left = |event: &Seen| matches!(event.name, "node removed" | "node moved");

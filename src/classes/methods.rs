@@ -23,9 +23,9 @@ use crate::op::{Arrival, Next, Op, OpState, Step};
 use crate::options::{self, OptionScope, Options, timeout, under};
 
 impl Session {
-    /// Removes the text's statement from the cache before it is executed with many rows, unless it
-    /// was prepared a moment ago. The text is then prepared again, because another client may have
-    /// changed the types of its bind markers.
+    /// Removes the prepared statement of a text from the cache, unless it was prepared a moment
+    /// ago. This is called before the text is executed with many rows. The text is then prepared
+    /// again, because another client may have changed the types of its bind markers.
     fn forget_outdated(&self, py: Python<'_>, text: &str) {
         if let Some(prepared) = self.0.cached(py, text) {
             self.0.forget_outdated(prepared.get());
@@ -92,9 +92,10 @@ impl Session {
         Ok(Op(op))
     }
 
-    /// Reads token ranges of a table (`place` is its keyspace and name). The statement's first two
-    /// values are the bounds of a range; `values` are the others. If `node` is a host id, `ranges`
-    /// is empty, and the statement is sent to that node once, with only `values`.
+    /// Reads token ranges of a table. `place` is the keyspace and the name of the table. The
+    /// statement is executed for each range: its first two values are the bounds of the range, and
+    /// `values` are its other values. If `node` is a host id, `ranges` is empty. The statement is
+    /// then sent to this node once, with only `values`.
     #[expect(clippy::too_many_arguments, reason = "the arguments of a Python call")]
     fn scan(
         &self,
@@ -138,7 +139,8 @@ impl Session {
         self.0.clear_cache();
     }
 
-    /// Registers the class for values of a user-defined type. None removes it.
+    /// Registers the class for the values of a user-defined type. With None, removes the registered
+    /// class.
     #[pyo3(signature = (keyspace, name, made))]
     fn register_type(
         &self,
@@ -150,12 +152,13 @@ impl Session {
         self.0.check_open()?;
         self.0.shapes.register(py, keyspace, name, made);
         // A program may register a class because a field was added to the type. The statements in
-        // the cache still have the old fields.
+        // the cache still have the type without this field, so the cache is emptied.
         self.0.clear_cache();
         Ok(())
     }
 
-    /// Returns the nodes of the cluster, each as the arguments of `turbocql.cluster.Node`.
+    /// Returns the nodes of the cluster. Each node is a tuple of the arguments of
+    /// `turbocql.cluster.Node`.
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.0.check_open()?;
         cluster::nodes(py, &self.0.engine)
@@ -188,8 +191,8 @@ impl Session {
         telemetry::Events(self.0.engine.telemetry().events.clone())
     }
 
-    /// Returns the queue of the events of nodes and of the schema. Events are queued from the first
-    /// call on.
+    /// Returns the queue of the events about nodes and the schema. Events are queued only after the
+    /// first call of this method.
     fn cluster_events(&self) -> telemetry::Events {
         let events = self.0.engine.telemetry().cluster_events.clone();
         events.want(turbocql_engine::EVERY);
@@ -204,9 +207,9 @@ impl Session {
         self.0.hooks.clear();
     }
 
-    /// Sets the ranks of nodes, which are named by their host ids. Nodes of a lower rank are tried
-    /// first; a node with the rank None is not used. With `ranks=None`, the load balancing alone
-    /// decides.
+    /// Sets the ranks of nodes, which are named by their host ids. Nodes with a lower rank are
+    /// tried first. A node with the rank None is not used. With `ranks=None`, no node has a rank,
+    /// and only the load balancing orders the nodes.
     #[pyo3(signature = (ranks))]
     fn rank(&self, ranks: Option<Vec<([u8; 16], Option<u32>)>>) -> PyResult<()> {
         self.0.check_open()?;
@@ -214,7 +217,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sets the function that decides whether a failed request is sent again.
+    /// Sets the application's function that decides whether a failed request is sent again.
     #[pyo3(signature = (function))]
     fn retry_when(&self, function: Option<Py<PyAny>>) -> PyResult<()> {
         self.0.check_open()?;
@@ -222,7 +225,8 @@ impl Session {
         Ok(())
     }
 
-    /// Sets the function that returns the context of the current trace, a dict of str to bytes.
+    /// Sets the function that returns the context of the current trace. The context is a dict of
+    /// str to bytes.
     #[pyo3(signature = (function))]
     fn trace_context(&self, function: Option<Py<PyAny>>) {
         self.0.hooks.trace_context.set(function);
@@ -235,7 +239,7 @@ impl Session {
     }
 
     /// Waits until all nodes that are up have the same schema. The operation's result is the
-    /// schema's version, 16 bytes.
+    /// version of the schema, as 16 bytes.
     fn agreement(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
         self.0.check_open()?;
         Ok(Op(cluster::agreement(&self.0, timeout(timeout_s)?)))
@@ -247,10 +251,11 @@ impl Session {
         self.0.runtime.in_flight()
     }
 
-    /// Closes the session: new requests are refused. The operation waits up to `timeout_s` seconds
-    /// for the requests in flight, then cancels those that are left.
+    /// Closes the session, so that new requests are refused. The operation waits up to `timeout_s`
+    /// seconds for the requests in flight. Then it cancels the requests that have not ended.
     fn close(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
-        // With zero, the requests in flight are canceled at once.
+        // `timeout` refuses zero, but here zero is allowed: the requests in flight are canceled at
+        // once.
         let limit = match timeout_s.extract::<f64>() {
             Ok(0.0) => Some(std::time::Duration::ZERO),
             _ => timeout(timeout_s)?,
@@ -275,7 +280,8 @@ struct CloseStep {
 }
 
 impl Drop for CloseStep {
-    /// Shuts the runtime down even if the wait was interrupted.
+    /// Shuts the runtime down. This also happens if the wait for the requests in flight was
+    /// interrupted.
     fn drop(&mut self) {
         self.session.runtime.shutdown();
     }
@@ -290,7 +296,7 @@ impl Step for CloseStep {
     ) -> PyResult<Next> {
         py.detach(|| self.session.runtime.shutdown());
         self.session.clear_cache();
-        // The registered classes may refer to the session.
+        // The registered classes and the hooks may refer to the session, so they are dropped.
         self.session.shapes.clear();
         self.session.hooks.clear();
         Ok(Next::Done(py.None()))

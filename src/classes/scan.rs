@@ -23,9 +23,10 @@ pub struct ScanOf {
     pub table: (String, String),
     /// The bounds of each range: the token before the range, and the last token of the range.
     pub ranges: Vec<(i64, i64)>,
-    /// The values that follow the bounds in the statement.
+    /// The bind values that follow the two bounds.
     pub values: Py<PyTuple>,
-    /// If there are no ranges, the host id of the node to which the statement is sent.
+    /// The host id of the node to which the statement is sent once, without bounds. Set only if
+    /// there are no ranges.
     pub node: Option<[u8; 16]>,
     pub concurrency: usize,
     pub patience_s: f64,
@@ -119,7 +120,8 @@ impl Step for ScanStep {
         _: &Arc<OpState>,
     ) -> PyResult<Next> {
         let arrival = arrival.map_err(|error| raise_engine(py, &error))?;
-        // A scan has at least one range or a node, so at least one page arrives.
+        // A scan has at least one range or a node. So at least one page arrives, and any other
+        // arrival is an error.
         let Arrival::Page(Some(response)) = arrival else { return Err(out_of_turn()) };
         Cursor::of_scan(py, &self.session, self.rows, response, self.scan).map(Next::Done)
     }

@@ -1,12 +1,12 @@
-//! Imports Arrow arrays of the C data interface from producers that may be wrong or hostile.
+//! Imports Arrow arrays through the C data interface. Their producers may be faulty or hostile.
 //!
-//! arrow-rs trusts the structs: it panics on a missing child and reads out of bounds if a length is
-//! wrong. So `arrow_check` checks each struct before arrow-rs reads it, and arrow-rs validates the
-//! array afterwards.
+//! arrow-rs does not check the structs of the interface. It panics if a child is missing, and it
+//! reads out of bounds if a length is wrong. So `arrow_check` checks each struct before arrow-rs
+//! reads it, and arrow-rs validates the array afterwards.
 //!
-//! The interface passes no sizes of memory, so three errors of a producer cannot be found: a
-//! buffer, text or array of pointers that is shorter than its struct declares; a pointer to freed
-//! memory; and memory that the producer changes later.
+//! The interface does not pass the sizes of memory blocks. So three errors of a producer cannot be
+//! found: a buffer, a text or an array of pointers may be shorter than its struct declares; a
+//! pointer may point to freed memory; and the producer may change memory later.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +26,7 @@ use super::arrow_check::{
 pub type Refused = String;
 
 const MAX_DEPTH: usize = 64;
-/// The maximum length of a format, a name or an error's text.
+/// The maximum length of a format, of a name, or of the text of an error.
 const MAX_TEXT: usize = 4096;
 /// The maximum total length of all formats, names and metadata of a schema. Without a limit, a
 /// small schema could take any amount of memory, because many children may point to the same text.
@@ -41,7 +41,7 @@ struct CSchema {
     n_children: i64,
     children: *const *const CSchema,
     dictionary: *const CSchema,
-    /// A function pointer, which is only compared with null here.
+    /// A function pointer. This module only compares it with null.
     release: *const c_void,
     private_data: *const c_void,
 }
@@ -84,8 +84,8 @@ pub unsafe fn import_array(
 pub struct Stream {
     stream: FFI_ArrowArrayStream,
     field: Field,
-    /// After the end or an error, the result of all later calls of `next`: `Ok` for the end, or the
-    /// error.
+    /// Set after the end of the stream or an error. All later calls of `next` return this result.
+    /// `Ok` means the end.
     over: Option<Result<(), Refused>>,
 }
 
@@ -113,7 +113,8 @@ impl Stream {
         // released, and with a struct to write to.
         let code = unsafe { get_schema(&mut stream, &mut schema) };
         if code != 0 {
-            // After a failure, the contents of the struct are undefined and must not be released.
+            // After a failure, the contents of the struct are undefined. So they must not be
+            // released.
             mem::forget(schema);
             return Err(last_error(&mut stream, code));
         }
@@ -127,8 +128,9 @@ impl Stream {
         &self.field
     }
 
-    /// Returns the next array, or `None` at the end. After the end, all calls return `None`; after
-    /// an error, they return that error. In both cases, the producer is not called any more.
+    /// Returns the next array, or `None` at the end. After the end, all later calls return `None`.
+    /// After an error, all later calls return the same error. In both cases, the producer is not
+    /// called any more.
     #[allow(
         clippy::should_implement_trait,
         reason = "an iterator would swap the option and the result"
@@ -144,7 +146,8 @@ impl Stream {
             Err(why) => Some(Err(why.clone())),
         };
         if self.over.is_some() {
-            // The producer's stream is released now, because this object may live much longer.
+            // The producer's stream is released now and not when this object is dropped, because
+            // this object may live much longer.
             self.stream = FFI_ArrowArrayStream::empty();
         }
         array
@@ -203,7 +206,7 @@ unsafe fn length_of(text: *const u8, max: usize) -> usize {
     (0..max).find(|&at| unsafe { *text.add(at) } == 0).unwrap_or(max)
 }
 
-/// Shortens a reason, because it may contain a type with thousands of fields.
+/// Shortens the reason for a refusal, because the text may contain a type with thousands of fields.
 fn shortened(why: Refused) -> Refused {
     match why.char_indices().nth(MAX_TEXT) {
         Some((end, _)) => format!("{}...", &why[..end]),
@@ -228,7 +231,7 @@ unsafe fn read_schema(schema: &FFI_ArrowSchema) -> Result<Field, Refused> {
     Ok(field)
 }
 
-/// The number of nodes and bytes that the rest of a schema may use.
+/// The number of nodes and bytes that the unread rest of a schema may still use.
 struct Budget {
     nodes: usize,
     bytes: usize,
@@ -312,11 +315,13 @@ impl Budget {
         let mut number = |skipped: usize| {
             self.spend(skipped + 4)?;
             read += skipped + 4;
-            // SAFETY: the metadata has a number at this position: its earlier numbers declare so.
+            // SAFETY: the metadata has a number at this position, because its earlier numbers
+            // declare this.
             let number = unsafe { metadata.add(read - 4).cast::<i32>().read_unaligned() };
             usize::try_from(number).map_err(|_| format!("{number} is a length in the metadata"))
         };
-        // Keys and values alternate. No number follows the last value.
+        // Keys and values alternate, and a number with its length precedes each of them. No number
+        // follows the last value.
         let (entries, mut length) = (number(0)?, 0);
         for _ in 0..entries * 2 {
             length = number(length)?;
@@ -327,7 +332,7 @@ impl Budget {
 
 /// # Safety
 /// The pointers in the array are null or point to the structures of the C data interface for the
-/// type. Their sizes are those that the array's own numbers declare.
+/// type. Their sizes are as the numbers in the array declare.
 unsafe fn read_array(mut array: FFI_ArrowArray, data_type: &DataType) -> Result<ArrayRef, Refused> {
     let root = ptr::from_mut(&mut array).cast::<CArray>();
     // SAFETY: both types are the ArrowArray of the C data interface.
@@ -336,16 +341,15 @@ unsafe fn read_array(mut array: FFI_ArrowArray, data_type: &DataType) -> Result<
         return Err(released("ArrowArray"));
     }
     if range_of(root)?.is_empty() {
-        // An empty array is not read. Its buffer of offsets may be null or have any numbers, and
-        // arrow-rs would fail on them.
+        // An empty array is not read. Its buffer of offsets may be null or contain any numbers, and
+        // arrow-rs would fail on such a buffer.
         return guarded(|| Ok(new_empty_array(data_type)));
     }
     // SAFETY: `check_array` demands what the `# Safety` section of this function demands. The
     // struct is a local variable, so it can be written to.
     unsafe { check_array(root, data_type) }?;
     guarded(|| {
-        // SAFETY: `check_array` has checked that the array fits its type in all that arrow-rs
-        // relies on.
+        // SAFETY: `check_array` has checked everything about the array on which arrow-rs relies.
         let data = unsafe { from_ffi_and_data_type(array, data_type.clone()) }?;
         data.validate_full()?;
         Ok(make_array(data))

@@ -17,12 +17,13 @@ use super::arrow::Refused;
 
 pub const MAX_NODES: usize = 100_000;
 const MAX_BUFFERS: usize = 1 << 20;
-/// The maximum size of a buffer: the memory that a process can address. Two sizes up to this one
-/// can be added without an overflow. One of them can also be multiplied by the width of an offset.
+/// The maximum size of a buffer, which is the size of the memory that a process can address. The
+/// sum of two such sizes cannot overflow, and neither can the product of such a size and the width
+/// of an offset.
 const MAX_BYTES: usize = 1 << 47;
 /// The maximum length of an array whose elements take no memory. Without a limit, a struct of a few
-/// bytes could make arrow-rs allocate any amount of memory: when arrow-rs validates fixed-size
-/// lists, it allocates a bitmap with a bit per element.
+/// bytes could make arrow-rs allocate any amount of memory, because arrow-rs allocates a bitmap
+/// with one bit per element when it validates fixed-size lists.
 const MAX_WEIGHTLESS: usize = i32::MAX as usize;
 
 #[repr(C)]
@@ -48,8 +49,8 @@ pub fn released(name: &str) -> Refused {
     format!("the {name} was already used or released")
 }
 
-/// Whether a pointer is null, or points into the first page of memory. Rust's empty vectors point
-/// there, and that page is never mapped.
+/// Whether a pointer is null, or points into the first page of memory. This page is never mapped.
+/// Empty vectors of Rust have pointers into it.
 pub fn is_null<T>(pointer: *const T) -> bool {
     pointer.addr() < 4096
 }
@@ -91,7 +92,7 @@ pub unsafe fn many<'a, T>(
     Ok(unsafe { slice::from_raw_parts(pointer, count) })
 }
 
-/// Refuses types that arrow-rs accepts when it parses a format, but on which it panics later.
+/// Refuses types whose formats arrow-rs can parse, but on which it panics later.
 pub fn check_type(data_type: &DataType) -> Result<(), Refused> {
     use DataType::*;
     fn decimal<T: DecimalType>(precision: u8, scale: i8) -> bool {
@@ -129,7 +130,7 @@ fn fields_of(data_type: &DataType) -> Vec<&FieldRef> {
     }
 }
 
-/// Returns the range of the elements that the array uses in its buffers and children.
+/// Returns the range of elements in the buffers and children that belongs to the array.
 pub fn range_of(array: &CArray) -> Result<Range<usize>, Refused> {
     let CArray { offset, length, null_count, .. } = *array;
     let max = MAX_BYTES as i64;
@@ -144,8 +145,7 @@ pub fn range_of(array: &CArray) -> Result<Range<usize>, Refused> {
 
 /// # Safety
 /// The pointers in the array are null or point to the structures of the C data interface for the
-/// type. Their sizes are those that the array's own numbers declare. The array's struct can be
-/// written to.
+/// type. Their sizes are as the numbers in the array declare. The array's struct can be written to.
 pub unsafe fn check_array(array: &CArray, data_type: &DataType) -> Result<(), Refused> {
     if array.release.is_null() {
         return Err(released("ArrowArray"));
@@ -161,9 +161,10 @@ pub unsafe fn check_array(array: &CArray, data_type: &DataType) -> Result<(), Re
         return Err(format!("the array of type {data_type} has {} elements", range.end));
     }
     if *data_type == DataType::Null && array.n_buffers.get() == 1 {
-        // Polars declares a bitmap for arrays of nulls, against the specification, and arrow-rs
-        // refuses it. The interface allows a consumer to write to the struct, for example to move
-        // children out of it.
+        // Polars declares a bitmap for arrays of nulls. This violates the specification, and
+        // arrow-rs refuses such arrays. So the bitmap is removed from the struct. The interface
+        // allows a consumer to write to the struct: for example, a consumer may move children out
+        // of it.
         array.n_buffers.set(0);
     }
     // SAFETY: the struct has as many buffers and children as it declares.
@@ -219,7 +220,8 @@ impl Content<'_> {
             Null | RunEndEncoded(..) => count == 0,
             Struct(_) | FixedSizeList(..) => count == 1,
             Utf8 | Binary | LargeUtf8 | LargeBinary | ListView(_) | LargeListView(_) => count == 3,
-            // Any number of buffers of text may be between the buffer of views and that of sizes.
+            // There may be any number of text buffers. They are between the buffer of views and the
+            // buffer of sizes.
             Utf8View | BinaryView => count >= 3,
             _ => count == 2,
         };
@@ -256,8 +258,8 @@ impl Content<'_> {
                     None => Err(format!("arrays of type {other} are not read")),
                 },
             }?;
-            // This check is the last one, because it reads the whole validity bitmap. The earlier
-            // checks have limited the length of the bitmap.
+            // This check comes last, because it reads the whole validity bitmap, whose length the
+            // earlier checks have limited.
             if count > 0 { self.check_validity() } else { Ok(()) }
         }
     }
@@ -299,7 +301,7 @@ impl Content<'_> {
         if start == end || self.null_count < 0 {
             return Ok(());
         }
-        // arrow-rs trusts a null count of zero, so the nulls are counted.
+        // If the null count is zero, arrow-rs does not read the bitmap. So the nulls are counted.
         // SAFETY: the bitmap reaches to bit `end`, and it is not null.
         let bytes =
             unsafe { slice::from_raw_parts(bits.add(start / 8), end.div_ceil(8) - start / 8) };
@@ -324,7 +326,7 @@ impl Content<'_> {
         unsafe { self.buffers[buffer].cast::<T>().add(index).read_unaligned() }.into()
     }
 
-    /// Returns the last offset of the array. Returns an error if an offset is less than the one
+    /// Returns the last offset of the array. Returns an error if an offset is less than the offset
     /// before it. If `is_read` is true, the offsets must be aligned, because arrow-rs reads the
     /// last offset in place.
     ///

@@ -19,7 +19,7 @@ fn pointer(capsule: &Bound<'_, PyCapsule>, name: &'static CStr) -> Result<*mut c
     Ok(pointer.as_ptr())
 }
 
-/// Takes an array out of its two capsules. Their structs are marked as released.
+/// Takes an array out of its two capsules, and marks the structs in the capsules as released.
 pub fn array(
     schema: &Bound<'_, PyCapsule>,
     array: &Bound<'_, PyCapsule>,
@@ -28,16 +28,15 @@ pub fn array(
     // SAFETY: capsules of these names point to the structs of the Arrow C data interface. The GIL
     // is held, as the capsules show, and any other user of the capsules needs the GIL too. On an
     // interpreter built without the GIL, the critical section keeps other threads from taking the
-    // structs at the same time:
-    // `import_array` takes both before it calls anything that could leave the section.
-    // `tests/unit/test_hostile_producers.py` passes hostile structs,
-    // `tests/unit/test_threads.py` passes a capsule to many threads.
+    // structs at the same time, because `import_array` takes both structs before it calls anything
+    // that could leave the section. Tests: `tests/unit/test_hostile_producers.py` passes hostile
+    // structs, and `tests/unit/test_threads.py` passes a capsule to many threads.
     with_critical_section2(schema, array, || unsafe { import_array(structs.0, structs.1) })
 }
 
-/// Takes a stream out of its capsule. The struct is marked as released.
+/// Takes a stream out of its capsule, and marks the struct in the capsule as released.
 pub fn stream(capsule: &Bound<'_, PyCapsule>) -> Result<Stream, Refused> {
     let stream = pointer(capsule, c"arrow_array_stream")?;
-    // SAFETY: as in `array`.
+    // SAFETY: the reasons are the same as in `array`, for one struct.
     with_critical_section(capsule, || unsafe { Stream::open(stream) })
 }

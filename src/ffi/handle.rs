@@ -1,4 +1,4 @@
-//! Makes handles for the ready queue of an event loop, without `call_soon`.
+//! Makes handles for the ready queue of an event loop. `call_soon` is not needed for this.
 
 use crate::python;
 use pyo3::ffi;
@@ -11,17 +11,18 @@ use turbocql_values::ffi::{make, probe};
 /// The slots of `turbocql._native.wake.Ready`.
 static READY: Slotted = Slotted::new();
 
-/// Decides whether handles may be made natively, which is the quick path `Handles`. This decision
-/// depends only on the interpreter. The probe of the handles runs later: [`probe_ready`] runs it
-/// when the first event loop is used.
+/// Decides whether the quick path `Handles`, which makes handles natively, may be used. This
+/// decision depends only on the interpreter. Later, when the first event loop is used,
+/// [`probe_ready`] makes a handle as a probe.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
     QuickPath::Handles.decide(py, |_| Ok(None)).map(drop)
 }
 
-/// Probes the handles, unless they have passed the probe before. Returns whether they may be used.
+/// Makes a handle as a probe, unless this has succeeded before. Returns whether native handles may
+/// be used.
 ///
-/// This function imports asyncio, which takes long, so it is not called before the application uses
-/// an event loop.
+/// This function imports asyncio. The import takes long, so this function is called only when the
+/// application uses an event loop.
 pub fn probe_ready(py: Python<'_>) -> PyResult<bool> {
     if READY.is_known() {
         return Ok(true);
@@ -51,7 +52,8 @@ fn try_ready(py: Python<'_>) -> PyResult<Option<String>> {
     for (name, part) in ["_function", "_callback"].into_iter().zip(&parts) {
         make::set(&expected, &PyString::new(py, name), part)?;
     }
-    // Handles compare by identity, so their class and GC tracking are compared, not the handles.
+    // Two handles are never equal, because they compare by identity. So their classes and their GC
+    // tracking are compared instead.
     let facts = (good, held, handle.get_type().is(class), tracked(&handle), tracked(&expected));
     let wrong =
         probe::check_value(QuickPath::Handles, "a handle", facts, (true, true, true, true, true));
@@ -66,9 +68,9 @@ fn tracked(object: &Bound<'_, PyAny>) -> bool {
     unsafe { ffi::PyObject_GC_IsTracked(object.as_ptr()) != 0 }
 }
 
-/// Makes a handle for the ready queue of asyncio's own event loop, which calls `function` in its
-/// next round. If `function` raises, asyncio's message names `callback`. Returns `None` if there is
-/// no memory, or if the class's slots were not found.
+/// Makes a handle for the ready queue of asyncio's own event loop. The event loop calls `function`
+/// in its next round. If `function` raises, asyncio's message names `callback`. Returns `None` if
+/// there is not enough memory, or if the slots of the handle's class were not found.
 pub fn ready<'py>(
     function: &Bound<'py, PyAny>,
     callback: &Bound<'py, PyAny>,

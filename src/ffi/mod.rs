@@ -1,6 +1,6 @@
-//! The only `unsafe` code of this crate. It makes cells that the GIL guards and handles for event
-//! loops, imports Arrow data, and writes to the bytes of bytearrays. It also sets the `am_send`
-//! slot of coroutine classes, which pyo3 does not support.
+//! The only `unsafe` code of this crate. It makes cells that the GIL guards, makes handles for
+//! event loops, imports Arrow data, and writes to the bytes of bytearrays. It also sets the slot
+//! `am_send` of coroutine classes, because pyo3 does not support this slot.
 #![allow(unsafe_code, reason = "the only module of this crate that may have it")]
 
 pub mod arrow;

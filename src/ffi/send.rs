@@ -1,7 +1,8 @@
-//! Lets native coroutines return their results without an exception, as Python's own coroutines do.
+//! Lets native coroutines return their results without raising an exception, as Python's own
+//! coroutines do.
 //!
-//! This needs the slot `am_send`, which pyo3 does not support. Without that slot, a coroutine
-//! returns its result by raising `StopIteration`: an exception is made, caught and unpacked for
+//! This needs the slot `am_send`, which pyo3 does not support. Without this slot, a coroutine
+//! raises `StopIteration` to return its result, so an exception is made, caught and unpacked for
 //! every result.
 
 use std::ffi::c_int;
@@ -26,7 +27,7 @@ pub trait Sends: PyClass {
     fn send(this: &Bound<'_, Self>) -> PyResult<Sent>;
 }
 
-/// Sets the `am_send` slot of a class to `send`. If that fails, returns the reason.
+/// Sets the `am_send` slot of a class to `send`. If the slot cannot be set, returns the reason.
 pub fn install<T: Sends>(py: Python<'_>) -> PyResult<Option<String>> {
     let wrong =
         |member: &str| Ok(Some(format!("{member} is not at the expected offset in a class")));
@@ -46,7 +47,8 @@ pub fn install<T: Sends>(py: Python<'_>) -> PyResult<Option<String>> {
         if read.is_some() || expected == 0 {
             return Ok(read.or(wrong("am_await")?));
         }
-        // `am_send` may be set already, by an earlier import that failed after this point.
+        // `am_send` may be set already, because an earlier import of the module may have failed
+        // after this point.
         let function: ffi::sendfunc = send::<T>;
         methods.am_send = Some(function);
         if slot(ffi::Py_am_send) != function as usize {

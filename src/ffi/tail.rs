@@ -1,14 +1,15 @@
-//! Fills the bytes of bytearrays to which no other code has a reference yet.
+//! Lengthens bytearrays and fills the new bytes in place. No other code has a reference to these
+//! bytearrays yet.
 
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 use turbocql_values::system::System;
 
-/// An array that grows to at least this size grows in multiples of it. It is the size of a huge
-/// page on x86-64, and on ARM with pages of 4 KiB.
+/// Arrays that are at least this large grow in steps of this size. It is the size of a huge page on
+/// x86-64, and on ARM with pages of 4 KiB.
 const HUGE: usize = 2 << 20;
-/// An upper bound on the bytes that the allocator and the bytearray add to an array.
+/// An upper bound for the number of bytes that the allocator and the bytearray add to an array.
 const BESIDE: usize = 64;
 
 /// A bytearray that grows. It may have spare room, so it may be longer than its content.
@@ -30,8 +31,9 @@ impl Growing {
         Ok(array)
     }
 
-    /// Makes room for `bytes` bytes in all. If the array must grow and there is enough memory, it
-    /// grows to at least twice its content. Memory that is never written to costs nothing.
+    /// Makes sure that the array has room for a total of `bytes` bytes. If it must grow and there
+    /// is enough memory, it grows to at least twice the size of its content. Spare room that is
+    /// never written to takes no physical memory.
     fn make_room(&self, array: &Bound<'_, PyByteArray>, bytes: usize) -> PyResult<()> {
         if bytes <= array.len() {
             return Ok(());
@@ -43,7 +45,8 @@ impl Growing {
         };
         let ample = ample.filter(|&ample| isize::try_from(ample).is_ok());
         if ample.is_none_or(|ample| array.resize(ample).is_err()) {
-            // There is not enough memory or address space for spare room, so the array gets none.
+            // There is not enough memory or address space for spare room, so the array gets only
+            // the bytes that it needs.
             array.resize(bytes)?;
         }
         if array.len() >= HUGE && System::current() == System::Linux {
@@ -53,11 +56,11 @@ impl Growing {
     }
 }
 
-/// Asks the kernel for huge pages. With pages of 4 KiB, the page fault at the first write to a page
-/// takes longer than filling the page.
+/// Asks the kernel for huge pages. With pages of 4 KiB, the first write to a page causes a page
+/// fault, which takes longer than filling the page.
 ///
-/// The advice covers the whole mapping, not only the pages that lie completely in the array. When
-/// the array grows, the kernel can move its mapping only if all of it has the same advice.
+/// The advice covers the whole mapping, including pages that are only partly in the array. When the
+/// array grows, the kernel can move the mapping only if all its pages have the same advice.
 #[cfg(target_os = "linux")]
 fn wish_for_huge_pages(array: &Bound<'_, PyByteArray>) {
     use rustix::mm::{Advice, madvise};

@@ -1,8 +1,8 @@
 //! The native coroutine that awaits an operation.
 //!
-//! Code that awaits an operation uses an `OpAwait` as a coroutine. The asyncio task that runs this
-//! code uses the same object as the future that the coroutine waits for. So neither a Python
-//! coroutine nor a separate future is made.
+//! An `OpAwait` has two roles. It is the coroutine that the application awaits. It is also the
+//! future for which this coroutine waits, and on which the asyncio task sets its callback. So
+//! neither a Python coroutine nor a separate future is made.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -34,7 +34,7 @@ pub trait Call: Send + Sync {
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct OpAwait {
     stage: Mutex<Stage>,
-    /// Whether `__await__` of this object, or of its [`Op`](crate::op::Op), was called. If not,
+    /// Whether `__await__` of this object or of its [`Op`](crate::op::Op) was called. Before that,
     /// `__iter__` raises.
     is_awaited: AtomicBool,
 }
@@ -43,7 +43,7 @@ enum Stage {
     /// The request is sent when the coroutine is first awaited.
     New(Box<dyn Call>),
     Begun(Arc<OpState>),
-    /// The call is beginning, which may run Python code.
+    /// The call is beginning. This may run Python code, so the stage is not locked meanwhile.
     Beginning,
     Waiting(Waiting),
     Ended,
@@ -52,8 +52,8 @@ enum Stage {
 struct Waiting {
     op: Arc<OpState>,
     event_loop: Py<PyAny>,
-    /// `_asyncio_future_blocking` of asyncio's future protocol. It is true when the object is
-    /// yielded; the task sets it to false when it accepts the object as its future.
+    /// The attribute `_asyncio_future_blocking` of asyncio's future protocol. It is true when the
+    /// object is yielded. The task sets it to false when the task accepts the object as its future.
     blocking: bool,
     over: Option<Over>,
     callbacks: Callbacks,
@@ -65,8 +65,8 @@ enum Over {
     Cancelled(Option<Py<PyAny>>),
 }
 
-/// Wraps a `StopIteration` in a `RuntimeError`. If a coroutine raised a `StopIteration`, Python
-/// would take it for the coroutine's result.
+/// If the error is a `StopIteration`, wraps it in a `RuntimeError`, because Python would take a
+/// `StopIteration` from a coroutine for the coroutine's result.
 fn without_stop(py: Python<'_>, error: PyErr) -> PyErr {
     if !error.is_instance_of::<PyStopIteration>(py) {
         return error;
@@ -125,17 +125,17 @@ impl OpAwait {
             if burst.add(this.py(), &callback.call, callback.context.as_ref()) {
                 return Ok(());
             }
-            // To keep the order of completions, the tasks that are already in the batch are
-            // scheduled before this callback.
+            // This callback is not in the batch. To keep the order of completions, the tasks in the
+            // batch are scheduled before it.
             burst.schedule(this.py()).and(callback.run_soon(event_loop, this))
         };
-        // If scheduling one callback fails, the others must still be scheduled.
+        // If scheduling one callback fails, the other callbacks must still be scheduled.
         callbacks.iter().map(&mut schedule).fold(Ok(()), Result::and)?;
         Ok(callbacks.first.is_some())
     }
 
-    /// Begins the operation. Returns the operation, or its result (`Err`) if it is finished
-    /// already.
+    /// Begins the operation. Returns `Ok` with the operation if it is still running, or `Err` with
+    /// its result if it is finished already.
     fn begin(py: Python<'_>, stage: Stage) -> PyResult<Result<Arc<OpState>, Py<PyAny>>> {
         match stage {
             Stage::New(call) => call.begin(py).map(Ok),
@@ -217,8 +217,8 @@ impl OpAwait {
         this
     }
 
-    /// Returns the iterator for `yield from`. Raises for a `for` loop over a call that was not
-    /// awaited.
+    /// Returns the iterator for `yield from`. Raises if the object was not awaited, because a `for`
+    /// loop over a call of an asynchronous session is a mistake.
     fn __iter__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         if this.get().is_awaited.load(Ordering::Relaxed) {
             return Ok(this.clone());
@@ -278,9 +278,9 @@ impl OpAwait {
 
     // Through the methods below, a task uses this object as the future that the task waits for.
 
-    /// Returns None unless the object has been yielded. asyncio takes an object for a future if its
-    /// `_asyncio_future_blocking` is not None, and asyncio must take this object for a coroutine
-    /// before the object is yielded.
+    /// Returns None until the object is yielded. If `_asyncio_future_blocking` of an object is not
+    /// None, asyncio takes the object for a future. Before this object is yielded, asyncio must
+    /// take it for a coroutine.
     #[getter(_asyncio_future_blocking)]
     fn blocking(&self) -> Option<bool> {
         match &*self.lock() {
@@ -296,9 +296,9 @@ impl OpAwait {
         }
     }
 
-    /// The event loop. A task looks for a method `get_loop()` first, and falls back to this
-    /// attribute. This class has no `get_loop()`, because that would cost a method object and a
-    /// call.
+    /// The event loop. A task calls the method `get_loop()` of a future, or reads this attribute if
+    /// there is no such method. This class has no `get_loop()`, because the attribute costs less
+    /// than a method object and a call.
     #[getter]
     fn _loop(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match &*self.lock() {
@@ -345,10 +345,11 @@ impl OpAwait {
         scheduled.fold(Ok(()), Result::and).map(|()| true)
     }
 
-    /// Returns None, because the coroutine itself returns the result or raises the error.
+    /// Returns None. The task does not need the result from here, because the coroutine itself
+    /// returns the result or raises the error.
     fn result(&self) {}
 
-    /// Returns None, as `result` does.
+    /// Returns None, for the same reason as `result`.
     fn exception(&self) {}
 
     fn done(&self) -> bool {
@@ -360,8 +361,8 @@ impl OpAwait {
         matches!(&*stage, Stage::Waiting(Waiting { over: Some(Over::Cancelled(_)), .. }))
     }
 
-    /// Removes the callbacks that are identical to `callback`, and returns their number. asyncio's
-    /// own futures remove the callbacks that are equal to `callback`.
+    /// Removes the callbacks that are the same object as `callback`, and returns their number. In
+    /// contrast, asyncio's own futures remove the callbacks that are equal to `callback`.
     fn remove_done_callback(&self, callback: &Bound<'_, PyAny>) -> usize {
         let mut removed = Vec::new();
         if let Stage::Waiting(waiting) = &mut *self.lock() {

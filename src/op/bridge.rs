@@ -1,8 +1,8 @@
 //! Completion queues: they pass completions from the I/O thread to event loops, in batches.
 //!
-//! Each event loop has one queue. The I/O thread pushes completions to it, and wakes the event loop
-//! only if the queue was empty, so that many completions cost one wake. The I/O thread never takes
-//! the GIL.
+//! Each event loop has one queue, to which the I/O thread pushes completions. The I/O thread wakes
+//! the event loop only if the queue was empty. So one wake is enough for many completions. The I/O
+//! thread never takes the GIL.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,9 +20,9 @@ use crate::op::ready::{Burst, ReadyQueue, call_release_soon};
 use crate::python;
 use turbocql_values::ending::Inside;
 
-/// The maximum size of a completion batch: the number of operations whose tasks are woken in one
-/// round of an event loop. The rest of the queue is left for the following rounds. A larger batch
-/// costs more than the rounds that it saves, for two reasons. First, each time that
+/// The maximum size of a completion batch. Tasks of at most this many operations are woken in one
+/// round of an event loop. The rest of the queue is left for the following rounds. Larger batches
+/// would need fewer rounds, but they would be slower, for two reasons. First, each time that
 /// `asyncio.Semaphore` of CPython 3.11 wakes a task, it walks over all tasks that it has woken
 /// before. Second, the memory that the tasks use exceeds the processor's nearest caches.
 const MAX_WOKEN: usize = 64;
@@ -31,7 +31,7 @@ const MAX_WOKEN: usize = 64;
 pub struct LoopQueue {
     completed: Mutex<Vec<Arc<OpState>>>,
     waker: Waker,
-    /// The quick path that wakes tasks; `None` if the event loop does not support it.
+    /// The quick path that wakes tasks, or `None` if the event loop does not support it.
     ready_queue: Option<ReadyQueue>,
 }
 
@@ -39,7 +39,7 @@ pub struct LoopQueue {
 enum Waker {
     /// The event loop watches the file descriptor.
     Descriptor(Descriptor),
-    /// A separate thread wakes the event loop. This is for event loops that cannot watch a file
+    /// A separate thread wakes the event loop. It is used if the event loop cannot watch a file
     /// descriptor.
     Notifier(Arc<Notifier>),
 }
@@ -89,8 +89,8 @@ impl LoopQueue {
             let (reference, queue) = last.as_ref()?;
             Some((reference.clone_ref(py), queue.clone()))
         })?;
-        // If the event loop is gone, the last reference to the queue may be dropped here, which may
-        // run Python code. So `LAST` is not borrowed any more.
+        // If the event loop is gone, the last reference to the queue may be dropped here. This may
+        // run Python code, so `LAST` must not be borrowed at this point.
         let queue = queue.upgrade()?;
         Some((queue, reference.bind(py).upgrade()?))
     }
@@ -170,17 +170,18 @@ impl LoopQueue {
         std::mem::take(&mut *self.completed())
     }
 
-    /// Handles a batch of completions. The tasks that await them are woken in the next round of the
-    /// event loop.
+    /// Handles a batch of completions. The tasks that await the operations are woken in the next
+    /// round of the event loop.
     ///
-    /// Tasks do not run here, because native frames must not be below a task on the stack. A
-    /// nested event loop that the task runs can fail with such frames below it. At exit the
-    /// interpreter would wait for the task, which may run for any length of time.
+    /// Tasks do not run within this function, because a task must not have native frames below it
+    /// on the stack. If the task runs a nested event loop, this loop can fail with such frames
+    /// below it. At exit, the interpreter would also wait until the task returns to these frames,
+    /// and a task may run for any length of time.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         if let Waker::Descriptor(descriptor) = &self.waker {
             // The descriptor is read before the queue is emptied, so a push to the emptied queue
-            // makes the descriptor readable again. In the other order, the read could consume that
-            // wake.
+            // makes the descriptor readable again. In the other order, the read could consume the
+            // wake of such a push.
             descriptor.clear();
         }
         let mut burst = self.take().into_iter();
@@ -193,13 +194,13 @@ impl LoopQueue {
             }
             match op.resolve(py, &mut tasks) {
                 Ok(wakes_tasks) => woken += usize::from(wakes_tasks),
-                // An error of one operation must not leave the rest of the batch unhandled.
+                // After an error of one operation, the rest of the batch must still be handled.
                 Err(error) => {
                     let interrupt = !error.is_instance_of::<PyException>(py);
                     failed = Err(error);
                     if interrupt {
-                        // After a KeyboardInterrupt, for example, the rest is handled only if the
-                        // event loop runs again.
+                        // After an exception such as KeyboardInterrupt, the rest of the batch is
+                        // handled only if the event loop runs again.
                         self.put_back(burst);
                         break;
                     }
@@ -208,7 +209,8 @@ impl LoopQueue {
         }
         let failed = failed.and(tasks.schedule(py));
         if woken > 1 {
-            // Requests that these tasks make are flushed once, after all these tasks have run.
+            // The requests that these tasks make are held back and flushed together, after all
+            // these tasks have run.
             call_release_soon(py)?;
             Runtime::hold();
         }
@@ -231,7 +233,7 @@ impl LoopQueue {
 impl Wake for LoopQueue {
     fn wake(&self) {
         match &self.waker {
-            // The queue owns the descriptor, also after the event loop was closed.
+            // The queue owns the descriptor, so it is valid even after the event loop was closed.
             Waker::Descriptor(descriptor) => descriptor.wake(),
             Waker::Notifier(notifier) => notifier.ask(),
         }
@@ -239,8 +241,8 @@ impl Wake for LoopQueue {
 }
 
 impl Drop for LoopQueue {
-    /// Abandons the operations that are still in the queue. The event loop has released the queue,
-    /// so their completions will not be handled.
+    /// Abandons the operations that are still in the queue. Their completions will not be handled,
+    /// because the event loop has released the queue.
     fn drop(&mut self) {
         self.take().iter().for_each(|op| op.abandon());
         if let Waker::Notifier(notifier) = &self.waker {
@@ -251,8 +253,9 @@ impl Drop for LoopQueue {
 
 /// The entry of an event loop in the table of queues. An event loop that watches the queue's file
 /// descriptor keeps the queue alive. When the loop is closed, it releases the queue with the
-/// operations in it. The reference here is weak. With a strong reference, the queue would keep
-/// coroutines alive, and the coroutines would keep the event loop alive.
+/// operations in it. The reference to the queue here is weak. If it were strong, the queue would
+/// keep coroutines alive, the coroutines would keep the event loop alive, and the entry would never
+/// be removed.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Known {
     queue: Weak<LoopQueue>,
@@ -272,11 +275,12 @@ impl Drain {
     }
 }
 
-/// Asks a thread, which Python code has started, to call `call_soon_threadsafe`.
+/// Wakes an event loop through a separate thread, which calls `call_soon_threadsafe`. Python code
+/// has started this thread.
 ///
-/// A native thread must not call `call_soon_threadsafe`. If the interpreter ends while that call
-/// has released the GIL, CPython ends the thread by unwinding its stack, which native frames do not
-/// survive.
+/// A native thread must not call `call_soon_threadsafe`. If the interpreter ends while this call
+/// has released the GIL, CPython ends the thread by unwinding its stack. Unwinding through native
+/// frames of Rust would abort the process.
 #[derive(Default)]
 struct Notifier {
     state: Mutex<NotifierState>,
@@ -324,7 +328,7 @@ impl Notifier {
     }
 }
 
-/// The requests to wake an event loop. The thread that wakes the loop waits for them.
+/// The requests to wake an event loop. The thread that wakes the loop waits for these requests.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Requests {
     notifier: Arc<Notifier>,

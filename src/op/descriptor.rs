@@ -1,7 +1,8 @@
 //! A file descriptor that one thread makes readable and an event loop of another thread watches.
 //!
-//! On Linux it is an eventfd, elsewhere a pair of connected sockets. On Windows there is no such
-//! descriptor, because asyncio's default event loop there cannot watch one.
+//! On Linux, it is an eventfd. On other Unix systems, it is a pair of connected sockets. On
+//! Windows, there is no such descriptor, because asyncio's default event loop on Windows cannot
+//! watch a file descriptor.
 
 use std::ffi::c_int;
 use std::io;
@@ -20,8 +21,8 @@ use std::os::fd::OwnedFd;
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
 
-/// Returns what wakes event loops and gevent's hubs on this system: `eventfd` or `sockets`, or
-/// `thread` if they cannot watch a descriptor.
+/// Returns the name of the mechanism that wakes event loops and gevent's hubs on this system:
+/// `eventfd` or `sockets`. If event loops cannot watch a descriptor, returns `thread`.
 #[pyfunction]
 pub fn waker() -> &'static str {
     match System::current() {
@@ -85,7 +86,7 @@ impl Descriptor {
         }
     }
 
-    /// Makes the descriptor not readable, until the next [`Descriptor::wake`].
+    /// Resets the descriptor, so that it is not readable until the next [`Descriptor::wake`].
     pub fn clear(&self) {
         match *self {
             #[cfg(target_os = "linux")]

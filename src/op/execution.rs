@@ -1,4 +1,4 @@
-//! The execution of a prepared statement, as an operation holds it.
+//! The data with which an operation executes a prepared statement.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,9 +21,9 @@ pub struct Execution {
     pub prepared: Arc<Prepared>,
     pub row: Row,
     pub options: Options,
-    /// When the call began: its time limit counts from then. `None` if the call has neither waited
-    /// in a full session nor prepared its statement. Then the time limit counts from the sending of
-    /// the request.
+    /// The time when the call began, from which its time limit counts. `None` if the call has
+    /// neither waited in a full session nor prepared its statement. The time limit then counts from
+    /// the time when the request is sent.
     pub began: Option<Instant>,
 }
 

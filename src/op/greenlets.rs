@@ -1,9 +1,9 @@
-//! Waits of greenlets: while one waits for an operation, the others of its thread run.
+//! Lets a greenlet wait for an operation while the other greenlets of its thread run.
 //!
 //! gevent replaces the blocking functions of the standard library, but not the waits of this core.
-//! So gevent's hub, of which each thread has one, watches a file descriptor. If a greenlet of that
-//! hub waits for an operation, the I/O thread makes the descriptor readable when the operation has
-//! a completion.
+//! So each hub of gevent watches a file descriptor. There is one hub per thread. If a greenlet of
+//! the hub waits for an operation, the I/O thread makes the descriptor readable when the operation
+//! has a completion.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use crate::python;
 /// Whether gevent has replaced the threads of the standard library.
 static GREENLETS: AtomicBool = AtomicBool::new(false);
 
-/// Makes blocking calls of all sessions let other greenlets run, from now on.
+/// From now on, blocking calls of all sessions let other greenlets run.
 #[pyfunction]
 pub fn let_greenlets_run() {
     GREENLETS.store(true, Ordering::Relaxed);
@@ -37,8 +37,9 @@ pub(super) fn wait(py: Python<'_>, op: &Arc<OpState>) -> PyResult<bool> {
     waited.and_then(|waited| waited.extract()).inspect_err(|_| op.abandon())
 }
 
-/// What wakes a hub: its descriptor, and a token for each of its greenlets whose operation has a
-/// completion. A token is a number that identifies one wait of a greenlet.
+/// The descriptor that wakes a hub, and a list of tokens. A token is a number that identifies one
+/// wait of a greenlet. The list has the tokens of the greenlets that the hub must resume, because
+/// their operations have completions.
 struct Woken {
     descriptor: Descriptor,
     tokens: Mutex<Vec<u64>>,
@@ -82,14 +83,13 @@ impl HubWaits {
         Ok(HubWaits(Arc::new(Woken { descriptor, tokens: Mutex::default() })))
     }
 
-    /// Returns the file descriptor, which is readable while the list that `woken` returns has
-    /// tokens.
+    /// Returns the file descriptor. It is readable while the list of tokens is not empty.
     fn fileno(&self) -> c_int {
         self.0.descriptor.fileno()
     }
 
-    /// Makes the next completion of the operation add `token` to the list that `woken` returns.
-    /// Returns false if there is already a completion to handle, or if the operation is over.
+    /// Makes the next completion of the operation add `token` to the list of tokens. Returns false
+    /// if a completion has already arrived, or if the operation is over.
     fn watch(&self, op: &Bound<'_, Op>, token: u64) -> bool {
         op.get().0.wake_greenlet(Sleeper { hub: Arc::clone(&self.0), token })
     }

@@ -1,9 +1,9 @@
-//! Operations that are already running. `wait()` blocks the thread until the result is there;
-//! `await` suspends the task, and blocks no thread.
+//! Operations run in the background. `wait()` blocks the thread until the operation has a result.
+//! `await` suspends only the task, and blocks no thread.
 //!
 //! The I/O thread only stores a completion ([`Arrival`]) in the operation and wakes the thread or
 //! the event loop that waits for it. The operation's [`Step`] handles the completion in that thread
-//! or event loop. The step makes Python objects and sends the next request, if any.
+//! or event loop. The step makes Python objects, and may send another request.
 
 pub mod awaiting;
 pub mod bridge;
@@ -39,7 +39,7 @@ pub enum Arrival {
     Connected(Session),
     Prepared(Vec<Arc<Prepared>>),
     Response(Response),
-    /// The next page of a result; `None` at its end.
+    /// The next page of a result, or `None` at the end of the result.
     Page(Option<Response>),
     /// The window of `execute_many` has room for more rows.
     WantsMore,
@@ -52,7 +52,7 @@ pub enum Arrival {
 
 /// Handles the next completion of an operation.
 pub trait Step: Send + Sync {
-    /// Handles a completion. Called with the GIL held.
+    /// Handles a completion. The caller holds the GIL.
     fn arrived(
         self: Box<Self>,
         py: Python<'_>,
@@ -69,7 +69,7 @@ pub trait Step: Send + Sync {
 
 pub enum Next {
     Done(Py<PyAny>),
-    /// More work was submitted to the engine; this step handles its completion.
+    /// More work was submitted to the engine. This step will handle the completion of that work.
     Again(Box<dyn Step>),
 }
 
@@ -77,7 +77,7 @@ enum Phase {
     Running,
     Arrived(Result<Arrival, EngineError>),
     Finished(PyResult<Py<PyAny>>),
-    /// Completions that still arrive are dropped.
+    /// The operation was abandoned. Completions that arrive later are dropped.
     Abandoned,
 }
 
@@ -89,9 +89,9 @@ struct Inner {
     /// arrives.
     permit: Option<Permit>,
     /// The coroutine that awaits the operation, and the completion queue of its event loop. The
-    /// reference to the coroutine is strong: the coroutine keeps its task alive, and there may be
-    /// no other strong reference to the task. The reference to the queue is weak: the event loop
-    /// owns the queue, which is freed with the loop, or when the loop is closed.
+    /// reference to the coroutine is strong, because the coroutine keeps its task alive, and there
+    /// may be no other strong reference to the task. The reference to the queue is weak, because
+    /// the event loop owns the queue until the loop is closed or freed.
     awaiting: Option<(Weak<LoopQueue>, Py<OpAwait>)>,
     /// The greenlet that waits for the operation.
     sleeper: Option<Sleeper>,
@@ -100,7 +100,7 @@ struct Inner {
 pub struct OpState {
     inner: Mutex<Inner>,
     arrived: Condvar,
-    /// Set if the operation executes a prepared statement.
+    /// Set when the operation executes a prepared statement for the first time.
     execution: OnceLock<Execution>,
     ticket: Ticket,
 }
@@ -130,8 +130,8 @@ impl Sending for OpState {
     }
 }
 
-/// The interval at which a blocked call wakes to check for signals. The first wake is one interval
-/// after the call has blocked, so a request that is answered sooner costs no such wake.
+/// The interval at which a blocked call wakes to check for signals. The first wake comes one
+/// interval after the call has blocked. So a request that is answered sooner causes no such wake.
 const SIGNAL_POLL: Duration = Duration::from_millis(20);
 
 impl OpState {
@@ -205,8 +205,8 @@ impl OpState {
         execution.session.runtime().send(self.clone());
     }
 
-    /// Executes a statement again, after its first execution in this operation has failed. Does not
-    /// use `Runtime::send`: it needs `execution` and `ticket`, which the first execution has used.
+    /// Executes a statement again, after its first execution in this operation has failed.
+    /// `Runtime::send` needs the unused fields `execution` and `ticket`, so it works only once.
     fn execute_again(self: &Arc<Self>, execution: Execution) {
         let runtime = execution.session.runtime().clone();
         self.run(&runtime, async move {
@@ -240,13 +240,12 @@ impl OpState {
         let mut inner = self.lock();
         match &inner.phase {
             Phase::Abandoned | Phase::Finished(_) => return None,
-            // The outcome of `execute_many` must not be replaced by a later completion of its
-            // window.
+            // A later completion of the window of `execute_many` must not replace the outcome.
             Phase::Arrived(Ok(Arrival::Bulk(_))) => return None,
             Phase::Running | Phase::Arrived(_) => {}
         }
         let permit = match arrival {
-            // The request is yet to be sent.
+            // The request was not sent yet, so it keeps its place.
             Ok(Arrival::Prepared(_) | Arrival::Admitted(_)) => None,
             _ => inner.permit.take(),
         };
@@ -290,7 +289,7 @@ impl OpState {
             task.abort();
         }
         self.ticket.cancel();
-        // A step may own further work in flight, which it cancels when it is dropped.
+        // A step may own further work in flight. When the step is dropped, it cancels this work.
         drop(step);
     }
 
@@ -336,16 +335,17 @@ impl OpState {
             Ok(Next::Done(value)) => inner.phase = Phase::Finished(Ok(value)),
             Err(error) => inner.phase = Phase::Finished(Err(error)),
         }
-        // The place of a request that was not sent is released here, because an exception may keep
-        // this operation alive, but must not keep the place.
+        // If the request was not sent, it still has its place. The place is released here, because
+        // an exception may keep this operation alive for a long time.
         let permit = inner.permit.take();
         drop(inner);
         drop(permit);
         true
     }
 
-    /// Takes the result; a second call returns an error. The result is not kept: an exception would
-    /// keep alive the frames of its traceback, and they would keep the operation alive.
+    /// Takes the result out of the operation. A second call returns an error. If the operation kept
+    /// an exception, the frames of its traceback would stay alive, and these frames would keep the
+    /// operation alive.
     pub fn outcome(&self) -> PyResult<Py<PyAny>> {
         match std::mem::replace(&mut self.lock().phase, Phase::Abandoned) {
             Phase::Finished(result) => result,
@@ -353,8 +353,8 @@ impl OpState {
         }
     }
 
-    /// Handles a completion on the event loop. Called once for each time that the operation was
-    /// pushed to the queue. Returns true if the awaiting coroutine has callbacks to run.
+    /// Handles a completion on the event loop. This is called once for each push of the operation
+    /// to the queue. Returns true if the awaiting coroutine has callbacks to run.
     pub fn resolve<'py>(
         self: &Arc<Self>,
         py: Python<'py>,
@@ -379,14 +379,14 @@ impl OpState {
         drop(inner);
         drop(replaced);
         if arrived {
-            // The completion arrived before the coroutine was set.
+            // No coroutine was set when the completion arrived, so it did not push the operation.
             queue.push(self.clone());
         }
     }
 }
 
-/// Receives, on the I/O thread, the output of a future. If it is dropped without an output, because
-/// the future panicked or the engine ended, the operation completes with an error.
+/// Receives the output of a future on the I/O thread. If this object is dropped without an output,
+/// because the future panicked or the engine ended, the operation completes with an error.
 struct Sink(Option<Arc<OpState>>);
 
 impl Sink {
@@ -411,7 +411,7 @@ pub struct Op(pub Arc<OpState>);
 
 #[pymethods]
 impl Op {
-    /// Blocks, with the GIL released, until the result is there, and returns it.
+    /// Releases the GIL, blocks until the operation has a result, and returns the result.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         Runtime::release();
         loop {

@@ -1,9 +1,10 @@
-//! Schedules wakes of tasks for the next round of an event loop, at less cost than `call_soon`.
+//! Schedules the wakes of tasks for the next round of an event loop. This costs less than
+//! `call_soon`.
 //!
 //! The quick path is only for the callbacks that wake tasks, because these are many and never
 //! raise. One call of a Python function wakes all tasks of a completion batch. On asyncio's own
-//! event loop, a native handle ([`handle::ready`]) takes the place of the one that `call_soon`
-//! makes. All other callbacks are scheduled with `call_soon`.
+//! event loop, a native handle ([`handle::ready`]) replaces the handle that `call_soon` makes. All
+//! other callbacks are scheduled with `call_soon`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,17 +23,18 @@ pub struct ReadyQueue {
     append: Py<PyAny>,
     /// The function `contextvars.Context.run`.
     run: Py<PyAny>,
-    /// A completed future of asyncio, whose result is None. It is passed to the wakeup callbacks of
-    /// tasks: a task that wakes reads the outcome of that future, which takes no method call if the
-    /// future is asyncio's own. The result of the request is not in the future: the awaited object
-    /// of turbocql returns it when the task goes on.
+    /// A completed future of asyncio, whose result is None. It is the argument of the wakeup
+    /// callbacks of tasks. A task that wakes reads the outcome of its argument. If the argument is
+    /// a future of asyncio's own class, this takes no method call. The future does not have the
+    /// result of the request. The awaited object of turbocql returns this result when the task
+    /// continues.
     completed_future: Py<PyAny>,
 }
 
 impl ReadyQueue {
-    /// Returns the quick path for an event loop. Returns `None` unless the event loop has the ready
-    /// queue, `_run_once` and `call_soon` of asyncio's own event loop, and handles have passed
-    /// their probe.
+    /// Returns the quick path for an event loop. There are two conditions: the event loop has the
+    /// ready queue, the `_run_once` and the `call_soon` of asyncio's own event loop, and the probe
+    /// of native handles has succeeded. Otherwise, returns `None`.
     pub fn of(event_loop: &Bound<'_, PyAny>) -> Option<ReadyQueue> {
         let py = event_loop.py();
         let append = python::append_ready(py).ok()?.call1((event_loop,)).ok()?;
@@ -49,7 +51,7 @@ impl ReadyQueue {
     }
 
     /// Schedules a call of `function` for the next round of the event loop. Returns false if no
-    /// handle could be made; the caller then uses `call_soon`.
+    /// handle could be made. The caller then uses the event loop's `call_soon`.
     fn call_soon(
         &self,
         function: &Bound<'_, PyAny>,
@@ -62,9 +64,9 @@ impl ReadyQueue {
 
     /// Schedules the wake of a task. Returns false if no handle could be made.
     ///
-    /// The event loop calls a bound method without arguments. This does what
-    /// `context.run(call, completed_future)` does. The method is made only of bound methods and
-    /// functions of CPython, so the task does not run within a native frame of turbocql.
+    /// The event loop calls a bound method without arguments. This call has the effect of
+    /// `context.run(call, completed_future)`. The bound method consists only of bound methods and
+    /// functions of CPython. So no native frame of turbocql is below the task on the stack.
     fn wake(&self, task: &TaskWake<'_>) -> PyResult<bool> {
         let py = task.call.py();
         let run = make::method(self.run.bind(py), &task.context)?;
@@ -90,7 +92,8 @@ impl<'a, 'py> Burst<'a, 'py> {
         Burst { tasks: Vec::new(), ready_queue }
     }
 
-    /// Adds a task. Returns false, and adds nothing, if the callback is not the wakeup of a task.
+    /// Adds the task whose wakeup is `call`. If the callback is not the wakeup of a task, adds
+    /// nothing and returns false.
     pub fn add(&mut self, py: Python<'py>, call: &Py<PyAny>, context: Option<&Py<PyAny>>) -> bool {
         let Some(context) = context else { return false };
         let call = call.bind(py);
@@ -102,7 +105,7 @@ impl<'a, 'py> Burst<'a, 'py> {
         wakeup
     }
 
-    /// Schedules, on the running event loop, the wakes of the tasks that were added.
+    /// Schedules the wakes of the added tasks on the running event loop.
     pub fn schedule(&mut self, py: Python<'py>) -> PyResult<()> {
         let tasks = std::mem::take(&mut self.tasks);
         if tasks.is_empty() {
@@ -132,9 +135,10 @@ impl<'a, 'py> Burst<'a, 'py> {
         // list.
         let pairs = tasks.iter().rev().map(|task| (&task.call, &task.context));
         let burst = PyList::new(py, pairs)?;
-        // The first callback may end early, by a KeyboardInterrupt, or not end for a long time, if
-        // a task runs a nested event loop. A second callback, queued behind it, wakes the tasks
-        // that are left. Both are queued before the first one runs, so no task can be lost.
+        // A KeyboardInterrupt may end the first callback early. If a task runs a nested event loop,
+        // the first callback may also not end for a long time. In both cases, a second callback
+        // behind it wakes the remaining tasks. Both callbacks are queued before the first one runs,
+        // so no task can be lost.
         let first = self.call_soon(&event_loop, python::wake_tasks(py)?, &burst);
         first.and(self.call_soon(&event_loop, python::wake_remaining(py)?, &burst))
     }
@@ -179,7 +183,7 @@ impl<'a, 'py> Burst<'a, 'py> {
 /// Whether a callback is the wakeup of a task of asyncio's own `Task` class, which is written in C.
 /// Such a callback wakes its task and never raises.
 fn is_wakeup(call: &Bound<'_, PyAny>) -> bool {
-    /// The address of the C function behind such callbacks; 0 until the first such callback.
+    /// The address of the C function behind such callbacks, or 0 before the first such callback.
     static WAKEUP: AtomicUsize = AtomicUsize::new(0);
     let py = call.py();
     let Some((function, task)) = handle::builtin(call) else { return false };
@@ -197,10 +201,10 @@ fn is_wakeup(call: &Bound<'_, PyAny>) -> bool {
     wakeup
 }
 
-/// Ends a [`Runtime::hold`], and so flushes the requests that were held back. The event loop calls
-/// this function after the tasks of a completion batch have run. If these tasks made no request,
-/// the hold goes on, because they may have woken other tasks that make requests. The event loop
-/// then calls this function once more, after it has run those other tasks.
+/// Ends a [`Runtime::hold`], which flushes the requests that were held back. The event loop calls
+/// this function after the tasks of a completion batch have run. If these tasks have made no
+/// request, the hold continues, because they may have woken other tasks that will make requests.
+/// The event loop then calls this function again after it has run the other tasks.
 #[pyfunction]
 pub fn release_held(py: Python<'_>) -> PyResult<()> {
     if Runtime::end_round() { call_release_soon(py) } else { Ok(()) }

@@ -19,11 +19,12 @@ class Raised:
 
 
 def answer(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Returns the result of a call, or a `Raised` if it raises."""
+    """Returns the result of a call. If the call raises, returns a `Raised` with the exception."""
     try:
         return call(*arguments)
     except RecursionError as error:
-        # The message is left out: it depends on which function reached the recursion limit.
+        # The message is left out, because it depends on the function that reached the recursion
+        # limit.
         return Raised(type(error), "")
     except Exception as error:
         return Raised(type(error), repr(error.args))

@@ -15,13 +15,13 @@ from turbocql import accel
 from turbocql.accel import _mapper_functions
 
 with warnings.catch_warnings():
-    # On later CPythons, some modules of the drivers import deprecated modules.
+    # Some modules of the drivers import modules that are deprecated in newer versions of CPython.
     warnings.simplefilter("ignore", DeprecationWarning)
     from cassandra import cluster, concurrent, cqltypes
     from cassandra.cqlengine import connection, models
     from tests.accel.mapper import CONNECTION
 
-# The accelerator replaces some functions of the driver only once these modules are imported.
+# The accelerator replaces functions in these modules only after the modules are imported.
 assert cluster
 assert concurrent
 
@@ -32,7 +32,8 @@ if importlib.util.find_spec("cassandra.tablets") is None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Drivers call functions that later CPythons deprecate, such as utcfromtimestamp.
+    # Drivers call functions that are deprecated in newer versions of CPython, such as
+    # utcfromtimestamp.
     config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning:cassandra")
 
 
@@ -42,13 +43,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def driver() -> str:
-    """Returns the name of this environment's driver, as in the file names in requirements/."""
+    """Returns the name that this environment's driver has in the file names in requirements/."""
     return installed_driver()
 
 
 @pytest.fixture(autouse=True, scope="session")
 def digests() -> Iterator[None]:
-    """Caches the digests of the driver's functions, so that the accelerator is installed fast."""
+    """Caches the digests of the driver's functions, so that each test installs the accelerator
+    fast.
+    """
     with pytest.MonkeyPatch.context() as patch:
         cached = functools.cache(_mapper_functions.source_digest)
         patch.setattr(_mapper_functions, "source_digest", cached)
@@ -87,7 +90,7 @@ def accelerated(plain: None) -> Iterator[None]:
 
 @pytest.fixture
 def mapper_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replaces the object mapper's session by one that records what it executes."""
+    """Replaces the object mapper's session by a stand-in that records the executed statements."""
     monkeypatch.setattr(connection, "get_connection", lambda name=None: CONNECTION)
     monkeypatch.setattr(connection, "get_cluster", lambda name=None: CONNECTION)
     monkeypatch.setattr(models, "DEFAULT_KEYSPACE", "shop")

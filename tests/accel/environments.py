@@ -44,8 +44,8 @@ LEFT: dict[str, set[str]] = {
     "scylla-driver-previous": _FUTURES,
     "scylla-driver-earlier": _FUTURES,
     "cassandra-driver": set(),
-    # In this release, `_ProtocolHandler` is the same class as `ProtocolHandler`, which is patched.
-    # The release has neither of the other two handlers.
+    # In this release, `_ProtocolHandler` is another name of `ProtocolHandler`, which is patched.
+    # The release lacks the other two handlers.
     "cassandra-driver-earlier": {*_HANDLERS.values()},
 }
 """For each driver, the seams (functions that can be replaced) that are not patched."""
@@ -59,7 +59,7 @@ driver's function handles all calls."""
 
 
 def installed_driver() -> str:
-    """Returns the name of this environment's driver, as in the file names in requirements/."""
+    """Returns the name that this environment's driver has in the file names in requirements/."""
     for distribution in DRIVERS:
         try:
             pin = f"{distribution}=={version(distribution)}"
@@ -83,7 +83,7 @@ def python_of(driver: str) -> str:
 def run(
     python: str, *arguments: str, timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs an interpreter with these arguments, with turbocql and the tests on its path."""
+    """Runs an interpreter with these arguments. It can import turbocql and the tests."""
     paths = os.pathsep.join((str(ROOT / "python"), str(ROOT)))
     return subprocess.run(
         [python, *arguments],
@@ -136,7 +136,7 @@ def installed_variables(tmp_path: Path, variable: str | None) -> dict[str, str]:
     """Returns environment variables that set turbocql up as if installed from a wheel."""
     site = tmp_path / "site"
     site.mkdir(exist_ok=True)
-    # Python imports sitecustomize at its start, in child processes too.
+    # Every Python process imports sitecustomize at its start, so child processes are also set up.
     text = f"import site; site.addsitedir({str(PURELIB)!r})\n"
     (site / "sitecustomize.py").write_text(text, encoding="utf-8")
     paths = (str(site), str(ROOT / "python"), str(ROOT))

@@ -1,4 +1,6 @@
-"""Values that programs bind. Most are not of the built-in class that is usual for a CQL type."""
+"""Values that programs bind. Most of them are not instances of the built-in class that is usual for
+the CQL type.
+"""
 
 from __future__ import annotations
 
@@ -187,7 +189,7 @@ class Tensor:
 
 
 class TorchTensor(Tensor):
-    """A tensor whose class claims to be of the package torch."""
+    """A stand-in for a tensor of PyTorch: the `__module__` of its class names the package torch."""
 
 
 TorchTensor.__module__ = "torch"

@@ -40,9 +40,10 @@ FEATURE_SETS: dict[str, dict[str, Callable[[], Any]]] = {
 
 
 def connections() -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yields the ways to pass features to `send_body`. Each is a name, and a tuple of arguments.
+    """Yields the ways to pass features to `send_body`. Each way has a name and a tuple of
+    arguments.
 
-    The arguments follow the protocol version in a call of `send_body`.
+    In a call of `send_body`, these arguments come after the protocol version.
     """
     yield "not told", ()
     if not TAKES_FEATURES:

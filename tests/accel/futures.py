@@ -1,4 +1,6 @@
-"""Makes the driver's futures without a server. Their connections send no messages."""
+"""Makes futures of the driver without a server. The futures use connections that send no
+messages.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +111,7 @@ def response(kind: Any = ROWS, **attributes: Any) -> Any:
 
 
 def described(value: Any) -> Any:
-    """Converts a future, or a value of its attributes, to values that can be compared."""
+    """Converts a future, or the value of one of its attributes, to values that can be compared."""
     if isinstance(value, ResponseFuture):
         return {name: described(item) for name, item in vars(value).items() if name != "session"}
     if isinstance(value, threading.Event):

@@ -16,7 +16,7 @@ from tests.accel.mapper import CONNECTION, shown, state
 
 
 class Shouting(columns.Text):  # type: ignore[misc]
-    """A program's own column class."""
+    """A column class, as a program may define it."""
 
     def to_python(self, value: Any) -> Any:
         return f"{value}!"
@@ -123,7 +123,7 @@ def generated_model(chance: random.Random, number: int) -> Any:
 
 
 def some_values(chance: random.Random, model: Any, *, keys: bool = True) -> dict[str, Any]:
-    """Returns random values for some columns, most of them valid."""
+    """Returns random values for some columns. Most of the values are valid."""
     found = {}
     for name, column in model._columns.items():
         given = VALUES[column.kind]

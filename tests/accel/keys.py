@@ -1,4 +1,5 @@
-"""Tasks that set routing keys (as bytes or as a list of parts), or pack a key's parts into bytes.
+"""Tasks about routing keys. Some set a key, as bytes or as a list of parts. Others pack the parts
+of a key into bytes.
 
 A task is a description and a function. The function is called without and with the accelerator,
 and the results are compared.
@@ -19,7 +20,7 @@ Task = tuple[str, Callable[[], Any]]
 
 
 class Part(bytes):
-    """A part of a key. Its `len()` is always 2, whatever bytes the part has."""
+    """A part of a key. Its `len()` is always 2, regardless of the number of its bytes."""
 
     def __len__(self) -> int:
         return 2
@@ -30,7 +31,7 @@ class Parts(list):  # type: ignore[type-arg]
 
 
 class Unequal:
-    """An iterable without a length, whose iterator ends by raising `error` if that is not None."""
+    """An iterable without a length. At its end, its iterator raises `error` if that is not None."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
@@ -42,7 +43,7 @@ class Unequal:
 
 
 class Sized:
-    """An object that has a length and no bytes."""
+    """An object that has a length, but cannot be used as bytes."""
 
     def __len__(self) -> int:
         return 3

@@ -54,7 +54,7 @@ CONNECTION = Connection()
 
 
 def shown(value: Any) -> Any:
-    """Returns the class name and the repr of a value. For a collection, does so for each part."""
+    """Returns the class name and the repr of a value, or of each part of a collection."""
     name = type(value).__name__
     if type(value) in (list, tuple):
         return name, [shown(part) for part in value]
@@ -104,9 +104,10 @@ def told(work: Callable[[], Any]) -> Any:
 
 
 def both(work: Callable[[], Any], *, times: int = 4) -> None:
-    """Asserts that `work` does the same with the accelerator as without it.
+    """Asserts that `work` has the same effect with and without the accelerator.
 
-    `work` is called once without the accelerator, `times` times with it, and once more without it.
+    `work` is called once without the accelerator, then `times` times with it, and then once without
+    it.
     """
     accel.uninstall()
     expected = told(work)

@@ -46,7 +46,7 @@ class Data(bytes):
 
 
 class Index:
-    """An object that is not a number, but can be used as one."""
+    """An object that is no number. It can be used as a number, because it has `__index__`."""
 
     def __index__(self) -> int:
         return 3
@@ -105,7 +105,7 @@ def marshal_tasks(count: int) -> Iterator[Task]:
 
 def _called(name: str, *arguments: Any) -> Any:
     result = answer(getattr(marshal, name), *arguments)
-    # Results are compared by their repr: it tells -0.0 from 0.0, and is the same for two NaNs.
+    # Results are compared by their repr, which differs for -0.0 and 0.0, and is equal for two NaNs.
     return type(result).__name__, repr(result)
 
 

@@ -43,7 +43,8 @@ def deep(value: Any) -> Any:
     if isinstance(value, type):
         return named(value)
     cls = type(value)
-    # The `__module__` of a named tuple class depends on which module made the class first.
+    # For named tuples, `__module__` is left out, because it depends on the module that made the
+    # class first.
     said = ("" if hasattr(cls, "_fields") else cls.__module__, cls.__name__)
     if isinstance(value, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(value).tolist()
@@ -71,7 +72,9 @@ def named(cls: Any) -> Any:
 
 
 def _rows(made: Any) -> Any:
-    """Returns a page's rows. If `made` is an iterator, at most 101 rows or errors are taken."""
+    """Returns the rows of a page. If `made` is an iterator, takes at most 101 rows or errors from
+    it.
+    """
     if not hasattr(made, "__next__"):
         return deep(made)
     rows: list[Any] = []
@@ -105,8 +108,9 @@ def page_answer(
     reader: Any, body: bytes, version: int, types: Any = None, known: Any = None, policy: Any = None
 ) -> Any:
     message = reader(2)
-    # In a frame, warnings and other data may precede the rows, so `source` starts with some bytes.
-    # The next 4 bytes are the kind of the result, which the driver reads before it reads rows.
+    # In a frame, warnings and other data may precede the result. So `source` starts with a few
+    # other bytes. The next 4 bytes are the kind of the result. All these bytes are skipped here,
+    # because the driver has read them before it reads rows.
     before = zlib.crc32(body) % 5
     source = io.BytesIO(bytes(before) + body)
     source.read(before + 4)
@@ -132,7 +136,7 @@ def page_answer(
 
 
 def deserialize_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Yields tasks that decode bytes, valid or damaged, with the methods of a shape's CQL type."""
+    """Yields tasks that decode valid or damaged bytes with the methods of a shape's CQL type."""
     for shape in shapes:
         generator = Generator(zlib.crc32(shape.cql.encode()) + 1)
         for i in range(count):
@@ -161,11 +165,11 @@ class Mapped:
 
 
 def special_page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Yields tasks that read special pages.
+    """Yields tasks that read special pages of three kinds.
 
-    Either the page does not describe its columns, so that the driver uses a prepared statement's
-    description of them. Or a column is encrypted, or the program has registered a class for the
-    columns' user-defined types.
+    A page of the first kind does not describe its columns, so the driver uses the description in a
+    prepared statement. A page of the second kind has an encrypted column. For the user-defined
+    types in a page of the third kind, the program has registered a class.
     """
     rng = Random(13)
     generator = Generator(14)
@@ -207,7 +211,9 @@ def special_page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
 
 
 def page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Yields tasks that read pages: valid, with damaged cells, cut off, or with a byte too many."""
+    """Yields tasks that read pages. A page may be valid, have damaged cells, be cut off, or have an
+    extra byte.
+    """
     rng = Random(11)
     generator = Generator(12)
     for i in range(count * 6):

@@ -1,4 +1,5 @@
-"""A server of the CQL protocol in a thread of the test, and connections of the driver to it.
+"""A server of the CQL protocol that runs in threads of the test, and connections of the driver to
+it.
 
 The server notes the text of each query, and answers the query with this text. It can stop reading,
 or reset the connection.
@@ -37,7 +38,7 @@ def string(text: str) -> bytes:
 def answer_to(opcode: int, body: bytes) -> tuple[int, bytes]:
     """Returns the opcode and body of an answer.
 
-    A query is answered by a SET_KEYSPACE whose keyspace is the query's text.
+    The answer to a query is a SET_KEYSPACE. The keyspace in it is the text of the query.
     """
     if opcode == OPTIONS:
         versions = string("CQL_VERSION") + struct.pack(">H", 1) + string("3.4.7")

@@ -21,7 +21,9 @@ if HAS_RACKS:
 
 
 def child_policy(name: str) -> Any:
-    """Returns a new policy for a name in `CHILDREN`. It can be a token-aware policy's child."""
+    """Returns a new policy for a name in `CHILDREN`. The policy can be the child of a token-aware
+    policy.
+    """
     remote = 2 if name.endswith("remote hosts") else 0
     if name.startswith("DCAware"):
         return policies.DCAwareRoundRobinPolicy("here", remote)
@@ -62,7 +64,7 @@ class Ring:
         return host
 
     def add_host(self) -> Any:
-        """Adds a host and returns it. The caller must notify the policies."""
+        """Adds a host and returns it. The caller must notify the policies of the new host."""
         host = self._host(len(self.hosts))
         self.hosts.append(host)
         return host
@@ -81,7 +83,9 @@ def addresses(plan: Any) -> list[str]:
 
 
 def first_hosts(policy: Any, statements: list[Any], plans: int) -> Counter[tuple[str, ...]]:
-    """Makes `plans` plans, for the statements in turn. Counts the pairs of first two hosts."""
+    """Makes `plans` plans for the statements, which take turns. Counts how often each pair of hosts
+    comes first in a plan.
+    """
     counts: Counter[tuple[str, ...]] = Counter()
     for number in range(plans):
         statement = statements[number % len(statements)]

@@ -1,4 +1,6 @@
-"""Makes connections of the driver without sockets, and bytes like those that servers send."""
+"""Makes connections of the driver without sockets, and the bytes that a server would send on
+them.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +56,12 @@ class Unconnected(Connection):  # type: ignore[misc]
         self._requests[stream] = (callback, decoder, [])
 
     def receive(self, chunk: bytes) -> None:
-        """Does what event loops do when bytes arrive."""
+        """Passes bytes to the connection as an event loop does when bytes arrive."""
         self._iobuf.write(chunk)
         self.process_io_buffer()
 
     def state(self) -> Any:
-        """Returns the state of the connection that is visible to programs."""
+        """Returns the state of the connection, as far as programs can see it."""
         frame, buffers = self._current_frame, self._io_buffer
         return (
             self.seen,
@@ -121,7 +123,7 @@ CODECS: dict[str, Callable[[], Any]] = {
 
 
 def segments(codec: Any, *messages: bytes) -> bytes:
-    """Returns the messages as segments. No segment has parts of two messages."""
+    """Returns the messages as segments. Each segment belongs to only one message."""
     out = io.BytesIO()
     for message in messages:
         codec.encode(out, message)
@@ -141,11 +143,12 @@ def chunks(data: bytes, seed: int) -> Iterable[bytes]:
 
 
 def cut_segments(data: bytes, codec: Any, seed: int) -> Iterable[bytes]:
-    """Yields segments in chunks that end within or between segments. With seed 0, yields one chunk.
+    """Yields data in chunks whose ends are within or between segments. With seed 0, yields one
+    chunk.
 
-    No chunk ends within the header of a segment, because the drivers lose the bytes of such a
-    chunk. No chunk ends one or two bytes before the end of a segment: if the connection compresses,
-    the drivers can fail then.
+    Two kinds of chunks are avoided. If a chunk ends within the header of a segment, the drivers
+    lose its bytes. If a chunk ends one or two bytes before the end of a segment, and the connection
+    uses compression, the drivers can fail.
     """
     random, start, last = Random(seed), 0, 0
     header = codec.header_length_with_crc

@@ -38,14 +38,16 @@ CODECS: dict[str, Callable[[], SegmentCodec]] = {
 
 
 def sent(codec: SegmentCodec, message: Any) -> Any:
-    """Returns the result of encoding a message, and the bytes in the buffer."""
+    """Encodes a message into a buffer. Returns the result and the bytes of the buffer."""
     out = io.BytesIO(b"before")
     out.seek(0, 2)
     return answer(codec.encode, out, message), out.getvalue()
 
 
 def received(codec: SegmentCodec, data: bytes) -> list[Any]:
-    """Decodes segments up to the first error. Returns the results and the positions after them."""
+    """Decodes segments up to the first error. Returns each result and the position of the buffer
+    after it.
+    """
     buffer = io.BytesIO(data)
     told: list[Any] = []
     while buffer.tell() < len(data) and len(told) < 20:
@@ -79,7 +81,7 @@ def segment_tasks(count: int) -> Iterator[tuple[str, Callable[[], Any]]]:
             message = rng.randbytes(length) if rng.random() < 0.5 else bytes(length)
             yield f"segment, {name}, of {length} bytes", partial(sent, make(), message)
             out = io.BytesIO()
-            # The plain driver encodes the message: the accelerator is not yet on.
+            # The accelerator is not on yet, so the plain driver encodes the message.
             make().encode(out, message)
             data = bytearray(out.getvalue())
             yield f"read, {name}, {length} bytes", partial(received, make(), bytes(data))
@@ -92,7 +94,9 @@ def segment_tasks(count: int) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def timer_tasks() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yields tasks that finish timers, cancelled or not, before and after their timeout."""
+    """Yields tasks that finish a timer before or after its timeout. Some of the timers are
+    cancelled.
+    """
     for cancelled in (False, True):
         for late in (-5, 5):
 

@@ -11,7 +11,9 @@ from turbocql import accel
 def statement(
     *types: type, key: list[int] | None = None, protocol_version: int = 4
 ) -> PreparedStatement:
-    """Returns a statement with a column per type. `key` has the indexes of the partition key."""
+    """Returns a statement with one column for each type. `key` has the indexes of the columns that
+    form the partition key.
+    """
     columns = [ColumnMetadata("ks", "t", f"c{i}", cls) for i, cls in enumerate(types)]
     return PreparedStatement(
         column_metadata=columns,

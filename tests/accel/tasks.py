@@ -150,7 +150,7 @@ def body_tasks(count: int) -> Iterator[Task]:
 
 
 def row_tasks() -> Iterator[Task]:
-    """Yields tasks that make rows with three row factories, also with invalid column names."""
+    """Yields tasks that make rows with three row factories. Some column names are invalid."""
     rows = [(1, "a"), (2, "b")]
     for names in (
         ["a", "b"],

@@ -23,7 +23,7 @@ BODIES = ("QueryMessage", "ExecuteMessage", "BatchMessage")
 
 
 def bodies() -> dict[str, accel.Seam]:
-    """Maps each message class to the seam of its `send_body`, which has counts of calls."""
+    """Maps each message class to the seam of its `send_body`, which counts its calls."""
     found = {seam.name: seam for seam in accel.status().seams}
     return {name: found[f"protocol.{name}.send_body"] for name in BODIES}
 
@@ -88,7 +88,9 @@ def own_write() -> Any:
 
 
 def watched(target: Any) -> Any:
-    """Returns what was written to the target. If the target recorded its writes, returns a list."""
+    """Returns the bytes that were written to the target. If the target has recorded its writes
+    separately, returns a list of them.
+    """
     if isinstance(target, mock.Mock):
         return target.mock_calls
     if hasattr(target, "watching"):
@@ -237,7 +239,8 @@ def test_methods_of_versions_may_be_deleted_and_restored_in_other_ways(name: str
             assert _is_native()
             delattr(ProtocolVersion, name)
             assert written() == plain
-            # A program that got the method by attribute lookup puts a bound method back.
+            # A program that reads the method by attribute lookup gets a bound method, and later
+            # restores this bound method.
             setattr(ProtocolVersion, name, bound)
             assert written() == usual
             assert _is_native()
@@ -283,8 +286,8 @@ def test_methods_of_versions_replaced_before(name: str, replacement: str) -> Non
             assert (seam.patched, seam.why) == (False, why)
         assert why in str(accel.status())
         assert written() == plain
-    # After the method is restored, the driver still writes the bodies. They are native only once
-    # the accelerator has been switched off and on.
+    # After the method is restored, the driver still writes the bodies. Native code writes them only
+    # after the accelerator has been switched off and on.
     assert written() == usual
     assert not bodies()["QueryMessage"].patched
     accel.uninstall()
@@ -300,7 +303,7 @@ def test_a_class_of_versions_replaced_before() -> None:
 
 
 def test_versions_replaced_again_and_again() -> None:
-    """Changes of a class take effect even when CPython gives the class no new version tags.
+    """Changes of a class take effect even if CPython no longer assigns version tags to the class.
 
     CPython stops assigning version tags to a class that was modified too often.
     """

@@ -23,7 +23,7 @@ NATIVE = pytest.mark.needs(not SAFE, "native calls")
 
 
 def model() -> Any:
-    """Returns a new model class, about whose columns the accelerator has stored nothing yet."""
+    """Returns a new model class. The accelerator has stored nothing about its columns yet."""
 
     class Changing(models.Model):  # type: ignore[misc]
         key = columns.Integer(primary_key=True, default=lambda: 7)
@@ -35,13 +35,17 @@ def model() -> Any:
 
 
 def mapper_calls() -> tuple[int, int]:
-    """Returns how many calls of the object mapper were native, and how many fell back."""
+    """Returns how many calls of the object mapper were native, and how many fell back to the
+    driver.
+    """
     own = [seam for seam in accel.status().seams if seam.part == "cqlengine"]
     return sum(seam.native for seam in own), sum(seam.fallback for seam in own)
 
 
 def used(cls: Any, times: int = 6) -> tuple[int, int]:
-    """Saves instances of a model. Returns by how much the counts of `mapper_calls` grew."""
+    """Saves instances of a model. Returns how much larger the two counts of `mapper_calls` are
+    afterwards.
+    """
     native, fallback = mapper_calls()
     for _ in range(times):
         cls.create(key=1)
@@ -51,7 +55,9 @@ def used(cls: Any, times: int = 6) -> tuple[int, int]:
 
 
 def reasons(part: str) -> set[str]:
-    """Returns why the functions of a part are not patched. The reason is "" for patched ones."""
+    """Returns the reasons why functions of a part are not patched. For a patched function, the
+    reason is "".
+    """
     own = [seam for seam in accel.status().seams if seam.part == part]
     assert all(seam.patched == (not seam.why) for seam in own)
     return {seam.why for seam in own}
@@ -83,7 +89,7 @@ def test_new_attributes_leave_the_mapper_native(
 
 
 class CallableBool:
-    """An object like those that django-cassandra-engine's `has_default` returns."""
+    """Stands for the objects that `has_default` of django-cassandra-engine returns."""
 
     def __init__(self, value: bool) -> None:
         self._value = value
@@ -145,12 +151,12 @@ def test_defaults_of_the_program_are_called(
 
 
 def replaced_getter(self: Any) -> Any:
-    """Does what `BaseValueManager.getval` does."""
+    """Returns the same as `BaseValueManager.getval`."""
     return self.value
 
 
 def named(self: Any) -> Any:
-    """Does what `Column.db_field_name` does."""
+    """Returns the same as `Column.db_field_name`."""
     return self.db_field or self.column_name
 
 
@@ -213,8 +219,8 @@ def test_other_models_stay_native(monkeypatch: pytest.MonkeyPatch) -> None:
         assert text in note
     assert note[:40] in str(accel.status())
     monkeypatch.delattr(Own, "db_field_name")
-    # The accelerator makes a new plan for a model after 256 calls, or once the model's own class
-    # has changed. Here, only a column's class has.
+    # The accelerator makes a new plan for a model after 256 calls, or when the model's own class
+    # changes. Here, only the class of a column has changed, so the calls are needed.
     used(Odd, 40)
     assert used(Odd)[1] == 0
     assert accel.status().notes == ()
@@ -305,7 +311,7 @@ def test_arrays_are_compared_when_they_are_used(
     cls = handler.message_types_by_opcode[protocol.ResultMessage.opcode]
     for _ in range(4):
         message, body = cls(2), io.BytesIO(PAGE)
-        # Skips the kind of the result, which the driver has read before it reads rows.
+        # Skips the kind of the result. The driver has read it before it reads rows.
         body.seek(4)
         message.recv_results_rows(body, 4, {}, None, None)
         assert message.parsed_rows["c"].tolist() == ["a"]

@@ -1,4 +1,4 @@
-"""Passes the driver's type classes, as they are, to `turbocql.codec`."""
+"""Passes the driver's type classes to `turbocql.codec` without parameters."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_a_class_without_parameters(name: str) -> None:
             assert both[1].deserialize(b"\x01\x02") == b"\x01\x02"
         return
     if name == "VectorType":
-        # `cassandra.serializers`, a module that is proposed to the drivers, has a class of this
-        # name too, and returns it in this case.
+        # The module `cassandra.serializers`, which is only proposed to the drivers, also has a
+        # class of this name. For this class, it returns a serializer and does not raise.
         assert isinstance(both[0], codec.GenericSerializer)
         assert both[0].cqltype is cls
         both = both[1], both[1]
@@ -54,7 +54,9 @@ def test_a_class_without_parameters(name: str) -> None:
 
 @pytest.mark.parametrize("name", NEED_PARAMETERS)
 def test_a_class_without_parameters_within_and_below_others(name: str) -> None:
-    """If a class lacks its parameters, a list of it raises TypeError. So does a subclass of it."""
+    """For a list of a class that lacks its parameters, and for a subclass of it, turbocql raises
+    TypeError.
+    """
     within = ListType.apply_parameters([CLASSES[name]])
     below = type("Mine", (CLASSES[name],), {})
     for cls, named in ((within, name), (below, "Mine")):
@@ -71,7 +73,7 @@ def test_a_class_that_is_no_type(cls: type) -> None:
 
 
 def is_known(name: str, cls: Any) -> None:
-    """Asserts that the error for `cls` names it and suggests a type that works."""
+    """Asserts that the error for `cls` names the class and suggests a type that works."""
     try:
         codec.find_deserializer(cls)
     except TypeError as error:

@@ -1,7 +1,8 @@
 """Native methods of futures and pools lose nothing if other code runs between their steps.
 
-Up to CPython 3.11, an allocation may start the GC, and so run Python code or another thread between
-any two steps of a native method. Here the GC starts at each possible step in turn.
+Up to CPython 3.11, any allocation may start the GC. So Python code or another thread may run
+between any two steps of a native method. In these tests, the GC starts at each possible step in
+turn.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Interruption:
 
     def __call__(self, phase: str, details: dict[str, int]) -> None:
         if phase == "stop":
-            # The GC starts when there are more allocations than deallocations since it last ran.
+            # The GC starts when there have been more allocations than deallocations since it last
+            # ran. These lists make the next allocation start it.
             self.objects.extend([] for _ in range(20))
         elif threading.get_ident() == self.thread and not self.has_acted:
             self.remaining -= 1
@@ -44,7 +46,9 @@ class Interruption:
 
 @contextmanager
 def interrupted(step: int, act: Callable[[], Any]) -> Iterator[None]:
-    """Interrupts a block at a step, or calls `act` after the block if it has fewer steps."""
+    """Calls `act` at a step of the `with` block. If the block has fewer steps, calls `act` after
+    it.
+    """
     interruption = Interruption(step, act)
     thresholds = gc.get_threshold()
     gc.callbacks.append(interruption)
@@ -75,7 +79,7 @@ def test_a_result_comes_while_a_thread_begins_to_wait(step: int) -> None:
 
         thread = threading.Thread(target=wait, daemon=True)
         thread.start()
-        # A wait with fewer steps is ended from here, but only if no interruption has ended it.
+        # If the wait has fewer steps, no interruption ends it. Then it is ended here.
         if not has_result.wait(0.2):
             end()
         thread.join(WAIT_S)
@@ -132,7 +136,8 @@ def test_a_connection_changes_while_its_return_waits_for_the_lock(change: str) -
             with connection.lock:
                 is_locked.set()
                 is_returning.wait(WAIT_S)
-                # After this sleep, the main thread waits for the lock. No event says that it does.
+                # During this sleep, the main thread begins to wait for the lock. There is no event
+                # that would show this.
                 time.sleep(0.1)
                 if change == "defunct":
                     connection.is_defunct = True
@@ -153,7 +158,7 @@ def test_a_connection_changes_while_its_return_waits_for_the_lock(change: str) -
 
 
 class Recorder:
-    """Records the names of the methods that are called, on itself and its cluster."""
+    """Records the names of the methods that are called on this object and on its cluster."""
 
     shard_id = 0
 

@@ -1,4 +1,4 @@
-"""The driver makes the same bytes, cells, bodies and errors with the accelerator as without."""
+"""The driver makes the same bytes, cells, bodies and errors with and without the accelerator."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ if "arrays" in READERS:
 def quiet() -> Iterator[None]:
     """Disables the driver's log, which has a line for each value that the driver cannot encode."""
     for value in WRONG:
-        # scylla-driver would shift the bits of zero-dimensional arrays in place, and so change
-        # the values for later tasks. Therefore the arrays are made read-only.
+        # scylla-driver would shift the bits of zero-dimensional arrays in place. This would change
+        # the values for later tasks, so these arrays are made read-only.
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value.setflags(write=False)
     logging.disable(logging.CRITICAL)
@@ -73,14 +73,16 @@ def quiet() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def count(proof: bool) -> int:
-    """Returns the argument `count` of the functions in `KINDS`: the larger, the more tasks."""
+    """Returns the argument `count` of the functions in `KINDS`, which determines the number of
+    tasks.
+    """
     return 800 if proof else 100
 
 
 def compare(tasks: Iterable[Task]) -> None:
     """Asserts that tasks have the same results without and with the accelerator.
 
-    Some tasks also run after the accelerator is off, and must have the same results again.
+    Some tasks also run after the accelerator is switched off, and must have the same results.
     """
     tasks = list(tasks)
     assert tasks
@@ -121,7 +123,8 @@ def status() -> accel.Status:
     with accel.accelerated():
         for _, task in tasks:
             task()
-        # No task uses `cassandra.serializers`, which only the accelerated driver has.
+        # No task uses `cassandra.serializers`, because this module exists only while the
+        # accelerator is on. So it is used here.
         find = importlib.import_module("cassandra.serializers").find_serializer
         assert find(cqltypes.FloatType).serialize(1.5, 4) == cqltypes.FloatType.serialize(1.5, 4)
         return accel.status()
@@ -133,11 +136,12 @@ def test_every_seam_but_those_known_is_patched(status: accel.Status, driver: str
 
 
 def test_every_seam_but_those_known_is_used(status: accel.Status, driver: str) -> None:
-    # Other test files test the functions of these parts.
+    # The tasks do not use the functions of these parts. Other test files test these functions.
     elsewhere = {"cqlengine", "query_plans", "responses", "frames", "concurrent", "sending"}
     native = {seam.name: seam.native for seam in status.seams if seam.part not in elsewhere}
     if SAFE:
-        # Without quick paths, the driver encodes and decodes values. Segments stay native.
+        # Without quick paths, the driver itself encodes and decodes values. Only segments are still
+        # native.
         assert not native["protocol.ProtocolHandler: recv_results_rows"]
         assert native["segment.SegmentCodec.encode"]
     else:

@@ -1,4 +1,6 @@
-"""Native executors of `execute_concurrent` send and return the same as the driver's executors."""
+"""The native executors of `execute_concurrent` send the same requests and return the same results
+as the driver's executors.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,7 @@ def described(result: Any) -> Any:
 def results(
     parameters: Any, *, at_once: bool, as_generator: bool = False, **options: Any
 ) -> tuple[Any, Any]:
-    """Returns the results of `execute_concurrent_with_args`, and what was sent."""
+    """Returns the results of `execute_concurrent_with_args`, and the requests that were sent."""
     session = Session(at_once=at_once)
     arguments = ((parameter,) for parameter in parameters)
 
@@ -123,7 +125,7 @@ def results(
         return answer(executed), session.sent
     with Ending(session):
         ended = answer(executed)
-    # If the call raised an error, it varies how many requests were sent, so they are left out.
+    # If the call raised an error, the number of sent requests varies. So they are left out.
     return ended, session.sent if type(ended) is list else ()
 
 
@@ -318,7 +320,9 @@ def test_a_replaced_function_is_called(
 
 
 def test_callbacks_are_passed_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program may have replaced `add_callbacks`, and rely on the names that the driver passes."""
+    """A program may have replaced `add_callbacks` by a function that relies on the argument names
+    that the driver uses.
+    """
     original = ResponseFuture.add_callbacks
 
     def traced(self: Any, **options: Any) -> Any:

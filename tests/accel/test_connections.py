@@ -34,7 +34,7 @@ def natively(name: str) -> int:
 
 
 class Loud(SegmentCodec):  # type: ignore[misc]
-    """A program's own codec."""
+    """A codec class of a program. It overrides methods that the driver calls."""
 
     def compress(self, data: bytes) -> bytes:
         return b"short"
@@ -175,7 +175,7 @@ def test_headers_of_other_classes(kind: str) -> None:
 
 
 def read(codec: SegmentCodec, header: Any) -> Any:
-    """Returns what is decoded with a header, and the position of the buffer."""
+    """Decodes a segment with this header. Returns the result and the position of the buffer."""
     buffer = io.BytesIO(sent(SegmentCodec(), b"some bytes")[1][6:])
     buffer.seek(6)
     return described(answer(codec.decode, buffer, header)), buffer.tell()
@@ -213,7 +213,8 @@ def test_a_cancelled_timer_releases_its_request() -> None:
         gc.collect()
         return sum(request() is not None for request in requests)
 
-    # The plain driver keeps a cancelled timer until all active timers that end earlier have ended.
+    # The plain driver keeps a cancelled timer until all active timers with an earlier end have
+    # ended. So this timer keeps the cancelled timers alive.
     manager.add_timer(Timer(500, print))
     assert live_requests(10) == 10
     with accel.accelerated():
@@ -227,7 +228,7 @@ class Kept(Timer):  # type: ignore[misc]
 
 
 class Read(Timer):  # type: ignore[misc]
-    """A timer whose `callback` is a property, which assignments do not change."""
+    """A timer whose `callback` is a property. Assignments to the property have no effect."""
 
     callback = property(lambda self: print, lambda self, value: None)
 
@@ -254,7 +255,7 @@ def test_a_replaced_cancel_of_timers_wins(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_timers_are_cancelled_while_they_end() -> None:
-    """One thread finishes timers while another cancels them; nothing is raised."""
+    """One thread finishes timers while another thread cancels them. No call raises an error."""
 
     def finish(timers: list[Timer], done: list[Any]) -> None:
         now = time.time() + 1

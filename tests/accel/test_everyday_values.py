@@ -1,4 +1,6 @@
-"""Values of unusual classes give the bytes and errors of the driver. Many are encoded natively."""
+"""Values of unusual classes are encoded to the driver's bytes, or raise the driver's errors. Many
+of these values are encoded natively.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ TYPES = types()
 
 
 def told(result: Any) -> Any:
-    """Returns a result. If it is an error, removes the memory address from its message."""
+    """Returns a result. If the result is an error, first removes the memory address from its
+    message.
+    """
     return (result.cls, result.said.split(" at 0x")[0]) if isinstance(result, Raised) else result
 
 
@@ -95,7 +99,9 @@ def test_values_are_serialized_natively(name: str) -> None:
 
 
 class Drain:
-    """An iterable with a length, which yields each part only once."""
+    """An iterable with a length. It yields each part only once, so a second iteration yields
+    nothing.
+    """
 
     def __init__(self, parts: Any) -> None:
         self.parts = list(parts)
@@ -132,7 +138,7 @@ class Flaky:
 
 
 class Counting:
-    """Records the calls of `__float__` and `__index__`. Each of them also calls `change`."""
+    """Records the calls of `__float__` and `__index__`. Each call also calls `change`."""
 
     def __init__(self, change: Any = int) -> None:
         self.calls: list[str] = []
@@ -256,7 +262,7 @@ def test_a_property_may_serialize_values() -> None:
 
 
 class Dressed(str):
-    """Text whose instances can have attributes."""
+    """A subclass of `str` whose instances can have attributes."""
 
 
 class Hiding(str):
@@ -270,7 +276,8 @@ def test_attributes_of_an_instance_win_as_in_the_driver() -> None:
     odd = uuid.UUID(int=5)
     key = Key(int=6)
     object.__setattr__(key, "int", np.int64(5))
-    # `bytes` is a property of the class, so it hides this entry of the instance's dict.
+    # `bytes` is a property of the class. So attribute lookup ignores this entry of the instance's
+    # dict.
     hidden = Key(int=7)
     hidden.__dict__["bytes"] = bytes(16)
     amount = Amount("1.5")

@@ -27,7 +27,9 @@ knows_extensions = pytest.mark.needs(
 
 
 def messages(version: int) -> Iterator[tuple[str, Any]]:
-    """Yields messages that are written natively in this version, each with its class name."""
+    """Yields pairs of a class name and a message. In this version, native code writes the bodies of
+    these messages.
+    """
     values = [b"value", None, b""]
     keyspaces = (None, "ks") if version == 5 else (None,)
     for keyspace, serial, size in itertools.product(keyspaces, (None, 8), (None, 100)):
@@ -38,8 +40,8 @@ def messages(version: int) -> Iterator[tuple[str, Any]]:
         batch = protocol.BatchMessage(BatchType.LOGGED, queries, 6, **common)
         made = [("QueryMessage", query), ("BatchMessage", batch)]
         blocks = (None, 0, 1, 0xA7, 255)
-        # In version 5, releases of the drivers differ if the metadata id is None: some raise an
-        # error, and others write b"". So None is not used there.
+        # If the metadata id is None in version 5, some releases of the drivers raise an error, and
+        # others write b"". So None is not used in version 5.
         ids = (b"", b"metadata") if version == 5 else (None, b"", b"metadata")
         for skip, known, block in itertools.product((False, True, None), ids, blocks):
             execute = protocol.ExecuteMessage(b"id", values, 1, **common, **paging)
@@ -53,7 +55,7 @@ def messages(version: int) -> Iterator[tuple[str, Any]]:
 
 
 def body_seams() -> dict[str, accel.Seam]:
-    """Maps each message class to the seam of its `send_body`, which has counts of calls."""
+    """Maps each message class to the seam of its `send_body`, which counts its calls."""
     every = seams()
     return {name: every[f"protocol.{name}.send_body"] for name in BODIES}
 
@@ -84,7 +86,7 @@ def test_every_kind_is_native(connection: str, version: int) -> None:
 
 @knows_extensions
 def test_the_bytes_are_those_of_the_extensions() -> None:
-    """The expected bytes are literals here. In the other tests they are the driver's bytes."""
+    """The expected bytes are literals here, and not bytes of the driver as in the other tests."""
     message = protocol.ExecuteMessage(b"id", [b"v"], 1)
     message.skip_meta, message.result_metadata_id = True, b"rm"
     message.tablet_version_block = 0xA7
@@ -102,7 +104,8 @@ def test_the_bytes_are_those_of_the_extensions() -> None:
 
 
 def fallbacks(messages_and_rest: list[tuple[Any, tuple[Any, ...]]]) -> tuple[tuple[str, int], ...]:
-    """Returns why these bodies fell back to the driver, with a count for each reason.
+    """Writes the bodies of these messages. Returns the reasons why bodies fell back to the driver,
+    and how often each reason occurred.
 
     Asserts that the bodies equal those of the plain driver.
     """

@@ -1,4 +1,6 @@
-"""Native code reads and dispatches frames as the drivers do, in chunks of any size."""
+"""Native code reads and dispatches frames as the drivers do. The frames arrive in chunks of any
+size.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ def same(call: Callable[[], Any]) -> Any:
 
 
 def messages(version: int) -> list[bytes]:
-    """Returns frames of all kinds, each with a stream id of its own."""
+    """Returns frames of all kinds. Each frame has another stream id."""
     event = string("STATUS_CHANGE") + string("UP") + b"\4\x7f\0\0\1" + struct.pack(">i", 9042)
     warned = struct.pack(">H", 1) + string("careful") + VOID
     payload = struct.pack(">H", 1) + string("key") + struct.pack(">i", 2) + b"ab" + VOID
@@ -93,7 +95,9 @@ def messages(version: int) -> list[bytes]:
 
 
 def received(data: Iterable[bytes], version: int, codec: Any = None) -> list[Any]:
-    """Returns the state of a connection after each chunk of what a server has sent."""
+    """Passes chunks of a server's bytes to a connection. Returns the state of the connection after
+    each chunk.
+    """
     unconnected = Unconnected(version, codec)
     for stream in range(13):
         unconnected.ask(stream)
@@ -121,7 +125,8 @@ def test_frames_in_segments(kind: str, together: bool, seed: int) -> None:
     # The largest frame, of 280,000 bytes, needs several segments.
     data = segments(codec, *([b"".join(sent)] if together else sent))
     plain = same(lambda: received(cut_segments(data, codec, seed), 5, codec))[0]
-    # The plain driver fails with some results of `chunks`, so only the accelerated one reads them.
+    # With chunks of any length, the plain driver may fail. So only the accelerated driver reads
+    # them.
     with accel.accelerated():
         assert received(chunks(data, seed), 5, codec)[-1] == plain[-1]
 
@@ -370,7 +375,7 @@ def test_replaced_functions_win(name: str, when: str, monkeypatch: pytest.Monkey
 
 
 def test_streams_are_freed_while_others_are_taken() -> None:
-    """One thread answers requests while another sends some."""
+    """One thread receives the answers to requests while another thread sends requests."""
     with accel.accelerated():
         unconnected = Unconnected(4)
         answered = threading.Semaphore(0)

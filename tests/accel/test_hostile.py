@@ -1,4 +1,4 @@
-"""Hostile programs behave the same with the accelerator as without it."""
+"""Hostile programs behave the same with and without the accelerator."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ SEVEN = [[b"\0\0\0\7"]]
 
 
 def pages(body: bytes, known: Any = None, policy: Any = None) -> list[Any]:
-    """Reads a page three times with each reader but the one for arrays. Returns all results."""
+    """Reads a page three times with each reader, except that of arrays. Returns all results."""
     kinds = [kind for kind in READERS if kind != "arrays"]
     return [page_answer(READERS[k], body, 4, None, known, policy) for k in kinds for _ in range(3)]
 
 
 def same(call: Callable[[], Any]) -> None:
-    """Asserts that a call has the same result without the accelerator, and twice with it."""
+    """Calls a function once without the accelerator and twice with it. Asserts that all results are
+    equal.
+    """
     plain = call()
     with accel.accelerated():
         for _ in range(2):
@@ -38,7 +40,9 @@ def same(call: Callable[[], Any]) -> None:
 
 
 def test_keys_of_a_class_of_their_own() -> None:
-    """While a list is encoded, comparisons of its elements' dict keys empty the list."""
+    """The elements of a list have dicts with odd keys. When the keys are compared while the list is
+    encoded, the comparison empties the list.
+    """
     inner = UserType.make_udt_class("ks", "hostile", ("a",), (Int32Type,))
     lists = ListType.apply_parameters([inner])
 
@@ -65,7 +69,7 @@ def test_keys_of_a_class_of_their_own() -> None:
             values.append(holder)
         return answer(lists.serialize, values, 4)
 
-    # The plain driver's result is not compared. With the accelerator, each call must return bytes.
+    # The result of the plain driver is ignored. With the accelerator, each call must return bytes.
     attempt()
     with accel.accelerated():
         for _ in range(20):
@@ -192,7 +196,9 @@ def test_a_type_that_changes_within_a_page() -> None:
 
 
 def test_types_of_pages_are_not_kept_alive() -> None:
-    """Each page brings a new type or a new list of columns. Neither may stay alive afterwards."""
+    """Each page has a new type or a new list of columns. They must not stay alive after the page is
+    read.
+    """
 
     class New(Disguise):
         def column_type(self, column: Any) -> Any:
@@ -225,7 +231,7 @@ def test_an_interrupt_survives_a_conversion_within_a_conversion(
     steps: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt() -> str:
-        kept = Finalized()  # The traceback keeps it alive.
+        kept = Finalized()  # The exception keeps this object alive.
         raise KeyboardInterrupt(kept)
 
     def finalize() -> str:
@@ -256,5 +262,5 @@ def test_an_interrupt_survives_a_conversion_within_a_conversion(
     with accel.accelerated(), pytest.raises(KeyboardInterrupt):
         vector.serialize(Odd(), 4)
     gc.collect()
-    # The driver refuses the value in `__del__`.
+    # The driver refuses the value that `__del__` serializes. No other error may be lost.
     assert set(lost) <= {"TypeError"}

@@ -1,4 +1,5 @@
-"""Subclasses and replaced methods of a program decide how parts of a routing key are packed.
+"""If a program has subclasses or replaced methods, these decide how parts of a routing key are
+packed.
 
 The tests also check the accelerator's counts of calls.
 """
@@ -35,8 +36,8 @@ def key_of(made: Any, parts: Any = (b"a", b"bc")) -> Any:
 
 
 def counted(name: str) -> tuple[int, int]:
-    """Returns how often a stand-in did the work natively, and how often it called the driver's
-    function.
+    """Returns the counts of a stand-in (a native function that replaces a function of the driver):
+    how many calls were native, and how many called the driver's function.
     """
     seam = seams()[name]
     return seam.native, seam.fallback
@@ -49,7 +50,8 @@ def test_keys_in_parts_are_packed_natively(accelerated: None) -> None:
         assert key_of(made, [b"a"]) == b"a"
         assert key_of(made, b"abc") == b"abc"
         assert key_of(made, None) is None
-    # The setter packs only keys of several parts. Each of the three statements got two such keys.
+    # The setter calls the packer only for keys of several parts. Each of the three statements has
+    # got two such keys.
     assert counted(PACK) == (3 * 2, 0)
     assert b"".join(Statement()._key_parts_packed([b"a", b"bc"])) == KEY
     assert key_of(Statement(), [b"a", bytearray(b"bc")]) == KEY
@@ -95,7 +97,7 @@ def test_a_replaced_packer_wins(monkeypatch: pytest.MonkeyPatch) -> None:
         assert changed == [b"<a><bc>", b"<\0\0\0\1><ab>", b"single"]
         monkeypatch.undo()
         assert asked() == plain
-        # A program may also put the driver's own function back.
+        # A program may also restore the driver's own function.
         monkeypatch.setattr(Statement, "_key_parts_packed", own)
         assert asked() == plain
         monkeypatch.undo()
@@ -131,7 +133,9 @@ def test_the_generator_is_lazy() -> None:
         return seen
 
     def again() -> list[Any]:
-        """The generator of the parts calls `next` on the native generator that reads it."""
+        """The native generator reads its parts from a Python generator, which calls `next` on the
+        native generator.
+        """
         holder: list[Any] = []
 
         def parts() -> Iterator[Any]:
@@ -145,7 +149,7 @@ def test_the_generator_is_lazy() -> None:
         return [trace(end) for end in (lambda: b"c", lambda: 1 / 0, lambda: 5)] + [again()]
 
     def shown(every: Any) -> Any:
-        # Functions among the parts are other objects in each call.
+        # Each call makes new functions, so functions among the parts are not compared.
         return [["end" if callable(item) else item for item in each] for each in every]
 
     plain = shown(asked())

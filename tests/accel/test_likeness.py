@@ -1,4 +1,6 @@
-"""Stand-ins look like the functions that they replace, and are pickled and copied like them."""
+"""Stand-ins are the native functions that replace functions of the driver. They look like the
+replaced functions, and are pickled and copied like them.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def functions_of(attribute: Any) -> list[Any]:
 
 
 def patches() -> list[Patch]:
-    """Returns the patches that replace functions of the driver, but not those that add a module."""
+    """Returns the patches that replace functions of the driver. Leaves out patches that add a
+    module.
+    """
     return [
         patch
         for patch in _install._state.patches
@@ -47,7 +51,9 @@ def patches() -> list[Patch]:
 
 
 def pairs() -> Iterator[tuple[str, Any, Any]]:
-    """Yields for each stand-in: its name, the driver's function that it replaces, and itself."""
+    """Yields three items for each stand-in: its name, the replaced function of the driver, and the
+    stand-in.
+    """
     for patch in patches():
         both = zip(functions_of(patch.original), functions_of(patch.replacement), strict=True)
         for original, replacement in both:
@@ -70,7 +76,9 @@ def described(function: Any) -> list[Any]:
 
 
 def pickled(thing: Any) -> list[Any]:
-    """Returns for each pickle protocol whether the copy is equal, or the class of an error."""
+    """Pickles and unpickles an object with each protocol. Returns for each protocol whether the
+    copy is equal to the object, or the class of the error.
+    """
     answers = []
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         again = answer(lambda protocol=protocol: pickle.loads(pickle.dumps(thing, protocol)))
@@ -79,7 +87,9 @@ def pickled(thing: Any) -> list[Any]:
 
 
 def copied(function: Any) -> list[bool]:
-    """Returns whether a copy of a function is the function itself, also in copied collections."""
+    """Copies a function alone and in collections. Returns for each copy whether it is the function
+    itself.
+    """
     return [
         copy.copy(function) is function,
         copy.deepcopy(function) is function,
@@ -89,7 +99,7 @@ def copied(function: Any) -> list[bool]:
 
 
 def looked_up(patch: Patch) -> Any:
-    """Returns a patched attribute as attribute lookup returns it: class methods are bound."""
+    """Looks a patched attribute up and returns it. The result for a class method is bound."""
     return getattr(patch.owner, patch.name)
 
 
@@ -100,7 +110,8 @@ def test_a_stand_in_is_like_its_original(accelerated: None) -> None:
         if name == "query.namedtuple":
             continue
         if hasattr(original, "__wrapped__"):
-            # The driver decorates this method.
+            # The driver decorates this method, so only the signature and the innermost function are
+            # compared.
             assert inspect.signature(replacement) == inspect.signature(original), name
             assert inspect.unwrap(replacement) is inspect.unwrap(original), name
         else:
@@ -128,7 +139,7 @@ def test_a_stand_in_is_pickled_as_its_original_is(accelerated: None) -> None:
     before = [[pickled(ask(patch)) for ask in asked] for patch in every]
     assert after == before
     assert classes == [copied(looked_up(patch))[:2] for patch in every]
-    # Methods, static methods, bound class methods and functions of modules are pickled.
+    # Methods, static methods, bound class methods and functions of modules can be pickled.
     for attribute in (
         *(BoundStatement.bind, cqltypes.DateType.serialize, cqltypes.ListType.deserialize),
         *(query.bind_params, marshal.varint_pack, query.namedtuple, Statement._key_parts_packed),

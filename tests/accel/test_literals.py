@@ -1,4 +1,4 @@
-"""Compares literals of simple statements with the driver's own."""
+"""Compares the literals that native code formats for simple statements with those of the driver."""
 
 from __future__ import annotations
 
@@ -121,7 +121,9 @@ def value(depth: int = 0) -> Any:
 
 
 def same(*arguments: Any) -> Any:
-    """Returns the accelerated result; asserts that it equals the driver's own."""
+    """Asserts that the accelerated function returns the same as the driver's own. Returns the
+    result.
+    """
     expected = answer(OWN, *arguments)
     accelerated = answer(query.bind_params, *arguments)
     assert accelerated == expected, (arguments, accelerated, expected)
@@ -134,7 +136,7 @@ def test_the_function_is_replaced() -> None:
 
 
 def test_generated_values() -> None:
-    """Compares 100,000 random values, in rows of four."""
+    """Compares 100,000 random values in rows of four values."""
     CHOSEN.seed(20261123)
     encoder = Encoder()
     rows = 25_000
@@ -264,7 +266,9 @@ def test_a_replaced_method_of_encoders_wins(name: str) -> None:
 
 
 def test_functions_may_change_what_they_encode() -> None:
-    """While a collection is encoded, a program's function empties it and the encoder's mapping."""
+    """While a collection is encoded, a program's function empties the collection and the encoder's
+    mapping.
+    """
     encoder = Encoder()
     items: list[Any] = [Number(1), 2, 3]
     table: dict[Any, Any] = {"a": Number(1), "b": 2}

@@ -1,4 +1,4 @@
-"""The mapper's instances, statements and errors are the same with the accelerator as without it."""
+"""The mapper makes the same instances, statements and errors with and without the accelerator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ MODELS = 300
 
 
 def test_statements_are_recorded() -> None:
-    """The other tests compare the statements that the session records, so it must record some."""
+    """The other tests compare the statements that the session records. This test checks that it
+    records any.
+    """
     for _ in range(2):
         _, executed = told(lambda: Thing.create(**GIVEN))
         assert len(executed) == 1
@@ -205,9 +207,9 @@ def late_model() -> Any:
     return Late
 
 
-# CPython 3.13 and later give a class at most 1,000 version tags. The tests change the mapper's
-# classes more often, and then calls fall back to the driver. So the tests with this mark, which
-# count native calls, run first.
+# CPython 3.13 and later assign at most 1,000 version tags to a class. The tests change the mapper's
+# classes more than 1,000 times, and calls then fall back to the driver. So the tests with this
+# mark, which count native calls, run before the others.
 early = pytest.mark.early
 
 
@@ -231,7 +233,8 @@ def test_later_changes_by_the_program_win(change: str, accelerated: None) -> Non
     owner, attribute, value = CHANGES[change](model)
     absent = object()
     before = vars(owner).get(attribute, absent)
-    # The accelerator checks names in the driver's modules only when it is switched on.
+    # If the program changes a class, the accelerator is on during the change. It checks names in
+    # the driver's modules only when it is switched on, so it is off while they are changed.
     if not isinstance(owner, ModuleType):
         accel.accelerate()
         assert [name() for _ in range(4)] == ["a"] * 4

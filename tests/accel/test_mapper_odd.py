@@ -1,4 +1,6 @@
-"""Tests the object mapper with odd names, threads, deep types, and objects that must be freed."""
+"""Tests the object mapper with odd names, threads and deep types. Also tests that objects are
+freed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Replaces the functions of `cassandra.marshal` in all modules of the driver, and restores them."""
+"""The accelerator replaces the functions of `cassandra.marshal` in all modules of the driver, and
+restores them when it is switched off.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ assert cluster
 
 
 def references() -> dict[tuple[str, str], Any]:
-    """Returns the functions in `FUNCTIONS` that modules of the driver have, by module and name."""
+    """Maps the name of a module of the driver and the name of a function in `FUNCTIONS` to the
+    function in this module.
+    """
     return {
         (module_name, name): vars(module)[name]
         for module_name, module in list(sys.modules.items())
@@ -38,7 +42,8 @@ def test_every_reference_is_replaced_and_restored() -> None:
     for (module, name), function in during.items():
         assert function is not before[module, name], (module, name)
         assert function is vars(marshal)[name], (module, name)
-    # A module that is imported now gets the replacements, which `uninstall` removes too.
+    # A module that is imported while the accelerator is on gets the replacements. `uninstall` must
+    # remove them from this module too.
     late = ModuleType("cassandra.late")
     sys.modules["cassandra.late"] = late
     try:
@@ -60,7 +65,8 @@ def test_the_drivers_own_calls_are_native(accelerated: None) -> None:
     assert kept(-129) == b"\xff\x7f"
     assert seams()["marshal.varint_pack"].native == 1
     accel.uninstall()
-    # A replacement that a program has kept now calls the driver's function.
+    # The program may have kept a reference to a replacement. The replacement now calls the driver's
+    # function.
     assert kept(-129) == b"\xff\x7f"
 
 
@@ -74,7 +80,8 @@ def test_replaced_functions_win(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         assert getattr(marshal, name) is mine
         assert "replaced" in seams()[f"marshal.{name}"].why
     monkeypatch.undo()
-    # A program's own function stays in the driver's module in which the program has put it.
+    # If the program has put its own function into one module of the driver, the function stays in
+    # this module.
     monkeypatch.setattr(protocol, "int32_unpack", mine)
     with accel.accelerated():
         assert protocol.int32_unpack is mine

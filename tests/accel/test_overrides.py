@@ -1,6 +1,7 @@
-"""A program's own subclasses and patches win over the accelerator.
+"""A program's own subclasses and patches take precedence over the accelerator.
 
-It does not matter whether the program makes them before, during or after the acceleration.
+This holds whether the program makes them before or after the accelerator is switched on, or after
+it is switched off.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def test_a_patch_after_ours_wins() -> None:
             cells = prepared.bind([WHEN, [WHEN]]).values
             assert cells[0] == b"patched!"
             assert cells[1].endswith(b"patched!")
-            # The program undoes its patch.
+            # The program now undoes its patch.
             DateType.serialize = ours
             assert prepared.bind([WHEN, [WHEN]]).values == plain
             DateType.serialize = mine
@@ -277,7 +278,7 @@ class Dynamic:
 
 
 class Indexed(Plain):
-    """An object whose indexes return other values than its attributes have."""
+    """An object that returns one value by index and another value by attribute."""
 
     def __getitem__(self, index: object) -> object:
         return [9, "indexed"][index]  # type: ignore[call-overload]
@@ -297,7 +298,7 @@ class Backwards(collections.namedtuple("Backwards", "b a")):  # noqa: PYI024
 
 
 class Turned(Backwards):
-    """A named tuple whose indexes return other values than its attributes have."""
+    """A named tuple that returns one value by index and another value by attribute."""
 
     def __getitem__(self, index: Any) -> Any:
         return (3, "turned")[index]
@@ -315,7 +316,7 @@ class Whole(metaclass=Meta):
 
 
 def slotted(**fields: object) -> Slotted:
-    """Returns a `Slotted` object with only these fields set."""
+    """Returns a `Slotted` object. Only the fields in `fields` are set."""
     record = Slotted()
     for name, value in fields.items():
         setattr(record, name, value)

@@ -1,4 +1,6 @@
-"""Tests processes that an environment variable or a command accelerates, and their children."""
+"""Tests processes that are accelerated by an environment variable or by a command, and their
+children.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def test_every_process_is_accelerated(tmp_path: Path, way: str) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert len(found) == 7
-    # Each process makes one native call and counts only this one.
+    # Each process makes one native call, and counts only this call.
     assert all(told == [True, 1, True, left] for told in found.values()), found
 
 
@@ -121,7 +123,7 @@ def test_a_module_is_run(modules: Path) -> None:
 
 
 def test_python_executes_the_line_of_the_pth_file() -> None:
-    """Python executes only lines of a .pth file that begin with `import `."""
+    """Python executes a line of a .pth file only if the line begins with `import `."""
     lines = (PURELIB / "turbocql_accelerate.pth").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 1
     assert lines[0].startswith("import ")

@@ -1,4 +1,4 @@
-"""Native query plans have the driver's hosts in the driver's order."""
+"""Native query plans have the same hosts in the same order as the driver's plans."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def statements() -> list[Any]:
 
 
 def changes(ring: Ring, policy: Any) -> Iterator[None]:
-    """Changes a cluster step by step, as events of the server do. Yields around each step."""
+    """Changes a cluster step by step, as events of the server would do. Yields before the first
+    step and after each step.
+    """
     yield
     ring.hosts[1].is_up = False
     policy.on_down(ring.hosts[1])
@@ -82,7 +84,9 @@ def changes(ring: Ring, policy: Any) -> Iterator[None]:
 
 
 def all_plans(make_policy: Callable[[Ring], Any]) -> list[Any]:
-    """Makes a cluster, and returns the plans for all statements after each of its changes."""
+    """Makes a cluster and changes it step by step. After each step, makes plans for all statements.
+    Returns all plans.
+    """
     random.seed(17)
     ring = Ring()
     policy = make_policy(ring)
@@ -134,7 +138,9 @@ def test_plans_of_the_default_policy() -> None:
 
 
 def test_shuffled_replicas_have_the_drivers_frequencies() -> None:
-    """Each pair of first hosts is about as frequent in native plans as in the driver's plans."""
+    """The first two hosts of a plan form a pair. Each pair is about as frequent in native plans as
+    in plans of the driver.
+    """
     queries = [SimpleStatement("", routing_key=key, keyspace=KEYSPACE) for key in KEYS[2:6]]
 
     def counts() -> dict[tuple[str, ...], int]:
@@ -149,7 +155,7 @@ def test_shuffled_replicas_have_the_drivers_frequencies() -> None:
         assert seams()[TOKEN_AWARE].native == 100_000
     assert plain.keys() == native.keys()
     for pair, count in plain.items():
-        # The bound is six standard deviations of the difference of two counts.
+        # The bound is six standard deviations of the difference between two counts.
         assert abs(native[pair] - count) < 6 * (2 * count) ** 0.5, pair
 
 
@@ -250,8 +256,8 @@ def test_plans_do_nothing_before_their_first_host() -> None:
         assert policy._child_policy._position == 0
         assert next(plan)
         assert policy._child_policy._position == 1
-        # The end of this block removes the accelerator. Both plans stay native: `rest`, which has
-        # begun by then, and `unused`, which has not.
+        # The end of this block switches the accelerator off. At that time, the plan `rest` has
+        # begun, and the plan `unused` has not. Both plans stay native.
         rest, unused = policy.make_query_plan(None, QUERY), policy.make_query_plan(None, QUERY)
         hosts = [next(rest)]
     hosts += rest
@@ -344,5 +350,6 @@ def test_many_threads_make_plans(shuffle: bool) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    # The drivers shuffle a list over which all threads iterate, so a plan may have a host twice.
+    # With `shuffle`, the drivers shuffle a list over which all threads iterate. So a plan may have
+    # a host twice, and its length may differ.
     assert lengths == {6} if not shuffle else 6 in lengths

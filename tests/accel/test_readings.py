@@ -1,7 +1,8 @@
-"""A program's changes to how the driver decodes values take effect with the accelerator too.
+"""If a program changes how the driver decodes values, the change also takes effect with the
+accelerator.
 
-The changes are made before the accelerator is on or while it is on. When a change is undone, values
-are decoded as before the change.
+The changes are made before the accelerator is switched on or while it is on. When a change is
+undone, values are decoded as before the change.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ TYPES = {
 
 
 def readings(types: Any = None) -> list[Any]:
-    """Decodes the cells in `TYPES` with each reader and with each type's own methods."""
+    """Decodes the cells in `TYPES` with each reader, and with the methods of their types."""
     seen: list[Any] = []
     for text, cells in TYPES.items():
         shape = parse(text)
@@ -49,7 +50,8 @@ def readings(types: Any = None) -> list[Any]:
         rows = [[bytes.fromhex(cell)] for cell in cells]
         body = result(columns, rows)
         for kind, reader in READERS.items():
-            # The driver leaves array elements uninitialized where a cell is empty.
+            # For empty cells, the driver leaves elements of arrays uninitialized. So such arrays
+            # are not compared.
             if kind != "arrays" or "" not in cells:
                 seen.append((text, kind, page_answer(reader, body, 4, types)))
         for (cell,) in rows:
@@ -59,14 +61,14 @@ def readings(types: Any = None) -> list[Any]:
 
 
 def expect(expected: list[Any]) -> None:
-    """Asserts that `readings()` returns `expected`, item by item."""
+    """Compares each item of `readings()` with `expected`, and asserts that they are equal."""
     for reading, other in zip(readings(), expected, strict=True):
         assert reading == other
 
 
 @pytest.fixture(scope="module")
 def unchanged() -> list[Any]:
-    """Returns what the unchanged driver decodes."""
+    """Returns the values that the unchanged driver decodes."""
     return readings()
 
 

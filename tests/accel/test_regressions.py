@@ -1,4 +1,6 @@
-"""Tests of fixed bugs: replaced helpers, odd classes, forks, interrupts, deep types, leaks."""
+"""Tests of fixed bugs. The bugs concerned replaced helpers, odd classes, forks, interrupts, deep
+types and leaks.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,7 @@ def test_a_class_of_decimals_replaced_before_wins() -> None:
     with replaced(cqltypes, "Decimal", Money):
         with accel.accelerated():
             assert type(DECIMALS.deserialize(written, 4)[0]) is Money
-        # The driver's own code decodes here. It calls native functions of `cassandra.marshal`.
+        # The driver itself decodes here, but it calls native functions of `cassandra.marshal`.
         assert {seam.part for seam in accel.status().seams if seam.native} <= {"marshal"}
 
 
@@ -235,10 +237,12 @@ def test_statements_that_fail_in_odd_ways() -> None:
         assert odd.bind([1]).values == [b"\0\0\0\1"]
 
 
-# CPython 3.12 and later warn of the deadlocks that this test looks for.
+# At each fork, CPython 3.12 and later warn of the deadlocks that this test looks for.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_forked_children_do_not_deadlock() -> None:
-    """The parent forks while other threads bind statements, and turn the accelerator on and off."""
+    """The parent forks while its other threads bind statements and switch the accelerator on and
+    off.
+    """
     ended = threading.Event()
 
     def bind() -> None:
@@ -271,11 +275,13 @@ def test_forked_children_do_not_deadlock() -> None:
         accel.uninstall()
 
 
-# An interrupt in a callback of importlib's locks is reported, not raised.
+# If an interrupt comes in a callback of importlib's locks, Python only reports it and does not
+# raise it.
 @pytest.mark.filterwarnings(
     "ignore:Exception ignored in.*_get_module_lock:pytest.PytestUnraisableExceptionWarning"
 )
-# An interrupt between the opening of a file and its `with` block leaves the file to the GC.
+# If an interrupt comes between the opening of a file and its `with` block, only the GC closes the
+# file.
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_interrupts_leave_nothing_half_done() -> None:
     before = vars(CassandraType.__class__).keys() | set()
@@ -294,8 +300,8 @@ def test_interrupts_leave_nothing_half_done() -> None:
                 pass
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-            # An interrupt just after importlib has acquired the import lock leaves it locked. No
-            # other thread could then import a module.
+            # If an interrupt comes just after importlib has acquired the import lock, the lock
+            # stays locked, and no other thread can import a module. So the lock is released here.
             while _imp.lock_held():
                 _imp.release_lock()
             accel.uninstall()
@@ -328,7 +334,7 @@ def test_attributes_of_the_driver_may_be_missing(module: str, attribute: str, va
 
 
 def test_switching_leaks_nothing() -> None:
-    """Measures the memory of a new process, so that other tests do not change the result."""
+    """Measures the memory of a new process, so that other tests do not affect the result."""
     ended = run(sys.executable, str(PROGRAMS / "switching.py"))
     assert ended.returncode == 0, ended.stderr
     assert int(ended.stdout) < 2 << 20

@@ -40,7 +40,7 @@ MAKE = "cluster.ResponseFuture.__init__"
 
 @pytest.fixture
 def is_native(driver: str) -> bool:
-    """Returns whether the accelerator replaces methods of this release's futures."""
+    """Returns whether the accelerator replaces methods of futures in this release of the driver."""
     return MAKE not in LEFT[driver]
 
 
@@ -114,7 +114,9 @@ def test_futures_are_native(is_native: bool) -> None:
 
 
 def ended(outcome: Callable[[Any], Any], *, late: bool, **options: Any) -> Any:
-    """Adds callbacks to a future and ends its request. If `late`, adds them again after the end."""
+    """Adds callbacks to a future, then ends the future's request. If `late` is true, adds the
+    callbacks before and after the end.
+    """
     calls: list[Any] = []
 
     def callback(*arguments: Any, **named: Any) -> None:
@@ -371,7 +373,8 @@ def test_connections_are_returned(state: str, orphaned: bool | None) -> None:
         return connection.in_flight, connection.is_closed, len(pool._trash)
 
     if state in ("defunct", "closed") and not IS_SCYLLA:
-        # Otherwise, cassandra-driver's pool would replace the connection, and need a session.
+        # Without this setting, the pool of cassandra-driver would replace the connection, for which
+        # it needs a session.
         HostConnection._is_replacing = True
     try:
         same(outcome)
@@ -446,7 +449,8 @@ def test_timeouts_fire() -> None:
     def outcome() -> Any:
         waiting = future(timeout=0.01)
         waiting._timer.finish(time.time() + 1)
-        # The request was never sent, so the driver starts the timer anew, but only three times.
+        # The request was never sent, so the driver starts the timer again. It does this only three
+        # times.
         for _ in range(3):
             waiting._timer.finish(time.time() + 1)
         return answer(waiting.result).cls, described(waiting)

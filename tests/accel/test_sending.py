@@ -1,4 +1,6 @@
-"""Native methods of libev's connections write the driver's bytes in the driver's order."""
+"""Native methods of connections with libev write the same bytes in the same order as the driver's
+methods.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ WRITE = libevreactor.libev.EV_WRITE
 
 
 class Notifier:
-    """Counts how often the event loop is woken."""
+    """Stands in for the notifier of the event loop. Counts how often it must wake the loop."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -33,7 +35,7 @@ class Notifier:
 
 
 class Connection(libevreactor.LibevConnection):  # type: ignore[misc,name-defined]
-    """A connection over a socket of the test. Its methods that send are the driver's."""
+    """A connection over a socket of the test. It sends with the driver's methods."""
 
     def __init__(self, own: socket.socket) -> None:
         self.deque: deque[bytes] = deque()
@@ -54,7 +56,7 @@ class Connection(libevreactor.LibevConnection):  # type: ignore[misc,name-define
 
 @pytest.fixture
 def notifier(monkeypatch: pytest.MonkeyPatch) -> Notifier:
-    """Replaces the driver's event loop by one that does not run."""
+    """Replaces the driver's event loop by a loop that does not run."""
     loop = libevreactor.LibevLoop()
     loop._notifier = counting = Notifier()
     monkeypatch.setattr(libevreactor, "_global_loop", loop)
@@ -77,7 +79,7 @@ def sockets() -> Iterator[Callable[..., tuple[Connection, socket.socket]]]:
 
 
 def received(peer: socket.socket) -> list[bytes]:
-    """Returns what has arrived, with one item for each `recv`."""
+    """Returns the bytes that have arrived, as one item for each `recv`."""
     peer.setblocking(False)
     items: list[bytes] = []
     while True:
@@ -291,7 +293,8 @@ def test_threads_and_the_event_loop_keep_the_order(notifier: Notifier, sockets: 
 
     def send(number: int) -> None:
         for count in range(per_thread):
-            # With one request in flight, this thread writes. With two, the event loop does.
+            # With one request in flight, this thread writes the bytes. With two requests, the event
+            # loop writes them.
             connection.in_flight = 1 + (count + number) % 2
             connection.push(b"<%d %d>" % (number, count) + b"." * (count % 50 * 20) + b"\n")
             pushed.release()
@@ -299,7 +302,7 @@ def test_threads_and_the_event_loop_keep_the_order(notifier: Notifier, sockets: 
                 time.sleep(0.001)
 
     def loop() -> None:
-        # A stand-in for the driver's event loop: watches the queue, and writes what is in it.
+        # A stand-in for the driver's event loop. It watches the queue, and writes the bytes in it.
         while not done.is_set() or connection.deque:
             connection._write_watcher_is_active = bool(connection.deque)
             if connection._write_watcher_is_active:

@@ -1,6 +1,7 @@
-"""Sends requests to a peer that stops reading or resets, and from threads that share a connection.
+"""Sends requests over real sockets: to peers that stop reading or reset the connection, and from
+threads that share a connection.
 
-The driver's own event loop runs. Each test runs without and with the accelerator.
+The driver's own event loop runs. Each test runs with and without the accelerator.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PUSH, HANDLE_WRITE = (
 
 @pytest.fixture(params=["plain", "accelerated"])
 def is_native(request: pytest.FixtureRequest) -> Iterator[bool]:
-    """Switches the accelerator on for a test, or leaves it off. Yields whether it is on."""
+    """Runs each test twice, with the accelerator on and off. Yields whether it is on."""
     with accel.accelerated() if request.param == "accelerated" else contextlib.nullcontext():
         yield request.param == "accelerated"
 
@@ -104,10 +105,12 @@ def test_ten_threads_share_a_connection(is_native: bool, peers: Any) -> None:
 
 @pytest.mark.parametrize("is_alone", [True, False])
 def test_a_peer_that_stops_reading(is_native: bool, is_alone: bool, peers: Any) -> None:
-    """The sender is not blocked. Once the socket is full, the driver refuses further requests.
+    """If the peer stops reading, `send` does not block. When the socket is full, the driver refuses
+    further requests.
 
     If a message fills the socket exactly, no call of `send` tells the driver that the socket is
-    full. Then the driver, too, refuses nothing: requests stay in the queue.
+    full. In this case, the plain driver does not refuse requests either, and they stay in the
+    queue.
     """
     peer = peers(buffer=SMALL_BUFFER)
     with connected(peer, buffer=SMALL_BUFFER) as connection:
@@ -119,7 +122,7 @@ def test_a_peer_that_stops_reading(is_native: bool, is_alone: bool, peers: Any) 
         while True:
             text = f"{len(sent)} " + "y" * (1 + 89 * len(sent) % 3900)
             if is_alone:
-                # For the driver, the next request is then the only one in flight.
+                # So the driver takes the next request for the only request in flight.
                 connection.in_flight = 0
             began = time.monotonic()
             try:
@@ -138,7 +141,8 @@ def test_a_peer_that_stops_reading(is_native: bool, is_alone: bool, peers: Any) 
         peer.reads.set()
         requests.wait(len(sent))
         assert eventually(lambda: bool(connection._socket_writable))
-        # No request is in flight now, although the refused request still has its stream id.
+        # No request is in flight now. The refused request still has its stream id, so the count is
+        # corrected.
         connection.in_flight = 0
         requests.send("after")
         requests.wait(1)
@@ -148,7 +152,7 @@ def test_a_peer_that_stops_reading(is_native: bool, is_alone: bool, peers: Any) 
 
 
 def test_a_peer_that_resets(is_native: bool, peers: Any) -> None:
-    """All requests end, with an error or an answer, and the connection is closed."""
+    """Each request ends with an answer or an error, and the connection is closed."""
     for round_number in range(10):
         peer = peers()
         with connected(peer) as connection:
@@ -164,7 +168,7 @@ def test_a_peer_that_resets(is_native: bool, peers: Any) -> None:
             resets.join()
             assert sent < 20_000
             assert eventually(lambda: bool(connection.is_closed))
-            # The last request was refused, so it has no answer.
+            # The last request was refused, so `sent` does not count it.
             assert eventually(lambda: len(requests.answers) >= sent)  # noqa: B023
         errors = {answer for answer in requests.answers.values() if isinstance(answer, type)}
         assert all(issubclass(error, (OSError, ConnectionShutdown)) for error in errors), errors
@@ -189,7 +193,7 @@ def test_a_connection_that_closes_with_a_queue(is_native: bool, peers: Any) -> N
         assert set(requests.answers.values()) == {ConnectionShutdown}
         with pytest.raises(ConnectionShutdown):
             requests.send("late")
-        # `push` still queues bytes on a closed connection, but nothing writes them.
+        # `push` adds bytes to the queue even if the connection is closed, but nothing writes them.
         connection.in_flight = 1
         connection.deque.clear()
         connection.push(b"never sent")
@@ -201,7 +205,9 @@ def test_a_connection_that_closes_with_a_queue(is_native: bool, peers: Any) -> N
 
 
 def test_a_child_does_not_write_on_its_parents_connection(is_native: bool, peers: Any) -> None:
-    """The child has a copy of the queue but no event loop, and the socket belongs to the parent."""
+    """A forked child has a copy of the queue, but no event loop. It must not write to the parent's
+    socket.
+    """
     peer = peers()
     with connected(peer) as connection:
         requests = Requests(connection)
@@ -209,7 +215,8 @@ def test_a_child_does_not_write_on_its_parents_connection(is_native: bool, peers
         requests.wait(1)
         child = os.fork()
         if child == 0:
-            # If the child wrote these bytes, the server would fail, because they are no frame.
+            # These bytes are no frame. So if the child wrote them, the server would report an
+            # error.
             status = 1
             try:
                 connection.in_flight = 1
@@ -225,7 +232,9 @@ def test_a_child_does_not_write_on_its_parents_connection(is_native: bool, peers
 
 
 def test_interrupts_leave_whole_frames(is_native: bool, peers: Any) -> None:
-    """A signal's handler raises in the thread that sends, at any instruction."""
+    """The handler of a signal raises an exception in the thread that sends. This can happen at any
+    instruction.
+    """
 
     class Interrupted(BaseException):
         pass
@@ -244,7 +253,8 @@ def test_interrupts_leave_whole_frames(is_native: bool, peers: Any) -> None:
                 try:
                     signal.setitimer(signal.ITIMER_REAL, 0.0005 + rounds * 0.0003)
                     while True:
-                        # An interrupt may lose an answer, so the test does not wait for answers.
+                        # Because of an interrupt, an answer may be lost. So the test does not wait
+                        # for answers.
                         connection.in_flight = 1 if count % 2 else 2
                         connection.push(query_frame(f"{rounds} {count}"))
                         count += 1
@@ -318,7 +328,8 @@ def test_requests_while_the_event_loop_is_busy_are_written_together(
         queued = len(connection.deque)
         may_go_on.set()
         requests.wait(count)
-        # Native methods write the first request at once, because no other request is in flight.
+        # Native methods write the first request at once, because no other request is in flight
+        # then. So this request is not in the queue.
         assert queued == (count - 1 if is_native else count)
         if is_native:
             assert seams()[HANDLE_WRITE].native - handled == 1

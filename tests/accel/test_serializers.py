@@ -1,6 +1,7 @@
-"""Compares the serializers in `cassandra.serializers` with `serialize` of the driver's types.
+"""Compares the serializers in `cassandra.serializers` with the methods `serialize` of the driver's
+types.
 
-Only the accelerated driver has this module.
+The module `cassandra.serializers` exists only while the driver is accelerated.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ NUMBERS: list[Any] = [
 
 
 def expected_error(own: Raised) -> type[BaseException]:
-    """Returns the class of error that a serializer must raise if the driver's type raises `own`."""
+    """Returns the class of the error that a serializer must raise if the driver's type raises
+    `own`.
+    """
     is_kind = own.cls is struct.error and "required argument" in own.said
     return TypeError if is_kind else own.cls
 
@@ -115,7 +118,9 @@ def test_scalars_out_of_range() -> None:
 
 
 def vectors_of_numbers(subtype: Any, kinds: str, dimension: int) -> list[Any]:
-    """Returns valid and wrong values of a vector: lists, tuples, arrays and views."""
+    """Returns valid and wrong values for a vector. They are lists, tuples, arrays, views and other
+    objects.
+    """
     numbers = [n % 100 - 50 for n in range(dimension)]
     values: list[Any] = [numbers, tuple(numbers), numbers[1:], [*numbers, 1], [], None, 7]
     for kind in kinds:
@@ -142,7 +147,7 @@ OTHERS: list[tuple[Any, Any]] = [
 
 
 def compared(cqltype: Any, values: list[Any]) -> int:
-    """Asserts that the serializer of a type returns or raises the same as the plain driver.
+    """Asserts that the serializer of a type has the same results and errors as the plain driver.
 
     Returns how many of the values could be serialized.
     """

@@ -1,4 +1,4 @@
-"""Checks what an accelerated program imports at its start."""
+"""Checks which modules an accelerated program imports at its start."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def imported(tmp_path: Path, program: str, variable: str | None) -> set[str]:
 )
 def test_an_accelerated_start_imports_little(tmp_path: Path, program: str, own: set[str]) -> None:
     added = imported(tmp_path, program, "1") - imported(tmp_path, program, None)
-    # `turbocql.types` is imported by the probes of quick paths, which `SAFE` leaves out.
+    # The probes of quick paths import `turbocql.types`. If `SAFE` is true, there are no probes.
     probed = {"turbocql.types"} if SAFE else set()
     assert {name for name in added if "turbocql" in name} == own - probed
     assert not added & HEAVY
@@ -85,6 +85,8 @@ assert "turbocql.codec" in sys.modules"""
 
 
 def test_nothing_is_imported_by_calls() -> None:
-    """A process may run out of file descriptors, and then it cannot import anything."""
+    """Calls of an accelerated driver must not import modules, because a process that has run out of
+    file descriptors cannot import any.
+    """
     ended = run(sys.executable, str(PROGRAMS / "without_files.py"), *(["safe"] if SAFE else []))
     assert ended.returncode == 0, ended.stderr

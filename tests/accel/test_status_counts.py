@@ -1,4 +1,6 @@
-"""Tests the counts of calls in `accel.status()`, for simple statements and in forked processes."""
+"""Tests the counts of calls in `accel.status()`. The calls are made by simple statements and in
+forked processes.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ COUNTED = "query.bind_params"
 
 
 def counted() -> tuple[int, int]:
-    """Returns the counts of `bind_params`: native calls, and calls that fell back to the driver."""
+    """Returns how many calls of `bind_params` were native, and how many fell back to the driver."""
     seam = seams()[COUNTED]
     return seam.native, seam.fallback
 
@@ -77,12 +79,14 @@ def test_parameters_of_simple_statements_are_counted() -> None:
         assert COUNTED in str(accel.status()).split("not called so far")[1]
         assert asked(query.bind_params) == plain[0]
         assert asked(cluster.bind_params) == plain[0]
-        # Calls with keywords, and most calls with wrong arguments, fall back to the driver.
+        # Calls with keyword arguments fall back to the driver. Most calls with wrong arguments also
+        # do.
         assert counted() == (2 * 3, 2 * 5)
         assert batch() == plain[1]
         # The traceback has no frame of the accelerator.
         assert failure() == plain[2]
-        # The driver's schema queries use the function in `metadata`, which is not replaced.
+        # The driver's schema queries use `bind_params` of the module `metadata`, which is not
+        # replaced.
         assert metadata.bind_params is own
         assert counted() == (2 * 3 + 2, 2 * 5 + 1)
         assert seams()[COUNTED].patched
@@ -123,8 +127,8 @@ def test_a_programs_bind_params_wins(owner: Any) -> None:
             accel.uninstall()
             assert owner.bind_params is mine
             assert "replaced by somebody" in str(accel.status())
-        # mock has put the accelerator's function back. It calls the driver's function, because the
-        # accelerator is off.
+        # mock has restored the accelerator's function. This function calls the driver's function,
+        # because the accelerator is off.
         assert owner.bind_params("%s", (1,), encoder.Encoder()) == "1"
     finally:
         owner.bind_params = own
@@ -150,7 +154,7 @@ def in_a_child(work: Callable[[], Any]) -> Any:
 
 
 def counts() -> dict[str, list[int]]:
-    """Returns the counts of each replaced function that was called in this process."""
+    """Returns the counts of calls in this process. Leaves out functions that were not called."""
     called = {name: [s.native, s.fallback, s.learned] for name, s in seams().items()}
     return {name: numbers for name, numbers in called.items() if any(numbers)}
 
@@ -173,7 +177,8 @@ def test_children_count_for_themselves() -> None:
         work(5)
         assert answer(prepared.bind, ["x"]).cls is TypeError
         before = counts()
-        # The failed call falls back to the driver, which raises its own error.
+        # The failed call is counted as a fallback, because the driver's function was called to
+        # raise its own error.
         assert before[binding] == [5, 1, 0]
         assert before["query.namedtuple"] == [4, 0, 1]
         assert before[COUNTED] == [5, 0, 0]
@@ -209,7 +214,7 @@ def test_children_count_for_themselves() -> None:
         assert f"(process {os.getpid()})" in str(accel.status()).splitlines()[0]
     finally:
         accel.uninstall()
-    # After uninstalling, the parent keeps its counts and a child starts with none.
+    # After `uninstall`, the parent keeps its counts. A new child begins without counts.
     assert counts() == before
     assert in_a_child(counts) == {}
     assert counts() == before
@@ -218,7 +223,7 @@ def test_children_count_for_themselves() -> None:
 # CPython 3.12 and later warn that forking a process with threads may deadlock the child.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_chain_of_children_count_for_themselves() -> None:
-    """Each process forks the next, as some servers do when they restart themselves."""
+    """Each process forks the next process, as some servers do when they restart themselves."""
 
     def chain(length: int) -> Any:
         query.bind_params("%s", (1,), encoder.Encoder())

@@ -1,4 +1,6 @@
-"""Switching the accelerator off restores the driver, also with nested blocks and threads."""
+"""When the accelerator is switched off, the driver is restored. This also holds for nested `with`
+blocks and for threads.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +132,8 @@ def test_functions_may_be_taken_from_their_classes_and_put_back() -> None:
     accel.accelerate()
     assert asked(BoundStatement.bind) == unbound
     assert prepared.bind([1, "a"]).values == wanted
-    # Replaces functions, and puts back those that `getattr` returned, as programs do.
+    # Replaces functions and then restores them as programs do, with the objects that `getattr`
+    # returned.
     for owner, name in ((BoundStatement, "bind"), (protocol.ExecuteMessage, "send_body")):
         own = getattr(owner, name)
         setattr(owner, name, lambda *_: None)

@@ -1,4 +1,4 @@
-"""Tests native query plans of tables with tablets. Only scylla-driver knows tablets."""
+"""Tests native query plans for tables with tablets. Only scylla-driver supports tablets."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_next_plan_uses_a_new_tablet(child: str, tablet_version: int | None)
 
 def test_leaders_of_tablets_equal_those_of_the_driver() -> None:
     # Tablets have leaders only in keyspaces whose consistency mode is not EVENTUAL. Earlier
-    # releases of the driver know neither these modes nor leaders.
+    # releases of the driver support neither consistency modes nor leaders.
     modes = getattr(metadata, "_ConsistencyMode", [None])
 
     def plans() -> list[Any]:

@@ -1,4 +1,6 @@
-"""Tests the accelerator with some of its parts left out. A part replaces a group of functions."""
+"""Tests the accelerator with some parts left out. Each part replaces a group of the driver's
+functions.
+"""
 
 from __future__ import annotations
 

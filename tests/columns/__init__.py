@@ -1,1 +1,3 @@
-"""Tests of results as columns and of loads, with pyarrow, pandas, polars and other libraries."""
+"""Tests of loads and of results as columns. They use pyarrow, pandas, polars and other
+libraries.
+"""

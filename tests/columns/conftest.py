@@ -1,4 +1,4 @@
-"""Shared fixtures of the tests of columns, with a session to the test run's node."""
+"""Shared fixtures of the tests of columns, for example a session with the node of this test run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def session(point: str) -> Iterator[turbocql.Session]:
 
 @pytest.fixture(scope="module")
 def loaded(session: turbocql.Session) -> None:
-    """Drops and creates the keyspace of the tables that tests load."""
+    """Creates the keyspace for the tables that tests load. If it exists, drops it first."""
     session.execute(f"DROP KEYSPACE IF EXISTS {SPACE}")
     replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
     session.execute(f"CREATE KEYSPACE {SPACE} WITH replication = {replication}")

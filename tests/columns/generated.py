@@ -100,15 +100,15 @@ def cql_type_of(rng: random.Random, depth: int) -> Kind:
 
 
 def _key(rng: random.Random) -> Kind:
-    """Returns a scalar type for set elements and map keys: no float or double, and no duration,
-    which the server refuses there.
+    """Returns a scalar type for set elements and map keys. Never returns float or double. Never
+    returns duration either, because the server refuses it in sets and as a key.
     """
     name = rng.choice([name for name in SCALARS if name not in ("duration", "float", "double")])
     return Kind(name, name)
 
 
 def value_of(rng: random.Random, kind: Kind) -> Any:
-    """Returns a random value of a type, with nulls in tuples and user-defined types."""
+    """Returns a random value of a type. Parts of tuples and user-defined types may be null."""
     if kind.name in SCALARS:
         return SCALARS[kind.name](rng)
     count = rng.choice([0, 1, 3])

@@ -95,7 +95,7 @@ def refused(
 
 
 def plain(value: Any) -> Any:
-    """Converts a value of `all()` to the form in which Arrow's consumers return the value."""
+    """Converts a value from `all()` to the form in which consumers of Arrow data return it."""
     if isinstance(value, (Decimal, ipaddress.IPv4Address, ipaddress.IPv6Address)):
         return str(value)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -143,7 +143,9 @@ MANY = f"SELECT n, score, name, v FROM {KEYSPACE}.many"
 
 
 def table(session: Any, columns: str, name: str = "t") -> str:
-    """Creates a table with the key `k` and these columns. Returns its name with the keyspace."""
+    """Creates a table with the key `k` and these columns. Returns the table's name with its
+    keyspace.
+    """
     session.execute(f"DROP TABLE IF EXISTS {SPACE}.{name}")
     session.execute(f"CREATE TABLE {SPACE}.{name} (k int PRIMARY KEY, {columns})")
     return f"{SPACE}.{name}"

@@ -69,7 +69,8 @@ def test_loads_of_an_asynchronous_session(session: Any, point: str) -> None:
             for data in (slow(), pa.RecordBatchReader.from_batches(schema, slow())):
                 ticks = 0
                 assert (await other.load(where, data)).succeeded == 6
-                # The event loop was never blocked for long.
+                # The task `tick` has run often enough, so the event loop was never blocked for
+                # long.
                 assert ticks > 20
 
             async def later() -> AsyncIterator[Any]:
@@ -115,8 +116,8 @@ def test_loads_of_an_asynchronous_session(session: Any, point: str) -> None:
             else:
                 raise AssertionError("no cancellation")
             ticking.cancel()
-            # While a load has the maximum number of requests in flight, it takes no further data
-            # from its source.
+            # A load takes no further data from its source while the maximum number of requests is
+            # in flight.
             taken = 0
 
             def many() -> Iterator[Any]:

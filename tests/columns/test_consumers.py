@@ -370,8 +370,8 @@ def test_ctrl_c_is_raised_once(session: Any) -> None:
             except KeyboardInterrupt:
                 pass
             except Exception as error:
-                # The consumer raised an error of its own in place of the KeyboardInterrupt. So
-                # turbocql has signaled the interrupt again: `sleep` runs the handler once more.
+                # The consumer raised its own error instead of the KeyboardInterrupt. So turbocql
+                # has signaled the interrupt again, and the handler runs once more during `sleep`.
                 try:
                     time.sleep(5)
                 except KeyboardInterrupt:
@@ -397,7 +397,7 @@ def test_no_object_is_made_per_cell(session: Any) -> None:
     assert blocks(rows.to_arrow) < 300
     assert blocks(rows.to_polars) < 300
     assert blocks(lambda: session.execute(f"SELECT n, v FROM {KEYSPACE}.many").to_numpy()) < 300
-    # For comparison: `all()` makes an object for each cell.
+    # In contrast, `all()` makes an object for each cell.
     assert blocks(rows.all) > 6000
 
 

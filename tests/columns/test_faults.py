@@ -22,7 +22,7 @@ from turbocql.bulk import Progress
 from turbocql.testing import Cassandra
 
 SEED = 20_261_123
-# With these settings, a killed node keeps all writes that it has acknowledged.
+# With these settings, a node keeps all writes that it has acknowledged even if it is killed.
 CLUSTER = {"commitlog_sync": "batch", "commitlog_sync_period": "0ms"}
 ROWS = 40_000
 RATE = 8000
@@ -63,7 +63,9 @@ def rows_of(count: int) -> pa.Table:
 
 
 def table(session: Any, replicas: int, key: str = "k") -> str:
-    """Creates a table whose rows have this many replicas. Returns its name with the keyspace."""
+    """Creates a table whose rows have this many replicas. Returns the table's name with its
+    keyspace.
+    """
     space = f"faults_{replicas}"
     session.execute(
         f"CREATE KEYSPACE IF NOT EXISTS {space} WITH replication ="
@@ -155,7 +157,7 @@ def test_a_node_is_paused_during_a_load(cluster: Cassandra, session: Any, path: 
         node.resume()
         paused.append(time.monotonic())
 
-    # With one replica per row, a third of the rows has its replica on the paused node.
+    # With one replica per row, the paused node has the only replica of a third of the rows.
     began = time.monotonic()
     told = load_beside(session, table(session, 1), path, fault)
     begin, end = (at - began for at in paused)
@@ -163,8 +165,8 @@ def test_a_node_is_paused_during_a_load(cluster: Cassandra, session: Any, path: 
     during = [progress.window for progress in told if begin + 3 < progress.elapsed_s < end]
     after = [progress.window for progress in told if progress.elapsed_s > end]
     print(f"window before {before}, during {during}, after {after}", file=sys.stderr)
-    # A load notices a paused node late and then makes its window of requests in flight smaller. So
-    # `during` begins 3 s after the pause.
+    # When a load notices that a node is paused, it makes its window of requests in flight smaller.
+    # It notices this late, so `during` begins 3 s after the pause.
     assert min(during + after) <= 0.6 * max(before), (before, during, after)
 
 
@@ -196,7 +198,9 @@ def test_a_node_is_killed_and_started_during_an_unload(
 
 
 def test_a_load_that_stopped_is_resumed(cluster: Cassandra, session: Any, path: Path) -> None:
-    """A node is down for longer than `retry_for_s`, so the load stops. A second load resumes it."""
+    """A node is down for longer than `retry_for_s`, so the load stops. A second load then writes
+    the rest of the rows.
+    """
     where, chosen = table(session, 1), random.Random(SEED + 2)
     node = cluster.nodes[chosen.randrange(1, 3)]
     options: Any = {"raise_failures": False, "retry_for_s": 1, "max_failures": 50}

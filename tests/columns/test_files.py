@@ -78,7 +78,7 @@ NAMES = {f"c {number}": cql_type for number, cql_type in enumerate(VALUES)}
 
 
 def stored(cql_type: CqlType, values: list[Any]) -> Any:
-    """Returns an Arrow array of values that have the form of those in `VALUES`."""
+    """Returns an Arrow array of values. The values have the same form as in `VALUES`."""
     while cql_type.kind == "frozen":
         cql_type = cql_type.subtypes[0]
     kind, parts = cql_type.kind, cql_type.subtypes
@@ -118,7 +118,7 @@ def stored(cql_type: CqlType, values: list[Any]) -> Any:
 
 
 def every(rows: int = 23) -> Any:
-    """Returns a batch with a column of each type in `VALUES`, with nulls."""
+    """Returns a batch with a column for each type in `VALUES`. The columns have nulls."""
     columns, fields = [], []
     for name, text in NAMES.items():
         values = [None if n % 5 == 4 else VALUES[text][n % len(VALUES[text])] for n in range(rows)]
@@ -182,7 +182,7 @@ def expect(
 
 
 def written(path: Path, batch: Any, parts: int = 1, **options: Any) -> Path:
-    """Writes the rows of a batch to a file, in at most `parts` slices, and returns its path."""
+    """Writes the rows of a batch to a file in at most `parts` slices. Returns the file's path."""
     with open_sink(path, schema=batch.schema, **options) as sink:
         step = -(-batch.num_rows // parts) or 1
         for begin in range(0, batch.num_rows, step):
@@ -191,14 +191,14 @@ def written(path: Path, batch: Any, parts: int = 1, **options: Any) -> Path:
 
 
 def opened(path: Path, types: dict[str, str] = COUNTED) -> Any:
-    """Returns all batches of a file, each with the number of its first row."""
+    """Returns a pair for each batch of a file: the number of its first row, and the batch."""
     return read(open_source(path, types=types))
 
 
 def read(source: Source, skip: Callable[[int, int], bool] | None = None) -> Any:
-    """Returns all batches of a source, each with the number of its first row.
+    """Returns a pair for each batch of a source: the number of its first row, and the batch.
 
-    Without `skip`, this function checks the row numbers.
+    If `skip` is None, also checks the row numbers.
     """
     found = list(source.batches(skip))
     if skip is None:
@@ -439,7 +439,7 @@ FRACTIONS += ["01", ".5", "1.", "null", "NaN", '"1"']
 
 
 def test_lists_of_numbers(tmp_path: Path) -> None:
-    """Arrow and the JSON decoder parse the same texts to the same lists."""
+    """Arrow and the JSON decoder convert the same texts to the same lists."""
     rng, quick = random.Random(7), 0
     for _ in range(4000):
         kind = rng.choice(["float", "double", "tinyint", "smallint", "int", "bigint"])
@@ -470,7 +470,7 @@ def test_lists_of_numbers(tmp_path: Path) -> None:
         flat = pa.array(values, pa.float32() if kind == "float" else pa.float64())
         array = pa.FixedSizeListArray.from_arrays(flat, 3)
         texts = texts_of(array)
-        # Parsing the text of a number returns the number with the same bits.
+        # If a number is converted to text and back, it has the same bits as before.
         assert numbers_of(CqlType(f"vector<{kind}, 3>"), texts).equals(array)
         for odd in (-0.0, math.inf, -math.inf, math.nan):
             assert texts_of(pa.array([[1.5, odd]], pa.list_(flat.type))) is None

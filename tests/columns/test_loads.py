@@ -49,7 +49,7 @@ def keyspaces(session: turbocql.Session, loaded: None) -> None:
 
 
 def found(session: Any, where: str, columns: str = "*") -> list[tuple[Any, ...]]:
-    """Returns the rows of a table in the order of the key, without the key."""
+    """Returns the rows of a table, sorted by their keys. The result does not contain the keys."""
     wanted = columns if columns == "*" else f"k, {columns}"
     rows = session.execute(f"SELECT {wanted} FROM {where}", rows="tuple").all()
     return [row[1:] for row in sorted(rows, key=lambda row: row[0])]
@@ -82,7 +82,8 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "batches": lambda rows: rows.batches(rows_per_batch=5),
 }
 NOT_KEPT = {
-    # Each pair has a library, and a CQL type whose values this library may change.
+    # Each pair is a library and a CQL type. The library may change values of this type, so the
+    # loaded values may differ.
     ("duckdb", "date"),
 }
 
@@ -125,7 +126,7 @@ def test_generated_tables_are_loaded_and_read_back(session: Any) -> None:
         live = session.execute(f"SELECT * FROM {SPACE}.given", page_size=rng.choice([3, 50, 5000]))
         whole = live.to_arrow()
         cuts = sorted(rng.randint(0, len(rows)) for _ in range(3))
-        # Slices share the buffers of the whole table, with offsets.
+        # A slice shares the buffers of the whole table, and has an offset into them.
         parts = [
             whole.slice(begin, end - begin)
             for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True)
@@ -240,7 +241,9 @@ def test_times_finer_than_milliseconds_fail_their_row(session: Any) -> None:
 
 
 class Tensor:
-    """A tensor on the CPU. It has the methods of DLPack, and no other methods of NumPy's arrays."""
+    """A tensor on the CPU. It has only the methods of DLPack, and no other methods of NumPy's
+    arrays.
+    """
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -446,7 +449,7 @@ def test_data_that_changes_during_a_load(session: Any) -> None:
     texts = ["a"] * 2000
 
     class Shrinking(dict[str, Any]):
-        """A dict of columns. One of them becomes shorter once the first piece was read."""
+        """A dict of columns. After the first piece was read, one of the columns becomes shorter."""
 
     data = Shrinking({"k": np.arange(2000, dtype="i4"), "s": texts})
     found_pieces = columns_of(data)
@@ -554,14 +557,16 @@ def test_no_object_is_made_per_cell(session: Any) -> None:
         tracemalloc.stop()
         return most
 
-    # A load reads its data piece by piece. An object per cell of one piece would take over 1 MB.
+    # A load reads its data piece by piece. If it made an object for each cell, the objects of one
+    # piece would take over 1 MB.
     assert made(lambda: session.load(where, data)) < 150_000
     assert made(lambda: session.execute_many(insert, columns=data)) < 150_000
-    # Pieces of NumPy arrays are copied, but without an object for each cell.
+    # A load copies the pieces of NumPy arrays, which takes memory. But it makes no object for each
+    # cell.
     objects = sys.getallocatedblocks()
     assert made(lambda: session.load(where, arrays)) < 3_000_000
     assert sys.getallocatedblocks() - objects < 2000
-    # For comparison: `to_pylist` makes an object for each cell.
+    # In contrast, `to_pylist` makes an object for each cell.
     assert made(data.to_pylist) > 10**6
 
 

@@ -1,4 +1,6 @@
-"""Tests that the results of an `execute_many`, one for each row of values, form one table."""
+"""Tests that the results of an `execute_many` form one table. There is one result for each row of
+values.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def expected(keys: list[int]) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(params=["sync", "asyncio"])
 def run(request: pytest.FixtureRequest, point: str, session: turbocql.Session) -> Any:
-    """Returns a function that selects partitions, and then calls a method of the report."""
+    """Returns a function that selects partitions with `execute_many`, and then calls a method of
+    the report.
+    """
 
     def selected(
         keys: list[Any], method: str, page_size: int = 5000, raise_failures: bool = True, **kw: Any

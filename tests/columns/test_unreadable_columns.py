@@ -1,4 +1,5 @@
-"""Tests that errors name the column that cannot be read, and that a load may leave it out.
+"""Tests that an error names the column that cannot be read, and that a load may leave out this
+column.
 
 These tests need no server.
 """

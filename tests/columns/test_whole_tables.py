@@ -41,7 +41,9 @@ def keyspace(session: turbocql.Session) -> None:
 
 
 def rows_of(count: int, salt: int = 0) -> pa.Table:
-    """Returns rows whose cells depend on the row number. `salt` changes the names and ratios."""
+    """Returns rows whose cells depend on the row number. With another `salt`, the names and ratios
+    differ.
+    """
     start = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
     return pa.table(
         {
@@ -307,8 +309,8 @@ def test_damaged_and_foreign_checkpoints_are_refused(session: Any, tmp_path: Pat
     session.execute(
         f"CREATE TABLE {where} (k bigint PRIMARY KEY, name text, ratio float, at timestamp)"
     )
-    # The load must fail, for one of two reasons: `ratio` has another type in the new table, and
-    # the checkpoint belongs to the old table.
+    # The load must fail for at least one of two reasons: `ratio` has another type in the new table,
+    # and the checkpoint belongs to the old table.
     refused((ConfigError, EncodeError), partial(session.load, where, path, resume=checkpoint))
     refused(OSError, partial(session.load, where, path, resume=tmp_path / "nothing"))
 
@@ -441,7 +443,7 @@ def test_rows_of_a_partition_are_sent_together(session: Any, tmp_path: Path) -> 
         if batches is False or most == 1:
             assert batched == 0
         else:
-            # With "auto", the load stops batching if it measures that single rows are faster.
+            # With "auto", the load stops using batches if it measures that single rows are faster.
             assert batched > (count // 2 if batches is True else 0), (batches, most, batched)
         assert seen[-1].bytes > count * 20
         again = session.load(where, tmp_path / "rows.parquet", resume=checkpoint, ttl=5000)
@@ -497,7 +499,8 @@ def test_a_rate_is_kept(session: Any, tmp_path: Path) -> None:
     assert time.monotonic() - began > 1.3
     began = time.monotonic()
     session.load(where, path, rate_limit="100 kB/s", columns=["k"])
-    # A row is one value: a length of four bytes and a key of eight. The 3,000 rows have 36 kB.
+    # A row has only the key. It takes twelve bytes: four bytes for the length and eight for the
+    # value. So the 3,000 rows take 36 kB.
     assert time.monotonic() - began > 0.2
     for wrong in (0, -1, "fast", True, "5 parsecs"):
         refused(ConfigError, partial(session.load, where, path, rate_limit=wrong))
@@ -542,7 +545,9 @@ with turbocql.connect(point, timeout_s=60) as session:
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.exhaustive)])
 def test_killed_loads_are_completed(session: Any, point: str, tmp_path: Path, kills: int) -> None:
-    """Kills the loading process at random times. The table must have all acknowledged rows."""
+    """Kills the loading process at random times, and resumes the load. The table must have all
+    acknowledged rows.
+    """
     path = written(tmp_path)
     for number in range(kills):
         chosen = random.Random(SEED + number)
@@ -600,7 +605,7 @@ def test_asynchronous_sessions_load_verify_and_unload(
 
 
 def test_memory_is_bounded(session: Any, point: str, tmp_path: Path) -> None:
-    """Loading a file of 150 MB raises the memory of a process by less than 110 MB."""
+    """When a process loads a file of 150 MB, its memory grows by less than 110 MB."""
     session.execute(f"DROP TABLE IF EXISTS {SPACE}.wide")
     session.execute(f"CREATE TABLE {SPACE}.wide (k int PRIMARY KEY, v blob)")
     path = tmp_path / "wide.parquet"

@@ -1,1 +1,1 @@
-"""Runs the programs of examples/cookbook, which docs/cookbook shows, and checks what they did."""
+"""Runs the programs of examples/cookbook, which docs/cookbook shows, and checks their effects."""

@@ -32,7 +32,7 @@ def session(cassandra: Cassandra, unique_keyspace: str) -> Iterator[turbocql.Ses
 
 @pytest.fixture
 def environment(cassandra: Cassandra, session: turbocql.Session) -> dict[str, str]:
-    """Returns the environment variables that tell a recipe its cluster and keyspace."""
+    """Returns the environment variables from which a recipe reads its cluster and keyspace."""
     assert session.keyspace is not None
     return {
         **os.environ,
@@ -55,7 +55,8 @@ def program(environment: dict[str, str], tmp_path: Path) -> Program:
             timeout=120,
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
-        # An example that runs a load by turbocql's command line reports its progress on stderr.
+        # If an example runs a load by the command line of turbocql, the progress of the load is on
+        # stderr.
         assert re.sub(r"^load: .*\n", "", ran.stderr, flags=re.MULTILINE) == ""
         return ran.stdout
 

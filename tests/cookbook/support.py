@@ -57,7 +57,7 @@ class RunningServer:
         return self.process.wait(timeout_s)
 
     def kill(self) -> None:
-        """Kills the process and its workers, if the process lives."""
+        """Kills the process and its workers if the process still runs."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()

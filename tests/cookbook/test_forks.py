@@ -1,4 +1,4 @@
-"""Tests the recipe for gunicorn and Celery: sessions of processes that really fork."""
+"""Tests the recipe for gunicorn and Celery. The tests use real processes that fork."""
 
 from __future__ import annotations
 

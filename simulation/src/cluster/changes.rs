@@ -17,8 +17,8 @@ impl Cluster {
         self.gossip(node, !is_paused);
     }
 
-    /// Ends a node's process. Its connections are reset if `in_silence` is false. If it is true,
-    /// clients are told nothing, as after a loss of power.
+    /// Ends a node's process. If `in_silence` is false, the node's connections are reset. If it is
+    /// true, clients receive nothing, as after a loss of power.
     pub fn kill(&self, node: usize, in_silence: bool) {
         let mut state = self.lock();
         let killed = &mut state.nodes[node];
@@ -54,8 +54,8 @@ impl Cluster {
         self.restart(node);
     }
 
-    /// Starts a new node in place of a killed one. The new node has the killed one's address and
-    /// tokens, and gets its rows from the other nodes.
+    /// Starts a new node in place of a killed one. The new node has the address and the tokens of
+    /// the killed node, and copies the rows from the other nodes.
     pub fn replace(&self, node: usize) {
         let mut state = self.lock();
         let others = state.nodes.iter().enumerate().filter(|(other, _)| *other != node);
@@ -71,7 +71,7 @@ impl Cluster {
         self.restart(node);
     }
 
-    /// Makes a table at this node, as another client would, if the node runs.
+    /// If this node runs, creates a table at it, as another client would.
     pub fn make_table(&self, node: usize) {
         let mut state = self.lock();
         let of = &state.nodes[node];
@@ -150,13 +150,14 @@ impl Cluster {
         }
     }
 
-    /// Returns a sentence for each thing that the client did although no client may do it.
+    /// Returns a sentence for each time that the client did something that no client may do.
     pub fn defects(&self) -> Vec<String> {
         self.lock().defects.clone()
     }
 
     /// Returns the values that were written to the table `remade` with a type that its column `v`
-    /// did not have. Each has the time when the table had last been made before that write.
+    /// did not have. With each value is the time of the last creation of the table before the
+    /// write.
     pub fn misfits(&self) -> Vec<(i64, Instant)> {
         self.lock().misfits.clone()
     }
@@ -178,14 +179,15 @@ impl Cluster {
         state.nodes[node].prepared.clear();
     }
 
-    /// Makes a node answer logins with an error of this code. With `None`, the node accepts logins
-    /// again.
+    /// Makes a node answer logins with an error that has this code. If `code` is `None`, the node
+    /// accepts logins again.
     pub fn refuse_logins(&self, node: usize, code: Option<i32>) {
         self.lock().nodes[node].refuses_logins = code;
     }
 
     /// Tells the other nodes, after a while, that a node is up or down. They then tell their
-    /// clients. A node that is up again gets the writes that the others have kept for it.
+    /// clients. A node that is up again gets the hints, which are the writes that the other nodes
+    /// have kept for it.
     pub(super) fn gossip(&self, node: usize, is_up: bool) {
         let mut state = self.lock();
         state.nodes[node].epoch += 1;

@@ -77,7 +77,7 @@ impl Effect {
     }
 }
 
-/// The kind of thing that a node refused.
+/// What a node refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// A request, because the node was overloaded.
@@ -120,18 +120,19 @@ struct State {
     /// The type of the column `v` of the table `remade`, and when the table was last made.
     remade: (Type, Instant),
     /// Values that were written to the table `remade` with a type that its column `v` did not have.
-    /// Each has the time when the table had last been made before that write.
+    /// With each value is the time of the last creation of the table before the write.
     misfits: Vec<(i64, Instant)>,
-    /// The number of preparations by node, text and second.
+    /// The number of times that a client prepared a text at a node in one second of the run. The
+    /// key is the node, the text and the second.
     preparations: BTreeMap<(usize, String, u64), u32>,
     refusals: Vec<Refusal>,
     arrivals: Vec<Arrival>,
-    /// The settings and the tablets of a cluster of ScyllaDB; `None` for a cluster of Cassandra.
+    /// The settings and the tablets of a cluster of ScyllaDB. A cluster of Cassandra has `None`.
     scylla: Option<Scylla>,
     /// The tables that another client has made, each with the time when it was made.
     made: Vec<(String, Instant)>,
     began: Instant,
-    /// A sentence for each thing that the client did although no client may do it.
+    /// A sentence for each time that the client did something that no client may do.
     defects: Vec<String>,
 }
 
@@ -146,7 +147,7 @@ struct Node {
     /// The number of connections so far. If the client does not choose a connection's shard, the
     /// shards take turns.
     dealt: u16,
-    /// The shard that hangs, if one does.
+    /// The shard that hangs, or `None` if no shard hangs.
     hung_shard: watch::Sender<Option<u16>>,
     /// The free threads of each shard.
     threads: BTreeMap<u16, Arc<Semaphore>>,
@@ -165,7 +166,8 @@ struct Node {
     /// Maps the ids of prepared statements to their texts.
     prepared: BTreeMap<Vec<u8>, String>,
     is_overloaded: bool,
-    /// Whether the node keeps no new prepared statement, as if its cache were full of others.
+    /// Whether the node keeps no new prepared statement, as if its cache were full of other
+    /// statements.
     is_cache_full: bool,
     /// If set, the code of the error with which logins are answered.
     refuses_logins: Option<i32>,
@@ -174,8 +176,8 @@ struct Node {
 }
 
 impl Cluster {
-    /// Starts a cluster of `nodes` nodes. The generator `of_scylla` decides whether it is a cluster
-    /// of ScyllaDB. Without this generator, it is one of Cassandra.
+    /// Starts a cluster of `nodes` nodes. If `of_scylla` is a generator, its random numbers decide
+    /// whether this is a cluster of ScyllaDB. If it is `None`, this is a cluster of Cassandra.
     pub fn start(
         nodes: usize,
         network: Network,
@@ -293,8 +295,8 @@ impl Cluster {
         }
     }
 
-    /// Returns the shard of a new connection: the one that its source port selects, or else the
-    /// next one in turn.
+    /// Returns the shard of a new connection. The connection's source port selects the shard, if it
+    /// is given. Otherwise, the shards take turns.
     fn deal_shard(&self, node: usize, source_port: Option<u16>) -> u16 {
         let mut state = self.lock();
         let node = &mut state.nodes[node];
@@ -333,8 +335,8 @@ impl Cluster {
         self.shard_running(at).await;
     }
 
-    /// Works on a request with one of the shard's threads, after earlier requests. If a thread
-    /// becomes free only after the deadline, does no work and returns `None`.
+    /// Waits for a free thread of the shard, behind earlier requests, and works on a request with
+    /// it. If a thread becomes free only after the deadline, does no work and returns `None`.
     async fn handle(&self, at: (usize, u16), deadline: Option<Instant>) -> Option<()> {
         let threads = {
             let mut state = self.lock();
@@ -383,7 +385,8 @@ impl State {
         self.refusals.push(Refusal { at: Instant::now(), node, what });
     }
 
-    /// Whether the text with this id, which some node has prepared, reads system tables.
+    /// Whether the prepared statement with this id reads system tables. A node must have prepared
+    /// it.
     fn is_system_read(&self, id: &[u8]) -> bool {
         let mut texts = self.preparations.keys().map(|(_, text, _)| text);
         texts
@@ -391,7 +394,8 @@ impl State {
             .is_some_and(|text| statements::Kind::of(text) == Some(statements::Kind::System))
     }
 
-    /// Counts a preparation of a text. Too many in a second are noted as a defect.
+    /// Counts that a client prepares a text at a node. If the client does so too often in one
+    /// second, notes this as a defect.
     fn note_prepare(&mut self, node: usize, text: &str) {
         let second = self.began.elapsed().as_secs();
         let count = self.preparations.entry((node, text.to_owned(), second)).or_default();
@@ -402,8 +406,8 @@ impl State {
         }
     }
 
-    /// Notes a value for the table `remade` in `misfits` if its type is not that of the column `v`.
-    /// Does not store the value.
+    /// If the value's type is not the type of the column `v` of the table `remade`, notes the value
+    /// in `misfits`. Stores no value in the table.
     fn write_remade(&mut self, value: &[u8]) {
         let text = value.strip_prefix(b"v").map(|digits| std::str::from_utf8(digits).unwrap());
         if text.is_some() != matches!(self.remade.0, Type::Text) {

@@ -23,7 +23,7 @@ const TABLETS: u64 = 8;
 /// The settings and the tablets of a cluster of ScyllaDB.
 pub struct Scylla {
     pub has_shard_aware_port: bool,
-    /// The tablets in the order of their tokens. Empty if the tables have no tablets.
+    /// The tablets in the order of their tokens. This is empty if the tables have no tablets.
     pub tablets: Vec<Tablet>,
 }
 
@@ -43,7 +43,8 @@ pub struct Arrival {
     pub at: Instant,
     pub key: i64,
     pub table: &'static str,
-    /// Whether the node is no replica of the key, or the shard does not have the key.
+    /// Whether the request arrived at a wrong place: at a node that is no replica of the key, or at
+    /// a shard that does not have the key.
     pub is_misrouted: bool,
     pub node: usize,
     pub shard: u16,
@@ -107,8 +108,8 @@ impl Scylla {
         Some(self.tablet(key)?.replicas.iter().map(|(node, _)| *node).collect())
     }
 
-    /// Returns the node that stores a write that was sent to `node`. It is another node if the
-    /// key's tablet has moved away from `node`.
+    /// Returns the node that stores a write that was sent to `node`. This is `node` itself, unless
+    /// the key's tablet has moved from `node` to another node.
     pub fn heir(&self, mut node: usize, key: i64) -> usize {
         let Some(tablet) = self.tablet(key) else { return node };
         while let Some(heir) = tablet.heirs.get(&node) {
@@ -130,7 +131,7 @@ fn draw_replicas(nodes: &[Node], random: &mut Random) -> Vec<(usize, u16)> {
 }
 
 impl State {
-    /// Returns the shard that has a key on a node.
+    /// Returns the shard of a node that is responsible for a key.
     pub(super) fn shard(&self, node: usize, key: i64) -> u16 {
         let tablet = self.scylla.as_ref().and_then(|scylla| scylla.tablet(key));
         let replica = tablet.and_then(|tablet| tablet.replicas.iter().find(|of| of.0 == node));
@@ -140,9 +141,9 @@ impl State {
         }
     }
 
-    /// Records the node and the shard at which an EXECUTE has arrived. If the key has a tablet of
-    /// which this shard has no replica, returns the custom payload that says where the replicas
-    /// are.
+    /// Records the node and the shard at which an EXECUTE has arrived. If the key belongs to a
+    /// tablet, and this shard has no replica of the tablet, returns the custom payload that tells
+    /// the client where the replicas are.
     pub(super) fn note_arrival(
         &mut self,
         (node, shard): (usize, u16),
@@ -179,8 +180,8 @@ impl State {
         payload
     }
 
-    /// Returns the options that ScyllaDB adds to SUPPORTED, the answer to OPTIONS, on a connection
-    /// to this shard. A node of Cassandra adds none.
+    /// Returns the options that a node of ScyllaDB adds to SUPPORTED, its answer to OPTIONS, on a
+    /// connection to this shard. A node of Cassandra adds no options.
     pub(super) fn options(&self, shard: u16, node: usize) -> Vec<(&'static str, String)> {
         let Some(scylla) = &self.scylla else { return Vec::new() };
         let mut options = vec![
@@ -209,7 +210,7 @@ impl State {
 }
 
 impl Cluster {
-    /// Returns the number of a node's shards; `None` in a cluster of Cassandra.
+    /// Returns the number of a node's shards, or `None` in a cluster of Cassandra.
     pub fn shards(&self, node: usize) -> Option<u16> {
         let state = self.lock();
         state.scylla.as_ref().map(|_| state.nodes[node].shards)

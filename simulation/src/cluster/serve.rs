@@ -117,7 +117,8 @@ impl Connection {
     /// Records where an EXECUTE has arrived. Returns the custom payload for the client, if any.
     fn note_arrival(&self, text: &str, parameters: &Parameters) -> Option<Vec<u8>> {
         let kind = Kind::of(text).filter(|kind| !kind.markers(Type::Bigint).is_empty())?;
-        // The requests of a burst go to the node of the burst, not to a replica.
+        // The program sends the requests of a burst to one node on purpose, even if this node is no
+        // replica. So they are not recorded.
         if text == BURST {
             return None;
         }
@@ -243,11 +244,12 @@ impl Connection {
         let bigint = |index: usize| wire::bigint(&parameters.values, index);
         match kind {
             // An overloaded node still answers the driver's own requests. The session's figures do
-            // not count these requests, so they would not show that one was refused.
+            // not count these requests. So if the node refused one, the figures would not agree
+            // with the number of refusals.
             Kind::System | Kind::Use => {}
             // For some claims, an overloaded node answers with a timeout after it has carried them
-            // out. In Cassandra, after replicas have accepted a proposal, Paxos may begin again,
-            // and time out when it reads the row once more.
+            // out. In Cassandra, Paxos may start another round after replicas have accepted a
+            // proposal. The read of the row in this round may then time out.
             Kind::Claim if cluster.lock().nodes[node].is_overloaded && bigint(1) % 2 == 0 => {
                 cluster.claim(node, bigint(0), bigint(1)).await?;
                 cluster.lock().note_refusal(node, Refused::Overloaded);

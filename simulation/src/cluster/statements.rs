@@ -5,17 +5,19 @@ use super::wire::{Columns, Type};
 pub const WRITE: &str = "INSERT INTO sim.kv (k, v) VALUES (?, ?)";
 pub const READ: &str = "SELECT k, v FROM sim.kv WHERE k = ?";
 /// The text of the read that bursts send. If the node has forgotten the prepared statement, each
-/// request of the burst prepares it again. So it is no defect if this text is prepared often.
+/// request of the burst prepares it again. So the model does not treat frequent preparation of this
+/// text as a defect.
 pub const BURST: &str = "SELECT k, v FROM sim.kv WHERE k = ? /* burst */";
 pub const CLAIM: &str = "INSERT INTO sim.claims (k, v) VALUES (?, ?) IF NOT EXISTS";
 /// Reads all rows.
 pub const SCAN: &str = "SELECT k, v FROM sim.kv";
 /// Writes to a table whose column `v` is sometimes a bigint and sometimes a text.
 pub const REMADE: &str = "INSERT INTO sim.remade (k, v) VALUES (?, ?)";
-/// Reads a table that exists in each keyspace. Its `k` is the index of the keyspace in
+/// Reads a table that exists in each keyspace. The table's only `k` is the index of the keyspace in
 /// [`KEYSPACES`].
 pub const KEYSPACE: &str = "SELECT k FROM here";
-/// The beginning of a statement that creates a table. The table's number follows.
+/// The beginning of a statement that creates a table. In the statement, the table's number follows
+/// this text.
 pub const CREATE: &str = "CREATE TABLE sim.t";
 
 pub const KEYSPACES: [&str; 2] = ["sim", "other"];
@@ -28,7 +30,7 @@ pub enum Kind {
     Scan,
     Remade,
     Keyspace,
-    /// Creates a table, which has this number.
+    /// The creation of the table with this number.
     Create(i64),
     /// A read of one of the server's own tables.
     System,

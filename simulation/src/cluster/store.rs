@@ -211,8 +211,9 @@ impl Cluster {
         Ok((rows, None))
     }
 
-    /// Writes a value if its key has none. Returns `None` if the write was applied, or else the
-    /// value that the key has. All such writes are in one order, as with Paxos.
+    /// Writes a value if its key has none. Returns `None` if the write was applied. Otherwise,
+    /// returns the value that the key already has. All claims of a key are applied in one order, as
+    /// with Paxos.
     pub(super) async fn claim(
         &self,
         node: usize,
@@ -258,8 +259,8 @@ impl Cluster {
     }
 }
 
-/// Makes the error of a round of Paxos in which enough replicas answered the read, but none sent
-/// the row.
+/// Makes the error for a round of Paxos whose read timed out: enough replicas answered, but no
+/// answer contained the row.
 pub(super) fn lost_round() -> Failure {
     timed_out(0x1200, "Operation timed out", SERIAL, 2, 2, |more| more.push(0))
 }

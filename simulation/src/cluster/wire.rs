@@ -24,7 +24,7 @@ pub mod opcode {
     pub const AUTH_SUCCESS: u8 = 0x10;
 }
 
-/// Returns how many of the replicas must answer at a consistency level.
+/// Returns how many of `replicas` replicas must answer at a consistency level.
 pub fn required(consistency: u16, replicas: usize) -> usize {
     match consistency {
         0x0001 | 0x000a => 1,
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         (0..count).map(|_| self.bytes().map(<[u8]>::to_vec)).collect()
     }
 
-    /// Reads the parameters of QUERY and EXECUTE. Also reads those of BATCH, which contain no
+    /// Reads the parameters of a QUERY, an EXECUTE or a BATCH. The parameters of a BATCH contain no
     /// values.
     pub fn parameters(&mut self) -> Parameters {
         let consistency = self.u16();
@@ -276,8 +276,9 @@ pub fn prepared(
     body
 }
 
-/// Writes the part that a RESULT and an EVENT about a created table have in common. Before this
-/// part, the RESULT has its kind, and the EVENT has its name.
+/// Writes the description of a created table, which ends both the body of the RESULT and the body
+/// of the EVENT. In the RESULT, the kind of the result precedes it. In the EVENT, the name of the
+/// event precedes it.
 pub fn put_created(out: &mut Vec<u8>, table: &str) {
     ["CREATED", "TABLE", "sim", table].iter().for_each(|text| put_text(out, text));
 }

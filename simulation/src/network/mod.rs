@@ -1,8 +1,8 @@
 //! A simulated network: addresses that accept connections, and links that faults change.
 //!
-//! A link is all traffic in one direction between the client and one host. Bytes of a connection
-//! keep their order. Bytes on a cut link wait until the cut ends, because TCP would send them again
-//! until they arrive.
+//! A link carries all traffic in one direction between the client and one host. The bytes of a
+//! connection keep their order. Bytes on a cut link wait and arrive after the cut has ended,
+//! because TCP would also send them again until they arrive.
 
 mod pipe;
 mod stream;
@@ -38,7 +38,8 @@ pub struct Link {
     pub is_cut: bool,
     /// The additional time that bytes take to arrive.
     pub delay: Duration,
-    /// If set, at most this many bytes arrive at a time, each time followed by this pause.
+    /// If set, at most this many bytes arrive at a time, and this pause follows before the next
+    /// bytes.
     pub drip: Option<(usize, Duration)>,
 }
 
@@ -96,8 +97,8 @@ impl Network {
         self.lock().links.get(&(host, direction)).copied().unwrap_or_default()
     }
 
-    /// Changes a link. All changes, except that of the delay, also affect the bytes that are under
-    /// way.
+    /// Changes a link. A new delay affects only bytes that are sent later. All other changes also
+    /// affect bytes that are already on the way.
     pub fn change(&self, host: IpAddr, direction: Direction, change: impl FnOnce(&mut Link)) {
         let mut state = self.lock();
         change(state.links.entry((host, direction)).or_default());
@@ -107,7 +108,7 @@ impl Network {
         self.0.changed.notify_waiters();
     }
 
-    /// Returns a random time that bytes take to arrive. `Stream` makes the time longer if the bytes
+    /// Returns a random time after which bytes arrive. `Stream` makes the time longer if the bytes
     /// would otherwise overtake earlier bytes of their connection.
     fn travel_time(&self, host: IpAddr, direction: Direction) -> Duration {
         let mut state = self.lock();
@@ -158,8 +159,8 @@ impl Network {
         Ok(ours)
     }
 
-    /// Resets all connections with a host. If `after` is set, each is reset when this many more
-    /// bytes have arrived at the client, probably in the middle of a frame.
+    /// Resets all connections with a host. If `after` is set, each connection is reset when this
+    /// many more bytes have arrived at the client. This is probably in the middle of a frame.
     pub fn reset(&self, host: IpAddr, after: Option<usize>) {
         let pipes: Vec<_> = self
             .lock()

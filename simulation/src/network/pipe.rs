@@ -21,7 +21,7 @@ pub(super) struct Pipe {
     /// Whether the writer will write no more bytes.
     pub(super) is_finished: bool,
     pub(super) is_reset: bool,
-    /// Whether nothing arrives any more, as if a router had forgotten the connection.
+    /// Whether no more bytes arrive, as if a router had forgotten the connection.
     pub(super) is_frozen: bool,
     /// The number of bytes that still arrive before the connection is reset.
     pub(super) reset_after: Option<usize>,

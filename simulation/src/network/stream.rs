@@ -21,7 +21,7 @@ pub struct Stream {
     outgoing: (Direction, Arc<Mutex<Pipe>>),
     /// Fires when the next bytes arrive.
     timer: Pin<Box<Sleep>>,
-    /// The connection's number; only the client's end has it.
+    /// The connection's number at the client's end of the connection. `None` at the host's end.
     id: Option<u64>,
 }
 
@@ -116,7 +116,8 @@ impl AsyncWrite for Stream {
         bytes: &[u8],
     ) -> Poll<Result<usize>> {
         let travels = self.network.travel_time(self.host, self.outgoing.0);
-        // On a cut link, a writer does not learn that the other end is closed.
+        // On a cut link, the message that the other end is closed cannot arrive. So the write
+        // succeeds.
         let is_cut = self.network.link(self.host, self.outgoing.0).is_cut;
         let mut pipe = lock(&self.outgoing.1);
         if pipe.is_reset && !is_cut {
@@ -161,7 +162,7 @@ impl Drop for Stream {
         pipe.is_finished = true;
         pipe.wake();
         drop(pipe);
-        // If the other end still writes to this one, it gets a reset.
+        // If the other end still writes to this closed end, its write fails with a reset.
         let mut pipe = lock(&self.incoming.1);
         pipe.reset();
         drop(pipe);

@@ -23,20 +23,20 @@ pub const LIMIT: Duration = Duration::from_secs(4);
 
 /// The number of rows of a bulk, which is the engine's part of `execute_many`.
 const ROWS: i64 = 16;
-/// For how long a bulk sends a row again if the row's requests fail.
+/// How long a bulk retries a row whose requests fail.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// After this many calls, claims have further keys.
+/// After this many calls, further claims use new keys.
 const CLAIMED_FOR: usize = 200;
 
-/// The maximum time from the start of a killed node until the session is connected to it: the
-/// longest pause between two of the first attempts, with its jitter, and the time that opening a
-/// connection takes.
+/// The maximum time from the start of a killed node until the session is connected to it. It is the
+/// sum of the longest pause between two of the first attempts to connect, with jitter, and the time
+/// for opening a connection.
 const RECONNECTED: Duration = Duration::from_millis(2500);
-/// After an outage of at least this length, the pauses between attempts are longer than those that
-/// `RECONNECTED` allows for.
+/// During an outage of at least this length, the pauses between attempts become longer than
+/// `RECONNECTED` allows. So such outages are not checked.
 const SOON_TRIED: Duration = Duration::from_secs(20);
-/// The longest pause between two attempts to connect, with its jitter.
+/// The longest pause between two attempts to connect, with jitter.
 const LONGEST_PAUSE: Duration = Duration::from_secs(12);
 
 #[derive(Clone)]
@@ -58,12 +58,12 @@ struct State {
     value: i64,
     prepared: HashMap<String, Arc<Prepared>>,
     keyspace: Keyspace,
-    /// The time at which all connections use one keyspace again after the last `USE` that failed.
+    /// From this time on, all connections use one keyspace again. It is set when a `USE` fails.
     use_failed: Option<Instant>,
     /// Whether the program is creating a table. It creates one table at a time, because the nodes
-    /// may not agree on the schema while others are created.
+    /// may not agree on the schema while other tables are created.
     is_creating: bool,
-    /// A sentence for each killed node that was not connected in time.
+    /// A sentence for each killed node to which the session did not connect in time.
     broken: Vec<String>,
 }
 
@@ -75,8 +75,8 @@ struct Keyspace {
     /// Changes with each `USE`.
     number: u64,
     is_changing: bool,
-    /// The time from which on all connections use the keyspace. After a `USE` that failed, some
-    /// connections change to it later.
+    /// From this time on, all connections use the keyspace. After a `USE` that failed, some
+    /// connections change to it only later.
     settled: Option<Instant>,
 }
 
@@ -128,7 +128,8 @@ impl Program {
     /// Sends bursts, each to its node, until the sender is dropped.
     pub async fn send_bursts(self, mut bursts: mpsc::UnboundedReceiver<Burst>) {
         while let Some(burst) = bursts.recv().await {
-            // The node's fault has just begun; its last answers may be under way.
+            // The node's fault has just begun, so answers that the node sent before may still be on
+            // the way.
             sleep(Duration::from_millis(20)).await;
             for _ in 0..burst.requests {
                 let program = self.clone();
@@ -137,7 +138,7 @@ impl Program {
         }
     }
 
-    /// Checks that killed nodes are connected again soon after they start.
+    /// Checks that the session connects to killed nodes soon after they start again.
     pub async fn watch_nodes(self, until: Instant) {
         let mut checked = 0;
         while Instant::now() < until {
@@ -151,15 +152,15 @@ impl Program {
             checked += 1;
             let newer = &faults[checked..];
             let is_alone = !newer.iter().any(|other| other.node == fault.node);
-            // If the node was up for less time than the pause between two attempts, its outage
-            // counts from the earlier fault.
+            // If the node was up only shortly between two faults, the session may have made no
+            // attempt to connect meanwhile. Then the outage begins with the earlier fault.
             let mut began = fault.began;
             for other in faults[..checked - 1].iter().rev().filter(|of| of.node == fault.node) {
                 if other.ended.is_some_and(|end| end + LONGEST_PAUSE > began) {
                     began = other.began;
                 }
             }
-            // A `USE` that is under way, or has failed, closes connections.
+            // A `USE` that has not ended yet, or has failed, may close connections.
             let has_used = {
                 let state = self.lock();
                 state.keyspace.is_changing
@@ -208,10 +209,11 @@ impl Program {
         };
         let mut key = random.within(0..LAST_KEY as u64 + 1) as i64;
         if action == Action::Claim {
-            // A claimed key stays claimed. With further keys, there are winners in the whole run.
+            // A claimed key stays claimed. New keys make sure that some claims are applied even
+            // late in a run.
             key += (LAST_KEY + 1) * (self.lock().calls.len() / CLAIMED_FOR) as i64;
         }
-        // With a new variant, the text is new, so the call must prepare it.
+        // Sometimes the variant is new. Then the text is also new, so the call must prepare it.
         let variant = if random.percent(2) { random.draw() } else { random.within(0..3) };
         let gives_up = matches!(action, Action::UseKeyspace { gives_up: Some(_) });
         self.make(action, key, variant).await || gives_up
@@ -264,7 +266,7 @@ impl Program {
             return self.write_rows(key, variant).await;
         }
         let limit = match action {
-            // A scan requests several pages, each with the time limit of a request.
+            // A scan requests several pages, and each page has the time limit of a request.
             Action::Scan => LIMIT * 4,
             _ => LIMIT,
         };

@@ -25,7 +25,7 @@ const CONCURRENCY: usize = 4;
 /// How long connections may use different keyspaces after a `USE` that failed or was given up.
 pub(super) const SETTLED: Duration = Duration::from_secs(10);
 
-/// How long a node may take, after a fault, to learn of a new table.
+/// The longest time after a fault until the node must know a new table.
 const RECOVERED: Duration = Duration::from_secs(20);
 
 impl Program {
@@ -91,8 +91,8 @@ impl Program {
         Ok(prepared)
     }
 
-    /// Prepares and executes a text within the time limit of the options. If they have none, within
-    /// [`LIMIT`].
+    /// Prepares and executes a text within the time limit of the options, or within [`LIMIT`] if
+    /// the options have no time limit.
     async fn execute(
         &self,
         text: &str,
@@ -106,8 +106,8 @@ impl Program {
         self.0.session.execute(&prepared, row, &options, None).await
     }
 
-    /// Waits until the session's gate, its bound on requests in flight, admits a request. A Python
-    /// session does so for each request.
+    /// Waits until the session's gate admits a request. The gate limits the requests in flight. A
+    /// Python session waits for it before each request.
     async fn admitted(
         &self,
         text: &str,
@@ -135,12 +135,13 @@ impl Program {
         let using = self.0.session.use_keyspace(KEYSPACES[index], true);
         let used = match gives_up {
             None => using.await,
-            // The future is dropped, as by a task that is canceled.
+            // At this timeout, the future is dropped, as if its task were canceled.
             Some(after) => tokio::time::timeout(after, using).await.unwrap_or_else(|_| {
                 Err(EngineError::new(ErrorKind::Timeout, "the program gave up a USE"))
             }),
         };
-        // If the `USE` failed, the session may have kept the old keyspace.
+        // If the `USE` failed, the session may still have the old keyspace. So its keyspace is
+        // read.
         let kept = self.0.session.keyspace();
         let chosen = kept.and_then(|kept| KEYSPACES.iter().position(|name| *name == kept));
         let settled =
@@ -186,11 +187,11 @@ impl Program {
         created?;
         let unaware = self.0.cluster.unaware_of(number);
         let since = tokio::time::Instant::now() - RECOVERED;
-        // The session does not ask nodes without connections for their schema version, and a `USE`
-        // that fails closes connections.
+        // The session does not ask nodes without connections for their schema version. A failed
+        // `USE` closes connections, so after it some nodes may not be asked.
         let is_settled = self.lock().use_failed.is_none_or(|settled| settled < began);
-        // Any node with the backlog of a burst may be silent for a moment, and the session does not
-        // wait for the agreement of a silent node.
+        // A node that still works on the requests of a burst may be silent for a moment. The
+        // session does not wait until a silent node knows the new schema.
         let is_settled = is_settled && !self.0.log.has_burst(since);
         let is_healthy = |node: &usize| {
             is_settled && connected.contains(node) && !self.0.log.is_faulty(*node, since)
@@ -223,8 +224,8 @@ impl Program {
     }
 
     /// Writes to the table `remade`. The value has the type of the prepared statement's second
-    /// marker. If the statement is stale, because the table was made again, prepares it again, as a
-    /// Python session does.
+    /// marker. The statement becomes stale when the table is made again. Then this function
+    /// prepares it again, as a Python session does.
     async fn write_remade(&self, key: i64, value: i64) -> Result<Outcome, EngineError> {
         let began = std::time::Instant::now();
         let call_options = options(Some(true));
@@ -232,7 +233,7 @@ impl Program {
             let prepared = self.prepare(REMADE, &call_options, began).await?;
             let mut row = RowBuffer::new();
             row.push_value(&key.to_be_bytes());
-            // The values of both types have eight bytes.
+            // With both types, the encoded value has eight bytes.
             match prepared.markers()[1].cql_type {
                 CqlType::BigInt => row.push_value(&value.to_be_bytes()),
                 _ => row.push_value(format!("v{value:07}").as_bytes()),
@@ -286,10 +287,10 @@ impl Program {
         Ok(Outcome::Read(value_of(&response, 0)))
     }
 
-    /// Writes the rows of a bulk, each of which is a call in the history. Returns whether all
+    /// Writes the rows of a bulk. Each row is a call in the history. Returns whether all rows
     /// succeeded.
     pub(super) async fn write_rows(&self, key: i64, variant: u64) -> bool {
-        // A row waits for the rows before it, so the limit grows with their number.
+        // A row waits for the rows before it, so the limit grows with the number of rows.
         let limit = (LIMIT * 2 + PATIENCE) * (ROWS as u32 / CONCURRENCY as u32);
         let mut rows = RowBuffer::new();
         let mut numbers = Vec::new();
@@ -351,7 +352,8 @@ fn options(idempotent: Option<bool>) -> RequestOptions {
     RequestOptions { timeout: Some(Some(LIMIT)), idempotent, ..Default::default() }
 }
 
-/// Returns the options with the rest of their time limit. Returns an error if no time is left.
+/// Returns the options with the time that is left of their time limit. If no time is left, returns
+/// an error.
 fn remaining(
     options: RequestOptions,
     began: std::time::Instant,
@@ -388,8 +390,8 @@ fn bigint(cells: &[Option<Vec<u8>>], index: usize) -> i64 {
     i64::from_be_bytes(cells[index].as_deref().unwrap().try_into().unwrap())
 }
 
-/// Returns the value of a key from the response to a read. Panics if the response is that of
-/// another read; this ends the run with a report.
+/// Returns the value of a key from the response to a read. Panics if the response belongs to a read
+/// of another key. The panic ends the run with a report.
 fn value_of(response: &Response, key: i64) -> Option<i64> {
     let cells = cells(response);
     if cells.is_empty() {

@@ -1,18 +1,18 @@
-//! Facts about the table that a load (see `turbocql._transfer.load`) writes to. They name columns.
-//! For each statement they are converted to a `turbocql_engine::WrittenTable`, which has indexes of
-//! bind markers instead.
+//! Facts about the table to which a load (see `turbocql._transfer.load`) writes. The facts contain
+//! names of columns. For each statement, they are converted to a `turbocql_engine::WrittenTable`,
+//! which contains indexes of the statement's bind markers instead.
 
 use pyo3::prelude::*;
 use turbocql_engine::{ListRead, Lists, Time, Times};
 
 use crate::classes::statement::prepared::Prepared;
 
-/// A statement that reads lists with their write times. Extracted from a tuple.
+/// A statement that reads lists with their write times. Python passes it as a tuple.
 #[derive(FromPyObject)]
 struct ReadStatement {
     #[pyo3(item(0))]
     prepared: Py<Prepared>,
-    /// The key columns whose values the statement takes.
+    /// The key columns to which the bind markers of the statement belong.
     #[pyo3(item(1))]
     key: Vec<String>,
     /// The list columns that the statement reads.
@@ -20,7 +20,7 @@ struct ReadStatement {
     lists: Vec<String>,
 }
 
-/// A column of vectors that has an index. Extracted from a tuple.
+/// A column of vectors that has an index. Python passes it as a tuple.
 #[derive(FromPyObject)]
 struct IndexedVector {
     #[pyo3(item(0))]
@@ -37,15 +37,15 @@ pub struct Care {
     /// The list columns that are not frozen.
     pub opened: Vec<String>,
     statics: Vec<String>,
-    /// The columns of the primary key, or of the partition key if static columns are written. Rows
-    /// with equal values of these columns may write the same cells.
+    /// The columns of the primary key. If static columns are written, only the columns of the
+    /// partition key. Rows with equal values of these columns may write the same cells.
     key: Vec<String>,
     has_lists: bool,
-    /// The write time of row 0, if the write time of row n is this time plus n.
+    /// If set, the write time of row n is this time plus n.
     counted: Option<i64>,
-    /// Set if the caller has chosen the write times: the time, and the statements that read the
-    /// stored lists. The time is `None` if each row has its own, as the value of the bind marker
-    /// `[timestamp]`.
+    /// The write time that the caller has chosen, and the statements that read the stored lists.
+    /// `None` if the caller has chosen no write times. The time alone is `None` if each row has its
+    /// own write time, which is the value of the bind marker `[timestamp]`.
     chosen: Option<(Option<i64>, Vec<ReadStatement>)>,
     vectors: Vec<IndexedVector>,
     /// A statement that reads one row by its key, and the columns of that key. The engine executes

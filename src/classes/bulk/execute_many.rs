@@ -1,6 +1,6 @@
-//! `execute_many`: encodes rows into arenas (buffers of rows), and passes these to the engine. The
-//! engine's window (`turbocql_engine::Bulk`) keeps a limited number of requests in flight, and asks
-//! for the next arena when it can send more rows.
+//! Implements `execute_many`: encodes rows into arenas (buffers of rows), and passes the arenas to
+//! the engine. The engine's window (`turbocql_engine::Bulk`) keeps a limited number of requests in
+//! flight, and asks for the next arena when it can send more rows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,11 +33,12 @@ pub struct BulkOptions {
     pub concurrency: usize,
     /// `execute_many` stops when more rows than this have failed.
     pub max_failures: usize,
-    /// Whether the statement's result for each row of bind values is kept.
+    /// Whether the result of each execution is kept. There is one execution for each row of bind
+    /// values.
     pub keep_results: bool,
     pub progress: Option<Arc<Progress>>,
     pub pace: Pace,
-    /// How long a row is retried after transient errors.
+    /// How long a row is sent again after transient errors.
     pub patience: Duration,
 }
 
@@ -65,7 +66,8 @@ impl AfterPreparing for Many {
     }
 }
 
-/// The limits on the speed of sending, and how long a row is retried. Extracted from a tuple.
+/// The limits on the speed of sending, and how long a row is sent again after transient errors.
+/// Python passes them as a tuple.
 #[derive(FromPyObject)]
 pub struct PaceOptions {
     #[pyo3(item(0))]
@@ -121,10 +123,10 @@ impl BulkProgress {
         BulkProgress(Arc::new(Progress::new(keeps_ranges)))
     }
 
-    /// Returns seven numbers: the rows that succeeded; the rows that failed; the bytes of the
-    /// values of the rows that succeeded; how many requests may be in flight; how many are in
-    /// flight; how often a row was sent again; and the rows that succeeded in a batch with other
-    /// rows.
+    /// Returns seven numbers in this order: how many rows succeeded; how many rows failed; how many
+    /// bytes the values of the succeeded rows have; how many requests may be in flight; how many
+    /// requests are in flight; how often a row was sent again; and how many rows succeeded in a
+    /// batch with other rows.
     fn snapshot(&self) -> (u64, u64, u64, usize, usize, u64, u64) {
         let now = self.0.snapshot();
         let (window, retried) = (now.window, now.retried);
@@ -136,8 +138,8 @@ impl BulkProgress {
         self.0.stop();
     }
 
-    /// Returns the number of rows that are being retried, and why the last of them failed. Returns
-    /// None if no row is being retried.
+    /// Returns the number of rows that have failed and are being sent again, and the reason why the
+    /// last of these rows failed. Returns None if there are no such rows.
     fn trouble(&self) -> Option<(usize, String)> {
         self.0.trouble()
     }
@@ -169,7 +171,8 @@ pub struct BulkStep {
     max_failures: usize,
     /// The number of rows whose encoding or execution has failed.
     failures: Arc<AtomicUsize>,
-    /// The guard of a statement that changes the schema.
+    /// If the statement changes the schema, the guard that empties the cache of prepared statements
+    /// when this step is dropped.
     _schema: Option<SchemaChange>,
     next_row: u64,
     /// The numbers of rows that could not be encoded, and the errors.
@@ -199,8 +202,8 @@ impl BulkEvents for Events {
 }
 
 impl Drop for Events {
-    /// Completes the operation with an error if the window ended without an outcome. After an
-    /// outcome this has no effect.
+    /// Completes the operation with an error. If the window has passed its outcome before, the
+    /// operation is already complete, and this has no effect.
     fn drop(&mut self) {
         self.op.arrive(Err(interrupted()));
     }
@@ -239,7 +242,8 @@ impl BulkStep {
             patience: options.patience,
             table,
         };
-        // The count begins with 1, because the window does not request the first arena.
+        // The count begins with 1, which stands for the first arena. The window expects it without
+        // a request.
         let arenas_wanted = Arc::new(AtomicUsize::new(1));
         let events = Box::new(Events { op: op.clone(), arenas_wanted: arenas_wanted.clone() });
         let bulk = Bulk::start(&session.runtime, session.engine.clone(), plan, events);
@@ -261,10 +265,10 @@ impl BulkStep {
         Ok(step)
     }
 
-    /// Encodes rows into an arena and passes it to the window. If no row could be encoded, the
-    /// window gets no arena, and so never requests the next one. If the window still waits for an
-    /// arena, this function wakes the operation to encode the next one, unless a separate thread
-    /// fetches the columns and will wake the operation.
+    /// Encodes rows into an arena and passes it to the window. If none of the rows can be encoded,
+    /// the window gets no arena and requests no further arena. So if the window still waits for an
+    /// arena at the end, this function wakes the operation, which encodes the next rows. If a
+    /// separate thread fetches the columns, this thread may wake the operation instead.
     fn feed(&mut self, py: Python<'_>, op: &Arc<OpState>) {
         // The thread that fetches the columns wakes the operation when it has more rows, even if
         // the window has requested no arena.
@@ -320,7 +324,7 @@ impl BulkStep {
     }
 
     /// Encodes rows of columns into the arena. Returns the numbers of the arena's rows, and whether
-    /// the thread that fetches the columns will wake the operation when it has more.
+    /// the thread that fetches the columns will wake the operation when it has more rows.
     fn encode_columns(&mut self, py: Python<'_>, arena: &mut RowBuffer) -> (RowNumbers, bool) {
         let Source::Columns(feed) = &mut self.source else { return (RowNumbers::From(0), false) };
         let failed = self.failures.load(Ordering::Relaxed);
@@ -405,8 +409,8 @@ impl BulkStep {
 }
 
 impl Drop for BulkStep {
-    /// Aborts the bulk and its requests in flight if the operation was abandoned. If the bulk has
-    /// ended, this has no effect.
+    /// Aborts the bulk and its requests in flight. This matters if the operation was abandoned. If
+    /// the bulk has ended, it has no effect.
     fn drop(&mut self) {
         self.bulk.abort();
     }
@@ -424,8 +428,8 @@ impl Step for BulkStep {
             _ => {
                 match self.session.check_open() {
                     Ok(()) => self.feed(py, op),
-                    // The bulk still waits for the requests in flight, because the report must
-                    // count their rows.
+                    // No further row is sent, but the bulk still waits for the requests in flight,
+                    // because the report must count their rows.
                     Err(closed) if self.session.is_closed() => {
                         self.raised.get_or_insert(closed);
                         self.ended = true;

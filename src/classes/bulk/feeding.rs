@@ -1,6 +1,6 @@
-//! Turns columns into rows of an `execute_many`. Takes the columns in pieces of some rows each. In
-//! each piece, values that are Python objects are encoded first, with the GIL held; then the rows
-//! are encoded with the GIL released.
+//! Turns columns into rows of an `execute_many`. The columns arrive in pieces. A piece has some
+//! rows of all columns. In each piece, values that are Python objects are encoded first, while the
+//! GIL is held. Then the rows are encoded while the GIL is released.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -21,35 +21,37 @@ use crate::classes::bulk::pieces::{Piece, Values};
 use crate::classes::statement::prepared::Prepared;
 use crate::op::{Arrival, OpState};
 
-/// An arena ends with the row that brings it to `ARENA_ROWS` rows or `ARENA_BYTES` bytes.
+/// An arena is full as soon as it has `ARENA_ROWS` rows or at least `ARENA_BYTES` bytes.
 pub const ARENA_ROWS: usize = 512;
 pub const ARENA_BYTES: usize = 1 << 20;
-/// An arena that has taken this long to fill ends after at most 32 more rows, so that an event loop
-/// can run other callbacks.
+/// If filling an arena has taken this long, the arena ends after at most 32 more rows. So an event
+/// loop can run other callbacks.
 pub const ARENA_TIME: Duration = Duration::from_millis(5);
 
-/// Columns, and the options for turning them into rows of a statement.
+/// Columns, and the options with which they become rows of bind values for a statement.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Columns {
     pieces: Mutex<Option<Py<PyIterator>>>,
-    /// For each bind marker, the name of its column in the data. `None` if the columns have the
-    /// names of the markers.
+    /// The names of the columns in the data, one for each bind marker. `None` if each column has
+    /// the name of its marker.
     fields: Option<Vec<String>>,
     /// The names of the markers that must have a value in every row.
     keys: Vec<String>,
     /// Whether a null is sent as unset, so that it does not delete the stored value.
     leaves_nulls: bool,
     truncates: bool,
-    /// Whether a separate thread takes the pieces, so that no event loop waits for them.
+    /// Whether a separate thread takes the pieces from the caller's iterator, so that no event loop
+    /// waits for them.
     on_thread: bool,
     /// Whether a piece is checked for nulls in `keys` before any of its rows is sent.
     checks_keys: bool,
-    /// The maximum size of a batch in bytes, and whether batches are always used. If not always,
-    /// they are used only if a measurement shows that they are faster. `None` if no batches are
-    /// used.
+    /// The maximum size of a batch in bytes, and whether batches are always used. If this flag is
+    /// false, they are used only if a measurement shows that they are faster. `None` if batches are
+    /// never used.
     batches: Option<(usize, bool)>,
-    /// Facts about the table, if a load (see `turbocql._transfer.load`) has made the statement that
-    /// writes to it. `None` if the caller wrote the statement.
+    /// Facts about the table to which the statement writes. `None` if the caller wrote the
+    /// statement: only a load (see `turbocql._transfer.load`), which makes its own statement, knows
+    /// the facts.
     care: Option<Py<Care>>,
 }
 
@@ -111,8 +113,8 @@ pub struct Filled {
 
 pub enum State {
     More,
-    /// The thread that takes the pieces has not taken the next one yet. It wakes the operation when
-    /// it has.
+    /// The thread that takes the pieces has not taken the next piece yet. When it has taken the
+    /// piece, it wakes the operation.
     Awaited,
     Ended,
     /// The rest of the data cannot be read. The rows before it are sent.
@@ -125,8 +127,8 @@ enum Pieces {
     OnThread(Py<PyAny>),
 }
 
-/// Wakes the operation. The thread that takes the pieces calls this object when it has taken a
-/// piece for which the operation waits.
+/// A callable that wakes the operation. The thread that takes the pieces calls it when it has taken
+/// a piece for which the operation waits.
 #[pyclass(frozen, module = "turbocql._core")]
 struct Wake(Weak<OpState>);
 
@@ -164,7 +166,8 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Takes the pieces out of `columns`, reads the first piece, and checks its columns.
+    /// Takes the iterator of pieces out of `columns`, reads the first piece, and checks the
+    /// columns.
     ///
     /// # Errors
     /// If the pieces were taken before, if the first piece cannot be read, or if its columns do not
@@ -213,8 +216,8 @@ impl Feed {
             current: None,
             next_row: 0,
         };
-        // The first piece has no rows; it only has the columns, so that their types are checked
-        // now.
+        // The first piece has the columns, but no rows. It exists so that the types of the columns
+        // are checked before any row is read.
         if let Next::Piece(piece) = feed.pull(py)? {
             feed.bind(py, piece.get(), prepared)?;
         }
@@ -312,16 +315,16 @@ impl Feed {
                 Values::Objects(list) => {
                     let mut encoded = Encoded::default();
                     for (row, value) in list.bind(py).iter().enumerate() {
-                        // Nulls in key columns are refused later, by the code that also refuses
-                        // those of Arrow arrays.
+                        // A null in a key column is not refused here. Later code refuses it, as it
+                        // also refuses nulls in Arrow arrays.
                         let encoded_cell = if value.is_none() {
                             encoded.cells.push_null();
                             Ok(())
                         } else {
                             prepared.plan.encode_marker(number, Some(value), &mut encoded.cells)
                         };
-                        // The row is finished even without a cell, so that later rows keep their
-                        // numbers.
+                        // Even if the encoding failed, the row is finished, without a cell. So
+                        // later rows keep their numbers.
                         encoded.cells.finish_row();
                         let Err(failure) = encoded_cell else { continue };
                         match *failure {
@@ -338,8 +341,8 @@ impl Feed {
         Ok(values)
     }
 
-    /// Encodes rows until the arena is full, no next piece is available, or more than
-    /// `most_failures` rows could not be encoded.
+    /// Encodes rows until one of three things happens: the arena is full, the next piece is not
+    /// available, or more than `most_failures` rows could not be encoded.
     pub fn fill(
         &mut self,
         py: Python<'_>,

@@ -1,5 +1,5 @@
-//! Columns that a caller passes: Arrow data of any producer, arrays in NumPy's layout, and lists of
-//! Python objects.
+//! Columns that a caller passes. They may be Arrow data of any producer, arrays in NumPy's layout,
+//! or lists of Python objects.
 
 use std::sync::{Mutex, PoisonError, TryLockError};
 
@@ -28,15 +28,16 @@ pub fn unreadable(py: Python<'_>, reason: String) -> PyErr {
 /// The values of a column.
 pub enum Values {
     Arrow(FieldRef, ArrayRef),
-    /// Python objects, which are encoded like the values of rows.
+    /// Python objects. They are encoded in the same way as the values of a row that a caller
+    /// passes.
     Objects(Py<PyList>),
 }
 
 /// Some rows of the caller's data, as columns.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Piece {
-    /// The number of the piece's first row in the data. `None` if that row follows the last row of
-    /// the previous piece.
+    /// The number that the piece's first row has in the caller's data. `None` if the first row
+    /// follows the last row of the previous piece.
     pub first_row: Option<u64>,
     pub rows: usize,
     pub names: Vec<String>,
@@ -71,7 +72,7 @@ impl Piece {
         }
     }
 
-    /// Returns the first row in which a column has no value.
+    /// Returns the index of the first row in which a column has no value.
     fn first_null(&self, py: Python<'_>, column: usize) -> Option<usize> {
         match &self.values[column] {
             Values::Arrow(_, array) => py.detach(|| {
@@ -86,10 +87,11 @@ impl Piece {
 /// The data of a piece's column: numbers, rows of an [`ArrowColumn`], or objects.
 #[derive(FromPyObject)]
 enum ColumnData<'py> {
-    /// NumPy's code for the type of the elements, such as `f4`; the shape of a row; the bytes; and
-    /// for each row whether it has a value (`None` if every row has one).
+    /// Four fields: NumPy's code for the type of the elements, such as `f4`; the shape of the array
+    /// in each row; the bytes of all rows; and a flag for each row that says whether the row has a
+    /// value. There is `None` in place of the flags if every row has a value.
     Numbers(String, Vec<usize>, PyBuffer<u8>, Option<Vec<bool>>),
-    /// A column, and the row at which the piece begins in it.
+    /// A column, and the index of the column's row at which the piece begins.
     Arrow(Bound<'py, ArrowColumn>, usize),
     Objects(Bound<'py, PyList>),
 }
@@ -112,9 +114,10 @@ impl Piece {
     }
 
     /// Makes a piece of `rows` rows. `first` is the number of its first row in the caller's data,
-    /// for error messages. Each column is a pair of its name and its data. The data is a tuple
-    /// `(kind, shape, bytes, valid)` in NumPy's layout, a tuple of an `ArrowColumn` and the row at
-    /// which the piece begins, or a list of objects.
+    /// for error messages. Each column is a pair of its name and its data. The data is in one of
+    /// three forms: a tuple `(kind, shape, bytes, valid)` in NumPy's layout; a tuple of an
+    /// `ArrowColumn` and the index of the column's row at which the piece begins; or a list of
+    /// objects.
     #[staticmethod]
     fn of_columns(
         py: Python<'_>,
@@ -166,7 +169,8 @@ impl Piece {
         self.names.clone()
     }
 
-    /// Returns the first row without a value in one of the columns `names`, and that column's name.
+    /// Looks in the columns `names` for rows without a value. Returns the index of the first such
+    /// row, and the name of its column.
     fn first_missing(&self, py: Python<'_>, names: Vec<String>) -> Option<(usize, String)> {
         let columns = self.names.iter().enumerate().filter(|(_, name)| names.contains(name));
         let null_rows = columns.filter_map(|(column, name)| {
@@ -241,14 +245,14 @@ impl ArrowStream {
             next
         });
         let next = next.map_err(|why| {
-            // A producer in Python may have set an exception.
+            // If the producer is Python code, it may have set an exception, which is then raised.
             PyErr::take(py).unwrap_or_else(|| unreadable(py, why))
         })?;
         next.map(|array| Piece::of_struct(py, &array)).transpose()
     }
 }
 
-/// A column from any producer, in the chunks in which it arrived.
+/// A column from any producer. It keeps the chunks in which the producer passed the column.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct ArrowColumn {
     field: Field,

@@ -17,7 +17,8 @@ use crate::classes::session::state::{Session, SessionState};
 use crate::classes::statement::prepared::Prepared;
 use crate::op::OpState;
 
-/// Encodes columns row by row. The values of a row are encoded for the bind markers of a statement.
+/// Encodes columns row by row. The values of a row become the cells for the bind markers of a
+/// statement.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct EncodedColumns {
     session: Arc<SessionState>,
@@ -63,9 +64,10 @@ impl EncodedColumns {
         error::guarded(|| shape.decode_as(py, block, 1, RowKind::Tuple, choices))?.get_item(0)
     }
 
-    /// Returns two lists: `(number, cells)` for each of the next rows, and `(number, error)` for
-    /// each row that cannot be encoded. `number` is the row's number in the data. A cell is bytes,
-    /// None for null, or `...` for unset. Returns None at the end.
+    /// Encodes the next rows. Returns two lists: the first has `(number, cells)` for each encoded
+    /// row, and the second has `(number, error)` for each row that cannot be encoded. `number` is
+    /// the row's number in the data. A cell is a `bytes` object; None stands for null, and `...`
+    /// for unset. Returns None at the end.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         // The feed is taken out of the mutex, so that the mutex is not locked while the feed runs
         // Python code to get the next piece.

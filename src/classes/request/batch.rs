@@ -1,4 +1,4 @@
-//! Batches: statements and their values, sent as one request.
+//! Sends batches. A batch consists of statements with their values, and is one request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use turbocql_values::row::RowsAs;
 pub enum Statement {
     Bound(Py<Bound_>),
     Prepared(Py<Prepared>, Option<Py<PyAny>>),
-    /// A text without values, which is sent without being prepared.
+    /// A text without values. It is sent without being prepared.
     Plain(String),
     /// A text with values, which must be prepared first.
     Text(String, Py<PyAny>),
@@ -107,12 +107,12 @@ pub fn batch_options(batch: &Bound<'_, PyAny>) -> PyResult<Options> {
     options::parse(options.as_ref(), OptionScope::Batch)
 }
 
-/// Prepares those texts of a batch that have values, then sends the batch.
+/// Prepares the texts of a batch that have values, and then sends the batch.
 pub struct BatchStep {
     pub session: Arc<SessionState>,
     pub kind: BatchKind,
     pub statements: Vec<Statement>,
-    /// The prepared statements of the batch's texts, by text.
+    /// Maps texts of the batch to their prepared statements.
     pub prepared: HashMap<String, Py<Prepared>>,
     /// The value of [`SessionState::epoch`] before any text was prepared.
     pub epoch: u64,
@@ -156,8 +156,9 @@ impl BatchStep {
         });
     }
 
-    /// Encodes all bind values and sends the batch. If a text's cached statement refuses the values
-    /// and may be outdated, prepares the text again instead; the batch is sent after that.
+    /// Encodes all bind values and sends the batch. If the cached statement of a text refuses the
+    /// values and may be outdated, does not send the batch yet. Instead, starts to prepare the text
+    /// again, and this function is called again afterwards.
     pub fn send(&mut self, py: Python<'_>, op: &Arc<OpState>) -> PyResult<()> {
         let mut rows = RowBuffer::with_capacity(0, self.statements.len());
         let mut entries = Vec::with_capacity(self.statements.len());
@@ -185,7 +186,8 @@ impl BatchStep {
                         if matches!(*failure, Failure::Refused(..))
                             && self.session.forget_outdated(prepared)
                         {
-                            // Another client may have changed the type of a bind marker.
+                            // Another client may have changed the type of a bind marker. So the
+                            // text is prepared again.
                             let text = text.clone();
                             self.prepared.remove(&text);
                             self.prepare(vec![text], op);

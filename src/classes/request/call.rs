@@ -30,9 +30,10 @@ use turbocql_values::failure::Failure;
 use turbocql_values::row::RowsAs;
 
 /// Executes a statement or a batch. The request is sent at once, unless the session is full or the
-/// statement must be prepared first. `options` are keyword arguments. If `waits` is true, the call
-/// waits in a full session, even if `raises_when_full` is set. It then also does not ask the
-/// session's `retry_when` function after a failed request.
+/// statement must be prepared first. `options` are the options of the call by name. If `waits` is
+/// true, two settings of the session have no effect on the call: it waits in a full session even if
+/// `raises_when_full` is set, and it does not call the `retry_when` function after a failed
+/// request.
 #[pyfunction]
 #[pyo3(signature = (session, statement, values, options, waits=false))]
 pub fn execute(
@@ -65,7 +66,7 @@ pub struct Execute {
     session: Py<Session>,
     statement: Py<PyAny>,
     values: Option<Py<PyAny>>,
-    /// Keyword arguments, whose names were checked.
+    /// The options of the call by name. The names were checked.
     options: Option<Py<PyDict>>,
     /// The argument `waits` of [`execute`].
     waits: bool,
@@ -124,8 +125,8 @@ impl Step for AdmitStep {
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
         let arrival = arrival.map_err(|error| match error.kind {
-            // The request was not sent yet, so the error must not say that it may have been
-            // applied.
+            // The request was not sent yet. So the error must not say that the request may have
+            // been applied.
             ErrorKind::Closed => raise_engine(py, &EngineError::closed()),
             _ => raise_engine(py, &error),
         })?;
@@ -175,7 +176,8 @@ impl Execute {
         }
     }
 
-    /// Waits until the session has room. Values are encoded after the wait.
+    /// Starts to wait until the session has room. After the wait, the bind values are encoded and
+    /// the request is sent.
     fn wait(&self, py: Python<'_>, how: How, op: &Arc<OpState>) -> PyResult<Next> {
         let session = &self.session.get().0;
         let began = how.began.unwrap_or_else(Instant::now);
@@ -195,7 +197,7 @@ impl Execute {
         Ok(Next::Again(Box::new(AdmitStep { execute: self.clone_ref(py), how })))
     }
 
-    /// Returns the text of the statement, for errors. Returns an empty text for a batch.
+    /// Returns the text of the statement for error messages. For a batch, returns an empty text.
     fn text(&self, py: Python<'_>) -> PyResult<String> {
         let statement = self.statement.bind(py);
         Ok(if let Ok(prepared) = statement.cast::<Prepared>() {
@@ -220,8 +222,8 @@ impl Execute {
         statement.cast::<Prepared>().ok().map(|prepared| prepared.get().engine.clone())
     }
 
-    /// Returns the options of the call, merged with those of its statement. Either may set a time
-    /// limit, which includes the wait.
+    /// Returns the options of the call, merged with the options of its statement. They are needed
+    /// during the wait in a full session, because the time limit in them includes this wait.
     pub fn options_to_wait(&self, py: Python<'_>, how: &How) -> PyResult<Options> {
         let statement = self.statement.bind(py);
         let statement_options = if let Ok(prepared) = statement.cast::<Prepared>() {
@@ -312,9 +314,9 @@ impl Execute {
     }
 }
 
-/// A call with a text and bind values. It continues here after the text was prepared, or was found
-/// in the cache. If the cached statement refuses the values, the text is prepared again, because
-/// another client may have changed the type of a bind marker.
+/// A call with a text and bind values. It runs after the text was prepared or its prepared
+/// statement was found in the cache. If the cached statement refuses the values, the text is
+/// prepared again, because another client may have changed the type of a bind marker.
 struct WithValues {
     values: Py<PyAny>,
     options: Options,
@@ -380,13 +382,13 @@ fn send_row(
     Ok(next)
 }
 
-/// Returns the step that makes the result of a prepared statement.
+/// Returns the step that makes the result after the execution of a prepared statement.
 fn result_step(
     session: &Arc<SessionState>,
     prepared: &turbocql_engine::Prepared,
     rows: RowsAs,
 ) -> Next {
-    // A statement with bind markers cannot change the schema.
+    // Only a statement without bind markers can change the schema.
     let schema =
         if prepared.markers().is_empty() { session.changing(prepared.text()) } else { None };
     let (session, began) = (session.clone(), Instant::now());
@@ -395,7 +397,7 @@ fn result_step(
 
 struct ExecuteStep {
     pub session: Arc<SessionState>,
-    /// Set for a text that was sent without being prepared.
+    /// `Some` for a text that was sent without being prepared.
     pub plain: Option<Plain>,
     pub schema: Option<SchemaChange>,
     pub rows: RowsAs,

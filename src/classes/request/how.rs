@@ -13,7 +13,8 @@ use turbocql_values::value::describe::describe;
 use crate::classes::session::state::SessionState;
 use crate::options::Options;
 
-/// Returns the kind of rows from the options `rows` and `row`, or else the session's kind.
+/// Returns the kind of rows that the options `rows` and `row` select. Without these options,
+/// returns the session's kind of rows.
 pub fn rows_as(
     py: Python<'_>,
     session: &SessionState,

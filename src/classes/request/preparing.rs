@@ -17,8 +17,9 @@ pub trait AfterPreparing: Send + Sync + Sized + 'static {
     /// Returns the options of the call. The call's time limit includes the preparation.
     fn options(&self) -> Options;
 
-    /// Runs the action. `began` is the start of the call; `None` if the call has neither waited in
-    /// a full session nor prepared the statement, so that its time begins now.
+    /// Runs the action. `began` is the time when the call began. It is `None` if the call has
+    /// neither waited in a full session nor prepared the statement; then the time of the call
+    /// begins now.
     fn run(
         self,
         py: Python<'_>,
@@ -74,8 +75,9 @@ impl<T: AfterPreparing> Step for PrepareStep<T> {
 }
 
 impl SessionState {
-    /// Runs `then` with the prepared statement: at once if it is cached, otherwise after it was
-    /// prepared. `began` is the start of the call; `None` if it has not waited in a full session.
+    /// Runs `then` with the prepared statement of `text`. If the statement is not cached, prepares
+    /// it first. `began` is the time when the call began, or `None` if the call has not waited in a
+    /// full session.
     pub fn with_prepared(
         self: &Arc<Self>,
         py: Python<'_>,

@@ -15,7 +15,7 @@ use crate::op::{Arrival, Next, OpState, Step};
 use crate::options::or_default;
 use crate::python;
 
-/// What is needed to send the request of a call again.
+/// The data with which the request of a call can be sent again.
 pub struct Again {
     pub execute: Execute,
     pub how: How,
@@ -47,8 +47,9 @@ impl Again {
         }
     }
 
-    /// Returns the error of a call whose request could not be sent again: the error of the last
-    /// request if the session has no room or is closed, else `error`.
+    /// Returns the error of a call whose request could not be sent again because of `error`. If the
+    /// reason is that the session has no room or is closed, returns the error of the last request
+    /// instead of `error`.
     fn refused(&mut self, py: Python<'_>, error: PyErr) -> PyResult<Next> {
         let is_of_session = error.value(py).is_instance(python::request_error(py)?)?
             || self.execute.session(py).check_open().is_err();
@@ -59,9 +60,8 @@ impl Again {
         }))
     }
 
-    /// Decides, after a request has failed, whether it will be sent again. If sending it again can
-    /// do no harm, asks the application's function. If the request will not be sent again, returns
-    /// its error.
+    /// Decides whether a failed request is sent again. If it is safe to send the request again, the
+    /// application's function decides. If the request is not sent again, returns its error.
     fn after(mut self, py: Python<'_>, error: PyErr, op: &Arc<OpState>) -> PyResult<Next> {
         let value = error.value(py);
         if !value.is_instance(python::request_error(py)?)? {
@@ -80,14 +80,16 @@ impl Again {
             Err(raised) => Err(raised),
         };
         let delay = answer.inspect_err(|raised| {
-            // As in an `except` block, the request's error is the context of the function's error.
+            // The request's error becomes the context of the function's error, as if the function
+            // had raised its error in an `except` block.
             let raised = raised.value(py);
             if !raised.is(value) {
                 drop(raised.setattr("__context__", value));
             }
         })?;
         let remaining = session.engine.remaining_time(or_default(&options), self.began);
-        // The function may have canceled the call, closed the session or forked the process.
+        // The application's function may have canceled the call, closed the session or forked the
+        // process.
         if remaining.is_some_and(|left| left <= delay)
             || op.is_abandoned()
             || session.check_open().is_err()
@@ -158,7 +160,8 @@ impl Step for Pause {
     ) -> PyResult<Next> {
         let Pause(mut again) = *self;
         let session = again.execute.session(py);
-        // If the session is closed during the wait, the arrival is an error.
+        // If the session is closed during the wait, the arrival is an error. The call then ends
+        // with the error of the last request.
         if (arrival.is_err() || session.check_open().is_err())
             && let Some(last) = again.last.take()
         {

@@ -1,4 +1,5 @@
-//! Converts pages to columns for NumPy: numbers to bytes in NumPy's layout, and texts to lists.
+//! Converts pages to columns for NumPy. Numbers become bytes in NumPy's layout, and texts become
+//! lists.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,8 +23,8 @@ enum Gathered {
         nulls: Vec<usize>,
     },
     Texts(Py<PyList>),
-    /// The column is not read here, because its values are neither numbers of fixed width nor
-    /// texts; or `take` has returned its values already.
+    /// A column without gathered values. Either its values are neither numbers of fixed width nor
+    /// texts, so this module does not read them. Or `take` has already returned its values.
     Objects,
 }
 
@@ -38,9 +39,9 @@ struct State {
 pub struct PageArrays(Mutex<State>);
 
 impl PageArrays {
-    /// Locks the columns. The holder of the lock makes Python objects, so it may lose the GIL or
-    /// start the GC. A thread that waits for the lock therefore detaches from the interpreter: it
-    /// releases the GIL, and in a build without the GIL it does not delay the GC.
+    /// Locks the columns. The thread that holds the lock makes Python objects, so it may lose the
+    /// GIL or start the GC. Therefore a thread that waits for the lock detaches from the
+    /// interpreter. This releases the GIL. In a build without the GIL, it allows the GC to run.
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, State> {
         self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,7 +77,8 @@ impl PageArrays {
         let Some(page) = &page.0 else { return Ok(()) };
         let mut state = self.lock(py);
         let State { reader, columns, rows } = &mut *state;
-        // The page is checked before memory is allocated for its rows.
+        // The page is checked first, so that no memory is allocated for the rows of an invalid
+        // page.
         reader.check(page).map_err(|error| failed(py, error))?;
         let raised = RefCell::new(None);
         let (mut grown, mut targets) = (Vec::new(), Vec::new());
@@ -105,14 +107,16 @@ impl PageArrays {
         raised.into_inner().map_or(Ok(()), Err)
     }
 
-    /// Returns the values of a column, and forgets them. For numbers, returns a bytearray, and one
-    /// byte per row: 1 for null, else 0 (or None if there are no nulls). For texts, returns a list.
-    /// Returns None for other columns.
+    /// Returns the values of a column, and forgets them. For numbers, returns a pair: a bytearray
+    /// of the values, and a bytearray with one byte per row, which is 1 for a null and 0 for a
+    /// value. If there are no nulls, the second item is None. For texts, returns a list. For other
+    /// columns, returns None.
     fn take<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
         let mut state = self.lock(py);
         let rows = state.rows;
         let Some(column) = state.columns.get_mut(column) else { return Ok(None) };
-        // The caller owns the bytes from now on, so they must not be lengthened again.
+        // The caller owns the bytes from now on. They must not be lengthened again, so the column
+        // is replaced.
         Ok(match std::mem::replace(column, Gathered::Objects) {
             Gathered::Numbers { bytes, nulls, .. } => {
                 let mut flags = vec![0u8; if nulls.is_empty() { 0 } else { rows }];
@@ -142,8 +146,8 @@ enum Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Makes the sink for the column's cells of a page. `tails` yields, for each column of numbers
-    /// in order, the memory into which the page's numbers are written.
+    /// Makes the sink to which a page's cells of this column are written. `tails` yields the memory
+    /// for the page's numbers: one slice for each column of numbers, in the order of the columns.
     fn sink(
         self,
         py: Python<'a>,

@@ -20,11 +20,11 @@ use turbocql_values::error::{Direction, raise};
 use turbocql_values::failure::Failure;
 use turbocql_values::ffi::interpreter::is_foreign_thread;
 
-/// If the caller sets no number of rows, a batch ends with the page that brings it to this many
-/// rows. A larger batch would not fit into the processor's caches.
+/// If the caller sets no number of rows, a batch is complete after the page with which it has at
+/// least this many rows. A larger batch would not fit into the processor's caches.
 const USUAL_ROWS: usize = 16_384;
-/// If the caller sets no number of rows, a batch also ends with the page that brings it to this
-/// many bytes on the wire.
+/// If the caller sets no number of rows, a batch is also complete after the page with which it has
+/// at least this many bytes in the protocol's encoding.
 const USUAL_BYTES: usize = 8 << 20;
 
 /// A page that is not decoded. `None` if the statement returns no rows.
@@ -37,7 +37,8 @@ impl RawPage {
         self.0.as_ref().map_or(0, |page| page.row_count)
     }
 
-    /// Returns the rows, each a list of the bytes of its cells; None for a null.
+    /// Returns the rows. Each row is a list of its cells. A cell is a `bytes` object, or None for a
+    /// null.
     fn cells<'py>(&self, py: Python<'py>) -> PyResult<Vec<Vec<Option<Bound<'py, PyBytes>>>>> {
         let Some(page) = &self.0 else { return Ok(Vec::new()) };
         let malformed = |malformed| failed(py, broken(malformed));
@@ -103,10 +104,10 @@ impl Batch {
         PyTuple::new(py, [schema_capsule(py, &self.0.schema())?, array])
     }
 
-    /// Returns the little-endian numbers of a column, and one byte per row: 1 if the row has a
-    /// value, else 0. If all rows have a value, there is `None` in place of these bytes. Returns
-    /// `None` unless the column has numbers of fixed width, booleans, dates or times, or vectors of
-    /// numbers or timestamps without null elements.
+    /// Returns a pair: the little-endian numbers of a column, and one byte per row, which is 1 if
+    /// the row has a value and 0 for a null. If all rows have a value, the second item is `None`.
+    /// The column must have numbers of fixed width, booleans, dates, times, or vectors of numbers
+    /// or timestamps without null elements. For any other column, returns `None`.
     fn numbers<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Option<Numbers<'py>>> {
         let Some(array) = self.0.columns().get(column) else {
             return Err(PyValueError::new_err("there is no such column"));
@@ -194,8 +195,8 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'p
 
 struct Filled {
     batches: Batches,
-    /// The error for a page that could not be read. Later batches would lack the rows of that page,
-    /// so every later call returns the same error.
+    /// The error for a page that could not be read. Later batches would lack rows of this page. So
+    /// after this error, no more batches are made, and every later call returns the error.
     failed: Option<Box<CodecError>>,
 }
 
@@ -204,8 +205,8 @@ impl Filled {
         Filled { batches: Batches::new(columns, profile), failed: None }
     }
 
-    /// Appends a page, and returns the batches that it completes. If the page cannot be read, sets
-    /// `failed`, and returns the batches that were completed before the error.
+    /// Appends a page, and returns the batches that are complete now. If the page cannot be read,
+    /// sets `failed`, and returns the batches that were completed before the error.
     fn take(&mut self, page: &Page, rows_per_batch: Option<usize>) -> Vec<RecordBatch> {
         let (mut read, mut ready) = (PageProgress::default(), Vec::new());
         let limit = rows_per_batch.unwrap_or(usize::MAX);
@@ -254,7 +255,8 @@ impl Gatherer {
         }
         let ready = filled.take(page, self.rows_per_batch);
         match &filled.failed {
-            // If batches were completed, the next call returns the error.
+            // If the page completed batches before the error, they are returned now. The next call
+            // returns the error.
             Some(error) if ready.is_empty() => Err(error.clone()),
             _ => Ok(ready),
         }
@@ -277,9 +279,10 @@ impl Gatherer {
 #[pymethods]
 impl Gatherer {
     /// Makes a gatherer for the columns of `page`. The first item of `profile` is the `(precision,
-    /// scale)` of decimals; if it is `None`, decimals are text. The flags in `profile` say whether
-    /// varints are int64, durations intervals, UUIDs text, times int64, texts binary, and vectors
-    /// tensors. `rows_per_batch` is the number of rows of each batch except the last.
+    /// scale)` of decimals. If this item is `None`, decimals become text. Six flags follow. In this
+    /// order, they say whether varints become int64, durations become intervals, UUIDs become text,
+    /// times become int64, texts become binary, and vectors become tensors. `rows_per_batch` is the
+    /// number of rows of each batch except the last.
     #[new]
     fn new(
         page: &RawPage,
@@ -326,8 +329,8 @@ impl Gatherer {
     }
 
     /// Returns the capsule of a stream of batches. `pages.next_page()` returns the next pages, or
-    /// `None` at the end. `is_foreign` says that the consumer does not call `take_raised` to raise
-    /// the exception that ended the stream. A `KeyboardInterrupt` that has ended the stream is then
+    /// `None` at the end. If `is_foreign` is true, the consumer does not call `take_raised` after
+    /// an exception has ended the stream. If this exception is a `KeyboardInterrupt`, it is then
     /// signaled to the application again.
     fn stream<'py>(
         this: &Bound<'py, Self>,
@@ -350,7 +353,7 @@ impl Gatherer {
     }
 }
 
-/// Yields the batches of a stream to its consumer, which may call it with or without the GIL.
+/// Yields the batches of a stream to the stream's consumer. The consumer may hold the GIL or not.
 struct Reader {
     gatherer: Py<Gatherer>,
     /// `None` after the last page.
@@ -397,7 +400,8 @@ impl Reader {
         let gatherer = self.gatherer.get();
         let mut raised = gatherer.raised.lock().unwrap_or_else(PoisonError::into_inner);
         let replaced = raised.replace(error);
-        // An exception is dropped without the lock, because this may run Python code.
+        // The replaced exception is dropped after the lock is released, because its destructor may
+        // run Python code.
         drop(raised);
         drop(replaced);
         ArrowError::ExternalError(text.into())
@@ -413,7 +417,7 @@ impl Iterator for Reader {
 
     fn next(&mut self) -> Option<Self::Item> {
         let Some(_inside) = Foreign::enter(is_foreign_thread()) else { return Some(Err(ended())) };
-        // C code calls this, so a panic must not leave it.
+        // C code calls this function, so a panic must not unwind out of it.
         let next = catch_unwind(AssertUnwindSafe(|| {
             Python::try_attach(|py| match self.next_batch(py) {
                 Ok(batch) => batch.map(Ok),

@@ -22,8 +22,8 @@ use turbocql_values::ending::Inside;
 use turbocql_values::error;
 use turbocql_values::row::{RowKind, RowsAs};
 
-/// The statement and options with which the pages after the first are requested, and the position
-/// of the next page.
+/// The data with which the pages after the first are requested: the statement, the options, and the
+/// position of the next page.
 pub struct Following {
     pub source: PageSource,
     pub options: Options,
@@ -33,7 +33,7 @@ pub struct Following {
 enum NextPage {
     /// The next page is not requested yet.
     Following(Following),
-    /// The next page is being fetched. While the application reads it, the page after it is
+    /// The next page is being fetched. While the application reads a page, the page after it is
     /// fetched.
     Ahead(Ahead),
     /// There is no next page.
@@ -57,16 +57,16 @@ impl Ahead {
     }
 }
 
-/// The current page of a result, and what is needed to fetch the next one. The result objects that
-/// users get are instances of Python classes derived from this class.
+/// The current page of a result, and the data with which the next page is fetched. The result
+/// objects that users get are instances of Python classes derived from this class.
 #[pyclass(frozen, subclass, module = "turbocql._core")]
 pub struct Cursor(Mutex<Option<Current>>);
 
 struct Current {
     session: Arc<SessionState>,
     rows: RowsAs,
-    /// The current page, not decoded: rows are decoded when they are asked for. `None` if the
-    /// statement returns no rows.
+    /// The current page. It is not decoded: a row is decoded when the application asks for it.
+    /// `None` if the statement returns no rows.
     page: Option<Page>,
     next: NextPage,
     coordinator: Option<SocketAddr>,
@@ -131,9 +131,9 @@ impl Cursor {
         Ok(rows.unbind())
     }
 
-    /// Locks the current page. The lock must not be held while Python code may run: that code may
-    /// release the GIL, and another thread that holds the GIL may then wait for the lock. Both
-    /// threads would block for ever.
+    /// Locks the current page. The lock must not be held while Python code may run. Such code may
+    /// release the GIL. If another thread then takes the GIL and waits for the lock, neither thread
+    /// can continue.
     fn lock(&self) -> MutexGuard<'_, Option<Current>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,7 +146,7 @@ impl Cursor {
 
     /// Decodes at most `limit` rows of the current page.
     fn decode<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Bound<'py, PyList>> {
-        // The application's row class may decode rows too, within this call.
+        // This call may run the application's row class, which may decode rows of a result too.
         let _inside = Inside::nested(py)?;
         let (page, rows, session) = self.with(|current| {
             (current.page.clone(), current.rows.clone_ref(py), current.session.clone())
@@ -178,8 +178,8 @@ fn overtaken(py: Python<'_>) -> PyErr {
 }
 
 impl Current {
-    /// Returns the object that fetches the next page; `None` if there is no next page. The first
-    /// call starts the fetching.
+    /// Returns the object that fetches the next page, or `None` if there is no next page. The first
+    /// call starts to fetch the page.
     fn ahead(&mut self) -> Option<Ahead> {
         let session = &self.session;
         let following = match std::mem::replace(&mut self.next, NextPage::End) {
@@ -226,7 +226,7 @@ impl Cursor {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // If the lock is held, this object is in use and so not garbage. The GC may skip it.
+        // If the lock is held, this object is in use. So it is not garbage, and the GC may skip it.
         match self.0.try_lock() {
             Ok(current) => {
                 visit.call(current.as_ref().and_then(|current| current.rows.factory.as_ref()))
@@ -250,7 +250,8 @@ impl Cursor {
         self.with(|current| RawPage(current.page.clone()))
     }
 
-    /// Decodes and returns only the first row of the first page; None if that page has no rows.
+    /// Decodes only the first row of the first page, and returns it. Returns None if the page has
+    /// no rows.
     fn _first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self._check_first(py)?;
         let rows = self.decode(py, 1)?;
@@ -322,20 +323,21 @@ impl Cursor {
         self.with(|current| current.warnings.clone())
     }
 
-    /// The position of the page after the current one; None if there is none.
+    /// The position of the page after the current page, or None if there is no such page.
     #[getter]
     fn _paging_state<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let state = self.with(|current| current.paging_state.clone())?;
         Ok(state.map(|state| PyBytes::new(py, state.as_bytes())))
     }
 
-    /// The id of the latest trace, 16 bytes; None if no request of this result was traced.
+    /// The id of the latest trace, as 16 bytes. None if no request of this result was traced.
     #[getter]
     fn _trace_id<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         Ok(self.with(|current| current.trace_id)?.map(|id| PyBytes::new(py, &id)))
     }
 
-    /// The custom payload of the current page's response, as a dict; None if there is none.
+    /// The custom payload of the current page's response, as a dict. None if the response has no
+    /// custom payload.
     #[getter]
     fn _custom_payload<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let Some(entries) = self.with(|current| current.custom_payload.clone())? else {
@@ -356,7 +358,7 @@ impl Cursor {
         Ok(Op(cluster::trace(&session, id)))
     }
 
-    /// Returns the first row of the current page as a tuple; None if the page has no rows.
+    /// Returns the first row of the current page as a tuple, or None if the page has no rows.
     fn _plain_first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let rows = self.tuples(py, 1)?;
         if rows.is_empty() { Ok(None) } else { rows.get_item(0).map(Some) }
@@ -367,12 +369,13 @@ impl Cursor {
         self.tuples(py, usize::MAX)
     }
 
-    /// Begins to fetch the next page, unless that has begun already or there is no next page.
+    /// Begins to fetch the next page. Does nothing if the page is being fetched already, or if
+    /// there is no next page.
     fn _prefetch(&self) -> PyResult<()> {
         self.with(|current| drop(current.ahead()))
     }
 
-    /// Moves to the next page. The operation's result is false if there is no next page, else true.
+    /// Moves to the next page. The operation's result says whether there was a next page.
     fn _advance(this: &Bound<'_, Self>) -> PyResult<Op> {
         let session = this.get().with(|current| current.session.clone())?;
         session.check_open()?;

@@ -1,4 +1,5 @@
-//! Makes a result of several pages. Its first page is the first one that has rows.
+//! Makes the result object of a statement with several pages. The object begins with the first page
+//! that has rows.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,10 +24,10 @@ pub struct Plain {
 
 impl Plain {
     /// Returns the source and the options with which the pages after the first are requested. A
-    /// `USE` may change the session's keyspace before these pages are fetched. A statement that
-    /// names its keyspace is not affected, but an unqualified statement would read tables of the
-    /// new keyspace. So the source of an unqualified statement has the old keyspace, and the pager
-    /// fails if the session has changed to another one.
+    /// `USE` may change the session's keyspace before these pages are fetched. An unqualified
+    /// statement, which does not name its keyspace, would then read tables of the new keyspace. So
+    /// the source of such a statement contains the old keyspace, and the pager fails if the session
+    /// has changed to another keyspace.
     pub fn source(self, response: &Response) -> (PageSource, Options) {
         let Plain { text, options, keyspace } = self;
         let keyspace = keyspace.filter(|keyspace| {
@@ -41,7 +42,7 @@ impl Plain {
     }
 }
 
-/// What is needed to make a result of several pages.
+/// The data from which the result object of a statement with several pages is made.
 pub struct FirstPage {
     pub session: Arc<SessionState>,
     pub rows: RowsAs,
@@ -50,8 +51,8 @@ pub struct FirstPage {
 }
 
 impl FirstPage {
-    /// Makes the result. If `response` is a page without rows, first fetches the next pages until
-    /// one has rows. `began` is when the call began.
+    /// Makes the result object. If `response` is a page without rows, first fetches further pages
+    /// until one has rows. `began` is the time when the call began.
     pub fn of(
         self,
         py: Python<'_>,

@@ -1,4 +1,4 @@
-//! The rows that an iteration has decoded and not returned yet.
+//! The rows that an iteration has decoded, but not returned yet.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -18,11 +18,11 @@ mod with_gil {
     use super::*;
 
     /// The rows that have not been returned yet. Threads and tasks that share an iterator can fetch
-    /// pages at the same time, so a page may begin before the one before it has ended.
+    /// pages at the same time. So a page may be added while an earlier page still has rows.
     #[derive(Default)]
     pub struct Remaining {
         page: GilCell<Option<Page>>,
-        /// The pages behind `page`. Empty if `page` is `None`.
+        /// The pages that follow `page`. There are none if `page` is `None`.
         later: GilCell<VecDeque<Page>>,
     }
 
@@ -42,7 +42,8 @@ mod with_gil {
             Some(row)
         }
 
-        /// Goes on with the page behind `ended`.
+        /// Replaces the page `ended`, which has no more rows, by the next page, and returns the
+        /// first row of that page.
         #[cold]
         fn next_of_later<'py>(
             &self,
@@ -54,7 +55,8 @@ mod with_gil {
             let is_last = page.is_none();
             self.later.replace(py, later);
             self.page.replace(py, page);
-            // Python code may run here, and other threads may return rows and begin pages.
+            // The rows are dropped last, because this may run Python code. Meanwhile, other threads
+            // may return rows and add pages.
             drop(ended);
             if is_last { None } else { self.next(py) }
         }
@@ -108,8 +110,8 @@ mod without_gil {
                     *at += 1;
                     Some((rows.clone_ref(py), *at - 1))
                 })?;
-                // The cell's lock is released here, because `get_item` may wait for the lock of the
-                // list.
+                // The lock of the cell is not held here, because `get_item` may wait for the lock
+                // of the list.
                 if let Ok(row) = rows.bind(py).get_item(at) {
                     return Some(row);
                 }

@@ -1,5 +1,5 @@
-//! Iterates over the rows of a result, for `for` and `async for`. The step to the next row is
-//! native code; Python code runs once per page.
+//! Iterates over the rows of a result, for `for` and `async for`. Moving to the next row runs only
+//! native code. Python code runs once per page.
 
 use pyo3::exceptions::{
     PyRuntimeError, PyStopAsyncIteration, PyStopIteration, PyTypeError, PyValueError,
@@ -55,8 +55,8 @@ impl RowIterator {
     }
 }
 
-/// Iterates over the rows of all pages with `async for`. `pages.next_page` is a coroutine function,
-/// whose coroutine returns the rows of the next page as a list, or None at the end.
+/// Iterates over the rows of all pages with `async for`. `pages.next_page` is a coroutine function.
+/// Its coroutine returns the rows of the next page as a list, or None at the end.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct AsyncRowIterator {
     pages: Py<PyAny>,
@@ -100,7 +100,8 @@ pub struct RowStep {
 enum Stage {
     /// The step was not awaited yet.
     New,
-    /// The step waits for this coroutine of `next_page`, which has yielded.
+    /// The step waits for this coroutine of `next_page`. The coroutine has yielded and can be
+    /// resumed.
     Waiting(Py<PyAny>),
     /// The coroutine of `next_page` is running.
     Running,
@@ -116,8 +117,9 @@ impl RowStep {
         new
     }
 
-    /// Resumes `waiting`, a coroutine of `next_page`, with a call of its `method`. If `waiting` is
-    /// `None`, starts a new coroutine. If a page is empty, requests the page after it.
+    /// Fetches a page and returns its first row. `waiting` is a coroutine of `next_page`, which is
+    /// resumed by calling its method `method`. If `waiting` is `None`, a new coroutine is started.
+    /// If the page is empty, the page after it is fetched.
     #[cold]
     fn fetch(
         &self,
@@ -169,8 +171,8 @@ impl RowStep {
         PyRuntimeError::new_err("cannot reuse already awaited coroutine")
     }
 
-    /// Turns the outcome of `send` into the outcome of `__next__`, which returns a value by raising
-    /// `StopIteration`.
+    /// Converts the outcome of `send` to the outcome of `__next__`. If the coroutine returned a
+    /// value, `__next__` raises `StopIteration` with this value.
     fn finish(sent: Sent) -> PyResult<Py<PyAny>> {
         match sent {
             Sent::Yield(yielded) => Ok(yielded),
@@ -225,9 +227,9 @@ impl RowStep {
         RowStep::finish(<RowStep as Sends>::send(this)?)
     }
 
-    /// Throws the exception into the coroutine of `next_page`, if the step waits for one. That
-    /// coroutine's `throw` is called with one argument, the exception, because CPython has
-    /// deprecated the call with a class, a value and a traceback.
+    /// If the step waits for a coroutine of `next_page`, throws the exception into this coroutine.
+    /// Its `throw` is called with the exception as the only argument, because CPython has
+    /// deprecated calls of `throw` with a class, a value and a traceback.
     #[pyo3(signature = (thrown, value=None, traceback=None, /))]
     fn throw(
         &self,

@@ -7,16 +7,16 @@ use turbocql_engine::is_one_of;
 use crate::classes::session::state::SessionState;
 
 impl SessionState {
-    /// Returns a guard if the statement changes the schema; else `None`.
+    /// Returns a guard if the statement changes the schema, and `None` otherwise.
     pub fn changing(self: &Arc<Self>, text: &str) -> Option<SchemaChange> {
         changes_schema(text).then(|| SchemaChange(self.clone()))
     }
 }
 
 /// A guard for a statement in flight that changes the schema. When the statement ends, with any
-/// outcome, the guard empties the cache of prepared statements. This is necessary because the
-/// server gives a text the same id before and after the change, so the id does not show that types
-/// have changed.
+/// outcome, the guard empties the cache of prepared statements. The server gives a text the same id
+/// before and after the change. So the id does not show that types have changed, and the cached
+/// statements may be outdated.
 pub struct SchemaChange(Arc<SessionState>);
 
 impl Drop for SchemaChange {

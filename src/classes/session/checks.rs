@@ -27,8 +27,8 @@ impl SessionState {
         }
     }
 
-    /// If the session sends write times by the client's clock, warns about a conditional statement.
-    /// Warns only once per session.
+    /// Warns about a conditional statement if the session takes write times from the client's
+    /// clock. Warns only once per session.
     pub fn warn_of(&self, py: Python<'_>, has_condition: impl FnOnce() -> bool) -> PyResult<()> {
         let is_due = self.engine.sets_timestamps() && !self.has_warned.load(Ordering::Relaxed);
         if !is_due || !has_condition() || self.has_warned.swap(true, Ordering::Relaxed) {

@@ -68,8 +68,8 @@ struct TlsOptions {
     key: Option<Py<Secret>>,
     verify: String,
     names: Vec<String>,
-    /// The name that is sent as SNI. An empty text means that no name is sent; `None` means the
-    /// name of the contact point.
+    /// The host name that is sent as SNI. If it is empty, no name is sent. If it is `None`, the
+    /// name of the contact point is sent.
     server_name: Option<String>,
 }
 
@@ -233,16 +233,17 @@ impl ConnectOptions<'_> {
     }
 }
 
-/// The application's callable for authentication. It is called with the mechanism, which is the
+/// The application's callable for authentication. Its argument is the mechanism, which is the
 /// authenticator class that the server names. It returns an object with the methods `first`,
-/// `answer` and `accepted`. All these calls run on separate threads, never on the I/O thread.
+/// `answer` and `accepted`. The callable and the methods run on separate threads, never on the I/O
+/// thread.
 struct PythonAuthenticator(Py<PyAny>);
 
 /// The object that a [`PythonAuthenticator`] has returned for one connection.
 struct PythonConversation(Py<PyAny>);
 
-/// Returns the text for an exception that the application's code raised. The engine's errors carry
-/// only text.
+/// Converts an exception that the application's code raised to text, because the engine's errors
+/// contain only text.
 fn text_of_exception(py: Python<'_>, error: &PyErr) -> String {
     let name = error.get_type(py).name().map(|name| name.to_string());
     format!("the authenticator raised {}: {}", name.unwrap_or_default(), error.value(py))

@@ -25,7 +25,8 @@ impl Hook {
     }
 
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // If the lock is held, the function is in use and so not garbage. The GC may skip it.
+        // If the lock is held, the function is in use. So it is not garbage, and the GC may skip
+        // it.
         match self.function.try_lock() {
             Ok(function) => visit.call(function.as_ref()),
             Err(_) => Ok(()),
@@ -46,18 +47,18 @@ impl Hook {
 pub struct Hooks {
     /// Decides whether a failed request is sent again: see `Session.retry_when`.
     pub retry_when: Hook,
-    /// Returns the context of the current trace, for custom payloads.
+    /// Returns the context of the current trace, which requests carry as their custom payload.
     pub trace_context: Hook,
 }
 
 impl Hooks {
-    /// Visits the functions for the GC, because they may refer to the session.
+    /// Reports the functions to the GC, because they may refer to the session.
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.retry_when.traverse(visit)?;
         self.trace_context.traverse(visit)
     }
 
-    /// Drops the functions, because they may refer to the session.
+    /// Drops the functions. They may refer to the session, so this breaks reference cycles.
     pub fn clear(&self) {
         self.retry_when.set(None);
         self.trace_context.set(None);

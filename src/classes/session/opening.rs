@@ -16,14 +16,14 @@ use turbocql_values::plan::Choices;
 use turbocql_values::row::RowKind;
 
 struct ConnectStep {
-    /// Becomes `None` when the session owns the runtime, or when the runtime was shut down.
+    /// The runtime, until the session takes it or it is shut down. Then `None`.
     runtime: Option<Runtime>,
     settings: Settings,
 }
 
 impl Drop for ConnectStep {
-    /// If the call of `connect` was abandoned, shuts the runtime down. A new thread does this,
-    /// because the shutdown waits for a while if an authenticator of the application blocks.
+    /// If the call of `connect` was abandoned, shuts the runtime down. The shutdown runs on a new
+    /// thread, because it waits for a while if an authenticator of the application blocks.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             std::thread::spawn(move || runtime.shutdown());

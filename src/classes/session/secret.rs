@@ -1,5 +1,5 @@
 //! The class `Secret`, for text or bytes that are never displayed. The class is native, so no
-//! Python attribute or frame of the library holds the clear text.
+//! Python attribute of the library and no local variable of its Python code holds the clear text.
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -33,13 +33,13 @@ const SHOWN: &str = "Secret('***')";
 ///     'correct horse'
 #[pyclass(frozen, name = "Secret", module = "turbocql.security")]
 pub struct Secret {
-    /// An exact `str` or `bytes`.
+    /// An instance of `str` or `bytes` itself, not of a subclass.
     value: Py<PyAny>,
 }
 
 impl Secret {
-    /// Returns the value as bytes. A `str` is encoded as UTF-8; lone surrogates are encoded as with
-    /// Python's `surrogatepass`.
+    /// Returns the value as bytes. A `str` is encoded as UTF-8. Lone surrogates are encoded as
+    /// Python's error handler `surrogatepass` does.
     fn raw<'a>(&'a self, py: Python<'a>) -> PyResult<Cow<'a, [u8]>> {
         let value = self.value.bind(py);
         if let Ok(bytes) = value.cast::<PyBytes>() {
@@ -72,8 +72,8 @@ impl Secret {
     }
 }
 
-/// Whether two values are equal. If their lengths are equal, all bytes are compared, so the time
-/// does not depend on where they differ.
+/// Whether two values are equal. If their lengths are equal, all bytes are compared. So the time
+/// does not depend on the position of a difference.
 fn same(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len()
         && left.iter().zip(right).fold(0, |all, (a, b)| black_box(all | (a ^ b))) == 0
@@ -92,8 +92,8 @@ impl Secret {
         {
             value.clone().unbind()
         } else if let Ok(text) = value.cast::<PyString>() {
-            // The value is converted to an exact `str`, because a subclass may have attributes or
-            // methods that display it.
+            // The value is converted to a plain `str`, because a subclass of `str` may have
+            // attributes or methods that display the value.
             let str = py.get_type::<PyString>();
             str.call_method1("__str__", (text,))?.unbind()
         } else if let Ok(bytes) = value.cast::<PyBytes>() {

@@ -18,9 +18,9 @@ use turbocql_values::error::{self, Direction};
 use turbocql_values::plan::Choices;
 use turbocql_values::row::{RowKind, Shape, Shapes};
 
-/// The number of forks from the first process to this one: each child adds one to the number of its
-/// parent. A session stores the number of the process that opened it, because the session can only
-/// be used there.
+/// The number of forks between the first process and this process. Each child adds one to the
+/// number of its parent. A session can only be used in the process that opened it, so it stores the
+/// number of that process.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// Counts a fork. Python calls this function in the child after each fork.
@@ -38,25 +38,25 @@ pub struct SessionState {
     prepared: Mutex<LruCache<String, Py<Prepared>>>,
     /// The maximum number of cached prepared statements.
     cache_size: usize,
-    /// How many times the cache was emptied. A statement is not cached if this number has changed
-    /// since its preparation began.
+    /// How many times the cache was emptied. If this number changes while a statement is being
+    /// prepared, the statement is not cached.
     emptied: AtomicU64,
     /// The session's keyspace when the cached statements were prepared.
     keyspace: Mutex<Option<String>>,
     pub row_kind: RowKind,
     /// The class of the result objects that users get, derived from [`Cursor`].
     pub rows_class: Py<PyAny>,
-    /// Whether a call raises, instead of waiting, when the session is full: when it has as many
-    /// requests or bytes in flight as its settings allow.
+    /// Whether a call raises when the session is full. If not, the call waits. A session is full
+    /// when it has as many requests or bytes in flight as its settings allow.
     pub raises_when_full: bool,
     closed: AtomicBool,
-    /// Whether the session has warned about conditional statements with client timestamps.
+    /// Whether the session has already warned about conditional statements with client timestamps.
     pub has_warned: AtomicBool,
     forks: u64,
     pub hooks: Hooks,
 }
 
-/// The settings of a session that is not connected yet.
+/// The settings for a session that is being opened.
 pub struct Settings {
     pub choices: Choices,
     pub row_kind: RowKind,
@@ -171,8 +171,8 @@ impl SessionState {
         drop(dropped);
     }
 
-    /// Returns the prepared statement of this text, if it is cached and can still be executed: see
-    /// `is_stale` of the engine.
+    /// Returns the cached prepared statement of this text. Returns `None` if no statement is
+    /// cached, or if it can no longer be executed (see `is_stale` of the engine).
     pub fn cached(&self, py: Python<'_>, text: &str) -> Option<Py<Prepared>> {
         let mut cache = self.cache();
         let prepared = cache.get(text).filter(|prepared| !prepared.get().engine.is_stale())?;
@@ -180,9 +180,9 @@ impl SessionState {
         Some(prepared.clone_ref(py))
     }
 
-    /// Removes the statement from the cache if [`Prepared::may_be_outdated`]: another client may
-    /// have changed the types of its bind markers. Returns whether the statement may be outdated.
-    /// If so, the caller prepares its text again.
+    /// Removes the statement from the cache if [`Prepared::may_be_outdated`] is true. Another
+    /// client may then have changed the types of its bind markers. Returns whether the statement
+    /// may be outdated. If this is true, the caller prepares the text again.
     pub fn forget_outdated(&self, prepared: &Prepared) -> bool {
         if !prepared.may_be_outdated() {
             return false;
@@ -196,14 +196,14 @@ impl SessionState {
         true
     }
 
-    /// Returns how many times the cache was emptied, for [`SessionState::remember`].
+    /// Returns how many times the cache was emptied. [`SessionState::remember`] needs this number.
     pub fn epoch(&self) -> u64 {
         self.emptied.load(Ordering::Acquire)
     }
 
-    /// Caches a prepared statement. `epoch` is what [`SessionState::epoch`] returned before its
-    /// preparation began. If the cache was emptied since then, the statement is not cached, because
-    /// the schema or the keyspace may have changed.
+    /// Caches a prepared statement. `epoch` is the value that [`SessionState::epoch`] returned
+    /// before the preparation began. If the cache was emptied since then, the statement is not
+    /// cached, because the schema or the keyspace may have changed.
     pub fn remember(
         &self,
         py: Python<'_>,
@@ -223,8 +223,8 @@ impl SessionState {
         Ok(prepared)
     }
 
-    /// Empties the cache if a `USE` has changed the keyspace: unqualified names in the cached texts
-    /// now name other tables.
+    /// Empties the cache if a `USE` has changed the keyspace. In the new keyspace, unqualified
+    /// names in the cached texts denote other tables.
     pub fn follow_keyspace(&self) {
         let now = self.engine.keyspace();
         let mut prepared_in = self.keyspace.lock().unwrap_or_else(PoisonError::into_inner);
@@ -253,7 +253,8 @@ impl Drop for SessionState {
     }
 }
 
-/// Makes the error for an operation that got a result which its present step does not wait for.
+/// Makes the error for an operation that got an arrival of another kind than its current step
+/// expects.
 pub fn out_of_turn() -> PyErr {
     pyo3::exceptions::PyRuntimeError::new_err("an operation got an unexpected completion")
 }

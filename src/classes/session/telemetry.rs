@@ -16,7 +16,7 @@ use crate::options::{Options, custom_payload, or_default};
 use crate::python;
 
 /// Returns the upper bounds of the buckets of histograms, in microseconds. The last bucket has no
-/// bound.
+/// upper bound, so there is one bucket more than bounds.
 #[pyfunction]
 pub fn latency_bounds_us() -> Vec<u64> {
     bounds_us().to_vec()
@@ -104,9 +104,9 @@ fn histogram(counts: &HistogramCounts) -> (Vec<u64>, u64) {
 struct CallOrigin(Py<PyAny>);
 
 impl SessionState {
-    /// If the session does not report requests as events, returns the options unchanged. Otherwise
-    /// the options get a description of the program's call. If there is a current trace, they also
-    /// get its context, as a custom payload.
+    /// If the session reports requests as events, adds a description of the program's call to the
+    /// options. If there is a current trace, also adds the context of the trace as a custom
+    /// payload. If the session reports no requests, returns the options unchanged.
     pub fn with_origin(&self, py: Python<'_>, options: Options) -> PyResult<Options> {
         if !self.engine.telemetry().events.wants_requests() {
             return Ok(options);
@@ -128,7 +128,8 @@ impl SessionState {
     }
 
     /// Returns the options for a request that is sent again within one call of the program. The
-    /// description of the call in these options gets the number of resends.
+    /// options contain a description of the call, to which this function adds the number of
+    /// resends.
     pub fn with_origin_again(
         &self,
         py: Python<'_>,
@@ -155,9 +156,9 @@ pub struct Events(pub Arc<turbocql_engine::Events>);
 
 #[pymethods]
 impl Events {
-    /// Takes all events out of the queue. If there are none, waits at most `limit_s` seconds for
-    /// one. Returns `None` if the queue is closed and all its events have been taken. When the
-    /// session is dropped, its queues are closed.
+    /// Takes all events out of the queue. If the queue is empty, waits at most `limit_s` seconds
+    /// for an event. Returns `None` if the queue is empty and closed. When the session is dropped,
+    /// its queues are closed.
     ///
     /// An event is a tuple `(name, time, name of the thread, node, fields, origin)`.
     fn take<'py>(&self, py: Python<'py>, limit_s: f64) -> PyResult<Option<Bound<'py, PyList>>> {
@@ -170,8 +171,9 @@ impl Events {
         Ok(Some(list))
     }
 
-    /// Sets whose events are queued. Those of slow requests always are. `unusual` adds those of
-    /// requests that were sent more than once or have failed, `every` those of all requests.
+    /// Sets the requests whose events are queued. Events of slow requests are always queued. If
+    /// `unusual` is true, events of requests that were sent more than once or have failed are also
+    /// queued. If `every` is true, events of all requests are queued.
     fn want(&self, unusual: bool, every: bool) {
         self.0.want(if unusual { UNUSUAL } else { 0 } | if every { EVERY } else { 0 });
     }

@@ -25,15 +25,15 @@ pub struct Prepared {
     pub plan: Arc<RowPlan>,
     /// The options for executions of this statement. The options of a call take precedence.
     pub options: Options,
-    /// Whether messages of errors leave out values.
+    /// Whether error messages must not contain bind values.
     hides: bool,
     prepared_at: Instant,
 }
 
 /// If the values for a text cannot be encoded, the text is prepared again, because the types of its
-/// bind markers may have changed. But a text that was prepared less than this time ago is not
-/// prepared again. So an application that passes wrong values causes at most one additional request
-/// per second and text.
+/// bind markers may have changed. But a text is not prepared again within this time after its last
+/// preparation. So an application that passes wrong values causes at most one additional request
+/// per second for each text.
 const RENEWAL: Duration = Duration::from_secs(1);
 
 impl Prepared {
@@ -49,7 +49,7 @@ impl Prepared {
     }
 
     /// Whether the types of the bind markers may have changed since the statement was prepared.
-    /// This is assumed once the preparation is at least `RENEWAL` ago.
+    /// This is true when `RENEWAL` has passed since then.
     pub fn may_be_outdated(&self) -> bool {
         self.prepared_at.elapsed() >= RENEWAL
     }
@@ -65,8 +65,8 @@ impl Prepared {
         self.try_append(py, values, rows)?.map_err(|failure| self.unfit(py, failure))
     }
 
-    /// Does the same as `append`, but returns the failure, not an exception, if the values cannot
-    /// be encoded.
+    /// Does the same as `append`. But if the values cannot be encoded, returns the failure instead
+    /// of an exception.
     pub fn try_append(
         &self,
         py: Python<'_>,
@@ -125,14 +125,15 @@ impl Prepared {
         describe_columns(py, &self.engine.result_columns())
     }
 
-    /// The positions of the bind markers that make up the partition key, in the order of the key.
-    /// Empty if they are not known, for example because the statement does not bind the whole key.
+    /// The positions of the bind markers for the columns of the partition key, in the order of the
+    /// key. Empty if the positions are unknown, for example because a column of the key has no bind
+    /// marker.
     #[getter]
     fn partition_key(&self) -> Vec<usize> {
         self.engine.partition_key().to_vec()
     }
 
-    /// The option `timestamp`; None if it is not set.
+    /// The option `timestamp`, or None if it is not set.
     #[getter]
     fn _timestamp(&self) -> Option<i64> {
         self.options.as_ref().and_then(|options| options.timestamp)
@@ -148,7 +149,7 @@ impl Prepared {
         Ok(Bound_ { prepared: this.clone().unbind(), row: Arc::new(row), options })
     }
 
-    /// Returns the same statement with these options. The options of a call take precedence.
+    /// Returns a copy of the statement with these options. The options of a call take precedence.
     #[pyo3(signature = (**options), text_signature = "($self, /, *, consistency=None, \
         serial_consistency=None, timeout_s=None, timestamp=None, idempotent=None, tracing=None, \
         profile=None, custom_payload=None, page_size=None)")]
@@ -223,7 +224,7 @@ impl Query {
         &self.text
     }
 
-    /// The option `timestamp`; None if it is not set.
+    /// The option `timestamp`, or None if it is not set.
     #[getter]
     fn _timestamp(&self) -> Option<i64> {
         self.options.as_ref().and_then(|options| options.timestamp)
@@ -256,7 +257,8 @@ impl Bound_ {
         format!("<turbocql.Bound {:?}>", self.prepared.get().engine.text())
     }
 
-    /// Returns the same bound statement with these options. The options of a call take precedence.
+    /// Returns a copy of the bound statement with these options. The options of a call take
+    /// precedence.
     #[pyo3(signature = (**options), text_signature = "($self, /, *, consistency=None, \
         serial_consistency=None, timeout_s=None, timestamp=None, idempotent=None, tracing=None, \
         profile=None, custom_payload=None, page_size=None)")]
@@ -269,14 +271,14 @@ impl Bound_ {
         Ok(Bound_ { prepared: self.prepared.clone_ref(py), row: self.row.clone(), options })
     }
 
-    /// The option `timestamp`; None if it is not set.
+    /// The option `timestamp`, or None if it is not set.
     #[getter]
     fn _timestamp(&self) -> Option<i64> {
         self.options.as_ref().and_then(|options| options.timestamp)
     }
 
-    /// The bytes of the partition key from which the token is computed; None if the statement does
-    /// not bind the whole key.
+    /// The serialized partition key, from which the token is computed. None if a column of the
+    /// partition key has no bind marker.
     ///
     /// Raises: `ValueError` if a part of the key is null or unset.
     #[getter]
@@ -287,14 +289,14 @@ impl Bound_ {
         }
     }
 
-    /// The Murmur3 token of the partition key, by which the server locates the rows; None if the
-    /// statement does not bind the whole key.
+    /// The Murmur3 token of the partition key. The token determines the replicas of the rows. None
+    /// if a column of the partition key has no bind marker.
     #[getter]
     fn token(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         Ok(self.routing_key(py)?.map(|key| token::murmur3(key.as_bytes())))
     }
 
-    /// The bytes of each cell; None for a null, `UNSET` for an unset value.
+    /// The cells: a `bytes` object for each value, None for a null, and `UNSET` for an unset value.
     #[getter]
     fn cells<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         match self.row.row(0) {

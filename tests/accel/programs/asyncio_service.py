@@ -1,4 +1,4 @@
-"""Awaits requests on asyncio: callbacks of the driver's futures set results of asyncio futures.
+"""Awaits requests on asyncio. Callbacks on the driver's futures set the results of asyncio futures.
 
 With the option `reactor`, the driver's connections run on asyncio too.
 """
@@ -20,7 +20,7 @@ class Client:
         self.loop = asyncio.get_running_loop()
 
     def execute(self, *values: Any, **named: Any) -> asyncio.Future[Any]:
-        """Sends a request. Returns a future of its first page."""
+        """Sends a request. Returns an asyncio future whose result is the first page."""
         waiter = self.loop.create_future()
         future = self.session.execute_async(*values, **named)
         future.add_callbacks(

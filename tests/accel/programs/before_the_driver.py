@@ -2,8 +2,8 @@
 
     python before_the_driver.py FIRST SEAM...
 
-FIRST is the first module of the driver to import. Each SEAM is the name of a driver's function that
-the accelerator can replace in other releases, and must not replace in this one.
+FIRST is the first module of the driver to import. Each SEAM is the name of a function of the
+driver. The accelerator replaces it in other releases, but must not replace it in this release.
 """
 
 from __future__ import annotations

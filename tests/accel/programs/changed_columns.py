@@ -18,7 +18,7 @@ from tests.accel.programs.running import arguments, attempt, print_native  # noq
 
 
 def shown(value: Any) -> str:
-    """Returns the value's text, in which sets are sorted."""
+    """Returns the value as text. In the text, the elements of sets are sorted."""
     return repr(sorted(value) if isinstance(value, set) else value)
 
 
@@ -75,8 +75,8 @@ def main() -> None:
         for key in ids[:5]:
             Article.objects(site="main", id=key).batch(batch).delete()
         Article.batch(batch).create(site="other", id=ids[0], title="batch")
-    # `change_columns` has set these two attributes for all columns. Now the program replaces them
-    # for `Integer` columns, between queries.
+    # `change_columns` has set these two attributes for all columns. Between two queries, the
+    # program now replaces the attributes for `Integer` columns.
     columns.Integer.get_default = lambda self: 7
     columns.Integer.has_default = property(lambda self: True)
     print([fields_of(article) for article in Article.objects(site="other")])

@@ -2,10 +2,11 @@
 
     python changing.py HOST PORT VERSION KEYSPACE
 
-It reads in rounds of 400 requests. After each round it prints a line of JSON: the fields of the
-named tuples, the number of rows with wrong values, the statement's result metadata id, and, if
-turbocql is imported, the call counts of some seams (the driver's functions that the accelerator
-replaces). When a line arrives on its standard input, it finishes the round, and then exits.
+It reads in rounds of 400 requests. After each round, it prints a line of JSON with the fields of
+the named tuples, the number of rows with wrong values, and the statement's result metadata id. If
+turbocql is imported, the line also has the call counts of some seams (functions of the driver that
+the accelerator replaces). When a line arrives on its standard input, it finishes the round, and
+then exits.
 """
 
 from __future__ import annotations

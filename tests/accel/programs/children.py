@@ -2,9 +2,9 @@
 
     python children.py
 
-Prints as JSON, for each process: whether the accelerator is on, how many native calls it counted
-for one of the driver's functions, whether the status has the process's id, and which parts of the
-accelerator are left out.
+Prints four facts about each process as JSON: whether the accelerator is on, how many native calls
+it has counted for one function of the driver, whether the status has the id of this process, and
+the parts of the accelerator that are left out.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Uses a cluster of three nodes in most ways that the driver offers, also while nodes fail.
+"""Uses a cluster of three nodes in most ways that the driver offers, with and without faults of
+nodes.
 
     python -m tests.accel.programs.cluster_faults HOSTS PORT KEYSPACE VERSION PART ...
 
 `HOSTS` has the nodes' addresses with commas between them. The part `usual` needs no faults. The
-part `faults` asks the test for faults of the last node in `HOSTS`: it prints a line such as
-`? kill`, and waits for the line that the test writes once the node is killed. The part `endings`
-shuts sessions and clusters down during requests.
+part `faults` asks the test for faults of the last node in `HOSTS`. For example, it prints the line
+`? kill`, and waits for a line from the test, which the test writes after it has killed the node.
+The part `endings` shuts sessions and clusters down during requests.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def eventually(name: str, holds: Callable[[], bool], timeout_s: float = 90) -> N
 
 
 def attempts(call: Callable[[], Any], timeout_s: float = 60) -> Any:
-    """Calls `call` until it raises nothing: the driver notices late that a node is back."""
+    """Calls `call` until it raises nothing, because the driver notices late that a node is back."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -127,7 +128,7 @@ def attempts(call: Callable[[], Any], timeout_s: float = 60) -> Any:
 
 
 def outcomes(futures: list[Any]) -> Counter[str]:
-    """Waits for all futures. Counts the answers, and the errors of each class."""
+    """Waits for all futures. Counts the answers and the errors of each class."""
     counts: Counter[str] = Counter()
     for future in futures:
         try:
@@ -162,7 +163,8 @@ def usual(session: Any) -> None:
     details(session, select)
     metrics()
     print(STATES.seen, RETRIES.decisions)
-    # Consistency TWO fails with a single replica. `RETRIES` tries other nodes and then gives up.
+    # With only one replica, a request with consistency TWO fails. `RETRIES` tries other nodes and
+    # then gives up.
     text = f"CREATE KEYSPACE {KEYSPACE}_1 WITH replication ="
     session.execute(f"{text} {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
     session.execute(f"CREATE TABLE {KEYSPACE}_1.t (id int PRIMARY KEY)")
@@ -291,8 +293,8 @@ def faults(session: Any) -> None:
     print(outcomes(futures), 1.4 < time.monotonic() - began < 20)
     hasty = session.execute_async(select, (1,), timeout=0.3, execution_profile="last")
     print(outcomes([hasty]))
-    # The socket to the paused node cannot take all of these INSERTs, but `execute_async` must not
-    # block.
+    # The INSERTs do not fit into the buffer of the socket to the paused node. Nevertheless,
+    # `execute_async` must not block.
     futures, slowest = [], 0.0
     for number in range(1500):
         began = time.monotonic()
@@ -372,7 +374,8 @@ def endings(session: Any) -> None:
         try:
             other.execute(insert, (1, "late"), timeout=2)
         except Exception as error:
-            # Only the class is printed, because the text names the nodes in a varying order.
+            # Only the class of the error is printed, because its text names the nodes in a varying
+            # order.
             print(type(error).__name__)
 
 

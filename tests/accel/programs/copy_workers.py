@@ -1,4 +1,6 @@
-"""Imports rows as cqlsh's COPY does: with worker processes, converted texts, batches, callbacks."""
+"""Imports rows as cqlsh's COPY does: with worker processes, values converted from text, batches,
+and callbacks.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ INSERT = (
 
 
 def converted(fields: list[str]) -> list[Any]:
-    """Returns the values that COPY makes of a line's texts."""
+    """Converts the texts of a line to values, as COPY does."""
     key, number, at, price, tags, stock, first, second, raw = fields
     moment = datetime.datetime.strptime(at, "%Y-%m-%d %H:%M:%S.%f")
     since = moment - datetime.datetime(1970, 1, 1)
@@ -58,7 +60,7 @@ def line(number: int) -> list[str]:
 
 
 def work(lines: list[list[str]], answers: Any) -> None:
-    """Imports lines in batches of one partition each, with a connection of this process."""
+    """Imports lines on a connection of this process. Each batch has lines of one partition."""
     with connected() as session:
         insert = session.prepare(INSERT)
         sent: list[tuple[Event, list[str]]] = []

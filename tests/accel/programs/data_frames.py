@@ -1,4 +1,6 @@
-"""Writes and reads pandas DataFrames: rows of iterrows and itertuples, NaN, a row factory."""
+"""Writes and reads pandas DataFrames. Uses rows from iterrows and itertuples, NaN, and a row
+factory.
+"""
 
 from __future__ import annotations
 

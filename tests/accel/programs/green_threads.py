@@ -59,7 +59,8 @@ def main() -> None:
         attempt(session.execute, "SELECT wrong FROM nothing")
         session.default_fetch_size = 8
         print(sorted(session.execute(f"SELECT id, name, parts, at FROM {name}")))
-        # This request has its own timeout: when the request is answered, the driver ends a timer.
+        # This request has its own timeout. So when the request is answered, the driver must end a
+        # timer.
         attempt(lambda: session.execute(select, (1,), timeout=30).one())
     print_native()
 

@@ -1,4 +1,4 @@
-"""Accelerates a driver in which one attribute is missing or wrong.
+"""Deletes or replaces one attribute of the driver, and then accelerates the driver.
 
 python pieces.py MODULE ATTRIBUTE deleted|5|object|None
 

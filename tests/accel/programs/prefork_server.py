@@ -1,4 +1,4 @@
-"""Serves requests in forked children, as gunicorn and uWSGI do; each child has a session."""
+"""Serves requests in forked children, as gunicorn and uWSGI do. Each child has its own session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ TABLE = "TABLE carts (id int PRIMARY KEY, items map<text, int>, total decimal, n
 
 
 def serve(worker: int) -> list[str]:
-    """Handles the requests of one worker. Returns what it read."""
+    """Handles the requests of one worker. Returns lines of text: the rows that it has read, and an
+    error.
+    """
     with connected() as session:
         session.row_factory = dict_factory
         insert = session.prepare("INSERT INTO carts (id, items, total, note) VALUES (?, ?, ?, ?)")

@@ -1,10 +1,10 @@
-"""Functions that the programs share: they connect to the test's keyspace, and print results.
+"""Functions that the programs share. They connect to the test's keyspace, and print results.
 
     python -m tests.accel.programs.NAME HOST PORT KEYSPACE [OPTION]
 
-A program prints results, which must not change if the test accelerates the program. An
-accelerated program prints one more line: the number of native calls of each part of the
-accelerator. The programs that use this module do not import turbocql.
+A program prints results. If the test accelerates the program, the results must stay the same, and
+the program prints one more line: the number of native calls of each part of the accelerator. The
+programs that use this module do not import turbocql.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def arguments() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def connected(*tables: str, **options: Any) -> Iterator[Any]:
-    """Yields a session in the program's keyspace, and creates tables in it first."""
+    """Creates tables in the program's keyspace. Yields a session in this keyspace."""
     from cassandra.cluster import Cluster
 
     cluster = Cluster(**{**arguments(), **options})
@@ -64,7 +64,9 @@ def native_calls() -> dict[str, int] | None:
 
 
 def print_native(children: Iterable[dict[str, int] | None] = ()) -> None:
-    """Prints the native calls of this process and its children, if one of them is accelerated."""
+    """Prints the number of native calls in this process and in its children, if at least one of
+    these processes is accelerated.
+    """
     reports = [calls for calls in (native_calls(), *children) if calls is not None]
     if reports:
         total: Counter[str] = Counter()

@@ -49,7 +49,7 @@ seen: list[tuple[str, Any]] = []
 
 
 def shown(value: Any) -> Any:
-    """Returns the class names and reprs of a value and its parts."""
+    """Returns the class name and the repr of a value, or of each part of a collection."""
     name = type(value).__name__
     if isinstance(value, OrderedMapSerializedKey):
         return name, [(shown(k), shown(v)) for k, v in value._items]
@@ -187,7 +187,7 @@ def paging(session: Any) -> None:
 
 
 def lightweight(session: Any) -> None:
-    """Executes a lightweight transaction twice: it applies only the first time."""
+    """Executes a lightweight transaction twice. Only the first execution is applied."""
     session.execute("CREATE TABLE light (a int PRIMARY KEY, b text)")
     insert = session.prepare("INSERT INTO light (a, b) VALUES (?, ?) IF NOT EXISTS")
     for _ in range(2):
@@ -196,7 +196,7 @@ def lightweight(session: Any) -> None:
 
 
 def factories(session: Any) -> None:
-    """Reads rows with every row factory of the driver and with one of the program's own."""
+    """Reads rows with every row factory of the driver, and with a row factory of this program."""
     select = session.prepare("SELECT a, b, t FROM paged WHERE a = 1 AND b < 3")
 
     def own(names: list[str], rows: list[Any]) -> list[Any]:
@@ -220,7 +220,8 @@ def factories(session: Any) -> None:
 def rows_of(found: Any) -> Any:
     """Returns a list of the rows.
 
-    With the NumPy handler, the first "row" is a dict of columns. Then returns these, by name.
+    With the NumPy handler, the first item of `found` is a dict of columns. In this case, returns a
+    list of these columns, sorted by name.
     """
     rows = list(found)
     if rows and isinstance(rows[0], dict):
@@ -251,7 +252,7 @@ def handlers(session: Any) -> None:
 
 
 def concurrency(session: Any) -> None:
-    """Uses callbacks, errbacks and `execute_concurrent`."""
+    """Uses callbacks, error callbacks and `execute_concurrent`."""
     select = session.prepare("SELECT t FROM paged WHERE a = ? AND b = ?")
     results = execute_concurrent_with_args(session, select, [(1, i) for i in range(100)])
     see("concurrent", [(ok, list(rows)) for ok, rows in results])
@@ -396,7 +397,7 @@ def main() -> None:
     udts(session, cluster)
     encryption(session)
     version = cluster.protocol_version
-    # `engine` is the last step, because it unregisters the mapper's connection. That shuts the
+    # `engine` is the last step, because it unregisters the mapper's connection, and this shuts the
     # cluster down.
     engine(session)
     cluster.shutdown()

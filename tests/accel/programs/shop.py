@@ -1,4 +1,4 @@
-"""A shop as in a web application: models with methods of their own, and views.
+"""A shop like that of a web application. It has views, and models with methods of their own.
 
     python shop.py HOST PORT
 
@@ -42,7 +42,7 @@ class Json(columns.Text):  # type: ignore[misc]
 
 
 class Available(ModelQuerySet):  # type: ignore[misc]
-    """A query set with a method of the program's own."""
+    """A query set with an additional method."""
 
     def of_maker(self, maker: str) -> Any:
         return self.filter(maker=maker).limit(50)

@@ -1,4 +1,5 @@
-"""Accelerates before, during or after the import of the driver's modules, in one of five ways.
+"""Accelerates the driver before, during or after the import of its modules. The argument selects
+one of five ways.
 
 python stages.py while_it_is_imported|interrupted|imported_again|over_between|loaders
 """
@@ -35,9 +36,9 @@ def load(name: str) -> Any:
 
 
 class Late(MetaPathFinder):
-    """Calls `accelerate` during the import of `cassandra.connection`, as an import hook may do.
+    """An import hook that calls `accelerate` during the import of `cassandra.connection`.
 
-    It calls `accelerate` when `cassandra.connection` imports `cassandra.segment`.
+    The call happens when `cassandra.connection` imports `cassandra.segment`.
     """
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> None:

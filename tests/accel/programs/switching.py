@@ -1,6 +1,6 @@
 """Switches the accelerator on and off 3,200 times.
 
-Prints by how many bytes the resident memory grows in the last 1,500 times.
+Prints the number of bytes by which the resident memory grows during the last 1,500 switches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Traces requests as OpenTelemetry's instrumentation does: `Session`'s methods are wrapped."""
+"""Traces requests as OpenTelemetry's instrumentation does: it wraps methods of `Session`."""
 
 from __future__ import annotations
 

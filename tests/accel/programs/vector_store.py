@@ -26,7 +26,7 @@ SEARCH = (
 
 
 class Store:
-    """Prepares each statement once, and prints a line about each call, as a program may log it."""
+    """Prepares each statement once. Prints a line about each call, as a log would."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
@@ -49,7 +49,7 @@ def main() -> None:
         futures = []
         for number, vector in enumerate(vectors):
             metadata = {"source": f"it's {number}", "page": str(number % 3)}
-            # cassio stores lists of floats; other stores pass the scalars of an array.
+            # cassio passes lists of floats. Other vector stores pass the NumPy scalars of an array.
             embedding = (list(vector), vector.tolist(), vector, tuple(vector.tolist()))[number % 4]
             row = (f"row{number}", f"text of {number}", embedding, metadata, 3600)
             futures.append(store.run(PUT, row, is_async=True))

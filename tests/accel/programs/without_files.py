@@ -4,7 +4,7 @@ The process has no free file descriptor during the calls, so an import would fai
 
     python without_files.py [safe]
 
-The test passes `safe` if the native core has no quick paths. Then few calls are native.
+The test passes `safe` if the native core uses no quick paths. In this case, few calls are native.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def outcomes() -> list[str]:
         for _ in range(4):
             message = cls(2)
             body = io.BytesIO(bytes.fromhex(page))
-            # Skips the kind of the result, which the driver has read before it reads rows.
+            # Skips the first 4 bytes, the kind of the result. The driver has read them before it
+            # reads rows.
             body.seek(4)
             outcomes.append(outcome(message.recv_results_rows, body, 4, {}, None, None))
             outcomes.append(outcome(lambda m=message: list(m.parsed_rows)))

@@ -1,9 +1,9 @@
-"""A task queue whose workers store results in a table; each process has its own session.
+"""A task queue whose workers store results in a table. Each process has its own session.
 
     python worker.py HOST PORT fork|spawn|forkserver
 
-Prints a report as JSON. It has, for example, the results that the parent process read from the
-table, and says whether each worker was accelerated.
+Prints a report as JSON. For example, the report has the results that the parent process has read
+from the table, and says whether each worker was accelerated.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def total(numbers: dict[str, float]) -> Any:
 
 
 def work(place: tuple[str, int], tasks: Any, answers: Any) -> None:
-    """Runs tasks until it takes a None, and stores the result or error of each."""
+    """Takes and runs tasks until it takes a None. Stores the result or error of each task."""
     backend = Backend(*place)
     done = 0
     while (task := tasks.get()) is not None:
@@ -74,7 +74,7 @@ def work(place: tuple[str, int], tasks: Any, answers: Any) -> None:
 
 
 def native() -> Any:
-    """Returns whether the accelerator is on, and its count of native calls of `bind_params`.
+    """Returns whether the accelerator is on, and how many calls of `bind_params` were native.
 
     Returns None if turbocql is not imported.
     """

@@ -2,9 +2,9 @@
 
     PYTHONPATH=python .venv-columns/bin/python tests/columns/programs/ending.py POINT CONSUMER
 
-Both libraries read ahead in their own threads, which call turbocql. pyarrow waits for its threads
-after the interpreter has ended. If a call of turbocql did not return in one of these threads, the
-program would never end.
+Both libraries read ahead in threads of their own, and these threads call turbocql. pyarrow waits
+for its threads after the interpreter has ended. If such a thread called turbocql and the call did
+not return, the program would never end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WAITING = "pyarrow-waiting"
 
 
 def make(session: turbocql.Session) -> None:
-    """Creates the table unless it exists, and fills it."""
+    """Creates the table if it does not exist, and loads rows into it."""
     session.execute(
         "CREATE KEYSPACE IF NOT EXISTS ending WITH replication ="
         " {'class': 'SimpleStrategy', 'replication_factor': 1}"
@@ -37,7 +37,7 @@ def make(session: turbocql.Session) -> None:
 
 
 def read(session: turbocql.Session, consumer: str) -> Iterator[pa.RecordBatch]:
-    """Returns the batches of a scan that a thread of the consumer reads ahead."""
+    """Returns the batches of a scan. A thread of the consumer reads them ahead."""
     rows_per_page, rows_per_batch = (ROWS, 2) if consumer == WAITING else (100, 200)
     batches = session.scan(TABLE, page_size=rows_per_page).batches(rows_per_batch=rows_per_batch)
     reader = pa.RecordBatchReader.from_stream(batches)
@@ -47,7 +47,7 @@ def read(session: turbocql.Session, consumer: str) -> Iterator[pa.RecordBatch]:
 
 
 def main() -> None:
-    # This program does not close the session, because some programs forget to close it.
+    # Some programs forget to close their session. So this program does not close it either.
     session = turbocql.connect(sys.argv[1])
     make(session)
     found = read(session, sys.argv[2])
@@ -55,8 +55,8 @@ def main() -> None:
         sys.setswitchinterval(1000)
     print(next(found).num_rows)
     if sys.argv[2] == WAITING:
-        # This loop holds the GIL while pyarrow's thread requests it. The thread gets the GIL only
-        # after the program's end.
+        # This loop holds the GIL while a thread of pyarrow requests it. So the thread gets the GIL
+        # only after the program has ended.
         begun = time.perf_counter()
         while time.perf_counter() - begun < 0.3:
             pass
