@@ -44,7 +44,8 @@ def test_ingestion_is_resumed_after_a_kill(
     assert earlier > 0
     assert written(session) == 2400
 
-    # After a later update of a row, ingesting the file from the start keeps the update.
+    # Ingesting the file again from the start must not overwrite an update that came after the first
+    # ingestion.
     key = session.execute("SELECT id FROM events LIMIT 1").scalar()
     session.execute("UPDATE events SET kind = 'returned' WHERE id = ?", (key,))
     checkpoint.unlink()

@@ -35,7 +35,8 @@ def test_programs_are_included_and_not_copied(page: Path) -> None:
         include = re.fullmatch(r'--8<-- "(.*)"\n', block)
         assert include is not None, block
         assert title == f' title="{include[1]}"'
-        # The source of a page names an included file but does not show it, so a link follows.
+        # In the source of a page, the block has only the name of the included file. So a link to
+        # the file follows the block, for readers of the source.
         assert f"{block}```\n\n[{include[1]}](../../{include[1]})\n" in text
         assert language == LANGUAGES[Path(include[1]).suffix]
         programs += 1

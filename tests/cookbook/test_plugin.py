@@ -20,10 +20,11 @@ from .support import EXAMPLES, ROOT
 
 
 def outcome(folder: Path, *arguments: str) -> str:
-    """Runs pytest in a copy of the project. Returns its last line, without the time."""
+    """Runs pytest in a copy of the project. Returns the last line of output, without the time."""
     project = folder / "project"
     shutil.copytree(EXAMPLES / "with_pytest", project, ignore=shutil.ignore_patterns("__pycache__"))
-    # An installed turbocql registers the plugin itself, so `-p` is needed only here.
+    # turbocql is not installed here, so `-p` registers the plugin. An installed turbocql registers
+    # the plugin itself.
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "turbocql.testing.pytest_plugin", "-q", *arguments],
         cwd=project,

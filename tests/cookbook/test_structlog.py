@@ -37,7 +37,7 @@ def test_the_recipe(program: Program) -> None:
 
 @pytest.fixture
 def written() -> Iterator[list[tuple[logging.LogRecord, str]]]:
-    """Collects turbocql's records, each with the line that structlog's formatter makes of it."""
+    """Yields a list of pairs: a log record of turbocql, and the line that structlog makes of it."""
     pairs: list[tuple[logging.LogRecord, str]] = []
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[structlog.stdlib.ExtraAdder()],

@@ -93,7 +93,7 @@ def shown(value: Any) -> str:
 
 
 class Pairs(Mapping[Any, Any]):
-    """A mapping whose keys need no hash."""
+    """A mapping whose keys need not be hashable."""
 
     def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
         self.pairs = pairs
@@ -108,7 +108,7 @@ class Pairs(Mapping[Any, Any]):
         return len(self.pairs)
 
     def items(self) -> Any:
-        """Returns the list of pairs. The drivers need no view."""
+        """Returns a list and not a view, which is enough for both drivers."""
         return self.pairs
 
     def __repr__(self) -> str:
@@ -205,7 +205,10 @@ def _items(value: Any) -> Any:
 
 
 def with_parts(case: Case, replaced: dict[int, Any]) -> Case:
-    """Returns the case with other parts. `replaced` maps the index of a part to the new part."""
+    """Returns a copy of the case in which some parts are replaced.
+
+    `replaced` maps the index of a part to the new part.
+    """
     bare = case.shape.bare
     if case.way != ENCODE:
         known = _cells(case)
@@ -219,7 +222,7 @@ def with_parts(case: Case, replaced: dict[int, Any]) -> Case:
 
 
 def _rebuilt(shape: Shape, value: Any, parts: list[Any]) -> Any:
-    """Returns a value with these parts, and with the class of `value` where that is possible."""
+    """Returns a value with these parts. If possible, the value has the same class as `value`."""
     if shape.kind == "map":
         pairs = list(zip(parts[::2], parts[1::2], strict=True))
         return FrozenMap(pairs) if isinstance(value, FrozenMap) else Pairs(pairs)

@@ -59,7 +59,8 @@ def _read(bare: Shape, data: bytes) -> tuple[list[Cell], str]:
                 rest = _take(rest, known)
     except (struct.error, ValueError, IndexError):
         return known, "short"
-    # Bytes after the last known field of a UDT are valid. They are fields that were added later.
+    # Bytes after the last known field of a UDT are valid: they encode fields that `ALTER TYPE`
+    # added later.
     return known, "trailing" if rest and bare.kind != "udt" else ""
 
 
@@ -83,7 +84,7 @@ def _read_vector(bare: Shape, data: bytes, known: list[Cell]) -> bytes:
 
 
 def width(element: Shape) -> int:
-    """Returns the size in bytes of a vector's element that has no length prefix."""
+    """Returns the size in bytes of a vector's element. The elements must have a fixed width."""
     bare = element.bare
     if bare.kind == "vector":
         return bare.dimension * width(bare.parts[0])
@@ -91,7 +92,7 @@ def width(element: Shape) -> int:
 
 
 def read_vint(data: bytes) -> tuple[int, int]:
-    """Reads an unsigned vint; returns the number and its size in bytes."""
+    """Reads an unsigned vint. Returns the number, and the size of the vint in bytes."""
     extra = 8 - (data[0] ^ 0xFF).bit_length()
     if len(data) <= extra:
         raise ValueError("a vint that ends early")

@@ -46,7 +46,10 @@ class TypeReport:
     def compare_value(
         self, generator: Generator, shape: Shape, protocol: int, *, again: bool
     ) -> None:
-        """Compares a random value, its bytes and damaged bytes. If `again`, also decoded values."""
+        """Compares how the drivers encode a random value, and decode its bytes and damaged bytes.
+
+        If `again`, the method also compares how they encode the decoded values.
+        """
         value = generator.value(shape)
         self.compare(Case(ENCODE, shape, value, protocol))
         data = their_encode(shape, value, protocol)
@@ -60,7 +63,7 @@ class TypeReport:
             self.compare(Case(way, shape, odd, protocol))
         if not again:
             return
-        # Compares how both drivers encode the values that each driver has decoded.
+        # Each driver decodes the bytes. Both drivers then encode both decoded values.
         for read in (our_decode, their_decode):
             value = read(shape, data, protocol)
             if value is not None and not isinstance(value, Refusal):
@@ -68,7 +71,7 @@ class TypeReport:
 
 
 def compare_type(cql_type: str, count: int, seed: int) -> TypeReport:
-    """Compares `count` values of a type, their bytes, and damaged bytes."""
+    """Compares the drivers on `count` random values of a type, their bytes, and damaged bytes."""
     shape, report = TYPES[cql_type], TypeReport()
     converted_before = Counter(conversions)
     ours = CqlType(shape.reference).definition.replace("ks.", "")

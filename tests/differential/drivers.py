@@ -87,9 +87,9 @@ def _description(shape: Shape, protocol: int) -> Any:
 
 
 def their_compiled_decode(shape: Shape, data: bytes, protocol: int) -> Any:
-    """Decodes with the reference's compiled deserializers, its default for results.
+    """Decodes with the reference's compiled deserializers, which it uses for results by default.
 
-    If the release has no compiled deserializers, the methods of the types decode.
+    If the installed release does not have them, decodes with the methods of its types.
     """
     if not IS_COMPILED:
         return their_decode(shape, data, protocol)

@@ -1,6 +1,7 @@
 """Finds the rules that explain a difference between the drivers, turbocql and scylla-driver.
 
-A rule is an intended difference. Rules are found for the innermost parts in which a value differs.
+A rule is an intended difference. If the drivers differ on a nested value, the rules are looked for
+at the innermost parts on which they differ.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ class Unclaimed(Exception):
 def explain(case: Case, tally: Tally | None = None) -> list[str]:
     """Returns the names of the rules for all differences in the case.
 
-    Parts that differ are explained alone, and then replaced by parts on which the drivers agree. If
-    the whole still differs, exactly one rule must claim this difference. Otherwise, this function
-    raises `Unclaimed`.
+    If the drivers differ on a part of a compound value, the function first explains this part
+    alone. It then replaces the part by one on which the drivers agree. If the drivers still differ
+    on the whole value, exactly one rule must claim this difference. If no rule or several rules
+    claim it, the function raises `Unclaimed`.
     """
     _, _, difference = run(case, tally)
     if difference is None:

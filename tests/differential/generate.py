@@ -36,7 +36,7 @@ class TupleSub(tuple[Any, ...]):
 
 
 def _moved(pairs: list[Any]) -> OrderedDict[Any, Any]:
-    """Returns an `OrderedDict` whose order differs from that of the underlying `dict`."""
+    """Returns an `OrderedDict` whose iteration order differs from the order in its base `dict`."""
     moved = OrderedDict(pairs)
     if moved:
         moved.move_to_end(next(iter(moved)))
@@ -70,7 +70,7 @@ class Generator:
         return self.rng.choice(agreed) if chance < 0.6 else PLAIN[shape.kind](self.rng)
 
     def edges(self, shape: Shape) -> tuple[list[Any], list[Any]]:
-        """Returns two lists: edge cases that both drivers encode alike, and all other ones."""
+        """Returns two lists: the edge cases that both drivers encode alike, and all other cases."""
         if shape.kind not in self._edges:
             agreed, differing = self._edges[shape.kind] = [], []
             for value in EDGES[shape.kind]:
@@ -117,8 +117,8 @@ class Generator:
     def _numbers(self, element: Shape, count: int) -> Any:
         """Returns an array of random numbers, or `None`.
 
-        It returns an array in half of the calls for numeric elements, in 2 % of the calls for
-        other elements, and never for blobs.
+        If the elements are numeric, half of the calls return an array. For other elements, 2 % of
+        the calls do, and for blobs no call does.
         """
         numeric = element.kind in INTEGER_BITS or element.kind in ("float", "double", "varint")
         # For a blob, the reference turns each number n into n zero bytes, which can be gigabytes.

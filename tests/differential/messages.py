@@ -180,8 +180,8 @@ def theirs(kind: str, version: int, case: Case) -> bytes:
             )
             message.keyspace = case["keyspace"]
             if version >= 5:
-                # In version 5, this feature only makes the reference write the flag for skipped
-                # metadata.
+                # In version 5, the only effect of this feature is that the reference writes the
+                # flag `Skip_metadata`.
                 features = ProtocolFeatures(use_metadata_id=True)
     body = io.BytesIO()
     message.send_body(body, version, features)
@@ -189,7 +189,7 @@ def theirs(kind: str, version: int, case: Case) -> bytes:
 
 
 def rules_for(kind: str, version: int, case: Case) -> set[str]:
-    """Returns the rules under which the bytes of this request differ."""
+    """Returns the rules that apply to this request. If there is one, the drivers' bytes differ."""
     rows = [values for _, values in case.get("statements", [])] or [case.get("values") or []]
     applies = {
         "negative_timestamp": (case["timestamp"] or 0) < 0,
@@ -240,7 +240,7 @@ def compare(kind: str, version: int, case: Case) -> tuple[str, bool]:
     shown = [text if isinstance(text, str) else text[:200].hex() for text in (here, there)]
     described = f"{kind} v{version} {str(case)[:500]} {sorted(rules)} gives {shown}"
     if here == there:
-        # Where a rule applies, the bytes must differ.
+        # If a rule applies, equal bytes are wrong.
         right = isinstance(here, bytes) and not rules
         return ("equal", True) if right else (described, False)
     if not rules or (

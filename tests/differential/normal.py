@@ -56,10 +56,10 @@ def _is(value: Any, *classes: type) -> Any:
 
 
 def normal(shape: Shape, value: Any, *, ours: bool, hashable: bool = False) -> Any:
-    """Returns a hashable form. Forms are equal exactly if the values are equal bit for bit.
+    """Returns a hashable form. Two forms are equal only if the values are equal bit for bit.
 
-    If `ours`, turbocql decoded the value, otherwise the reference. `hashable` says that the value
-    is inside a set or a map's key.
+    If `ours` is true, turbocql decoded the value. If it is false, the reference decoded it.
+    `hashable` says whether the value is inside a set or inside the key of a map.
     """
     shape = shape.bare
     if value is None:

@@ -27,7 +27,7 @@ def integer(bits: int) -> Callable[[Random], int]:
 
 
 def single(rng: Random) -> float:
-    """Returns a binary32 number of any bit pattern, or a double with at most 3 decimals."""
+    """Returns a binary32 number with a random bit pattern, or a double with at most 3 decimals."""
     if rng.random() < 0.5:
         number: float = struct.unpack(">f", struct.pack(">I", rng.getrandbits(32)))[0]
         return number
@@ -35,7 +35,7 @@ def single(rng: Random) -> float:
 
 
 def double(rng: Random) -> float:
-    """Returns a double of any bit pattern."""
+    """Returns a double with a random bit pattern."""
     number: float = struct.unpack(">d", struct.pack(">Q", rng.getrandbits(64)))[0]
     return number
 
@@ -48,7 +48,7 @@ def text(rng: Random) -> str:
 
 
 def ascii_text(rng: Random) -> str:
-    """Returns text of characters below 128."""
+    """Returns text of ASCII characters."""
     return "".join(chr(rng.randrange(128)) for _ in range(rng.randrange(8)))
 
 
@@ -75,12 +75,12 @@ def time_uuid(rng: Random) -> UUID:
 
 
 def date(rng: Random) -> datetime.date:
-    """Returns any day of Python's calendar."""
+    """Returns a random day in the range of `datetime.date`."""
     return datetime.date.fromordinal(rng.randrange(1, datetime.date.max.toordinal() + 1))
 
 
 def time(rng: Random) -> Any:
-    """Returns any time of day, as nanoseconds or `datetime.time`."""
+    """Returns a random time of day, as a number of nanoseconds or as a `datetime.time`."""
     nanoseconds = rng.randrange(86_400_000_000_000)
     if rng.random() < 0.5:
         return nanoseconds
@@ -89,7 +89,7 @@ def time(rng: Random) -> Any:
 
 
 def timestamp(rng: Random) -> Any:
-    """Returns an instant with microseconds, naive or in some time zone."""
+    """Returns a `datetime` with microseconds. It is naive or has a random time zone."""
     days, seconds = rng.randrange(-719_000, 2_932_000), rng.randrange(86_400)
     since = datetime.timedelta(days=days, seconds=seconds, microseconds=rng.randrange(10**6))
     instant = datetime.datetime(1970, 1, 1) + since
@@ -98,7 +98,7 @@ def timestamp(rng: Random) -> Any:
 
 
 def duration(rng: Random) -> Duration:
-    """Returns a duration without parts of opposite signs."""
+    """Returns a duration whose parts all have the same sign, or are 0."""
     sign = rng.choice((1, -1))
     parts = (rng.getrandbits(bits) >> rng.randrange(bits) for bits in (31, 31, 63))
     return Duration(*(sign * part for part in parts))

@@ -1,4 +1,4 @@
-"""Makes reports of comparisons in other processes, before the tests need them."""
+"""Compares the drivers in other processes, so that reports are ready when the tests need them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ Report = TypeVar("Report")
 
 
 def start_processes() -> ProcessPoolExecutor:
-    """Starts new processes that import both drivers.
+    """Returns a pool of processes that import both drivers.
 
-    They are not forked, because a forked process could deadlock on locks of pytest's threads.
+    The processes are spawned, not forked. A forked process could deadlock on a lock that one of
+    pytest's threads held at the time of the fork.
     """
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(PROCESSES, context, initializer=_prepare)
@@ -29,13 +30,13 @@ def start_processes() -> ProcessPoolExecutor:
 
 def _prepare() -> None:
     faulthandler.enable()
-    # NumPy and the reference warn about some of the values that are compared.
+    # NumPy and the reference warn about some values. No test checks these warnings.
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
 
 
 def selected(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
-    """Returns the values of a parameter in the module's selected tests."""
+    """Returns the values that a parameter has in those tests of the module that pytest will run."""
     parameters = [
         item.callspec.params
         for item in request.session.items
@@ -49,7 +50,8 @@ def selected(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
 class Reports(Generic[Key, Report]):
     """Makes a report for each key, for example for each CQL type.
 
-    The reports of the keys in `ahead` are begun immediately, the others when they are asked for.
+    The constructor begins the reports of the keys in `ahead`. Each other report is begun when it is
+    first requested.
     """
 
     def __init__(
@@ -73,7 +75,10 @@ class Reports(Generic[Key, Report]):
         return self._futures[key].result()
 
     def of_all(self, keys: Iterable[Key]) -> list[Report]:
-        """Returns the reports of all these keys, even of keys whose own tests are not selected."""
+        """Returns the reports of all these keys.
+
+        A test that needs all reports can call this even if pytest runs only some of the tests.
+        """
         keys = list(keys)
         self._begin(keys)
         return [self[key] for key in keys]

@@ -1,7 +1,8 @@
 """Compares pages of rows that turbocql and scylla-driver (the reference) decode.
 
-Each driver must decode a cell in a page to the same value as the cell alone. Where the two drivers
-decode a cell differently, a rule of docs/differences.md must explain the difference.
+Each driver must decode a cell inside a page to the same value to which it decodes the cell alone.
+If the two drivers decode a cell differently, a rule of docs/differences.md must explain the
+difference.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class Page:
 def our_page(body: bytes, known: Any, kind: str) -> Page | str:
     """Decodes a page with turbocql, or returns the text of turbocql's error.
 
-    `known` describes the columns of a body without descriptions. If `known` is None, all calls with
-    the same `kind` share one decoder, as in a program.
+    `known` describes the columns if the body does not describe them. If `known` is None, all calls
+    with the same `kind` share one decoder, because programs also share a decoder.
     """
     decoder = DECODERS[kind] if known is None else RowsDecoder(kind, columns=known)  # type: ignore[arg-type]
     try:
@@ -121,14 +122,17 @@ def definition(shape: Shape) -> str:
 
 
 def same(shape: Shape, one: Any, other: Any, *, ours: bool) -> bool:
-    """Returns whether two values that one driver decoded are equal and of equally named classes."""
+    """Returns whether two values are equal, and whether their classes have the same name.
+
+    One driver has decoded both values.
+    """
     form: bool = normal(shape, one, ours=ours) == normal(shape, other, ours=ours)
     return form and type(one).__name__ == type(other).__name__
 
 
 @dataclass
 class PageReport:
-    """The counts of compared pages and cells, of differences by rule, and the failures."""
+    """The numbers of compared pages and cells, the number of differences by rule, and failures."""
 
     counts: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
@@ -149,9 +153,10 @@ class PageReport:
     def rows(
         self, page: Page, way: str | None, shapes: list[Shape], rows: list[list[Cell]], body: bytes
     ) -> None:
-        """Checks that each value of a page equals what the same driver decodes from its cell alone.
+        """Checks a page that one driver has decoded, value by value.
 
-        The driver is turbocql if `way` is `None`, otherwise the reference.
+        Each value must equal the value that the same driver decodes from the cell alone. The driver
+        is turbocql if `way` is `None`, and the reference otherwise.
         """
         read = our_decode if way is None else ALONE[way]
         for row, cells in zip(page.rows, rows, strict=True):
@@ -164,7 +169,7 @@ class PageReport:
     def page(self, generator: Generator, shapes: list[Shape], tame: bool) -> None:
         """Compares one page of random rows.
 
-        If `tame`, `tame_cell` makes the cells, otherwise `odd_cell`.
+        `tame_cell` makes the cells if `tame` is true. Otherwise, `odd_cell` makes them.
         """
         rng = generator.rng
         protocol = rng.choice((3, 4, 5))
@@ -214,9 +219,9 @@ class PageReport:
 
 
 def pages_of(cql_type: str, pages: int) -> int:
-    """Returns how many of `pages` have a first column of this type.
+    """Returns the number of pages whose first column has this type, out of `pages` pages in total.
 
-    The shares of two types differ by at most one page.
+    The numbers for two types differ by at most 1.
     """
     types = len(FIRST_TYPES)
     return pages // types + (FIRST_TYPES.index(cql_type) < pages % types)
@@ -233,7 +238,10 @@ def compare_pages(cql_type: str, pages: int, seed: int) -> PageReport:
 
 
 def new_id_without_description() -> tuple[Page | str, Page | str]:
-    """Returns what both drivers decode from a body with a new metadata id and no descriptions."""
+    """Returns the pages that turbocql and the reference decode from one body.
+
+    The body has a new metadata id, but no column descriptions.
+    """
     body = struct.pack(">iii", 2, 4 | 8, 1) + b"\0\2id" + struct.pack(">i", 0)
     return (
         our_page(body, [("a", "int")], "tuple"),

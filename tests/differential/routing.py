@@ -43,8 +43,8 @@ class RoutingReport:
 def compare_keys(part: int, count: int, seed: int) -> RoutingReport:
     """Compares keys of random values, and the tokens of the keys and of random byte strings.
 
-    `count` is the number of byte strings, and of drawn keys. A key is compared only if both drivers
-    encode its values alike.
+    `count` is the number of random keys, and also the number of byte strings. A key is compared
+    only if both drivers encode its values alike.
     """
     rng, generator, report = Random(seed + part), Generator(seed + part), RoutingReport()
     for _ in range(count):
@@ -53,7 +53,8 @@ def compare_keys(part: int, count: int, seed: int) -> RoutingReport:
         pairs = list(zip(shapes, parts, strict=True))
         ours = [our_encode(shape, part, 4) for shape, part in pairs]
         theirs = their_routing_key(shapes, parts)
-        # test_values.py compares values that the drivers encode differently.
+        # The drivers encode these values differently, so the keys are not compared. test_values.py
+        # tests such values.
         if ours != [their_encode(shape, part, 4) for shape, part in pairs]:
             continue
         if any(isinstance(part, Refusal) for part in (*ours, theirs)):
@@ -73,7 +74,7 @@ def compare_keys(part: int, count: int, seed: int) -> RoutingReport:
 
 
 def their_routing_key(shapes: list[Shape], parts: list[Any]) -> Any:
-    """Returns the routing key of the reference's statement bound to these values, or a refusal."""
+    """Returns the routing key that the reference computes for these values, or a refusal."""
     columns = [ColumnMetadata("ks", "t", f"c{i}", s.reference) for i, s in enumerate(shapes)]
     indexes = list(range(len(shapes)))
     statement = PreparedStatement(columns, b"id", indexes, "", "ks", 4, None, None)
@@ -99,8 +100,8 @@ def preimage(wanted: int, second: int) -> bytes:
 
     `second` is any number of 64 bits. Each number gives a different key.
 
-    The hash -2**63 is not a valid token. A key with this hash has the token 2**63 - 1. Random keys
-    almost never have this hash.
+    The tests need this function for the hash -2**63, which random keys almost never have. This hash
+    is not a valid token, so a key with this hash has the token 2**63 - 1.
     """
 
     def unshift(k: int) -> int:

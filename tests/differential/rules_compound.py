@@ -43,9 +43,9 @@ def _unordered(d: Difference) -> bool:
 
 
 def _unindexed(d: Difference) -> bool:
-    """Returns whether only the reference encodes the value as a tuple, and it has no `__getitem__`.
+    """Returns whether only the reference encodes a value without `__getitem__` as a tuple.
 
-    A dict view is such a value. Sets and mappings have another rule.
+    An example is a dict view. Sets and mappings have another rule.
     """
     other = isinstance(d.given, (set, frozenset, Mapping)) or hasattr(d.given, "__getitem__")
     return only_they_take(d, "tuple") and not other
@@ -80,7 +80,8 @@ def _by_name(d: Difference) -> bool:
 def _by_number(d: Difference) -> bool:
     if not only_they_take(d, "udt") or not isinstance(d.given, Mapping):
         return False
-    # A `Counter` returns 0 for every missing number.
+    # The reference looks fields up by their number. A `Counter` returns 0 for a missing key, so the
+    # reference also encodes a `Counter`.
     found = [gives(d.given.__getitem__, i) for i in range(len(d.shape.names))]
     return not any(isinstance(part, Refusal) for part in found)
 
@@ -88,7 +89,7 @@ def _by_number(d: Difference) -> bool:
 def _turned(d: Difference) -> bool:
     """Returns whether the reference encodes a named tuple by position, and turbocql by field name.
 
-    The tuple has other fields than the type, or the same fields in another order.
+    In this case the fields of the tuple are not the fields of the type, or their order differs.
     """
     if not d.encoding or d.kind != "udt" or not isinstance(d.given, tuple):
         return False
@@ -101,9 +102,9 @@ def _turned(d: Difference) -> bool:
 
 
 def _no_record(d: Difference) -> bool:
-    """Returns whether only the reference encodes the value as a UDT, and the value is no record.
+    """Returns whether only the reference encodes a value that is not a record as a UDT.
 
-    Scalars, values with none of the fields, and values with `__getitem__` are no records.
+    Scalars, values that have none of the fields, and values with `__getitem__` are not records.
     """
     if not only_they_take(d, "udt") or isinstance(d.given, (list, tuple, Mapping)):
         return False

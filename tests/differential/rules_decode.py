@@ -74,7 +74,10 @@ def _both(d: Difference, *kinds: str) -> tuple[Any, Any] | None:
 
 
 def _repeated_keys(d: Difference) -> bool:
-    """Returns whether a key is repeated. The reference keeps each entry, turbocql only the last."""
+    """Returns whether the bytes of a map have the same key more than once.
+
+    The reference keeps each entry. turbocql keeps only the last entry of a key.
+    """
     both = _both(d, "map")
     if both is None:
         return False
@@ -89,9 +92,10 @@ def _repeated_keys(d: Difference) -> bool:
 
 
 def _repeated_elements(d: Difference) -> bool:
-    """Returns whether elements are repeated.
+    """Returns whether the bytes of a set have the same element more than once.
 
-    The reference's set sorts its elements by `<`, and so may keep equal ones.
+    The reference's set sorts its elements by `<`. Some elements, such as sets, have no total order.
+    So the reference may keep several equal elements.
     """
     both = _both(d, "set")
     if both is None:

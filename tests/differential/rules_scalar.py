@@ -28,9 +28,10 @@ _OWN = (turbocql.Date, turbocql.Time, turbocql.Timestamp, turbocql.Duration)
 
 
 def _indexed(value: Any) -> bool:
-    """Returns whether a value has `__index__`.
+    """Returns whether a value has `__index__` and is not an ordinary `int`.
 
-    Left out are `int` itself (but not its subclasses), `bool`, classes, and the classes in `_OWN`.
+    It returns `False` for an `int` (but not for an instance of a subclass), a `bool`, a class, and
+    an instance of a class in `_OWN`.
     """
     exact = type(value) is int or isinstance(value, (bool, *_OWN, type))
     return not exact and hasattr(value, "__index__")
@@ -91,7 +92,10 @@ def _blobs_by_constructor(d: Difference) -> bool:
 
 
 def _addresses(d: Difference) -> bool:
-    """Returns whether only the reference encodes an IPv4 text other than four plain numbers."""
+    """Returns whether only the reference encodes the text, because it is not four decimal numbers.
+
+    An example is "127.1": `socket.inet_aton` accepts this IPv4 address, but `ipaddress` does not.
+    """
     if not only_they_take(d, "inet") or not isinstance(d.given, str):
         return False
     plain = gives(ipaddress.IPv4Address, d.given)
@@ -241,7 +245,8 @@ SCALAR: Sequence[Rule] = [
         "NumPy's True is a boolean.",
         lambda d: only_we_take(d, "boolean") and isinstance(d.given, np.bool_),
         encoding("boolean", np.True_),
-        # The last NumPy for CPython 3.10 lets `struct` pack NumPy's True, so both drivers take it.
+        # On CPython 3.10, both drivers encode NumPy's True. The last NumPy release for 3.10 still
+        # allows `struct` to pack it.
         since=(3, 11),
     ),
     Rule(

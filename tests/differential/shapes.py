@@ -203,7 +203,7 @@ def vectors() -> list[Shape]:
 
 
 def generated(count: int, seed: int) -> list[Shape]:
-    """Returns nested types of two to four levels; the same seed gives the same types."""
+    """Returns random nested types of two to four levels. Equal seeds give equal types."""
     rng = Random(seed)
     shapes: dict[str, Shape] = {}
     while len(shapes) < count:
@@ -232,7 +232,7 @@ def _nested(rng: Random, depth: int, number: int, *, top: bool = True) -> Shape:
     else:
         parts = tuple(part(i == 0) for i in range(rng.randint(1, 4)))
     names = tuple(f"f{i}" for i in range(len(parts))) if kind == "udt" else ()
-    # The reference keeps one class per name, so every UDT needs a name of its own.
+    # The reference caches the class of a UDT by the UDT's name, so every UDT needs its own name.
     name = f"u{number}_{rng.getrandbits(40):x}" if kind == "udt" else ""
     shape = Shape(kind, parts, names, name, dimension)
     return shape if top or rng.random() < 0.4 else Shape("frozen", (shape,))

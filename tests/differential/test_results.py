@@ -61,7 +61,7 @@ def test_all_readers_decode_most_pages(reports: PageReports, pages: int) -> None
         counts.update(report.counts)
         rules.update(report.rules)
     assert counts["pages"] == pages
-    # Most pages are decoded by all readers, and few cells differ.
+    # If all readers decode most pages and few cells differ, then the test compares enough.
     assert counts["read by all"] > counts["pages"] / 2
     assert counts["cells"] > counts["pages"] * 10
     assert rules.total() < counts["cells"] / 10
@@ -79,7 +79,8 @@ def test_only_turbocql_decodes_an_id_without_a_description() -> None:
     ours, theirs = new_id_without_description()
     assert isinstance(ours, Page)
     assert ours.about[2] == b"id"
-    # The reference ignores the id, and may fail at the bytes after it.
+    # The reference does not read the id. It may then fail, because it takes the id's bytes for the
+    # bytes that follow the id.
     assert isinstance(theirs, str) or theirs.about[2] != b"id"
 
 

@@ -31,6 +31,6 @@ def reports(
 def test_routing_keys_and_tokens(part: int, reports: RoutingReports, count: int) -> None:
     report = reports[part]
     assert not report.failures, "\n".join(report.failures[:20])
-    # Both drivers encode the values of enough keys alike.
+    # Keys with values that the drivers encode differently are not compared. Enough keys remain.
     assert report.keys > count / 4
     assert report.tokens == report.keys + count + 1

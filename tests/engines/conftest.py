@@ -18,8 +18,8 @@ import turbocql
 from turbocql.testing import Cassandra
 
 ROOT = Path(__file__).resolve().parents[2]
-# These are the settings of the nodes. A killed node loses at most its writes of the last 100 ms.
-# All three nodes have each row, so the other nodes still have these writes.
+# The settings of the nodes. With this period, a killed node loses at most its writes of the last
+# 100 ms. The other two nodes still have these writes, because all three nodes store each row.
 CLUSTER = {"commitlog_sync_period": "100ms", "num_tokens": 16}
 
 
@@ -28,7 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # The engines warn about their own code and about killed workers. No test checks these warnings.
+    # The engines warn about their own code and about killed workers. These warnings must not fail
+    # the tests.
     config.addinivalue_line("filterwarnings", "default")
 
 

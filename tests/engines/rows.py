@@ -1,6 +1,6 @@
 """Generates the rows that the engines (Dask, DuckDB, Ray and Spark) write and read.
 
-It also computes sums of rows, by which the tests compare tables.
+It also computes sums over the rows. The tests compare tables by these sums.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def table_of(ids: Any) -> pa.Table:
 
 
 def sums_of(columns: dict[str, Any]) -> Sums:
-    """Returns the sums of rows in NumPy columns."""
+    """Returns the sums over rows that are given as NumPy columns."""
     ids = np.asarray(columns["id"], np.int64)
     mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= np.asarray(columns["part"], np.int64).astype(np.uint64) * np.uint64(7)
@@ -74,13 +74,17 @@ def sums_of(columns: dict[str, Any]) -> Sums:
     mixed += (emb.astype(np.float64) @ weights).astype(np.uint64) * np.uint64(0x100000001B3)
     crcs = [zlib.crc32(name.encode()) for name in columns["name"]]
     mixed ^= np.array(crcs, np.uint64) * np.uint64(0x85EBCA6B)
-    # Mixes the hash of each row once more, so that the sum changes if two rows exchange cells.
+    # This mixes the hash of each row once more. Without it, the sum could stay the same if two rows
+    # exchanged their cells.
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     return Sums(len(ids), int(ids.sum()), int(mixed.sum(dtype=np.uint64)))
 
 
 def _times(column: Any) -> Any:
-    """Returns times as a NumPy array without a zone. pandas gives objects for times with a zone."""
+    """Returns times as a NumPy array without a time zone.
+
+    For times with a time zone, pandas gives an array of objects.
+    """
     values = np.asarray(column)
     if values.dtype == object:
         values = np.array([one.tz_localize(None) for one in values], "M8[ms]")
@@ -88,7 +92,7 @@ def _times(column: Any) -> Any:
 
 
 def sums_of_arrow(table: Any) -> Sums:
-    """Returns the sums of rows in an Arrow table or record batch."""
+    """Returns the sums over the rows of an Arrow table or record batch."""
     columns = {name: table.column(name) for name in COLUMNS}
     emb = columns["emb"]
     chunks = emb.chunks if isinstance(emb, pa.ChunkedArray) else [emb]
@@ -108,17 +112,17 @@ def _numbers(chunk: Any) -> Any:
 
 
 def sums_as_texts(table: Any) -> dict[str, list[Any]]:
-    """Returns the sums of rows as one row.
+    """Returns the sums over the rows of `table`, as columns with one row.
 
-    `ids` and `checksum` are texts, because a checksum may exceed Spark's type `long`, and Arrow
-    cannot add checksums modulo 2**64. `total_of_texts` adds them.
+    `ids` and `checksum` are texts. A checksum may exceed Spark's type `long`, and Arrow cannot add
+    checksums modulo 2**64, so `total_of_texts` adds the texts.
     """
     sums = sums_of_arrow(table)
     return {"count": [sums.rows], "ids": [str(sums.ids)], "checksum": [str(sums.checksum)]}
 
 
 def total_of_texts(rows: Iterable[Any]) -> Sums:
-    """Returns the total of rows that `sums_as_texts` made."""
+    """Adds up rows of sums that `sums_as_texts` made."""
     return total((row["count"], int(row["ids"]), int(row["checksum"])) for row in rows)
 
 

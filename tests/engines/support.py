@@ -78,10 +78,12 @@ class Faults:
         self._killed: list[int] = []
 
     def of(self, victim: str, worker: str, after_s: float) -> Callable[[], None]:
-        """Returns a function that kills a node, or all workers that have connections to nodes.
+        """Returns a function that makes a fault.
 
-        Workers are processes with the text `worker` in their command lines. The function first
-        waits until a worker has a connection to a node, and then for another `after_s` seconds.
+        If `victim` is "node", the function kills a node. Otherwise, it kills all workers that have
+        connections to nodes. Workers are the processes whose command line contains the text
+        `worker`. The function first waits until a worker has a connection to a node, and then for
+        another `after_s` seconds.
         """
         assert victim in VICTIMS
 
@@ -108,7 +110,8 @@ class Faults:
             self._nodes.nodes[self._killed.pop()].start()
 
     def _kill_workers(self, worker: str) -> None:
-        # All workers with connections are killed, because a single worker may be waiting for work.
+        # A single worker may be idle, so that killing it would have no effect. So all workers with
+        # connections are killed.
         victims = self._workers(worker)
         assert victims, "the workers have ended"
         for victim in victims:
@@ -142,7 +145,8 @@ class Faults:
 def during(fault: Callable[[], None], work: Callable[[], Result]) -> Result:
     """Runs `fault` in a thread while `work` runs, and returns the result of `work`.
 
-    Raises the error of `fault`, or AssertionError if `work` ends before `fault` has ended.
+    If `fault` raises an error, this function raises the same error. If `work` ends before `fault`,
+    it raises AssertionError.
     """
     ended = threading.Event()
     failures: list[BaseException] = []

@@ -23,9 +23,11 @@ pytestmark = pytest.mark.cassandra
 WORKER = "multiprocessing"
 PARTS = 16
 SETTINGS = {
-    # The faults kill the worker of a task more often than Dask allows by default.
+    # By default, Dask gives up on a task if the workers that run it were killed several times. The
+    # faults kill workers more often.
     "distributed.scheduler.allowed-failures": 10,
-    # By default, Dask gives up on a worker that has not restarted in 15 s, and tasks wait for ever.
+    # By default, Dask gives up on a worker that has not restarted within 15 s. The worker's tasks
+    # would then wait for ever.
     "distributed.deploy.lost-worker-timeout": "300s",
     # By default, Dask converts the arrays in a column of vectors to strings.
     "dataframe.convert-string": False,
@@ -53,7 +55,7 @@ def frame_of(table: str, config: turbocql.Config) -> Any:
 
 
 def write(table: str, tables: Tables) -> None:
-    """Writes all generated rows. If a part is written again, it gets the same write time."""
+    """Writes all generated rows. If Dask writes a part again, its rows get the same write time."""
     write_time, step = time.time_ns() // 1000, tables.count // PARTS
     parts = [
         dask.delayed(write_part)(

@@ -174,7 +174,10 @@ def test_a_null_in_place_of_a_tensor_is_refused(
 
 
 def only_full(data: DataSet) -> DataSet:
-    """Returns the rows without nulls, because batches of NumPy arrays cannot hold nulls."""
+    """Returns a data set with only the row that has no nulls.
+
+    Batches of NumPy arrays cannot hold nulls.
+    """
     return data.filter(lambda row: row["k"] == 1)
 
 
@@ -232,7 +235,8 @@ def test_reads_in_small_blocks_while_workers_are_killed(
     faults: Faults,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Ray runs a killed task again, and skips the blocks that the task had already yielded.
+    # If a worker is killed, Ray runs its task again, and skips as many blocks as the task had
+    # yielded before. So the second run must yield the same blocks.
     context = ray.data.DataContext.get_current()
     monkeypatch.setattr(context, "target_max_block_size", 200_000)
     read = partial(read_sums, table, tables.config)

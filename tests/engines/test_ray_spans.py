@@ -47,7 +47,7 @@ def lines(folder: Path, suffix: str) -> list[dict[str, Any]]:
 
 
 def spans_of(folder: Path, trace_id: int) -> list[dict[str, Any]]:
-    """Returns the workers' spans that belong to a trace. Spans of attempts are left out."""
+    """Returns the workers' spans that belong to a trace, except the spans of attempts."""
     spans = lines(folder, "spans")
     of_trace = [span for span in spans if span["context"]["trace_id"] == f"0x{trace_id:032x}"]
     return [span for span in of_trace if span["name"] != "attempt"]
@@ -67,7 +67,8 @@ def test_requests_of_tasks_belong_to_the_trace_of_the_job(
         sink = turbocql.ray.sink(table, config=config)
         data = turbocql.ray.read(table, config=config, columns=["id"], parallelism=3)
     parent = job.get_span_context()
-    # The data sets are computed only now, after the span `job` has ended, in threads and workers.
+    # The data sets are lazy. Ray computes them only now, in threads and workers, after the span
+    # `job` has ended.
     rows.write_datasink(sink)
     assert sorted(row["id"] for row in data.take_all()) == list(range(200))
 
@@ -85,8 +86,8 @@ def test_requests_of_tasks_belong_to_the_trace_of_the_job(
     firsts = {span["context"]["span_id"] for span in named("SELECT")}
     pages = [each for each in spans_of(folder, parent.trace_id) if each["name"].endswith(" page")]
     assert {page["parent_id"] for page in pages} == firsts
-    # In a worker, a log handler runs in the OpenTelemetry context of the logged call. So the
-    # handler can read the trace's id.
+    # In a worker, a log handler runs in the OpenTelemetry context of the call that caused the
+    # record. So the handler can read the id of the trace.
     traced = {
         line["trace_id"] for line in lines(folder, "records") if line["event"] == "slow request"
     }
@@ -95,7 +96,8 @@ def test_requests_of_tasks_belong_to_the_trace_of_the_job(
 
 def test_a_job_without_a_span_makes_none(folder: Path, tables: Tables, points: list[str]) -> None:
     table = tables.new("ray_untraced")
-    # These settings differ from those of the test above, so a worker opens another session.
+    # Workers reuse a session if the settings are equal. These settings differ from the settings of
+    # the test above, so a worker opens another session.
     config = turbocql.Config(contact_points=points, page_size=77)
     data = turbocql.ray.read(table, config=config)
     assert data.take_all() == []

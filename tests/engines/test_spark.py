@@ -140,7 +140,8 @@ def test_filters_on_keys_are_pushed(table: str, source: Source, count: int) -> N
 
 
 def test_filters_that_are_not_pushed(table: str, source: Source, count: int) -> None:
-    # Without the option `push_filters`, one DataFrame can be used with and without a filter.
+    # Without the option `push_filters`, a filter does not change what later uses of the same
+    # DataFrame return.
     data = source.frame(table)
     assert data.where("part = 0 and id = 5").count() == 1
     assert data.count() == count

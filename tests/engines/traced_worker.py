@@ -18,7 +18,7 @@ FOLDER = "TEST_SPANS_FOLDER"
 
 
 def set_up() -> None:
-    """Sets up the tracer provider and the log handler; Ray calls this in each worker."""
+    """Sets up the tracer provider and the log handler. Ray calls this function in each worker."""
     folder = Path(os.environ[FOLDER])
     spans = (folder / f"{os.getpid()}.spans").open("w", buffering=1)
     exporter = ConsoleSpanExporter(out=spans, formatter=lambda span: span.to_json(None) + "\n")

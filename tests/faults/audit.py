@@ -1,4 +1,4 @@
-"""The audit: compares the records of all calls of the workload with what the nodes have stored.
+"""The audit: compares the records of all calls of the workload with the rows that the nodes store.
 
 The workload, called "the load", makes calls of turbocql during faults (`calls.py`, `load.py`).
 
@@ -75,7 +75,7 @@ class Line:
     violations: list[str] = field(default_factory=list)
 
     def check(self, fault: str | None) -> None:
-        """Counts a case. `fault` says what is wrong with it, or is `None`."""
+        """Counts a case. `fault` describes the violation, or is `None` if the case is right."""
         self.checked += 1
         if fault is not None:
             self.violations.append(fault)
@@ -150,8 +150,8 @@ class Audit:
     def _take_write(self, call: Call) -> None:
         aside = call.about.get("aside", False)
         if aside and call.begun <= self._last_drop:
-            # The row may have been dropped with its keyspace, or written after the keyspace was
-            # created again.
+            # The write may have been before or after the keyspace was dropped and created again.
+            # So the row may be missing or present.
             self._aside_unknown.update(call.about["ids"])
             return
         failed = {number: may for number, _, may, _ in call.about.get("failed", [])}
@@ -233,8 +233,9 @@ class Audit:
     def judge_scan(self, state: State, rows: Iterable[tuple[int, int, str]]) -> Line:
         """Compares the rows of a scan by turbocql with the rows that the nodes had before the scan.
 
-        A row that only the scan returns may be right if its write had an unknown outcome. Cassandra
-        replays unfinished batches and missed writes (hints) later.
+        The scan may return a row that the nodes did not have if the row's write had an unknown
+        outcome. The reason is that Cassandra replays unfinished batches and missed writes (hints)
+        later, perhaps just before the scan.
         """
         line = Line("a scan by turbocql has all rows, each once")
         found = set()
@@ -314,7 +315,7 @@ class Audit:
 
 
 def _condition_fault(name: str, calls: _Key, winner: int | None) -> str | None:
-    """Returns what is wrong with the outcome of one condition, or `None`."""
+    """Returns a message if the outcome of one condition is wrong, and `None` if it is right."""
     won = {call.about["ids"][0] for call in calls.winners}
     if len(calls.winners) > 1:
         told = "\n  ".join(str(call) for call in calls.winners)
@@ -343,7 +344,7 @@ def judge_serial(state: State, told: Mapping[int, int | None]) -> Line:
 
 
 def judge_samples(before: Sample, after: Sample) -> list[Line]:
-    """Compares the resources of the load's process after the faults with those before them.
+    """Compares the resources that the load's process held before and after the faults.
 
     Memory may grow by `RSS_MARGIN_MIB`. All other numbers must be equal.
     """

@@ -2,10 +2,10 @@
 
 The workload is called "the load". The audit (`audit.py`) judges the records of its calls.
 
-The calls are written once for the synchronous and the asynchronous API. Each operation is a
-generator that yields calls of turbocql, each an `Ask`. `load.py` makes the calls and sends back an
-`Outcome` for each. If an answer is wrong, the generator sets `about["wrong"]` of the call, before
-the record of the call is written.
+Each operation is written once, for both the synchronous and the asynchronous API. An operation is a
+generator that yields an `Ask` for each call of turbocql. `load.py` makes the call and sends an
+`Outcome` back to the generator. If the answer is wrong, the generator sets `about["wrong"]` of the
+call. `load.py` writes the record of the call only after that.
 
 A claim is a row that several calls try to insert with `IF NOT EXISTS`. A chain is a row whose
 version the calls increase, one by one, with `IF version = ?`.
@@ -120,18 +120,18 @@ class Shared:
         self._generation = [0] * CHAINS
 
     def claim(self) -> int:
-        """Returns the key of a claim. Each key is returned `_ROUND` times: so many calls use it."""
+        """Returns the key of a claim. It returns each key `_ROUND` times, so that calls compete."""
         with self._lock:
             return next(self._claims) // _ROUND
 
     def chain(self, number: int) -> tuple[int, int]:
-        """Returns the key of a chain, and its last version that a call has read or set."""
+        """Returns the key of a chain, and the latest version that a call has read or set."""
         with self._lock:
             key = self._generation[number] * CHAINS + number
             return key, self._seen.get(key, 0)
 
     def seen(self, key: int, version: int) -> None:
-        """Records a version that a chain has. After the last version, a new chain begins."""
+        """Records that a chain has reached a version. After `_GENERATION`, a new chain begins."""
         with self._lock:
             self._seen[key] = max(version, self._seen.get(key, 0))
             number = key % CHAINS
@@ -211,7 +211,8 @@ def _write(worker: Worker) -> Op:
     elif chance < 0.5:
         kind, options = "write, speculative", {"idempotent": True, "profile": SPECULATIVE}
     elif chance < 0.55:
-        # A coordinator that knows that a node is down refuses this write and must write nothing.
+        # If the coordinator knows that a node is down, it refuses this write. The row must then not
+        # be written.
         kind, options = "write, ALL", {"consistency": "ALL"}
     about = About(ids=[number])
     outcome = yield worker.execute(
@@ -384,7 +385,7 @@ def _scan(worker: Worker) -> Op:
     found: list[Any] = []
     while True:
         about = About()
-        # Each page has the time limit of the scan's first request.
+        # `next_page` uses the time limit of the scan's first request for each page.
         outcome = yield Ask("scan, page", "next_page", ask.timeout_s, (pages,), about=about)
         if outcome.error is not None:
             tries += 1

@@ -1,4 +1,4 @@
-"""Parses the table in docs/reliability.md that says how each fault is seen."""
+"""Parses the table of docs/reliability.md with the logs, metrics and spans of each fault."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEVELS = "DEBUG|INFO|WARNING|ERROR"
 
 @dataclass(frozen=True)
 class Row:
-    """What a row of the table says about its fault."""
+    """The facts that one row of the table states about its fault."""
 
     logged: frozenset[tuple[str, str]]
     """The events, each with its level."""

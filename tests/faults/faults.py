@@ -51,11 +51,11 @@ _COMMAND_S = 120.0
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. `node` is the index of a node; what happens to this node depends on `kind`.
+    """One fault. `node` is the index of a node, and its meaning depends on `kind`.
 
-    "kill two" spares the node, "rolling restart" begins with it, and "evict statements" counts the
-    statements in its cache. "alter table" and "drop keyspace" ignore `node`, and so do faults that
-    hit all nodes. Faults of every other kind hit the node.
+    "kill two" kills the other two nodes, "rolling restart" restarts this node first, and "evict
+    statements" counts the statements in the cache of this node. "alter table", "drop keyspace" and
+    the faults that hit all nodes ignore `node`. A fault of any other kind hits this node.
     """
 
     kind: str
@@ -70,9 +70,9 @@ class Fault:
 class Step:
     """Faults that are injected at the same time, and a pause after them.
 
-    `pace_s` is how long each caller of the load waits on average after each operation. Without this
-    wait, on two processors, 200 callers delay the start of a node and schema changes by many
-    seconds.
+    Each caller of the load waits `pace_s` seconds on average after each operation. On a machine
+    with two processors, 200 callers that never wait delay schema changes and the start of a node by
+    many seconds.
     """
 
     faults: tuple[Fault, ...]
@@ -124,7 +124,7 @@ def long_plan(seed: str) -> Iterator[Step]:
 def _nodes(chance: random.Random) -> Iterator[int]:
     """Yields random indices of nodes.
 
-    No index comes twice in a row, so that turbocql has time to reconnect to a node.
+    Two successive indices differ, so that turbocql has time to reconnect to a node after a fault.
     """
     node = chance.randrange(_NODES)
     while True:
@@ -159,9 +159,9 @@ class Injector:
     def run(self, step: Step) -> None:
         """Injects the faults of a step, heals them, and pauses for `rest_s`.
 
-        If the kind of a fault is not in `PROXY`, the method waits, before the pause, until the
-        nodes see each other. Kinds that end with `EVERYWHERE` are not in `PROXY`, so the method
-        waits after such faults too.
+        If one of the faults is of a kind that is not in `PROXY`, the method waits until the nodes
+        see each other, and only then pauses. Kinds that end with `EVERYWHERE` are not in `PROXY`,
+        so the method waits after these faults too.
         """
         self._load.ask("pace", seconds=step.pace_s)
         if len(step.faults) == 1:
@@ -213,7 +213,7 @@ class Injector:
         try:
             answer = self._load.ask(do, within_s=_COMMAND_S, **arguments)
         except NoReply as error:
-            # The load continues; the audit reports the call that hangs.
+            # The load's other calls continue. The audit reports the call that hangs.
             self.failures.append(f"{error}: {arguments}")
             return ["no reply"]
         errors: list[str | None] = answer["errors"]
@@ -247,7 +247,7 @@ class Injector:
     def _kill_two(self, fault: Fault) -> str:
         """Kills two of three nodes, so that no quorum is left.
 
-        The third node refuses requests as soon as it has noticed that the two are down.
+        As soon as the third node has noticed that the other two are down, it refuses requests.
         """
         nodes = [node for n, node in enumerate(self._cluster.nodes) if n != fault.node]
         for node in nodes:
@@ -286,8 +286,8 @@ class Injector:
     def _alter(self, fault: Fault) -> str:
         deadline, done = time.monotonic() + fault.seconds, 0
         while not done or time.monotonic() < deadline:
-            # `SELECT *` returns the columns after the key in alphabetical order. The new column is
-            # the first or the last of these columns.
+            # `SELECT *` returns the key first, and then the other columns in alphabetical order. By
+            # its name, the new column is the first or the last of these other columns.
             self._columns += 1
             column = f"{self._chance.choice(('added', 'zadded'))}_{self._columns}"
             kind = self._chance.choice(("int", "text", "list<bigint>"))
@@ -328,9 +328,9 @@ class Injector:
         return "1"
 
     def _evict(self, fault: Fault) -> str:
-        """Prepares statements until the fault's node has evicted some statements.
+        """Prepares statements until the node of `fault` has evicted statements from its cache.
 
-        Returns the number of evicted statements. Gives up after `_EVICT_ROUNDS` rounds.
+        Gives up after `_EVICT_ROUNDS` rounds. Returns the number of evicted statements.
         """
         expected, evicted = self._kept_statements(fault.node), 0
         for _ in range(_EVICT_ROUNDS):
@@ -356,8 +356,8 @@ class Injector:
     def _ddl(self, texts: list[str]) -> None:
         """Sends schema statements one after another, and repeats a statement that failed.
 
-        All statements together have `_DDL_TRIES` tries. A statement that timed out may have been
-        applied, so each statement must be repeatable.
+        The method makes at most `_DDL_TRIES` tries for all statements together. A statement that
+        timed out may have been applied, so it must be possible to execute each statement twice.
         """
         left = list(texts)
         for _ in range(_DDL_TRIES):

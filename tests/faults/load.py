@@ -6,13 +6,13 @@ call after another.
 
 Commands:
 
-- `begin`: opens the sessions, prepares the statements, starts the callers, which wait for `go`
+- `begin`: opens the sessions, prepares the statements, and starts the callers, which wait for `go`
 - `go`: lets the callers make calls
 - `pause`: stops the callers after their current operation, until `go`
-- `pace`: from now on a caller waits for `seconds` on average after each operation
+- `pace`: makes each caller wait for `seconds` on average after each operation, from now on
 - `sample`: returns the fields of a `records.Sample`; the load must be paused
-- `look`: returns the numbers of answered and of failed calls, each session's number of connected
-  nodes, the memory, and the failures of callers
+- `look`: returns the number of answered calls and of failed calls, the number of connected nodes of
+  each session, the resident memory, and the failures of callers
 - `statements`: executes `texts` one after another with `timeout_s`; the records of these calls have
   the kind `kind`
 - `use_keyspace`: calls `use_keyspace` with `name`
@@ -99,7 +99,7 @@ class Gate:
         return not self.stopped
 
     async def passes_soon(self) -> bool:
-        """Does for a task what `passes` does for a thread."""
+        """Waits like `passes`, but for a task and not for a thread."""
         if not self._async_open.is_set():
             self._arrive(1)
             await self._async_open.wait()
@@ -253,7 +253,7 @@ class Load:
     # These methods make the calls.
 
     def _once(self, face: str, ask: Ask) -> str | None:
-        """Makes one call, and returns the name of its error's class, or `None`."""
+        """Makes one call. Returns the name of its error's class, or `None` if it succeeds."""
 
         def op() -> Op:
             errors.append((yield ask).error)
@@ -371,10 +371,10 @@ class Load:
 
 
 def _threads() -> int:
-    """Counts the threads of this process, without tokio's threads for blocking calls.
+    """Counts the threads of this process, except tokio's threads for blocking calls.
 
-    Connecting uses blocking threads. These threads end 10 s after their last call, so their number
-    would differ between samples.
+    A session that connects uses such threads. They end 10 s after their last call, so their number
+    would differ between two samples.
     """
     names = []
     for thread in os.listdir("/proc/self/task"):

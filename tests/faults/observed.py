@@ -30,7 +30,7 @@ _OF_NODES = ("failed", "abandoned", "opened", "refused", "lost")
 
 @dataclass
 class Observation:
-    """What a session logged, counted and traced between two moments."""
+    """The log records, the metrics and the spans of a session between two moments."""
 
     node: str | None
     """The node with the fault, as `address:port`. It is `None` if all nodes or no node have the
@@ -50,7 +50,7 @@ class Observation:
     spans: list[ReadableSpan] = field(default_factory=list)
 
     def differences(self, row: Row) -> Iterator[str]:
-        """Yields a message for each difference to `row`, which is a row of docs/reliability.md."""
+        """Yields a message for each way in which the observation differs from a documented row."""
         yield from self._logged(row)
         yield from self._counted(row)
         yield from self._traced(row)
@@ -105,7 +105,10 @@ class Observation:
                 yield f"there is {what} {name}, and it is not in the row"
 
     def _first(self, name: str, row: Row) -> float | None:
-        """Returns when an event or a metric was first seen, or `None` if it was not seen."""
+        """Returns the time at which an event or a metric was first seen.
+
+        Returns `None` if it was never seen.
+        """
         times: list[float] = [each.created for each in self.records if each.event == name]
         if times:
             return min(times)
@@ -113,8 +116,8 @@ class Observation:
             change = metrics - self.before
             nodes = [node for key, node in change.nodes.items() if self.node in (key, None)]
             if name == "in_flight":
-                # Some calls are always in flight. The fault is seen when all callers wait for the
-                # node.
+                # Some calls are always in flight, also without a fault. So the fault counts as seen
+                # only when all callers wait for the node.
                 is_seen = sum(node.in_flight for node in nodes) >= self.callers > 0
             else:
                 is_seen = _is_seen(name, row.state, change, nodes)
@@ -134,7 +137,8 @@ def _is_seen(name: str, state: str | None, change: Metrics, nodes: list[NodeMetr
         return bool(getattr(change, item[1]).get(item[2]))
     if name in NodeMetrics.__dataclass_fields__:
         return any(getattr(node, name) for node in nodes)
-    # `name` may be the name of an event. The metrics have no such attribute.
+    # `name` may be the name of an event, and not of a metric. Then the metrics have no attribute
+    # with this name.
     return bool(getattr(change, name, None))
 
 
@@ -186,13 +190,13 @@ class Observer:
 
     @contextmanager
     def observing(self, node: str | None = None, *besides: str) -> Iterator[Observation]:
-        """Observes the session during the `with` block, which begins at the time of the fault."""
+        """Observes the session during the `with` block. The fault is made when the block begins."""
         before = self.session.metrics()
         now = time.time()
         observation = Observation(node, frozenset(besides), now, now, self._callers, before=before)
         self._observations.append(observation)
         yield observation
-        # Waits for a sample that is taken wholly after the last event of the block.
+        # Waits until a sample has both begun and ended after the last event of the block.
         count = len(self._samples)
         self.wait(lambda: len(self._samples) > count + 1)
         observation.ended = time.time()
@@ -231,7 +235,7 @@ class Observer:
         )
 
     def figures(self, node: str) -> NodeMetrics:
-        """Returns the current metrics of a node, all 0 if the session does not know the node."""
+        """Returns the current metrics of a node. If the session does not know it, all are 0."""
         return self.session.metrics().nodes.get(node, NodeMetrics())
 
     def _start(self, target: Callable[[], None]) -> None:

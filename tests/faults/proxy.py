@@ -1,8 +1,9 @@
-"""Runs a proxy before each node, in its own process: `python -m tests.faults.proxy SEED NODE...`.
+"""Runs a proxy in front of each node. All proxies run in one process.
 
-A node is `address:port`; its proxy listens on the same address and another port. The command
-`ports` starts the proxies and returns their ports. The command `fault` begins a fault. Its
-arguments are `node`, the node's index on the command line, and the fields of `wire.Fault`.
+The program is `python -m tests.faults.proxy SEED NODE...`. A node is `address:port`. Its proxy
+listens on the same address, but on another port. The command `ports` starts the proxies and returns
+their ports. The command `fault` begins a fault. Its arguments are `node`, which is the node's index
+on the command line, and the fields of `wire.Fault`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Link:
     def connected(self, side: Side, transport: asyncio.Transport) -> None:
         """Starts forwarding to a side that has connected.
 
-        If the node's side connects after the client was lost, the method aborts the node's side.
+        If the node's side connects only after the client has disconnected, the method aborts the
+        node's side.
         """
         if side is self.client:
             self.down.connected(transport)
@@ -78,7 +80,7 @@ class Link:
             self.end()
 
     def end(self) -> None:
-        """Closes both sides after sending what was written to them. Discards delayed data."""
+        """Closes both sides after the written data has been sent. Discards delayed data."""
         self._forget()
         for side in (self.client, self.node):
             if side.transport is not None:
@@ -139,7 +141,7 @@ class Side(asyncio.Protocol):
 
 
 class Door:
-    """The proxy before one node."""
+    """The proxy in front of one node."""
 
     def __init__(self, node: str, chance: random.Random) -> None:
         self._host, _, port = node.rpartition(":")
@@ -159,14 +161,14 @@ class Door:
         return port
 
     def count(self, by: int) -> None:
-        """Adds to the count of what the current fault has hit. The fault `pass` is not counted."""
+        """Adds `by` to the number of hits of the current fault. The fault `pass` has no hits."""
         if self._fault.kind != "pass":
             self._effect += by
 
     def begin(self, fault: Fault) -> int:
-        """Begins a fault, in place of the previous one. The fault `pass` forwards everything.
+        """Replaces the current fault by `fault`. The fault `pass` forwards everything.
 
-        Returns the count of what the previous fault has hit.
+        Returns the number of hits of the previous fault.
         """
         effect, self._effect = self._effect, 0
         self._fault = fault

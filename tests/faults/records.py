@@ -24,9 +24,9 @@ _MESSAGE = 400
 
 
 class About(TypedDict, total=False):
-    """What the audit needs to know about a call besides its outcome.
+    """The data about a call that the audit needs in addition to the call's outcome.
 
-    Each kind of call sets some of the keys.
+    Each kind of call sets only some of the keys.
     """
 
     ids: list[int]
@@ -55,7 +55,7 @@ class About(TypedDict, total=False):
 
 @dataclass
 class Call:
-    """One call of turbocql. Times are those of `time.monotonic`, in seconds."""
+    """One call of turbocql. All times come from `time.monotonic` and are in seconds."""
 
     number: int
     kind: str
@@ -81,8 +81,9 @@ class Call:
     def is_unknown(self) -> bool:
         """Whether the call's effect is unknown.
 
-        It is unknown if the call did not end, or if the call failed and may have applied. An error
-        that is not one of `turbocql.errors` does not say whether the call applied.
+        It is unknown if the call did not end, or if the call failed and may have applied. It is
+        also unknown if the error is not one of `turbocql.errors`, because such an error does not
+        say whether the call applied.
         """
         return self.ended is None or (
             self.error is not None and (self.may_have_applied or not self.in_tree)
@@ -204,7 +205,7 @@ def read_calls(path: Path) -> Iterator[Call]:
 
 
 def overlapping(windows: Iterable[Window], call: Call) -> list[Window]:
-    """Returns those of the windows during which a call was in flight."""
+    """Returns the windows during which the call was in flight."""
     return [window for window in windows if window.covers(call)]
 
 

@@ -26,8 +26,8 @@ class Ring:
     def __init__(self, cluster: Cassandra) -> None:
         self.node = cluster.nodes[2]
         block = self.node.address.rpartition(".")[0]
-        # No other cluster uses this block of addresses. An added node needs an address that the
-        # other nodes have not seen before.
+        # No other cluster uses this block of addresses, so both addresses are free. They differ,
+        # because an added node needs an address that the other nodes have not seen before.
         self._moved_address, self._added_address = f"{block}.4", f"{block}.5"
         self._home = self.node.log.parent.parent / "nodes" / "3"
         with socket.socket() as free:

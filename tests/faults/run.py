@@ -51,8 +51,8 @@ CLUSTER: dict[str, Any] = {
     "concurrent_reads": 32,
     "concurrent_writes": 64,
     "concurrent_counter_writes": 32,
-    # The limits of 1 s and 2 s are below the time limits of the calls, so that server timeouts
-    # occur too.
+    # Some of these limits are 1 s or 2 s. They are shorter than the time limits of the calls, so
+    # that calls also end with timeouts of the server.
     "read_request_timeout": "2s",
     "range_request_timeout": "4s",
     "write_request_timeout": "2s",
@@ -71,10 +71,10 @@ _HEAP_MB = 512
 JVM = (
     # The JVM uses only the C1 compiler, because nodes restart too often for C2 to pay off.
     "-XX:TieredStopAtLevel=1",
-    # A node that was paused during a schema change pulls the schema after 0.5 s. The default is a
-    # minute.
+    # With this setting, a node that was paused during a schema change requests the schema after
+    # 0.5 s and not after a minute, which is the default.
     "-Dcassandra.migration_delay_ms=500",
-    # Schema changes need no flush, because they are in the commit log.
+    # Nodes need not flush schema changes to disk, because the commit log has them.
     "-Dcassandra.flush_local_schema_changes=false",
 )
 _POLL_S = 0.2
@@ -126,7 +126,7 @@ def run(
     folder: Path,
     say: Callable[[str], None],
 ) -> Report:
-    """Runs the load, and meanwhile the steps of a plan. Then audits the load's calls.
+    """Runs the load, and injects the faults of `steps` at the same time. Then audits the calls.
 
     The records of the calls are written into `folder`.
     """
@@ -190,9 +190,8 @@ class _Run:
                 self._say(load.complaints())
                 raise
             complaints = load.complaints() + self._proxies.complaints()
-        # Some faults, such as schema changes, are calls that the load makes for the injector. The
-        # list `injector.failures` has the calls that hung, and the statements that failed in all
-        # their tries.
+        # The injector makes some faults, such as schema changes, through calls of the load. If such
+        # a call hangs, or a statement fails in all its tries, `injector.failures` says so.
         self._none("faults that are calls, such as schema changes, are made", injector.failures)
         silent = "the processes of load and proxies report no failure"
         self._none(silent, [complaints] if complaints else [])
@@ -206,8 +205,8 @@ class _Run:
         load.ask("go")
         begun = time.monotonic()
         time.sleep(self._times.warm_up_s / 2)
-        # Errors make the allocators keep memory. The rehearsal causes errors before the first
-        # sample, so that this sample includes the memory.
+        # After the first errors, the allocators keep memory. The rehearsal causes errors before the
+        # first sample, so that the first sample already includes this memory.
         injector.run(REHEARSAL)
         self._recovered(load, "before the faults")
         time.sleep(self._times.warm_up_s / 2)
@@ -246,14 +245,14 @@ class _Run:
         self._none(name, load.ask("pause", within_s=60)["open"])
 
     def _none(self, name: str, failures: list[str]) -> None:
-        """Adds a line with one case. Each failure is a violation of the line."""
+        """Adds a line to the report for one case, which must have no failures."""
         self._lines.append(Line(name, 1, failures))
 
     def _steady_sample(self, load: Child) -> Sample:
-        """Returns the first sample that equals the `_STEADY` samples before it.
+        """Takes samples until one equals the `_STEADY` samples before it, and returns this sample.
 
-        Their `rss_mib` may differ. If there is no such sample within `recover_s`, the method
-        returns the latest sample.
+        The comparison ignores `rss_mib`. If no sample meets the condition within `recover_s`, the
+        method returns the latest sample.
         """
         deadline, equal, last = time.monotonic() + self._times.recover_s, 0, None
         while True:
@@ -265,9 +264,10 @@ class _Run:
             time.sleep(_POLL_S)
 
     def _settled_sample(self, load: Child, expected: Sample) -> Sample:
-        """Takes samples until `judge_samples` finds no violation in one, compared with `expected`.
+        """Takes samples until `judge_samples` finds no violation against the sample `expected`.
 
-        Returns this sample, or the latest one if there is none within `recover_s`.
+        Returns the sample without a violation. If there is none within `recover_s`, the method
+        returns the latest sample.
         """
         deadline = time.monotonic() + self._times.recover_s
         while True:
@@ -332,7 +332,8 @@ class _Run:
                     concurrency=32,
                     consistency="SERIAL",
                     results=True,
-                    # The nodes share few processors, so they answer some Paxos rounds late.
+                    # The nodes share few processors, so some Paxos rounds take long. Reads that
+                    # time out are repeated.
                     retry_for_s=60,
                 )
         assert report.results is not None

@@ -50,7 +50,7 @@ Scene = Callable[["Place"], Iterator[tuple[str, Observation]]]
 
 
 class Place:
-    """Three nodes, and a node that requires credentials. It can run a proxy before each node."""
+    """Three nodes, and a node that requires credentials. Proxies can run in front of the nodes."""
 
     def __init__(self, cluster: Cassandra, secure: Cassandra, folder: Path) -> None:
         self.cluster = cluster
@@ -63,7 +63,7 @@ class Place:
 
     @contextmanager
     def proxies(self, cluster: Cassandra) -> Iterator[tuple[Child, list[str]]]:
-        """Runs a proxy before each node of a cluster, and yields the proxies' addresses."""
+        """Runs a proxy in front of each node of a cluster, and yields the proxies' addresses."""
         points = cluster.contact_points
         with Child("tests.faults.proxy", self._folder, "1", *points) as child:
             ports = child.ask("ports")["ports"]
@@ -72,8 +72,8 @@ class Place:
 
     def observer(self, **settings: Any) -> Observer:
         """Returns an observer of a session with the three nodes."""
-        # The session gets its events from the first node. Scenes with a single faulty node use
-        # another node.
+        # The session gets its events from the first node, which must work. So a scene in which one
+        # node fails uses the second or the third node.
         return Observer(self.cluster.contact_points[:1], **settings)
 
     @contextmanager
@@ -99,8 +99,8 @@ def hangs(place: Place) -> Iterator[tuple[str, Observation]]:
             observer.wait_for(hung, "node silent")
             observer.wait_for(hung, "slow request")
             time.sleep(0.3)
-        # The session's probe of the silent node may open its connection only now. This adds to
-        # `opened`.
+        # The session probes the silent node with a new connection. This connection may open only
+        # now, and then it changes the metric `opened`.
         with observer.observing(at, "opened") as returned:
             node.resume()
             observer.wait_for(returned, "node answers again")
@@ -172,8 +172,8 @@ def resets(place: Place) -> Iterator[tuple[str, Observation]]:
         observer.calls(4, lambda: session.execute(write, (7, 1)))
         proxies.ask("fault", node=2, kind="delay", seconds=0.5)
         observer.wait(lambda: observer.figures(at).in_flight >= 6)
-        # A connection that cannot be opened is counted at the address that the node announces, not
-        # at the proxy's address.
+        # The metrics count a connection that cannot be opened at the address that the node
+        # announces, and not at the proxy's address `at`. So all nodes are observed.
         with observer.observing() as reset:
             proxies.ask("fault", node=2, kind="reset")
             observer.wait(lambda: observer.figures(at).state == "down")
@@ -186,9 +186,10 @@ def resets(place: Place) -> Iterator[tuple[str, Observation]]:
 
 
 def overload(place: Place) -> Iterator[tuple[str, Observation]]:
-    """A proxy answers EXECUTEs with the error OVERLOADED, in place of the node.
+    """Runs a proxy that answers EXECUTEs with the error OVERLOADED, in place of the node.
 
-    Cassandra 5.0.5 itself sends this error with a wrong stream id, which ends the connection.
+    The error does not come from the node itself, because Cassandra 5.0.5 sends OVERLOADED with a
+    wrong stream id, and this ends the connection.
     """
     node = place.cluster.nodes[2]
     is_overloaded = threading.Event()
@@ -327,7 +328,8 @@ def ring_changes(place: Place) -> Iterator[tuple[str, Observation]]:
             ring.move()
             moved.since = time.time()
             observer.wait_for(moved, "node up")
-            # A new node is logged as up a moment before the session is connected to it.
+            # The event `node up` of a new node comes a moment before the session is connected to
+            # the node.
             observer.wait(lambda: observer.figures(ring.moved_contact_point).state == "up")
         place.cluster.wait_until_settled()
         with observer.observing(None, "lost", "refused") as removed:
@@ -357,7 +359,7 @@ SCENES: dict[Scene, tuple[str, ...]] = {
     slow_statement: ("a statement is slow",),
     speculation: ("a node is slow, with `speculation`",),
     schema: ("another client changes the schema", "a node has forgotten a statement"),
-    # This scene is the last, because it replaces a node of the cluster by a new one.
+    # This must be the last scene, because it replaces a node of the cluster by a new node.
     ring_changes: (
         "a node has another address",
         "a node leaves the cluster",

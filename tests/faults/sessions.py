@@ -44,7 +44,8 @@ _EVENTS = {
     "pause all": _LATE,
     "alter table": _ALTERED,
     "alter while paused": _ALTERED,
-    # No event is required, because a node may evict only statements that no caller uses again.
+    # A node may evict only statements that no caller uses again. Then turbocql does not notice the
+    # eviction, so no event is required.
     "evict statements": frozenset(),
     "drop keyspace": _ALTERED,
 }
@@ -53,7 +54,7 @@ set is empty."""
 
 
 class Seconds(logging.Handler):
-    """Records, for each event, the seconds of the monotonic clock in which it was logged."""
+    """Records the time of each event, in whole seconds of the monotonic clock."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -73,10 +74,10 @@ class Seconds(logging.Handler):
 
 
 def judge_logged(windows: Sequence[Window], pairs: Iterable[Sequence[Any]]) -> Line:
-    """Checks that each kind of fault that hit something is in the logs, at least once.
+    """Checks that the logs have at least one event for each kind of fault that hit something.
 
-    A single window (a time with a fault) need not have events. Its fault may hit only connections
-    or statements that the sessions do not use at the time.
+    A window is a time with a fault. A single window need not have an event, because its fault may
+    hit only connections or statements that the sessions do not use at the time.
     """
     line = Line("each kind of fault is in the logs")
     seconds: dict[str, set[int]] = {}

@@ -46,7 +46,8 @@ def _for(minutes: float, seed: str) -> Iterator[Step]:
     """Yields the steps of the plan until the time is over."""
     deadline: float | None = None
     for step in long_plan(seed):
-        # The time begins here: the load is already running when `run` requests the first step.
+        # The time is counted from here. The load is already running, because `run` starts it before
+        # it requests the first step.
         deadline = deadline or time.monotonic() + minutes * 60
         if time.monotonic() > deadline:
             return

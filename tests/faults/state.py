@@ -97,7 +97,7 @@ def _query(cluster: Cassandra, text: str) -> list[Cells]:
 
 
 def _patiently(read: Callable[[], list[Cells]]) -> list[Cells]:
-    """Calls `read` until it succeeds, at most `_TRIES` times, because a replica may be busy."""
+    """Calls `read` until it succeeds, at most `_TRIES` times. A busy replica can cause errors."""
     for left in reversed(range(_TRIES)):
         try:
             return read()

@@ -57,7 +57,7 @@ def note_of(number: int) -> str:
 
 
 def check_row(number: int, value: object, note: object) -> str | None:
-    """Returns what is wrong with a row of `writes`, or `None`."""
+    """Returns a message if a row of `writes` is wrong, and `None` if it is right."""
     if value != value_of(number):
         return f"row {number} has the value {value!r}, expected {value_of(number)}"
     if note != note_of(number):
@@ -66,7 +66,7 @@ def check_row(number: int, value: object, note: object) -> str | None:
 
 
 def wide_fault(part: int, rows: Sequence[Sequence[object]]) -> str | None:
-    """Returns what is wrong with the rows of a partition of `wide`, or `None`."""
+    """Returns a message if the rows of a partition of `wide` are wrong, and `None` otherwise."""
     if len(rows) != WIDE_ROWS:
         return f"a scan of partition {part} gave {len(rows)} rows, expected {WIDE_ROWS}"
     for place, row in enumerate(rows):

@@ -52,7 +52,7 @@ class Table:
             self._rows[window.kind].in_flight_s += ended - max(call.begun, window.begun)
 
     def markdown(self) -> str:
-        """Returns the table; `LEGEND` explains it."""
+        """Returns the table as Markdown. `LEGEND` explains the table."""
         names = "fault, times, seconds, effect, in flight, calls, answered, errors, slowest"
         lines = [f"| {names.replace(', ', ' | ')} |", "|---|--:|--:|--:|--:|--:|--:|---|---|"]
         for kind, row in self._rows.items():
@@ -89,7 +89,7 @@ def _line(first: list[str], row: _Row) -> str:
 
 
 def lines_table(lines: Iterable[Line]) -> str:
-    """Returns a table of the audit's lines with their counts, and the violations below it."""
+    """Returns a table of the audit's lines with their counts. The violations follow the table."""
     rows, details = ["| audited | cases | violations |", "|---|--:|--:|"], []
     for line in lines:
         rows.append(f"| {line.name} | {line.checked:,} | {len(line.violations):,} |")

@@ -1,6 +1,6 @@
 """Tests that the audit (`audit.py`) finds each kind of violation.
 
-Each case takes records and rows without a violation, and makes one thing in them wrong.
+Each case begins with records and rows that have no violation, and then makes one of them wrong.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AFTER = Window("none, after", "", 200.0, 300.0)
 
 
 def call(number: int, kind: str, error: str | None = None, **about: object) -> Call:
-    """Returns a call that took 10 ms; its time limit is 2 s."""
+    """Returns a call that took 10 ms and whose time limit is 2 s."""
     made = Call(number, kind, "sync", 100.0 + number, 2.0, 100.01 + number, error)
     tell(made, **about)
     return made
@@ -47,13 +47,13 @@ def tell(made: Call, **about: object) -> None:
 
 
 def unknown(made: Call) -> Call:
-    """Marks a call as one that may have applied, and returns it."""
+    """Changes a call so that it may have applied, and returns the call."""
     made.may_have_applied = True
     return made
 
 
 def good_calls() -> dict[str, Call]:
-    """Returns records of calls without a violation, by name."""
+    """Returns a dict that maps names to records of calls. The records have no violation."""
     many: list[tuple[int, str, bool, bool]] = [
         (8, "WriteTimeout", True, True),
         (9, "Unavailable", False, True),
@@ -83,9 +83,9 @@ def good_calls() -> dict[str, Call]:
 
 
 def good_state() -> State:
-    """Returns the rows that the calls of `good_calls` left.
+    """Returns the rows that the nodes have stored after the calls of `good_calls`.
 
-    Some of the calls that may have applied did apply.
+    Some of the calls with an unknown outcome have applied, and the others have not.
     """
     state = State()
     for number in (1, 3, 4, 5, 7):
@@ -98,7 +98,7 @@ def good_state() -> State:
 
 
 def audited(calls: dict[str, Call], state: State) -> list[Line]:
-    """Returns the lines of an audit of the calls, which are first converted to JSON and back."""
+    """Converts the calls to JSON and back, audits them, and returns the lines of the audit."""
     audit = Audit([DROP])
     for one in calls.values():
         audit.take(Call.of(one.line()))
@@ -289,7 +289,8 @@ Scanned = list[tuple[int, int, str]]
     ("change", "faults"),
     [
         (lambda rows: None, 0),
-        # The write of row 8 may have applied. Here it applied after the nodes were read.
+        # The write of row 8 may have applied. In this case it is applied after the nodes have been
+        # read and before the scan.
         (lambda rows: rows.append((8, *row(8))), 0),
         (lambda rows: rows.append((8, value_of(8), note_of(9))), 1),
         (lambda rows: rows.append((2, *row(2))), 1),

@@ -1,7 +1,8 @@
 """Tests that each fault is logged, counted and traced as docs/reliability.md says.
 
-The rows of the page's table are the test cases. The faults are made on one cluster of three nodes.
-Only the fault of refused credentials is made on another node, which requires credentials.
+Each row of the page's table is a test case. The tests make the faults on one cluster of three
+nodes. The only exception is the fault of refused credentials, which needs a node that requires
+credentials.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def place(cassandra_secure: Cassandra, tmp_path_factory: pytest.TempPathFactory)
 def observe(place: Place) -> Observe:
     """Returns a function that makes the fault of a row and returns the observation.
 
-    A scene that makes the faults of several rows runs once.
+    A scene may make the faults of several rows. It runs only once, for the first of these rows.
     """
     done: dict[Scene, dict[str, Observation]] = {}
 
@@ -62,7 +63,7 @@ def test_a_fault_is_seen_as_the_page_says(row: str, observe: Observe) -> None:
 
 
 def test_a_wrong_row_is_noticed(observe: Observe) -> None:
-    """`differences` finds what only the row states, and what was only observed."""
+    """`differences` finds facts that only the row states, and facts that were only observed."""
     name = "a node dies"
     observation, row = observe(name), ROWS[name]
     planted = replace(

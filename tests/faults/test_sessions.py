@@ -1,4 +1,4 @@
-"""Tests that the audit (`sessions.py`) finds contradictory metrics and faults that nothing logs."""
+"""Tests that the audit (`sessions.py`) finds contradictory metrics, and faults without an event."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Frames:
 class Stream:
     """One direction of a proxied connection.
 
-    `cut` ends the connection. `effect` adds a number to the count of what the fault has hit.
+    Calling `cut` ends the connection. Calling `effect` adds to the number of hits of the fault.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Stream:
             self.flush()
 
     def connected(self, target: asyncio.Transport) -> None:
-        """Sets the target, and sends it the bytes that have already arrived and are due."""
+        """Sets the target, and sends it the earlier bytes whose delay has ended."""
         self.target = target
         self._send_late()
 
@@ -167,8 +167,8 @@ class Stream:
         elif self.fault.kind == "throttle":
             due = self._due = max(now, self._due) + len(data) / self.fault.bytes_per_s
             self._effect(len(data))
-        # This data waits if it is delayed itself, if earlier data still waits, or if the target is
-        # not connected yet.
+        # The data must wait if the fault delays it, if earlier data still waits, or if the target
+        # is not connected yet.
         if due or self._late or self.target is None:
             self._late.append((due, data))
             self._send_late()

@@ -43,7 +43,11 @@ def _udt(name: str, /, **fields: str) -> Udt:
 
 
 def _integers(bits: int) -> list[str]:
-    """Returns both limits, the numbers around every byte boundary, and some small numbers."""
+    """Returns literals of signed integers of `bits` bits.
+
+    These are the two limits, the numbers next to 2**7, 2**8, 2**15, 2**16 and so on, the numbers
+    next to their negatives, and some small numbers.
+    """
     edges = {0, 1, -1, 2, 42, -42, (1 << (bits - 1)) - 1, -(1 << (bits - 1))}
     for power in range(7, bits, 8):
         for around in (-1, 0, 1):
@@ -205,8 +209,8 @@ DATES = [
     "'9999-12-31'",
     "'-0001-01-01'",
     "'-5877641-06-23'",
-    # These numbers are days as the server stores them; 2^31 is 1970-01-01. They include both limits
-    # and years before 1 and after 9999.
+    # These numbers are days as the server stores them, where 2^31 is 1970-01-01. They include both
+    # limits, and days before the year 1 and after the year 9999.
     "0",
     "1",
     "2146764484",
@@ -296,11 +300,13 @@ CONTACT = _udt("contact", name="text", home="frozen<address>", phones="frozen<se
 POINT = _udt(
     "point", x="double", y="double", label="text", seen="timestamp", tags="frozen<list<int>>"
 )
-# `create_types` omits the last field of this type. `ALTER TYPE` adds it after values are stored.
+# `create_types` creates this type without its last field. After the values are stored, `ALTER TYPE`
+# adds the field.
 GROWN = _udt("grown", street="text", zip="int")
 QUOTED = _udt("Quoted Name", **{"Mixed Case": "int", 'a"b': "text"})
 
-# Values of these types have at least one byte, but the server also accepts empty cells (not nulls).
+# The encoded values of these types have at least one byte. The server also accepts empty cells,
+# which are cells of zero bytes and not nulls.
 EMPTIES = [
     *("int", "bigint", "varint", "float", "double", "decimal", "boolean"),
     *("uuid", "timeuuid", "inet", "timestamp"),
@@ -497,9 +503,10 @@ def capture(connection: Connection, number: int, table: Table) -> Iterator[dict[
 
 
 def to_json(connection: Connection, name: str, key: int) -> str | None:
-    """Returns the server's JSON of the value, or None if it returns a null or fails.
+    """Returns the JSON text of a value that the server's `toJson` returns.
 
-    The server fails for tuples that were stored without their last fields.
+    Returns `None` if `toJson` returns a null or fails. It fails for tuples that were stored without
+    their last fields.
     """
     try:
         text = connection.query(f"SELECT toJson(v) FROM {name} WHERE k = {key}").rows[0][0]

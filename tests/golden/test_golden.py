@@ -1,8 +1,9 @@
 """Decodes the bytes that a real Cassandra stored, and encodes the values again.
 
-Most expected values come from the server's `toJson` text. The others come from the CQL literal that
-was inserted, because the text lacks or changes them. These are NaN, infinities, timestamps of
-numeric literals, and tuples that were stored without their last fields, for which `toJson` fails.
+Most expected values come from the server's `toJson` text. This text lacks or changes some values:
+NaN, infinities, and timestamps of numeric literals. For tuples that were stored without their last
+fields, `toJson` fails. In these cases the expected value comes from the CQL literal that was
+inserted.
 """
 
 from __future__ import annotations
@@ -124,7 +125,8 @@ class Expected:
 
     def __init__(self, line: dict[str, Any]) -> None:
         self.literal: str = line["literal"]
-        # The parts of the literal that are null in the JSON, in their order in the literal.
+        # The JSON has a null in place of each of these parts of the literal. The list has the parts
+        # in their order in the literal.
         self.hidden = re.findall(r"-?NaN|-?Infinity|null|3\.4028236e38", self.literal)
         self.value = self.read(parse(line["type"]), self.tree(line["json"]))
 
@@ -185,7 +187,7 @@ class Expected:
         return tuple(elements) if hashable else elements
 
     def key(self, kind: Type, text: str) -> Any:
-        """Parses a key of a JSON object. Such a key is a string, whatever the type of the map."""
+        """Parses a key of a JSON object. In JSON, the keys of maps of every type are strings."""
         if kind.name in INTEGERS or kind.name in UDTS or kind.parts:
             return json.loads(text, parse_float=Decimal)
         return text
@@ -251,9 +253,10 @@ class Expected:
 
 
 def exact(value: Any) -> Any:
-    """Returns a form of a value. Two forms are equal only if the values have equal types and bits.
+    """Converts a value to a form for strict comparison.
 
-    So signs of zeros, NaNs, and the scales of decimals are compared too.
+    Two forms are equal only if the values have the same type and the same bits. So a comparison of
+    forms also compares the signs of zeros, the bits of NaNs, and the scales of decimals.
     """
     if isinstance(value, float):
         return "float", struct.pack(">d", value)
@@ -291,18 +294,20 @@ def test_values_encode_to_the_same_bytes(line: dict[str, Any]) -> None:
     cql_type, data = with_fields(line["type"]), bytes.fromhex(line["hex"])
     value = decode(cql_type, data)
     if line["literal"].endswith("(0x)"):
-        # An empty cell decodes to None; the server's JSON shows null too.
+        # An empty cell decodes to None. The server's JSON also shows it as null.
         assert (value, data) == (None, b"")
         return
     again = encode(cql_type, value)
     if line["json"] is None or line["type"] == "frozen<grown>":
-        # The server stored the value without its last fields; the codec encodes them as nulls.
+        # The server stored the value without its last fields. The codec encodes each missing field
+        # as a null.
         missing, rest = divmod(len(again) - len(data), 4)
         assert missing > 0
         assert rest == 0
         assert again == data + b"\xff\xff\xff\xff" * missing
     elif "set<" in cql_type:
-        # The server sorts the elements; a Python set has no order.
+        # The server sorts the elements of a set, but a Python set has no order. So only the sorted
+        # bytes are compared.
         assert sorted(again) == sorted(data)
         assert exact(decode(cql_type, again)) == exact(value)
     else:

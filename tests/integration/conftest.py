@@ -25,7 +25,7 @@ def face(request: pytest.FixtureRequest) -> Face:
 
 @pytest.fixture(params=FACES[:2], ids=lambda face: face.name)
 def twin(request: pytest.FixtureRequest) -> Face:
-    """The synchronous API, and the asynchronous API on one event loop, for tests that take long."""
+    """The synchronous API, and the asynchronous API on one kind of event loop, for long tests."""
     chosen: Face = request.param
     return chosen
 
@@ -39,7 +39,7 @@ def loop(request: pytest.FixtureRequest) -> Loop:
 
 @pytest.fixture
 def number() -> int:
-    """A number that no other test of this run gets, for a key or a part of a name."""
+    """A number that no other test of this run gets. Tests use it as a key or as part of a name."""
     return next(_NUMBERS)
 
 
@@ -59,7 +59,11 @@ def keyspace(cassandra: Cassandra) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Runs a coroutine test on the event loop of its `face`, `twin` or `loop`, or on asyncio's."""
+    """Runs a test that is a coroutine.
+
+    If the test has a fixture `face`, `twin` or `loop`, it runs on the event loop of this fixture.
+    Otherwise, it runs on an event loop of asyncio.
+    """
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters

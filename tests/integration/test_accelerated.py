@@ -79,26 +79,29 @@ def test_a_program_has_the_same_results(cassandra: Cassandra, driver: str, versi
     assert set(accelerated["left"]) == LEFT[driver] | LEFT_LATER[driver]
     counts = accelerated["counts"]
     if SAFE:
-        # With all quick paths off (`SAFE`), the driver's own functions convert the values.
+        # If `SAFE` is set, all quick paths are off, and the driver's own functions convert values.
         assert counts["connection.Timer.cancel"][0] > 0
         return
     for name in USED:
         assert counts[name][0] > 0, (name, counts)
     used = {name for name in SEGMENTS if counts[name][0] > 0}
-    # The native reader of frames decodes received segments without these functions.
+    # turbocql's reader of frames decodes received segments itself, so it does not call the two
+    # functions for decoding.
     assert used == ({"segment.SegmentCodec.encode"} if version == 5 else set())
-    # The scenario uses a RoundRobinPolicy, not a TokenAwarePolicy. Frames of version 4 are
-    # compressed, so the driver encodes and decodes them.
+    # The accelerator does not use these functions here. The scenario has a RoundRobinPolicy and not
+    # a TokenAwarePolicy. Frames of version 4 are compressed, so the driver itself encodes and
+    # decodes them.
     elsewhere = {"policies.TokenAwarePolicy.make_query_plan"}
     elsewhere |= {name for name in REQUESTS if version == 4 and "_ProtocolHandler" in name}
     for name in REQUESTS - LEFT[driver] - elsewhere:
         assert counts[name][0] > 0, (name, counts)
-    # The accelerator replaces functions of the driver (seams). A replacement falls back to the
-    # driver's function for values of wrong types. If the function is in `LEFT_LATER`, it does so
-    # for all calls after the first use.
+    # The accelerator replaces functions of the driver, which are called seams. For a value of a
+    # wrong type, a replacement falls back to the driver's function. The replacements of the
+    # functions in `LEFT_LATER` fall back in all calls after the first use.
     fallen = {name for name, (_, fallback, _) in counts.items() if fallback}
-    # Models of cqlengine fall back until their third use, so cqlengine's seams are not compared.
-    # The driver handles errors, retries and events, so functions of requests fall back for these.
+    # The seams of cqlengine are not compared, because they fall back until the third use of a
+    # model. The functions in `REQUESTS` are not compared either. They fall back for errors, retries
+    # and events, which the driver itself handles.
     assert {name for name in fallen - REQUESTS if not name.startswith("cqlengine.")} == {
         "cqltypes._ParameterizedType.serialize",
         "query.BoundStatement.bind",
@@ -114,7 +117,7 @@ def program(
     *options: str,
     accelerated: bool,
 ) -> Any:
-    """Runs one of the programs. Returns the JSON that it prints, parsed, and its stderr."""
+    """Runs one of the programs. Returns the object that it prints as JSON, and its stderr."""
     host, _, port = cassandra.contact_points[0].rpartition(":")
     before = ("-m", "turbocql.accel", "--status") if accelerated else ()
     arguments = (*before, str(PROGRAMS / name), host, port, *options)

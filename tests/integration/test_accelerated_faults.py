@@ -1,6 +1,6 @@
 """Runs a program with and without the accelerator on three nodes, while a node fails.
 
-Both runs must print the same. They are concurrent, so that both see each fault.
+Both runs must print the same lines. They run at the same time, so that each fault hits both.
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ def lines_of(program: subprocess.Popen[str]) -> Queue[str | None]:
 
 
 def printed(cluster: Cassandra, programs: Sequence[subprocess.Popen[str]]) -> list[list[str]]:
-    """Returns the lines that each program prints. When all programs ask for a fault, makes it."""
+    """Returns the lines that each program prints.
+
+    A program can print a request for a fault. When all programs have requested the same fault, the
+    function makes it.
+    """
     queues = [lines_of(program) for program in programs]
     lines: list[list[str]] = [[] for _ in programs]
     while True:
@@ -86,7 +90,7 @@ def printed(cluster: Cassandra, programs: Sequence[subprocess.Popen[str]]) -> li
 def compared(
     cluster: Cassandra, keyspaces: list[str], tmp_path: Path, driver: str, *options: str
 ) -> list[str]:
-    """Runs the program with and without the accelerator. Returns what both runs print."""
+    """Runs the program with and without the accelerator. Returns the lines that both runs print."""
     hosts = ",".join(point.rpartition(":")[0] for point in cluster.contact_points)
     port = cluster.contact_points[0].rpartition(":")[2]
     with ExitStack() as ends:

@@ -62,9 +62,9 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def keyspaces(cassandra: Cassandra) -> dict[tuple[str, str], str]:
-    """Creates two keyspaces for each environment, one for runs with the accelerator.
+    """Creates two keyspaces for each environment, and returns their names.
 
-    Returns their names.
+    One keyspace is for runs with the accelerator, and the other is for runs without it.
     """
     names = {
         (driver, variable): f"{driver.partition('-')[0]}_{variable}_{uuid4().hex[:8]}"

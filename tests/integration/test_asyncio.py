@@ -42,7 +42,7 @@ def keyspace(cassandra: Cassandra) -> str:
 
 
 async def is_idle(session: AsyncSession) -> bool:
-    """Waits at most about 5 s for the requests in flight, and returns whether none is left."""
+    """Waits until no request is in flight, for about 5 s at most. Returns whether none is left."""
     for _ in range(500):
         if session.in_flight == 0:
             return True
@@ -72,7 +72,8 @@ async def test_cancellation_under_load(loop: Loop, points: list[str], keyspace: 
     async with turbocql.aio.connect(points, keyspace=keyspace) as session:
         for round_number in range(3):
             tasks = [asyncio.ensure_future(value(session, k % 1_000)) for k in range(2_000)]
-            # Tasks are cancelled before they begin, in flight, or perhaps when they are done.
+            # Depending on the round, tasks are cancelled before they begin, while their requests
+            # are in flight, or perhaps after they are done.
             for _ in range(round_number):
                 await asyncio.sleep(0)
             for task in tasks[::2]:
@@ -165,7 +166,7 @@ async def test_an_iteration_never_ends_before_its_last_row(
         with paused(cassandra.nodes[0]), pytest.raises(errors.RequestTimeout):
             await read(30)
         assert 0 < len(seen) < len(everything)
-        # The page that failed is requested again.
+        # The iteration continues: it requests the page that failed again.
         seen += [row.k async for row in iterator]
         assert seen == everything
         with pytest.raises(StopAsyncIteration):
@@ -181,7 +182,7 @@ async def test_an_iteration_never_ends_before_its_last_row(
 
 
 async def test_a_loop_that_is_kept_busy(loop: Loop, points: list[str], keyspace: str) -> None:
-    """Completions wait for a blocked loop, and none is lost."""
+    """While the event loop is blocked, completed requests wait, and none of them is lost."""
     async with turbocql.aio.connect(points, keyspace=keyspace) as session:
         tasks = [asyncio.ensure_future(value(session, k)) for k in range(100)]
         await asyncio.sleep(0)
@@ -216,7 +217,11 @@ async def test_a_connect_that_is_never_awaited_is_harmless(loop: Loop, points: l
 async def test_tasks_without_other_references_complete(
     loop: Loop, points: list[str], keyspace: str
 ) -> None:
-    """The event loop holds tasks weakly, so the request that a task awaits must hold the task."""
+    """Tasks complete even if only turbocql refers to them.
+
+    The event loop has only weak references to tasks. So if a task awaits a request, the request
+    must keep a reference to the task.
+    """
     done = []
 
     async def one(session: AsyncSession, key: int) -> None:

@@ -98,7 +98,7 @@ async def test_cancelling_keeps_the_message(loop: Loop, cassandra: Cassandra) ->
         with paused(cassandra.nodes[0]):
             task = await pending(session)
             assert task.cancel("enough")
-            # In CPython 3.10, tasks lose the message, whatever they await.
+            # In CPython 3.10, a cancelled task loses the message, also without turbocql.
             message = "^enough$" if sys.version_info >= (3, 11) else "^$"
             with pytest.raises(asyncio.CancelledError, match=message):
                 await task
@@ -209,7 +209,7 @@ def test_an_interrupt_loses_no_other_task(points: list[str]) -> None:
 async def test_a_step_that_blocks_does_not_delay_requests_of_other_tasks(
     loop: Loop, points: list[str]
 ) -> None:
-    """Requests of other tasks are sent even if the task that runs next blocks the event loop."""
+    """A task that blocks the event loop does not delay requests that other tasks have made."""
     async with turbocql.aio.connect(points, io_threads=2) as session:
         await session.execute(
             "CREATE KEYSPACE IF NOT EXISTS awaiting WITH replication = "
@@ -247,9 +247,9 @@ async def test_a_step_that_blocks_does_not_delay_requests_of_other_tasks(
 
 
 async def test_a_task_that_runs_another_loop(loop: Loop, points: list[str]) -> None:
-    """A task runs another event loop, as wrappers for synchronous callers do.
+    """A task runs another event loop. Synchronous wrappers of asynchronous libraries do the same.
 
-    The task first runs a loop in another thread, then a nested loop in its own thread.
+    The task first runs a loop in another thread, and then a nested loop in its own thread.
     """
     async with turbocql.aio.connect(points) as session:
         await session.execute(SELECT)
@@ -262,7 +262,8 @@ async def test_a_task_that_runs_another_loop(loop: Loop, points: list[str]) -> N
             assert threads.submit(asyncio.run, elsewhere()).result(30) == "local"
         running, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        # From CPython 3.14 on, a thread has one current task, not one per loop.
+        # The outer task must not be the current task while the inner loop runs. From CPython 3.14
+        # on, a thread can have only one current task, and not one for each loop.
         asyncio.tasks._leave_task(running, task)
         asyncio.events._set_running_loop(None)
         try:
@@ -309,8 +310,8 @@ def test_the_default_exception_handler_works_in_debug_mode(points: list[str]) ->
     async def main() -> None:
         async with turbocql.aio.connect(points) as session:
             await session.execute(SELECT)
-            # In debug mode, the exception handler reads attributes of the `Handle` that the loop
-            # runs now. Here this handle is turbocql's.
+            # In debug mode, the exception handler reads attributes of the loop's current `Handle`.
+            # turbocql made this handle, so it must have these attributes.
             asyncio.get_running_loop().default_exception_handler({"message": "said"})
 
     asyncio.run(main(), debug=True)

@@ -51,7 +51,8 @@ def everywhere(cassandra_three: Cassandra) -> str:
             f"CREATE KEYSPACE {name} "
             "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}"
         )
-        # With ALWAYS, a coordinator also asks a second replica, and does not wait for a paused one.
+        # With ALWAYS, a coordinator also sends each read to a second replica. So the read succeeds
+        # even if the first replica is paused.
         session.execute(
             f"CREATE TABLE {name}.t (k int PRIMARY KEY, v text) WITH speculative_retry = 'ALWAYS'"
         )
@@ -67,8 +68,9 @@ async def coordinators(client: Client, **options: Any) -> set[str | None]:
 
 async def test_nodes_and_replicas(twin: Face, cassandra_three: Cassandra, keyspace: str) -> None:
     points = cassandra_three.contact_points
-    # On each node, system.local describes this node, and system.peers describes the other nodes. So
-    # both tables must be read from the same node.
+    # The test reads the cluster's nodes from system.local and system.peers. On each node,
+    # system.local describes this node, and system.peers describes the other nodes. So the test must
+    # read both tables from the same node.
     profiles = {"one": ExecutionProfile(balancing=Balancing(allowed=points[:1]))}
     async with twin.connect(
         points[:1], keyspace=keyspace, consistency="ONE", profiles=profiles
@@ -216,7 +218,7 @@ async def test_another_node_is_tried_when_one_is_silent(
         assert (difference := after - before).requests == 1 + 20
         assert difference.speculative >= 20
         assert difference.timeouts["answer"] == difference.failures == 1
-        # An attempt that timed out, or that another attempt overtook, counts as abandoned.
+        # An attempt counts as abandoned if it timed out, or if another attempt was answered first.
         assert difference.nodes[silent.contact_point].abandoned == 1 + 20
         assert (difference.retries, difference.nodes[silent.contact_point].failed) == (0, 0)
 
@@ -250,7 +252,8 @@ async def test_a_node_that_was_slow_comes_last(
         for key in range(49):
             keys.setdefault(await asked(key), key)
         assert len(keys) == 3
-        # Requests follow until each node has one measurement fewer than latency awareness needs.
+        # More requests are made, until each node has one measurement less than
+        # `minimum_measurements`.
         for point, key in keys.items():
             while measured[point] < 49:
                 assert await asked(key) == point

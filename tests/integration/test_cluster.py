@@ -56,8 +56,8 @@ def test_connecting_past_a_node_that_hangs(cassandra_three: Cassandra, encrypted
         with turbocql.connect(points[0], connect_timeout_s=20, **options) as session:
             select = "SELECT key FROM system.local"
             assert session.execute(select, timeout_s=10, idempotent=True).one() == ("local",)
-            # The session learned of the hung node from another node. It lists the hung node as not
-            # connected.
+            # The session has learned of the hung node from another node. So it lists the hung node,
+            # but as not connected.
             state = {f"{node.address}:{node.port}": node.connected for node in session.nodes}
             assert state[points[0]]
             assert not state[points[-1]]
@@ -166,7 +166,7 @@ async def ask_asynchronously(points: list[str], keyspace: str) -> set[str]:
 
 
 def test_a_node_is_lost_and_comes_back(cassandra_three: Cassandra, keyspace: str) -> None:
-    """The node that is killed is also the first contact point."""
+    """The test kills the node that is the first contact point, and starts it again."""
     points = cassandra_three.contact_points
     lost = cassandra_three.nodes[0]
     with (
@@ -177,11 +177,12 @@ def test_a_node_is_lost_and_comes_back(cassandra_three: Cassandra, keyspace: str
         assert traffic.failures == []
         with killed(lost):
             traffic.go_on()
-            # Requests in flight to the lost node were sent again, as they are idempotent.
+            # The requests in flight to the lost node are idempotent, so the session has sent them
+            # again.
             assert traffic.failures == []
             assert lost.contact_point not in coordinators(session)
-            # At first the other nodes do not know that the killed node is down, so they wait for
-            # its answer.
+            # At first, the other nodes do not know that the killed node is down. They wait for its
+            # answer, so a timeout is also possible.
             with pytest.raises((errors.Unavailable, errors.WriteTimeout, errors.RequestTimeout)):
                 session.execute(INSERT, (-1, "a"), consistency="ALL", timeout_s=1)
             assert session.execute(INSERT, (-1, "a"), consistency="TWO").one() is None
@@ -202,7 +203,8 @@ def test_a_node_is_lost_and_comes_back(cassandra_three: Cassandra, keyspace: str
 
 def test_queries_for_the_nearest_vectors(cassandra_three: Cassandra, keyspace: str) -> None:
     points = cassandra_three.contact_points
-    # ANN queries work only at consistency ONE, so each replica must have all rows.
+    # ANN queries work only at consistency ONE. So the rows are written at ALL, and each replica has
+    # all rows.
     with turbocql.connect(points, keyspace=keyspace, consistency="ALL") as session:
         session.execute_many(
             "INSERT INTO points (k, label, place) VALUES (?, ?, ?)",
@@ -222,7 +224,7 @@ def test_queries_for_the_nearest_vectors(cassandra_three: Cassandra, keyspace: s
 
 
 def test_prepare_while_a_node_hangs(cassandra_three: Cassandra) -> None:
-    """`prepare` returns after one success. A node that missed PREPARE prepares the text later."""
+    """`prepare` returns after one node has answered. A node that hung prepares the text later."""
     nodes, points = cassandra_three.nodes, cassandra_three.contact_points
     with turbocql.connect(points) as session:
         slowest = 0.0

@@ -30,8 +30,9 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     """Returns the environment for commands, without the user's own turbocql settings."""
     kept = {name: value for name, value in os.environ.items() if "TURBOCQL" not in name}
     kept |= {"XDG_CONFIG_HOME": str(home / "config"), "XDG_STATE_HOME": str(home / "state")}
-    # turbocql is not installed in the environment of `PYTHON`. PYTHONPATH works because this
-    # environment and that of the tests have the same Python version, so the native module fits.
+    # turbocql is not installed in the environment of `PYTHON`, so PYTHONPATH gives the folder of
+    # the package. The native module there fits, because `PYTHON` has the same version as the Python
+    # that runs the tests.
     return {**kept, "PYTHONPATH": str(ROOT / "python"), "COLUMNS": "100", **more}
 
 
@@ -376,7 +377,8 @@ def test_help_is_quick_because_it_imports_little(line: Line) -> None:
 def test_exit_codes_of_other_programs_are_passed_on(line: Line) -> None:
     (line.home / "ends.py").write_text("import sys; print(sys.argv[1:]); sys.exit(7)")
     done = line.raw("accel", "ends.py", "--help", "x")
-    # Without cassandra-driver nothing is accelerated, but the program runs.
+    # cassandra-driver is not installed here. So `accel` accelerates nothing, but it still runs the
+    # program.
     assert (done.returncode, done.stdout) == (7, "['--help', 'x']\n"), done.stderr
     running = subprocess.Popen(
         [str(PYTHON), "-m", "turbocql.cli", "testing", "--heap-mb", "400"],
@@ -417,7 +419,7 @@ PROMPT = re.compile(r"turbocql(:\w+)?>")
 
 
 class Terminal:
-    """A command in a pseudo-terminal whose screen is emulated, so that tests see what users see."""
+    """A command in a pseudo-terminal. The screen is emulated, so tests see what users see."""
 
     def __init__(
         self, line: Line, *arguments: str, command: str = "shell", columns: int = 100
@@ -440,7 +442,10 @@ class Terminal:
         return "\n".join(it.rstrip() for it in self.screen.display).strip("\n")
 
     def wait(self, wanted: str, *, prompt: bool = True) -> None:
-        """Reads until the screen matches `wanted` and, if `prompt`, ends with a prompt."""
+        """Reads until the screen matches `wanted`.
+
+        If `prompt` is true, the last line of the screen must also be a prompt.
+        """
         deadline = time.monotonic() + 40
         while time.monotonic() < deadline:
             try:
@@ -541,11 +546,12 @@ def test_the_shell(line: Line) -> None:
 
 def test_the_shell_completes_names(line: Line) -> None:
     shell = opened(line, "--keyspace", SPACE)
-    # The schema is read in the background, so names may not be known at once.
+    # The shell reads the schema in the background, so it may not know the names at first.
     for _ in range(20):
         shell.child.send("\x0cDESCRIBE command_l\t")
         time.sleep(0.5)
-        # If the menu is open, the first Enter accepts its selection and the second runs the line.
+        # If the menu of completions is open, the first Enter accepts the selected one and the
+        # second Enter runs the line.
         for _ in range(2):
             shell.child.send("\r")
             time.sleep(0.3)

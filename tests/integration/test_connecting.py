@@ -125,7 +125,7 @@ def test_settings_are_checked_at_once(
     connect: Any, settings: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        connect(**settings)  # raises at once, so `turbocql.aio.connect` needs no `await`
+        connect(**settings)  # `turbocql.aio.connect` also raises at once, before an `await`
 
 
 async def test_the_keyspace_of_a_session(face: Face, points: list[str], keyspace: str) -> None:
@@ -293,13 +293,14 @@ async def test_closing_in_the_middle_of_pages_and_rows(
 
     with pytest.raises(errors.ClosedError):
         await iterate()
-    # The error is a BulkError with a report if the rows in flight ended within the close timeout.
+    # If the rows in flight ended within the close timeout, the error is a BulkError with a report.
+    # Otherwise, it is a ClosedError.
     with pytest.raises((errors.ClosedError, errors.BulkError)):
         await bulk
 
 
 def test_a_session_does_not_survive_a_fork(points: list[str]) -> None:
-    """A forked child cannot use its parent's session and can open its own.
+    """A forked child cannot use its parent's session, but it can open its own session.
 
     The parent's session keeps working.
     """
@@ -368,12 +369,16 @@ def test_closed_sessions_leave_no_threads_or_file_descriptors(points: list[str])
             session.execute("SELECT key FROM system.local")
             session.execute("SELECT key FROM system.local WHERE key = ?", ("local",))
             session.execute_many("SELECT key FROM system.local WHERE key = ?", [("local",)] * 9)
-    # A thread of an earlier test may have ended after `before` was read.
+    # The numbers may also be lower than before, because a thread of an earlier test may have ended
+    # in the meantime.
     assert eventually(lambda: all(now <= then for now, then in zip(state(), before, strict=True)))
 
 
 def test_threads_that_cannot_be_started(points: list[str]) -> None:
-    """`connect` raises an error that names io_threads, and does not wait for missing threads."""
+    """If `connect` cannot start its threads, it raises an error that names io_threads.
+
+    It does not wait for the missing threads.
+    """
     done = run_python(
         """
         import resource, sys

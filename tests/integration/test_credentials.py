@@ -164,7 +164,7 @@ async def fails(client: Client) -> bool:
 async def test_a_password_that_changes(
     twin: Face, cassandra_secure: Cassandra, number: int
 ) -> None:
-    """A session whose connections were lost connects with the new password."""
+    """After a session has lost its connections, it connects again with the new password."""
     cluster, role = cassandra_secure, f"app_{number}"
     secure: dict[str, Any] = {"tls": tls(cluster), "user": cluster.user}
     async with twin.connect(cluster.contact_points, password=cluster.password, **secure) as admin:

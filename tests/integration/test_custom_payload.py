@@ -141,7 +141,7 @@ async def test_a_statement_that_is_prepared_again_keeps_the_payload(
     async with twin.connect(mirror.contact_points) as client:
         await client.execute(SELECT, (1,), custom_payload=PAYLOAD)
         with turbocql.connect(mirror.contact_points) as other:
-            # The server forgets the statements of a table that changes.
+            # After a change of a table, the server forgets the prepared statements on this table.
             other.execute(f"ALTER TABLE mirrored.t ADD extra_{twin.name} int")
         assert await payload_of(client, SELECT, (1,), custom_payload=PAYLOAD) == PAYLOAD
 

@@ -1,4 +1,4 @@
-"""Tests of time limits of whole calls, of the bound on requests in flight, and of errors' texts."""
+"""Tests the time limits of calls, the limit of requests in flight, and the texts of errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,11 @@ def took(call: Callable[[], object]) -> tuple[float, errors.Error | None]:
 def test_a_call_keeps_its_time_limit_beside_a_hung_node(
     cassandra_three: Cassandra, keyspace: str
 ) -> None:
-    """A schema change waits for agreement of all nodes, and `USE` waits for all connections."""
+    """Calls that wait for all nodes end within their time limit, although one node hangs.
+
+    For example, a schema change waits until all nodes agree on the schema, and `USE` waits for all
+    connections.
+    """
     calls: dict[str, Callable[[turbocql.Session], object]] = {
         "create": lambda s: s.execute(
             f"CREATE TABLE {keyspace}.u (k int PRIMARY KEY)", timeout_s=3
@@ -72,7 +76,10 @@ def test_a_call_keeps_its_time_limit_beside_a_hung_node(
 
 
 def test_the_first_use_of_a_text_has_one_time_limit(cassandra: Cassandra) -> None:
-    """Preparing takes 0.7 s, and the answer to the statement never comes."""
+    """The preparation and the execution of a new text share one time limit of 1 s.
+
+    Here the preparation takes 0.7 s, and the answer to the execution never comes.
+    """
     lies = threading.Event()
 
     def change(answer: Answer) -> bytes:
@@ -88,7 +95,7 @@ def test_the_first_use_of_a_text_has_one_time_limit(cassandra: Cassandra) -> Non
         turbocql.connect(liar.contact_point) as session,
     ):
         lies.set()
-        # If the limit began anew after the preparation, the call would end at 1.7 s.
+        # If a new time limit of 1 s began after the preparation, the call would take 1.7 s.
         seconds, error = took(lambda: session.execute(text, ("local",), timeout_s=1))
         assert seconds < 1.5, seconds
         assert isinstance(error, errors.RequestTimeout)
@@ -140,7 +147,10 @@ def test_reading_the_schema_ends_although_pages_do_not(cassandra: Cassandra) -> 
 
 
 def test_the_error_that_says_most_is_raised(cassandra_three: Cassandra, keyspace: str) -> None:
-    """Two of three nodes are down. The `Unavailable` of the third node is raised, with details."""
+    """Two of three nodes are down, and the third node answers with `Unavailable`.
+
+    The call raises this `Unavailable` with its details, although retries get other errors.
+    """
     nodes = cassandra_three.nodes
     with turbocql.connect(cassandra_three.contact_points, consistency="QUORUM") as session:
         insert = session.prepare(f"INSERT INTO {keyspace}.t (k, v) VALUES (?, ?)")
@@ -156,7 +166,7 @@ def test_the_error_that_says_most_is_raised(cassandra_three: Cassandra, keyspace
                 return isinstance(error, errors.Unavailable)
 
             assert eventually(unavailable, 150)
-            # From now on every request raises Unavailable, whatever error the retry gets.
+            # From now on, every request raises Unavailable, even if a retry gets another error.
             seen: list[errors.RequestError] = []
             for key in range(100):
                 with pytest.raises(errors.RequestError) as raised:
@@ -198,7 +208,7 @@ def test_a_datacenter_that_does_not_exist_is_named(cassandra: Cassandra) -> None
 
 
 def test_a_refused_batch_says_what_is_known(cassandra: Cassandra) -> None:
-    """The server answers each batch with `Unavailable`. `may_have_applied` depends on the batch."""
+    """The server answers each batch with `Unavailable`. The test checks `may_have_applied`."""
     unavailable = b"\0\0\x10\0" + b"\0\x02no" + b"\0\x04" + b"\0\0\0\x02" + b"\0\0\0\x01"
 
     def change(answer: Answer) -> bytes:
@@ -263,7 +273,7 @@ def test_passwords_are_not_in_errors(cassandra: Cassandra) -> None:
     ],
 )
 def test_a_part_of_a_password_is_not_in_errors(cassandra: Cassandra, text: str) -> None:
-    """The server's message quotes the statement in part, and the quote ends within the password."""
+    """The server's message quotes only the beginning of the statement and of the password in it."""
     batch = Batch("unlogged")
     batch.add("INSERT INTO system.local (key) VALUES ('a')")
     batch.add(text)
@@ -319,7 +329,10 @@ def test_further_calls_wait_in_their_order(cassandra: Cassandra) -> None:
 
 @pytest.mark.parametrize("many", [False, True])
 def test_a_call_that_has_waited_has_the_rest_of_its_limit(cassandra: Cassandra, many: bool) -> None:
-    """A call with a limit of 4 s waits for 3.5 s before it is sent. Then no response comes."""
+    """The time limit of a call includes the time before the call is sent.
+
+    Here a call with a limit of 4 s waits for 3.5 s before it is sent, and gets no response.
+    """
     hold, silent = threading.Event(), threading.Event()
     hold.set()
 
@@ -359,7 +372,10 @@ def test_a_call_that_has_waited_has_the_rest_of_its_limit(cassandra: Cassandra, 
 
 
 def test_rows_that_wait_are_not_all_encoded(cassandra: Cassandra) -> None:
-    """60 rows of 2 MB are written. Two of them may be in flight."""
+    """`execute_many` does not encode all rows in advance.
+
+    The test writes 60 rows of 2 MB, and only two of them may be in flight at the same time.
+    """
     hold, large, rows = threading.Event(), 2_000_000, 60
     hold.set()
     begun = 0
@@ -391,7 +407,8 @@ def test_rows_that_wait_are_not_all_encoded(cassandra: Cassandra) -> None:
         many = pool.submit(session.execute_many, insert, values(), concurrency=100, timeout_s=60)
         assert eventually(lambda: begun > 2)
         time.sleep(2)
-        # At most 4 MB are in flight and 32 MiB wait. Some more rows are being encoded.
+        # At most 4 MB are in flight, 32 MiB of encoded rows wait, and a few more rows are being
+        # encoded.
         assert begun * large < 64_000_000
         hold.set()
         assert many.result(60).succeeded == rows
@@ -421,7 +438,7 @@ def test_a_full_session_may_raise(cassandra: Cassandra) -> None:
             session.execute(select, ("local",))
         assert not raised.value.may_have_applied
         assert "; statement: SELECT key FROM system.local" in str(raised.value)
-        # The rows of an `execute_many` wait even with when_full="raise".
+        # With when_full="raise", the rows of an `execute_many` still wait and raise no error.
         many = pool.submit(session.execute_many, select, [("local",)] * 5)
         hold.set()
         busy.result(20)
@@ -475,7 +492,7 @@ def test_messages_of_the_server_have_no_values_if_not_wanted(cassandra: Cassandr
                 session.execute(text, values)
             history = getattr(raised.value, "history", ())
             assert "geheim" not in f"{raised.value!r} {history}", text
-        # Names in the statement may be in the message.
+        # The message has no values, but it may contain names from the statement.
         with pytest.raises(errors.InvalidQuery, match="nosuch"):
             session.execute("SELECT nosuch FROM unsaid.t")
     with pytest.raises(errors.ConfigError) as wrong:
@@ -497,10 +514,10 @@ def test_the_schema_is_read_with_one_request_in_flight(
 def test_a_use_that_times_out_says_that_it_is_done(
     cassandra_three: Cassandra, keyspace: str
 ) -> None:
-    """`USE` raises a RequestTimeout that says "done", and the session uses the keyspace.
+    """One node hangs, so `USE` times out. The error says "done", and the session uses the keyspace.
 
-    One node hangs, and `avoid_silent=False` lets the session choose it. If the `USE` goes to this
-    node first, the error does not say "done", and the test tries again with a new session.
+    With `avoid_silent=False`, the session may send the `USE` to the node that hangs. In this case,
+    the error does not say "done", and the test tries again with a new session.
     """
     for _ in range(20):
         with (
@@ -521,7 +538,7 @@ def test_a_use_that_times_out_says_that_it_is_done(
 
 
 def test_an_agreement_that_times_out_names_the_silent_node(cassandra_three: Cassandra) -> None:
-    """Two nodes hang. The session has noticed one of them or both, and the error says "silent"."""
+    """Two nodes hang. The error says "silent", because the session has noticed at least one."""
     with (
         turbocql.connect(cassandra_three.contact_points) as session,
         paused(cassandra_three.nodes[1]),
@@ -533,7 +550,7 @@ def test_an_agreement_that_times_out_names_the_silent_node(cassandra_three: Cass
 
 
 def test_a_call_that_fails_before_it_is_sent_is_not_in_flight(cassandra: Cassandra) -> None:
-    """A call that fails before it is sent is not in flight, even while its exception is kept."""
+    """A call that fails before it is sent is not in flight, even if its exception still exists."""
     text = "SELECT * FROM system.size_estimates WHERE keyspace_name = ? AND table_name = ?"
     kept: list[errors.Error] = []
     with turbocql.connect(cassandra.contact_points, max_in_flight=1, timeout_s=3) as session:
@@ -551,7 +568,8 @@ def test_a_short_connect_timeout_leaves_the_watch_alive(
 ) -> None:
     """With a short connect timeout, the session still notices a hung node and avoids it.
 
-    A probe waits for at most a third of this timeout, here 0.4 s, but never for less than 0.5 s.
+    The session sends probes to find hung nodes. A probe waits for one third of the connect timeout,
+    which is 0.4 s here, but for at least 0.5 s.
     """
     with turbocql.connect(
         cassandra_three.contact_points, connect_timeout_s=1.2, consistency="QUORUM"

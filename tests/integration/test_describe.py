@@ -1,4 +1,4 @@
-"""Tests of `turbocql describe` and the shell's DESCRIBE: the output creates the element again."""
+"""Tests that the CQL that `turbocql describe` and DESCRIBE print creates the element again."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def describe(session: Session, capsys: pytest.CaptureFixture[str]) -> Callable[.
 
     def run(argument: str, keyspace: str | None = None) -> str:
         class InUse(Console):
-            """A shell that uses another keyspace than its session."""
+            """A shell whose current keyspace is `keyspace` and not the session's keyspace."""
 
             @property
             def keyspace(self) -> str | None:
@@ -81,13 +81,16 @@ def describe(session: Session, capsys: pytest.CaptureFixture[str]) -> Callable[.
 
 
 def by_server(session: Session, argument: str) -> list[str]:
-    """Returns the statements of the server's own DESCRIBE."""
+    """Returns the statements that the server itself returns for DESCRIBE."""
     rows = session.execute(f"DESCRIBE {argument}", rows="dict").all()
     return sorted(row["create_statement"] for row in rows)
 
 
 def check_again(session: Session, cql: str, drop: str, argument: str) -> None:
-    """Drops an element, executes the CQL, and checks that the server describes the same element."""
+    """Drops an element and executes `cql`, which creates it again.
+
+    The server must describe the new element like the old one.
+    """
     before = by_server(session, argument)
     session.execute(f"DROP {drop}")
     for statement in statements(cql):

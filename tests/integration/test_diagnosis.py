@@ -101,7 +101,7 @@ async def test_a_session(face: Face, points: list[str]) -> None:
         await client.execute("SELECT key FROM local WHERE key = ?", ("local",))
         found = await diagnosis(client)
         deadline = time.monotonic() + 10
-        # A request counts as in flight until shortly after its result was returned.
+        # A request still counts as in flight for a short time after its result was returned.
         while found.session and found.session.in_flight and time.monotonic() < deadline:
             found = await diagnosis(client)
         row: Any = (await client.execute("SELECT * FROM local")).one()
@@ -132,7 +132,7 @@ async def test_a_session(face: Face, points: list[str]) -> None:
 async def test_the_wake_mechanism_of_the_loop(face: Face, points: list[str]) -> None:
     async with face.connect(points) as client:
         found = await diagnosis(client)
-    # Tests of the synchronous API run inside an event loop that turbocql does not wake.
+    # Tests of the synchronous API also run inside an event loop, but turbocql does not wake it.
     expected = None if face.sync else "thread" if face.loop.notifier else "eventfd"
     assert found.woken_by == expected
     assert found.event_loop

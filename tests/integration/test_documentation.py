@@ -31,11 +31,12 @@ MARK = "-- next --"
 
 
 def programs(page: Path) -> list[list[str]]:
-    """Returns the programs of a page, each as its blocks.
+    """Returns the programs of a page. Each program is a list of its blocks of code.
 
     A block that does not import turbocql continues the program before it. A folded set-up and the
-    block after it count as one block: `test_page` requires that each block prints, and a set-up
-    alone need not print. Blocks in tabs are indented.
+    block after it count as one block, because `test_page` requires that each block prints, and a
+    set-up alone need not print. The function also finds indented blocks, because blocks in tabs are
+    indented.
     """
     text = page.read_text()
     found: list[list[str]] = []
@@ -94,15 +95,19 @@ def takes_any_node(program: str) -> bool:
 @pytest.mark.cassandra
 @pytest.mark.parametrize("blocks", PROGRAMS)
 def test_page(blocks: list[str], cassandra: Cassandra, tmp_path: Path) -> None:
-    """The README's program starts its own node. `takes_any_node` says which others share a node."""
+    """Runs a program of a page. Each block must print something.
+
+    The README's first program starts its own node. Another program uses the node that all tests
+    share if `takes_any_node` allows this.
+    """
     program = f"\nprint({MARK!r})\n".join(blocks)
     if "cluster.start()" in program and "cluster.stop()" not in program:
-        # The page's program closes nothing before it ends. Here, the ResourceWarnings of unclosed
-        # objects would be errors.
+        # The page's program does not close the session or the cluster. In this test, warnings are
+        # errors, so the ResourceWarnings about unclosed objects would fail the program.
         program += "session.close()\ncluster.stop()\n"
     python, env = sys.executable, None
     if re.search(r"^(from|import) cassandra\b", program, re.MULTILINE) or "from gevent" in program:
-        # cassandra-driver and gevent are in one environment.
+        # cassandra-driver and gevent are both installed in the same environment.
         python = str(DRIVERS["cassandra-driver"])
         env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     if "import polars" in program or "import pyarrow" in program:
@@ -126,7 +131,7 @@ def test_page(blocks: list[str], cassandra: Cassandra, tmp_path: Path) -> None:
 
 
 def test_every_example_is_run() -> None:
-    """Every block of Python has a fence that the other tests find."""
+    """Every block of Python begins with a fence that the other tests recognize."""
     for page in PAGES:
         fences = re.findall(r"^ *(?:```+|~~~+) *(?:py|pycon|python)\b.*", page.read_text(), re.M)
         others = [fence for fence in fences if fence.strip() != "```python"]
@@ -223,7 +228,7 @@ async def run_example(example: doctest.Example, names: dict[str, Any], keyspace:
         code: CodeType = compile(part, "<example>", mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         return code
 
-    # The value of an expression is also shown if the expression is inside a `with` block.
+    # The example also shows the value of an expression that is inside a `with` block.
     for node in ast.walk(tree):
         if isinstance(node, (ast.With, ast.AsyncWith)):
             for inner in node.body:

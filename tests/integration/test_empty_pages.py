@@ -67,7 +67,7 @@ class Emptying:
             return answer.frame()
         marks = [mark for mark in self._kept if mark in answer.request_body]
         if answer.opcode == ERROR and marks:
-            # The node refused a paging state that this proxy has made.
+            # This proxy made the paging state of the request, so the node refused it.
             kept, (mark,) = self._kept[marks[0]], marks
             if mark.endswith(b"-%d" % self.most):
                 return answer.with_body(kept.body, opcode=RESULT).frame()
@@ -172,7 +172,8 @@ def test_the_time_limit_holds(liar: str, keyspace: str, emptying: Emptying) -> N
         began = time.monotonic()
         rows = session.execute(text, timeout_s=1.0)
         assert time.monotonic() - began < 1.5
-        # `execute` stopped requesting pages at its time limit. `one` requests the following pages.
+        # `execute` stopped requesting pages when its time limit ended. `one` requests the pages
+        # after them.
         row = rows.one()
         assert row is not None
         assert row.ck == 0
@@ -196,7 +197,8 @@ def test_scans(liar: str, keyspace: str, emptying: Emptying) -> None:
         async with turbocql.aio.connect(liar, keyspace=keyspace) as session:
             assert (await session.scan(TABLE)).one() is not None
 
-    # Most token ranges of this table have no rows.
+    # Most token ranges of this table have no rows, so a scan gets pages without rows also without
+    # the proxy's pages.
     with turbocql.connect(liar, keyspace=keyspace) as session:
         for _ in range(5):
             assert session.scan(TABLE).one() is not None

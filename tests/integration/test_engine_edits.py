@@ -39,7 +39,10 @@ def table(cassandra: Cassandra) -> str:
 
 
 def test_a_connection_that_is_receiving_is_not_closed(cassandra: Cassandra, table: str) -> None:
-    """A page of 8 MB arrives at 2 MB/s. A connection that is silent for 1 s would be closed."""
+    """The keepalive does not close a connection that receives a large page slowly.
+
+    A page of 8 MB arrives at 2 MB/s. The keepalive closes a connection that is silent for 1 s.
+    """
     with turbocql.connect(cassandra.contact_points) as session:
         for k in range(8):
             session.execute(f"INSERT INTO {table} (k, v) VALUES (?, ?)", (k, b"x" * MB))
@@ -59,7 +62,10 @@ def test_a_connection_that_is_receiving_is_not_closed(cassandra: Cassandra, tabl
 
 
 def test_a_connection_that_is_sending_is_not_closed(cassandra: Cassandra, table: str) -> None:
-    """Eight rows of 1 MB are sent concurrently through a proxy that passes on 2 MB/s."""
+    """The keepalive does not close a connection that sends slowly.
+
+    Eight rows of 1 MB are sent concurrently through a proxy that forwards only 2 MB/s.
+    """
     with (
         Liar(cassandra.contact_points[0], Answer.frame, bytes_per_s=2 * MB) as slow,
         turbocql.connect(
@@ -96,7 +102,7 @@ def test_a_silent_connection_is_closed(cassandra: Cassandra) -> None:
 
 
 async def test_abandoned_requests_harm_no_others(loop: Loop, cassandra: Cassandra) -> None:
-    """1,500 reads time out while a node is paused. 100 writes with a longer limit succeed."""
+    """1,500 reads time out while a node is paused. 100 writes with a longer time limit succeed."""
     async with turbocql.aio.connect(cassandra.contact_points, retry="fallthrough") as session:
         read = await session.prepare(SELECT)
         written = "UPDATE engine_edits.t SET v = 0x00 WHERE k = ?"
@@ -127,10 +133,10 @@ async def test_more_requests_at_once_than_streams(loop: Loop, cassandra: Cassand
 
 
 def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
-    """A node that was down for 7.5 s is reached within 3 s after it is back.
+    """The session reaches a node that was down for 7.5 s within 3 s after its return.
 
-    If the pauses between attempts doubled from 50 ms on, the next attempt would come more than 5 s
-    after the node is back.
+    Without the edit, the pauses between attempts would double, beginning with 50 ms. The next
+    attempt would then come more than 5 s after the return.
     """
     down = threading.Event()
 
@@ -158,7 +164,10 @@ def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
 def test_a_table_made_again_with_other_types_takes_no_old_bytes(
     cassandra: Cassandra, table: str
 ) -> None:
-    """A session keeps its prepared statements when another session creates the table again."""
+    """A statement that was prepared for an old table must not write bytes of the old types.
+
+    Another session drops the table and creates it again with other types.
+    """
     insert = "INSERT INTO engine_edits.again (k, v, u) VALUES (?, ?, ?)"
     with (
         turbocql.connect(cassandra.contact_points) as session,
@@ -174,16 +183,17 @@ def test_a_table_made_again_with_other_types_takes_no_old_bytes(
         kept = session.prepare(insert)
         session.execute(kept, (1, 1_633_771_873, {"a": 1}))
         other.execute("ALTER TYPE engine_edits.udt ADD b int")
-        # A UDT with an added field still counts as the same type.
+        # A UDT to which a field was added still counts as the same type, so the write succeeds.
         session.execute(kept, (2, 1_633_771_873, {"a": 1}))
         make_again("text")
-        # The bytes of this int are also those of the text "aaaa".
+        # This int and the text "aaaa" have the same bytes, so the server itself would accept them.
         row = (3, 1_633_771_873, None)
         for _ in range(2):
             with pytest.raises(errors.ServerError, match="other types") as raised:
                 session.execute(kept, row)
             assert not raised.value.may_have_applied
-        # Executing the text prepares it again. After that, the server knows the statement's id.
+        # Executing the text prepares it again, so the server knows the id of the statement again.
+        # The session must still refuse to execute `kept`.
         with pytest.raises(errors.EncodeError, match="expected text"):
             session.execute(insert, row)
         with pytest.raises(errors.ServerError, match="other types"):
@@ -219,7 +229,7 @@ def test_the_diagnosis_names_the_edits() -> None:
 
 
 def forgets(answer: Answer) -> bytes:
-    """Answers every EXECUTE with the error that the statement is not prepared."""
+    """Replaces the answer to every EXECUTE by the error that the statement is not prepared."""
     if answer.request_opcode != EXECUTE:
         return answer.frame()
     (length,) = struct.unpack_from(">H", answer.request_body)

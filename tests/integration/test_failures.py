@@ -45,7 +45,7 @@ Make = Callable[[Cassandra], object]
 
 
 def failure(heading: str, *, secure: bool = False) -> Callable[[Make], Make]:
-    """Registers a function that makes a failure, in the order of docs/failures.md."""
+    """Registers a function that makes a failure. The functions follow the order of the page."""
 
     def declare(make: Make) -> Make:
         FAILURES.append(Failure(heading, make, secure))
@@ -158,7 +158,7 @@ def node_hangs(cluster: Cassandra) -> None:
 
 @failure("A node does not answer in time")
 def schema_change_is_done(cluster: Cassandra) -> None:
-    """The node answers the schema change and no later request."""
+    """The node answers the schema change, but does not answer any later request."""
     silent = threading.Event()
 
     def change(answer: Answer) -> bytes:
@@ -333,7 +333,7 @@ def other_types(cluster: Cassandra) -> None:
 
 @failure("What a statement names was dropped")
 def dropped_keyspace(cluster: Cassandra) -> None:
-    """The session's connections close, and new connections cannot use the session's keyspace."""
+    """The session loses its connections. New connections cannot use its dropped keyspace."""
     down = threading.Event()
 
     def change(answer: Answer) -> bytes:

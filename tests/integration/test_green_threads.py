@@ -110,10 +110,10 @@ def test_other_tasks_run_while_ten_requests_wait(
         printed = run(python, program, proxy.contact_point, how)
     keys, seconds, beats = json.loads(printed)
     assert keys == ["local"] * 10
-    # The proxy delays the answers one after another.
+    # The proxy delays one answer after another, so ten answers take 3 s.
     assert seconds >= 3
-    # If calls blocked the thread of the loop, the other task would run once between two calls. As
-    # they do not, it runs 300 times on an idle machine.
+    # If calls blocked the thread of the event loop, the other task would run only once between two
+    # calls. Calls do not block it, so the other task runs 300 times on an idle machine.
     assert beats > 40
 
 

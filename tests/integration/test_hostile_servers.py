@@ -1,7 +1,7 @@
 """Tests of servers whose frames are wrong.
 
-Each call ends, and takes bounded memory and time. The session works again when the server sends
-correct frames.
+The tests check that each call ends, and that it needs only bounded memory and time. They also check
+that the session works again when the server sends correct frames.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ Lie = Callable[[Answer], bytes]
 
 @pytest.fixture(scope="module", autouse=True)
 def edited() -> None:
-    """Fails if the crate scylla lacks edits/*.patch. Most tests would then hang or crash Python."""
+    """Fails if the crate scylla was built without edits/*.patch.
+
+    Without these patches, most tests of this module would hang or crash Python.
+    """
     assert turbocql.diagnosis().engine_edits, "the core was built without the edits of its engine"
 
 
@@ -117,7 +120,7 @@ def version(number: int) -> Lie:
 def event(made: bytes) -> Lie:
     """Returns a `Lie` that sends an event before the response.
 
-    The connection that receives it has not registered for events.
+    It sends the event on a connection that has not registered for events.
     """
     head = struct.pack(">BBhBI", 0x84, 0, -1, EVENT, len(made))
     return lambda answer: head + made + answer.frame()
@@ -176,12 +179,14 @@ LIES: dict[str, Lie] = {
 
 
 HARMLESS = {
-    # Only the value is invalid. Servers can store bytes that an older table definition allowed.
+    # Only the value is invalid, not the frame. A correct server can also send such a value, because
+    # it can have stored bytes that were valid under an older table definition.
     "a cell that is longer than the page",
     # A later version of the protocol may define this code or use this stream.
     "an error of an unknown code",
     "another negative stream",
-    # The connection has not registered for events. Only the control connection reads events.
+    # The connection has not registered for events. Only the control connection reads events, so
+    # this connection ignores them.
     "an event without a body",
     "an event of an unknown kind",
     "an event that is not UTF-8",
@@ -201,7 +206,7 @@ def make_table(cassandra: Cassandra, table: str) -> None:
 
 
 def asking(session: turbocql.Session) -> None:
-    """Executes the query whose response is a lie and ignores any turbocql error."""
+    """Executes the query whose response the server falsifies, and ignores any turbocql error."""
     with suppress(errors.Error):
         list(session.execute(MARK, timeout_s=4))
 
@@ -267,9 +272,10 @@ def test_a_lie_about_a_prepared_statement(made: bytes, cassandra: Cassandra) -> 
 @pytest.mark.parametrize(
     ("compression", "bomb"),
     [
-        # These 4 MB of LZ4 announce 1 GiB. They have a literal, then copies of the literal.
+        # These 4 MB of LZ4 data announce 1 GiB. They contain a literal and many copies of it.
         ("lz4", struct.pack(">I", GIB) + b"\x1fa\1\0" + b"\xff" * (4 << 20) + b"\0"),
-        # Snappy begins with the uncompressed length as a varint, 7 bits per byte.
+        # Snappy data begins with the uncompressed length as a varint with 7 bits per byte. This
+        # data announces 1 GiB, too.
         ("snappy", b"\x80\x80\x80\x80\x04" + b"\xfe\1\0" * (1 << 20)),
     ],
 )
@@ -314,7 +320,10 @@ def test_a_frame_within_the_setting_is_read(cassandra: Cassandra) -> None:
 
 
 def test_a_frame_whose_announced_body_never_comes(cassandra: Cassandra) -> None:
-    """The keepalive closes the connection, because the rest of the announced frame never comes."""
+    """The server announces a long frame, but never sends the rest of it.
+
+    The keepalive closes the connection.
+    """
     lies = threading.Event()
 
     def change(answer: Answer) -> bytes:
@@ -475,15 +484,16 @@ def test_conversations_with_random_lies(cassandra: Cassandra, proof: bool) -> No
     with ThreadPoolExecutor(8) as pool:
         calls = [pool.submit(converse, seed, cassandra.contact_points[0]) for seed in range(count)]
         slowest = [call.result(timeout=600) for call in calls]
-    # Of these calls, `schema` has the longest time limit: 60 s by default.
+    # No call may take longer than the longest time limit. This is the limit of `schema`, 60 s.
     assert max(slowest) < 60
 
 
 class Texts:
-    """Remembers the texts of prepared statements and passes them to `lie`.
+    """Calls `lie` for each response to an EXECUTE or BATCH.
 
-    `lie` gets the response to an EXECUTE and the text of the statement, or the response to a BATCH
-    and an empty text. If `lie` returns None, the response is unchanged.
+    The arguments of `lie` are the response and a text. For an EXECUTE, this is the text of the
+    prepared statement. For a BATCH, it is empty. `lie` returns another response, or None to leave
+    the response unchanged.
     """
 
     def __init__(self, lie: Callable[[Answer, str], bytes | None]) -> None:
@@ -505,7 +515,10 @@ PEERS += [("rack", b"\0\x0d"), ("tokens", b"\0\x22\0\x0d")]
 
 
 def peers(count: int, more: bool) -> bytes:
-    """Returns a result of `system.peers` without rows, which announces rows or another page."""
+    """Returns a result of `system.peers` that contains no row.
+
+    It announces `count` rows and, if `more` is true, another page.
+    """
     head = struct.pack(">iii", ROWS, GLOBAL_TABLE | (2 if more else 0), len(PEERS))
     if more:
         head += struct.pack(">i", 1) + b"p"
@@ -518,7 +531,7 @@ def peers(count: int, more: bool) -> bytes:
     "made", [peers(MAX_INT, more=False), peers(0, more=True)], ids=["rows", "pages"]
 )
 def test_a_lie_about_the_other_nodes(made: bytes, cassandra: Cassandra) -> None:
-    """`system.peers` announces 2^31-1 rows that do not come, or always one more page."""
+    """The result of `system.peers` announces 2^31-1 rows but has none, or always one more page."""
     asked = 0
 
     def lie(answer: Answer, text: str) -> bytes | None:
@@ -586,7 +599,10 @@ def test_large_tuples_of_nulls(cassandra: Cassandra) -> None:
 
 
 def test_an_unreadable_answer_to_a_write(cassandra: Cassandra) -> None:
-    """The error says that the write may have applied, also in the report of `execute_many`."""
+    """turbocql cannot decode the answer to a write. The error says that the write may have applied.
+
+    The report of `execute_many` has the same error.
+    """
     made = rows(LIST * 5000 + INT)
 
     def lie(answer: Answer, text: str) -> bytes | None:
@@ -610,9 +626,9 @@ def test_an_unreadable_answer_to_a_write(cassandra: Cassandra) -> None:
 
 
 def test_a_page_that_names_itself_as_the_next(cassandra: Cassandra) -> None:
-    """If the paging state of a page is that of its request, reading the page raises.
+    """A page has the same paging state as the request for this page. Reading it raises an error.
 
-    Otherwise paging would never end.
+    If turbocql requested the next page with this paging state, paging would never end.
     """
     body = struct.pack(">iii", ROWS, GLOBAL_TABLE | 2, 1) + struct.pack(">i", 2) + b"ps"
     body += string("ks") + string("t") + string("c") + INT + struct.pack(">i", 1)

@@ -1,4 +1,4 @@
-"""Tests that all connections of a session use one keyspace, whatever happens to a `USE`."""
+"""Tests that all connections of a session use the same keyspace, even if a `USE` fails."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def keyspaces(cassandra_three: Cassandra) -> Iterator[None]:
 
 
 def read_from_all(session: turbocql.Session, seconds: float = 1.0) -> set[tuple[str | None, str]]:
-    """Reads `here` for some time, in statements that do not name a keyspace.
+    """Reads the table `here` for some time. The statements do not name a keyspace.
 
-    Returns pairs of a coordinator and the keyspace from which it read.
+    Returns pairs. Each pair has a coordinator, and the keyspace from which this coordinator read.
     """
     found = set()
     until = time.monotonic() + seconds
@@ -98,7 +98,8 @@ def test_a_canceled_use(cassandra_three: Cassandra) -> None:
                 using.cancel()
                 with suppress(asyncio.CancelledError):
                     await using
-                # Connections may change their keyspace after the cancellation.
+                # Some connections may change their keyspace only after the cancellation, so the
+                # test reads several times.
                 for _ in range(20):
                     await asyncio.sleep(0.3)
                     if await read(session) == {session.keyspace}:

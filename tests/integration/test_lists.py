@@ -32,9 +32,9 @@ def session(cassandra_three: Cassandra) -> Iterator[turbocql.Session]:
 def table(session: turbocql.Session) -> str:
     """Creates a table for one test and returns its name.
 
-    If the tests shared a table, a TRUNCATE before each test would not be enough. A replica may
-    apply an earlier write after the TRUNCATE. If a later write of the same list had the same
-    timestamp, the elements of both writes would remain.
+    The tests cannot share a table, even with a TRUNCATE before each test. A replica may apply a
+    write of an earlier test after the TRUNCATE. If a later test then writes the same list with the
+    same timestamp, the list contains the elements of both writes.
     """
     name = f"lists_{next(NUMBERS)}"
     session.execute(
@@ -98,8 +98,8 @@ def test_a_write_time_is_not_sent_twice(
 ) -> None:
     """A write with a fixed timestamp is not sent speculatively.
 
-    Otherwise two coordinators would write the list with one timestamp, and its elements would be
-    stored twice.
+    If it were, two coordinators would write the list with the same timestamp, and each element
+    would be stored twice.
     """
     stamp = 1_700_000_000_000_000
     with turbocql.connect(

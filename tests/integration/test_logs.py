@@ -61,7 +61,7 @@ def test_a_node_that_hangs_and_returns(cassandra_three: Cassandra, records: Reco
         assert silent.node == node.contact_point
         assert silent.datacenter == session.nodes[0].datacenter is not None
         assert node.contact_point in silent.getMessage()
-        # Requests that waited for the node are logged with their errors.
+        # Requests that waited for the hung node failed, and are logged with their errors.
         for each in records.of("request"):
             assert (each.error, each.attempts[0][0]) == ("RequestTimeout", node.contact_point)
         assert records.first("node answers again").levelname == "INFO"
@@ -85,7 +85,8 @@ def test_a_connection_that_is_lost_and_opened_again(cassandra: Cassandra, record
         assert lost.reason in lost.getMessage()
         assert records.first("node down").levelname == "WARNING"
         assert eventually(lambda: len(records.of("connection failed")) > 2)
-        # Of failures in succession, only the first is a warning: here it was "connection lost".
+        # If several failures follow each other, only the first is logged as a warning. Here the
+        # first was "connection lost".
         assert {record.levelname for record in records.of("connection failed")} == {"DEBUG"}
         down.clear()
         assert eventually(lambda: any(each.again for each in records.of("connection opened")))
@@ -112,8 +113,8 @@ def test_refused_credentials(cassandra: Cassandra, records: Records) -> None:
         turbocql.connect(liar.contact_point) as session,
     ):
         session.execute(SELECT, ("local",))
-        # The refusal is logged as an error, although it is not the first failure: a connection was
-        # lost before.
+        # A connection is lost first, and then the node refuses the credentials. The refusal is
+        # logged as an error, although it is not the first failure.
         is_refusing.set()
         with pytest.raises(errors.RequestError):
             session.execute(SELECT, ("local",), timeout_s=2)
@@ -123,7 +124,7 @@ def test_refused_credentials(cassandra: Cassandra, records: Records) -> None:
         )
         assert "ERROR" in {each.levelname for each in records.of("connection failed")}
         assert failed.node == liar.contact_point
-        # The server's message has the user's name, so the message is not logged.
+        # The server's message contains the user's name, so turbocql must not log the message.
         for record in records.all:
             assert "secret-user" not in repr(record.__dict__) + record.getMessage()
 
@@ -155,7 +156,8 @@ def test_a_slow_request(cassandra: Cassandra, records: Records) -> None:
         assert (slow.consistency, slow.sent_bytes, slow.waited_s > 0) == ("ONE", 9, True)
         assert [attempt[0] for attempt in slow.attempts] == [liar.contact_point]
         assert [told for message, told in seen if "slow" in message] == ["r-17"]
-        # Slow requests of an `execute_many` are logged in the context of the call.
+        # The slow requests of an `execute_many` are logged in the context in which `execute_many`
+        # was called.
         session.execute_many(SELECT, [("local",)])
         assert eventually(lambda: len(records.of("slow request")) == 2)
         assert [told for message, told in seen if "slow" in message] == ["r-17", "r-17"]

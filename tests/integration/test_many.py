@@ -34,7 +34,8 @@ async def test_many_rows(twin: Face, points: list[str], keyspace: str, number: i
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         assert report == turbocql.BulkReport(rows=count, succeeded=count)
         assert peak < 4 << 20
-        assert after - before < 64 << 10  # in KiB; the encoded rows have 6 MB together
+        # The numbers are in KiB. All encoded rows together have 6 MB.
+        assert after - before < 64 << 10
         written = await client.execute(f"SELECT count(*) FROM wide WHERE p = {number}")
         assert written.one()[0] == count
         assert await client.idle()

@@ -36,7 +36,7 @@ SERVER_ERROR, PROTOCOL_ERROR = 0x0000, 0x000A
 
 
 def since(version: int) -> pytest.MarkDecorator:
-    """Returns a mark that runs a test with the protocol versions from this version on."""
+    """Returns a mark that runs a test with this protocol version and with all later versions."""
     return pytest.mark.parametrize("wire", [v for v in VERSIONS if v >= version], indirect=True)
 
 
@@ -80,7 +80,7 @@ def wire(request: pytest.FixtureRequest, cassandra: Cassandra) -> Iterator[Wire]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs a test in all `VERSIONS` if the test uses `wire` and chooses no protocol versions."""
+    """Runs a test that uses `wire` with all `VERSIONS`, unless the test itself chooses versions."""
     if "wire" in metafunc.fixturenames and not any(
         "wire" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")
     ):
@@ -130,7 +130,7 @@ def kv(wire: Wire, ks: str, k: int) -> tuple[bytes | None, ...] | None:
 
 
 def lacking(refused: Refused) -> int:
-    """Returns the code of the consistency level that was unavailable."""
+    """Returns the code of the consistency level that the error `Unavailable` names."""
     assert refused.code == UNAVAILABLE
     level, required, alive = struct.unpack(">Hii", refused.rest)
     assert required > alive
@@ -255,7 +255,8 @@ def test_consistency_of_reads(
         with pytest.raises(Refused, match=r"^0x2200: ANY "):
             read()
     else:
-        # For a read at a serial level, the error names the level at which replicas would be read.
+        # A read at a serial level reads replicas at QUORUM or LOCAL_QUORUM, and the error names
+        # this level.
         asked = {"SERIAL": "QUORUM", "LOCAL_SERIAL": "LOCAL_QUORUM"}.get(level.value, level.value)
         with pytest.raises(Refused) as caught:
             read()
@@ -338,7 +339,7 @@ def test_the_later_timestamp_wins(wire: Wire, ks: str, number: int, way: Way) ->
 
 
 def test_the_lowest_number_is_no_timestamp(wire: Wire, ks: str) -> None:
-    # turbocql refuses -(2**63) because the server does, as shown here.
+    # turbocql refuses the timestamp -(2**63). This test shows that the server refuses it too.
     message = QueryMessage(f"INSERT INTO {ks}.kv (k) VALUES (-1)", timestamp=-(2**63) + 1)
     body = message.encode(wire.version)
     with pytest.raises(Refused, match="Out of bound timestamp"):
@@ -353,7 +354,8 @@ def test_now_in_seconds_of_writes(wire: Wire, ks: str, number: int, way: Way) ->
     way(wire, text, [integer(number)], now_in_seconds=now + 50_000)
     ((left,),) = wire.ask(f"SELECT ttl(v) FROM {ks}.kv WHERE k = {number}")
     assert left is not None
-    # The difference is the time that passed from `now` until the server read the row.
+    # The server computes the remaining TTL with its own clock. So the difference is the time that
+    # passed from `now` until the server read the row.
     assert 0 <= 51_000 - int.from_bytes(left, "big") < 600
 
 
@@ -371,7 +373,8 @@ def test_now_in_seconds_of_reads(wire: Wire, ks: str, number: int, way: Way) -> 
         result = way(wire, text, [integer(number)], now_in_seconds=now + later)
         assert result.rows == [(integer(left),)]
     assert way(wire, text, [integer(number)], now_in_seconds=now + 1000).rows == []
-    # The server takes the number as unsigned: -1 is a time in 2106, when the row has expired.
+    # The server interprets the number as unsigned. So -1 is a time in 2106, at which the row has
+    # expired.
     assert way(wire, text, [integer(number)], now_in_seconds=-1).rows == []
 
 
@@ -612,9 +615,10 @@ def test_every_part_at_once(wire: Wire, ks: str, number: int, way: Way, named: b
 
 
 def bodies(wire: Wire, ks: str, keys: Iterator[int]) -> Iterator[tuple[int, int, bytes]]:
-    """Yields the key, opcode and body of requests of each kind that can set the column `v`.
+    """Yields requests of each kind that can set the column `v`, as key, opcode and body.
 
-    For each optional part of the protocol version, except the paging state, a body ends with it.
+    The protocol version has several optional parts. For each of them, except the paging state, at
+    least one body ends with this part.
     """
     text = f"INSERT INTO {ks}.kv (k, v) VALUES (?, ?)"
     known = wire.prepare(text)
@@ -643,8 +647,9 @@ def bodies(wire: Wire, ks: str, keys: Iterator[int]) -> Iterator[tuple[int, int,
 
 
 def test_every_byte_is_read(wire: Wire, ks: str, number: int) -> None:
-    # Cassandra 5.0 ignores bytes after a body, so it does not refuse a body with surplus bytes. But
-    # if it refuses a body without its last byte, it reads that byte, so no byte is surplus.
+    # The test checks that no body has surplus bytes at its end. Cassandra 5.0 ignores surplus
+    # bytes, so the test removes the last byte of a body. If Cassandra refuses the shorter body, it
+    # reads the last byte, so this byte is not surplus.
     for k, opcode, body in bodies(wire, ks, count(many(number))):
         with pytest.raises(Refused) as caught:
             wire.send_body(opcode, body[:-1])

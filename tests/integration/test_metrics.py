@@ -22,7 +22,10 @@ OVERLOADED = struct.pack(">iH", 0x1001, 4) + b"busy"
 
 
 def counted(metrics: Metrics) -> dict[str, tuple[int, int]]:
-    """Maps each kind of request that was made to the numbers of its requests and failures."""
+    """Maps each kind of request to its number of requests and its number of failures.
+
+    Kinds without a request are left out.
+    """
     return {
         name: (kind.requests, kind.failed) for name, kind in metrics.kinds.items() if kind.requests
     }
@@ -90,7 +93,7 @@ def test_pages_and_canceled_requests(cassandra: Cassandra, keyspace: str) -> Non
         change_of_pages = session.metrics() - before
         assert change_of_pages.requests == change_of_pages.pages >= 3
         assert change_of_pages.rows == 30
-        # A request of a cancelled call counts as canceled, and its attempt as abandoned.
+        # If a call is cancelled, its request counts as canceled, and its attempt as abandoned.
         before = session.metrics()
         select = session.prepare("SELECT v FROM kv WHERE k = 1 AND v = ? ALLOW FILTERING")
 
@@ -135,7 +138,8 @@ def test_metrics_show_a_hung_node_within_a_second(cassandra_three: Cassandra) ->
                 return metrics.in_flight == metrics.nodes[hung].in_flight > 0
 
             assert eventually(only_the_hung_node_is_awaited, 1.0)
-            # A node that answered slowly at first counts as silent later than other nodes.
+            # If the node answered its first requests slowly, the session takes longer to regard it
+            # as silent.
             assert eventually(lambda: session.metrics().nodes[hung].state == "silent", 6.0)
             outcomes = [call.result() for call in calls]
         failed = outcomes.count("RequestTimeout")
@@ -199,7 +203,7 @@ def test_connections_that_are_lost_and_refused(cassandra: Cassandra) -> None:
 
 
 def test_a_node_that_is_reached_at_another_address(cassandra: Cassandra) -> None:
-    """The key of a node's metrics and state is the address to which the session connects."""
+    """Metrics and states of nodes are found by the address to which the session connects."""
     point = cassandra.contact_points[0]
     with (
         Liar(point, Answer.frame) as liar,

@@ -22,7 +22,7 @@ COLUMN = "<b>\"&'"
 
 
 class Table(HTMLParser):
-    """Reads the texts of a table. It refuses tags that are no part of a table."""
+    """Parses the HTML of a result and collects its texts. It refuses tags that are not expected."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -109,7 +109,8 @@ async def test_further_pages_are_not_fetched(twin: Face, cassandra: Cassandra, f
                 assert table(rows).notes == ["… and 2 more rows on this page, and further pages"]
                 assert table(small).notes == ["… and more: further pages may have rows"]
             assert tap.count("QUERY") + tap.count("EXECUTE") == before
-            # After an iteration, the result keeps only its last page.
+            # After an iteration, the result keeps only its last page, so the table has no rows of
+            # earlier pages.
             assert len(await small.all()) == 25
             read = table(small)
             assert read.notes[0] == "Earlier pages were read before."

@@ -103,8 +103,8 @@ async def test_conditional_statements_send_a_serial_consistency(
                 text = f"INSERT INTO kv (k, v) VALUES ({number}, 'marked'){condition}"
                 await client.execute(text)
             await client.execute(batch)
-    # An EXECUTE begins with the length of an id, the id, a consistency and flags. Bodies without
-    # the key belong to requests that the engine makes itself.
+    # An EXECUTE begins with the length of an id, the id, a consistency and flags. The engine also
+    # makes requests of its own. Their bodies do not contain the key, so they are left out.
     bound = [body for body in tap.bodies("EXECUTE") if number.to_bytes(4, "big") in body]
     executed = [body[2 + int.from_bytes(body[:2], "big") + 2] for body in bound]
     assert [bool(flags & 0x10) for flags in executed] == [False, True, True, True, False, True]
@@ -261,7 +261,7 @@ async def test_profiles(face: Face, points: list[str], keyspace: str, number: in
             select, (number,), profile="all", consistency="ONE", tracing=True
         )
         assert (await both.trace()).parameters["consistency_level"] == "ONE"
-        # The table has one replica, so THREE is unavailable and ONE is available.
+        # The table has one replica, so reads at THREE fail and reads at ONE succeed.
         with pytest.raises(errors.Unavailable):
             await client.execute(select, (number,), consistency="THREE")
         lowered = await client.execute(select, (number,), profile="three")

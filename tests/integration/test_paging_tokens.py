@@ -15,7 +15,7 @@ SELECT = "SELECT ck FROM paged WHERE pk = ?"
 
 @pytest.fixture(autouse=True)
 def paged(cassandra_session: Session) -> None:
-    """Creates the table, because the keyspace that all tests share may lack it."""
+    """Creates the table `paged` if the shared keyspace does not have it yet."""
     table = "paged (pk int, ck int, PRIMARY KEY (pk, ck))"
     cassandra_session.execute(f"CREATE TABLE IF NOT EXISTS {table}")
 
@@ -72,7 +72,8 @@ async def test_equal_sets_and_maps_verify_in_any_order(
             with pytest.raises(errors.PagingTokenError):
                 TOKENS.verify(token, statement, (set(words), {"b": 1, "a": 2}))
             if statement is not text:
-                # A prepared statement accepts a list for a set, in any order of the elements.
+                # A prepared statement accepts a list as the value of a set. The order of the list's
+                # elements must not matter.
                 values = (words[::-1], {"b": 2, "a": 1})
                 assert TOKENS.verify(token, statement, values) == b"state"
 

@@ -95,7 +95,7 @@ def session(cassandra: Cassandra, cassandra_keyspace: str) -> Iterator[Session]:
 
 
 def as_bound(cql_type: str, value: Any) -> Any:
-    """Returns what a session reads after `value` was bound and written."""
+    """Returns the value that a session reads after it has written `value` with a bind marker."""
     return value if "point" in cql_type else decode(cql_type, encode(cql_type, value))
 
 
@@ -109,7 +109,7 @@ def test_values_are_read_back(session: Session, cql_type: str) -> None:
             session.execute(f"INSERT INTO {TABLE} (k, {column}) VALUES (1, {literal})")
             stored = session.execute(f"SELECT {column} FROM {TABLE}").scalar()
             expected = as_bound(cql_type, value)
-            # A NaN is not equal to itself, but has the same repr.
+            # A NaN does not equal itself, but the `repr` of both values is the same.
             assert stored == expected or repr(stored) == repr(expected), literal
 
 
@@ -136,7 +136,7 @@ def test_names(session: Session, number: int, cassandra_keyspace: str) -> None:
 
 
 def test_a_password_in_a_statement(cassandra_secure: Any, number: int) -> None:
-    """Statements about roles take no bind markers."""
+    """Statements about roles accept no bind markers, so a password must be a literal."""
     tls = turbocql.Tls(ca=cassandra_secure.ca_certificate)
     points, user, password = cassandra_secure.contact_points, f'odd "role" {number}', "pass'word--"
     login = {"user": cassandra_secure.user, "password": cassandra_secure.password}

@@ -96,8 +96,8 @@ async def test_the_next_rank_is_tried_when_a_node_dies(
         victim = next(n for n in cassandra_three.nodes if n.contact_point == nodes[0].at)
         victim.kill()
         try:
-            # When the session notices the dead node, it ranks the nodes again, even if no request
-            # is made.
+            # When the session notices the dead node, it calls the function for all nodes again. It
+            # does so even if no request is made.
             assert eventually(lambda: len(calls) >= 3)
             assert {name for _, name in calls} == {"turbocql-events"}
             assert await coordinators(client, idempotent=True) == {nodes[1].at: 20}
@@ -209,5 +209,6 @@ def test_a_function_that_refers_to_its_session_does_not_keep_it(
         return weakref.ref(session)
 
     session = abandoned()
-    # The thread `turbocql-events` refers to the session while it ranks the nodes.
+    # While the thread `turbocql-events` ranks the nodes, it refers to the session. So the session
+    # may exist a little longer.
     assert eventually(lambda: gc.collect() >= 0 and session() is None)

@@ -1,4 +1,4 @@
-"""Tests of `retry_when`. Its argument is a function that decides if a request is sent again."""
+"""Tests of `retry_when`. Its argument is a function that decides whether a request is retried."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def keyspace(cassandra: Cassandra) -> str:
 class Failing:
     """A function that a `Liar` calls for each answer. It replaces some answers by an error.
 
-    These are the first `failures` answers to requests whose bodies contain one of `marks`.
+    If the body of a request contains one of `marks`, its answer is marked. The function replaces
+    the first `failures` marked answers.
     """
 
     def __init__(self, error: bytes, failures: int, *marks: bytes) -> None:
@@ -264,7 +265,7 @@ async def test_a_call_that_waits_can_be_canceled(
         decision = Decision(5.0)
         client.session.retry_when(decision)
         if isinstance(client.session, turbocql.Session):
-            # A thread cannot be canceled: the session is closed instead.
+            # A synchronous call cannot be canceled. So the test closes the session instead.
             task = asyncio.ensure_future(client.execute("SELECT nonsense FROM nowhere"))
             while not decision.asked:
                 await asyncio.sleep(0.01)
@@ -295,7 +296,8 @@ async def test_a_session_that_is_closed_or_full_raises_the_last_error(
         call = asyncio.ensure_future(client.execute(odd))
         assert await asyncio.to_thread(eventually, lambda: bool(decision.asked))
 
-        # A call that waits to be sent again is not in flight, so another call takes its place.
+        # While a call waits to be sent again, it is not in flight. So other calls can fill the
+        # session, whose `max_in_flight` is 1.
         others = [asyncio.ensure_future(client.execute("SELECT * FROM t")) for _ in range(200)]
         with pytest.raises(errors.InvalidQuery):
             await asyncio.wait_for(call, 10)
@@ -450,6 +452,7 @@ async def test_the_schema_is_read_without_the_function(
     async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
         decision = Decision()
         client.session.retry_when(decision)
-        # Some of the schema's queries fail, because Cassandra lacks their tables.
+        # Some queries that read the schema fail, because Cassandra does not have their tables. The
+        # session must not call the function for these errors.
         assert keyspace in (await client.schema(refresh=True)).keyspaces
         assert decision.asked == []

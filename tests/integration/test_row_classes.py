@@ -182,7 +182,7 @@ async def test_an_applied_conditional_statement_returns_no_object(
 
 
 class Holder:
-    """Part of a reference cycle. `held` refers indirectly to the bound method `make`."""
+    """An object of a reference cycle. `held` refers to another object, which refers to `make`."""
 
     held: Any = None
 
@@ -238,7 +238,8 @@ async def test_user_defined_types(
         assert row.home == home
         assert row.others == [home, Address(None, "Hull")]
         assert row.named == {"a": home}
-        # A mutable dataclass has no hash, so the elements of a set are not of class Street.
+        # `Street` is a mutable dataclass, so it is not hashable. The elements of a set are
+        # therefore tuples and not of class `Street`.
         assert {tuple(street) for street in row.visited} == {("Low", 2)}
         # A changed copy of an object that was read can be written.
         await client.execute(
@@ -246,7 +247,7 @@ async def test_user_defined_types(
             (dataclasses.replace(row.home, city="Bath"),),
         )
         assert (await client.execute(select, (1,))).one().home.city == "Bath"
-        # A class must have a field for each field of its UDT, also for a field that was added.
+        # A class must have each field of its UDT, even a field that was added to the UDT later.
         await client.execute(f"ALTER TYPE street_{tag} ADD postcode text")
         with pytest.raises(TypeError, match="Street has no field 'postcode'"):
             (await client.execute(select, (1,))).one()

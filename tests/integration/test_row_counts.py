@@ -96,8 +96,8 @@ async def test_one_or_raise(twin: Face, points: list[str], table: str, page_size
         with pytest.raises(errors.MultipleRows, match=f"expected exactly one row, got {count}:"):
             await several.one_or_raise()
         if page_size > 1:
-            # `one_or_raise` found the second row on the first page, so it fetched no other page.
-            # `all` still returns every row.
+            # `one_or_raise` found a second row on the first page and raised the error, so it did
+            # not fetch another page. `all` can therefore still return every row.
             assert len(await several.all()) == 5
 
 

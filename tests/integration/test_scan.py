@@ -139,7 +139,7 @@ async def test_misuse(twin: Face, points: list[str], table: str) -> None:
 
 
 def keys_of(points: list[str], split: turbocql.Split) -> list[tuple[int, int]]:
-    """Returns the keys of a split. This runs in another process."""
+    """Returns the keys of the rows of a split. The test runs this function in another process."""
     with turbocql.connect(points, rows="tuple") as session:
         return session.scan(split=split, columns=["b", "c"]).all()
 
@@ -168,13 +168,20 @@ def test_splits_in_other_processes(points: list[str], table: str) -> None:
 
 
 def estimates(ends: list[int], sizes: list[int]) -> list[tuple[str, str, int, int]]:
-    """Returns size estimates of the ranges with these ends. The first range wraps around."""
+    """Returns size estimates of token ranges, like a node.
+
+    `ends` has the last token of each range. The first range begins after the last of these tokens,
+    so it includes both ends of the ring.
+    """
     before = [ends[-1], *ends[:-1]]
     return [(str(a), str(b), size, 1) for a, b, size in zip(before, ends, sizes, strict=True)]
 
 
 def weight_between(told: list[tuple[str, str, int, int]], before: int, last: int) -> float:
-    """Returns the size of the data between two tokens, if the data of a range is spread evenly."""
+    """Returns the estimated size of the data between two tokens.
+
+    It assumes that the data of each range is spread evenly over the range.
+    """
     found = 0.0
     for begin_, end_, count, size in told:
         begin, end = int(begin_), int(end_)
@@ -234,7 +241,8 @@ def test_splits_use_the_size_estimates_of_the_nodes() -> None:
             " WITH memtable_flush_period_in_ms = 500 AND compression = {'enabled': false}"
         )
         # Some ranges of the ring have many rows, and the other ranges have few. A node estimates
-        # the number of partitions for each range, but the mean partition size for the whole table.
+        # the number of partitions for each single range. Its estimate of the mean partition size is
+        # the same for all ranges.
         insert = session.prepare("INSERT INTO sized.t (k, v) VALUES (?, ?)")
         border = session.nodes[0].tokens[7]
 
@@ -247,7 +255,8 @@ def test_splits_use_the_size_estimates_of_the_nodes() -> None:
         session.execute_many(insert, ((key, bytes(200)) for key in keys))
         deadline = time.monotonic() + 60
         while True:
-            # Estimates of single ranges can be older than the last flush.
+            # A flush may not have changed all estimates yet, so the test waits for large enough
+            # sums.
             estimates = session.execute(ESTIMATES, ("sized", "t")).all()
             partitions = sum(estimate.partitions_count for estimate in estimates)
             splits = session.splits("sized.t", 4)

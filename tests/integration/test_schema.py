@@ -24,8 +24,8 @@ COMPOSITE = (
     "(a=>org.apache.cassandra.db.marshal.IntegerType)'"
 )
 
-# In alphabetical order, some types come before the types that they use. So `Keyspace.statements`
-# must sort by dependencies.
+# Some of these types use other types whose names come later in alphabetical order. So the order of
+# `Keyspace.statements` must follow the dependencies.
 ELABORATE = """
 CREATE KEYSPACE <ks> WITH durable_writes = false AND
     replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1};
@@ -163,7 +163,7 @@ def test_the_statements_of_a_schema_create_the_same_objects(here: list[str], mad
     with turbocql.connect(here, timeout_s=120, rows="dict") as session:
 
         def described() -> list[str]:
-            """Returns the server's own CREATE statements of the keyspace."""
+            """Returns the CREATE statements of the keyspace that the server's DESCRIBE returns."""
             rows = session.execute(f"DESCRIBE KEYSPACE {made}").all()
             return sorted(row["create_statement"] for row in rows)
 
@@ -183,7 +183,8 @@ def test_the_statements_of_a_schema_create_the_same_objects(here: list[str], mad
 def check_elaborate(keyspace: Keyspace) -> None:
     """Asserts that the schema has what the statements of `ELABORATE` created.
 
-    A comparison of two schemas that turbocql has read would not notice an object that both lack.
+    Other tests compare two schemas that turbocql has read. If turbocql did not read some kind of
+    object, both schemas would lack it, and the comparison would not fail.
     """
     assert keyspace.durable_writes is False
     assert keyspace.virtual is False
@@ -293,7 +294,7 @@ async def test_changes_are_noticed(face: Face, here: list[str], unique_keyspace:
         assert (await client.schema()).table(name).options["comment"] == "changed"
         await other.execute(f"DROP TABLE {name}")
         assert (await client.schema()).keyspaces[unique_keyspace].tables == {}
-        # The schema `made` was returned before these changes and is still the same.
+        # `made` is a schema that was read before these changes. The changes have not affected it.
         assert list(made.table(name).columns) == ["k", "v"]
         await other.execute(f"DROP KEYSPACE {unique_keyspace}")
         with pytest.raises(KeyError, match=f"no keyspace '{unique_keyspace}'"):
@@ -333,7 +334,7 @@ def _tables(keyspace: Keyspace) -> list[Any]:
 
 
 async def test_no_schema_is_half_read(twin: Face, here: list[str], unique_keyspace: str) -> None:
-    """A schema has only whole tables and views, even if it is read while they are created."""
+    """A schema that is read while tables and views are created has none of them in part."""
     async with twin.connect(here) as client, twin.connect(here) as other:
         await other.execute(KEYSPACE.format(unique_keyspace))
         done, seen = asyncio.Event(), []

@@ -79,7 +79,7 @@ async def test_a_wrong_password(face: Face, cassandra_secure: Cassandra) -> None
 
 
 async def test_the_server_gets_the_password(face: Face, cassandra_secure: Cassandra) -> None:
-    """User and password work in a Config, its copies, a URL and keyword arguments."""
+    """The user and password can come from a Config, a copy of it, a URL, or keyword arguments."""
     cluster = cassandra_secure
     tls = Tls(ca=cluster.ca_certificate)
     config = Config(contact_points=cluster.contact_points, tls=tls, **login(cluster))
@@ -279,7 +279,7 @@ async def refused(face: Face, cluster: Cassandra, make: Callable[[str], Any], ma
 
 
 async def test_an_authenticator_that_blocks(twin: Face, cassandra_secure: Cassandra) -> None:
-    """An authenticator that blocks delays neither a cancelled connect nor the connect timeout."""
+    """While an authenticator blocks, `connect` can still be cancelled and can still time out."""
     release = threading.Event()
 
     class Stuck(Plain):

@@ -22,7 +22,10 @@ VERSION = "SELECT release_version FROM system.local"
 
 
 class Router:
-    """A TLS proxy that passes a connection on if `routes` has its server name, else refuses it."""
+    """A TLS proxy that forwards a connection to the node that `routes` has for its server name.
+
+    It refuses a connection whose server name is not in `routes`.
+    """
 
     def __init__(self, chain: Path, routes: dict[str | None, str]) -> None:
         self.names: list[str | None] = []
@@ -58,7 +61,7 @@ class Router:
 
 @contextmanager
 def router(folder: Path, names: str, routes: dict[str | None, str]) -> Iterator[tuple[Router, Tls]]:
-    """A router whose certificate is valid for `names`, and settings that trust it."""
+    """Yields a router whose certificate is valid for `names`, and TLS settings that trust it."""
     ca, chain = certificate_for(folder, names)
     (folder / "chain").write_bytes(chain)
     opened = Router(folder / "chain", routes)
@@ -69,7 +72,7 @@ def router(folder: Path, names: str, routes: dict[str | None, str]) -> Iterator[
 
 
 def behind(router: Router, cassandra: Cassandra) -> dict[str, Any]:
-    """Settings with which the node is reached through the router."""
+    """Returns settings with which a session connects to the node through the router."""
     address = cassandra.contact_points[0].rsplit(":", 1)[0]
     return {"addresses": {address: f"127.0.0.1:{router.port}"}, "connect_timeout_s": 30}
 
@@ -82,8 +85,8 @@ async def test_the_contact_points_name_is_sent_to_the_nodes(
         settings = behind(front, cassandra)
         async with face.connect(f"localhost:{front.port}", tls=tls, **settings) as client:
             assert (await client.execute(VERSION)).one() is not None
-    # Only the contact point has a name: the node announces an address, and `addresses` maps it to
-    # another address. All connections send the name of the contact point.
+    # The node announces an address, and `addresses` maps it to another address, so only the contact
+    # point has a name. All connections send this name.
     assert len(front.names) > 2
     assert set(front.names) == {"localhost"}
 

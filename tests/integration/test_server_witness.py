@@ -1,9 +1,9 @@
-"""Tests of every type in every place that Cassandra allows, with the server as the second reader.
-The server shows turbocql's values as JSON or text. turbocql reads values that the server made
-from JSON.
+"""Tests every type in every place that Cassandra allows, without another driver.
 
-No other driver takes part. tests/support writes and parses the server's JSON. Values that JSON
-cannot express are checked in other ways at the end of this module.
+In one direction, turbocql writes values, and the server returns them as JSON or text. In the other
+direction, the server makes values from JSON, and turbocql reads them. tests/support writes and
+parses this JSON. JSON cannot express some values, so the tests at the end of this module check
+these values without JSON.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ from turbocql.testing import Cassandra
 JSON_ROWS = 1000
 """The first key of the rows that the server made from JSON. Keys of turbocql's rows begin at 0."""
 
-# `EACH` is a UDT with a field of every scalar type. Each shape in `SHAPES` is a kind of container
-# and has a UDT. The UDT's fields are such containers, one for each scalar type that they can hold.
+# `EACH` is a UDT with a field of every scalar type. A shape in `SHAPES` is a kind of container. For
+# each shape there is another UDT. Its fields are containers of this shape, one for each scalar type
+# that the container can hold.
 EACH = Udt("each", tuple((f"f_{name}", leaf) for name, leaf in AWKWARD.items()))
 AROUND = Udt("around", (("inner", EACH), ("n", AWKWARD["int"])))
 OF_COUNTERS = Udt("of_counters", (("f_counter", shape("vector", COUNTER)),))
@@ -92,7 +93,8 @@ class Column:
     def read(self, value: Any) -> Any:
         """Returns the value that is read after `value` was written.
 
-        A collection without elements or a UDT with only nulls reads as None if it is not frozen.
+        If a collection or UDT is not frozen, then an empty collection or a UDT with only nulls is
+        read as None.
         """
         if self.frozen or not isinstance(self.kind, ListOf | SetOf | MapOf | Udt):
             return value
@@ -103,8 +105,9 @@ class Column:
 def _columns_around(outer: str) -> list[Column]:
     """Returns columns whose types are the container `outer` around an inner type.
 
-    The inner types are every scalar type, every container of a scalar type, and a UDT. Columns
-    whose type the server refuses, or cannot write (`UNWRITABLE`), are left out.
+    The inner types are every scalar type, every container of a scalar type, and a UDT. The server
+    refuses some of the resulting types, and it cannot write values of the types in `UNWRITABLE`.
+    There are no columns of these types.
     """
     columns = [
         Column(f"{outer}_{leaf.name}{'_frozen' * frozen}", shape(outer, leaf), frozen)
@@ -174,7 +177,7 @@ def make_table(session: Session, table: str, columns: Sequence[Column]) -> None:
 
 
 def rows_of(columns: Sequence[Column]) -> list[tuple[Any, ...]]:
-    """Returns rows that together have every value of every column. Other cells are null."""
+    """Returns rows that contain every value of every column. The remaining cells are null."""
     return list(zip_longest(*(column.written for column in columns)))
 
 
@@ -264,7 +267,10 @@ def test_collections_hold_only_frozen_collections(session: Session, outer: str) 
 
 
 def test_durations_in_keys(session: Session) -> None:
-    """The server refuses durations in keys, also inside other types, except inside vectors."""
+    """In keys, the server refuses durations, even inside other types.
+
+    But it accepts durations that are inside vectors.
+    """
     for name in ("duration", "frozen<list<duration>>", "tuple<duration>", "frozen<each>"):
         with pytest.raises(errors.InvalidQuery, match="duration type is not supported for PRIMARY"):
             session.execute(f"CREATE TABLE refused (k {name} PRIMARY KEY)")
@@ -279,7 +285,7 @@ def test_durations_in_keys(session: Session) -> None:
 
 
 def test_casts_to_text(session: Session) -> None:
-    """Casts to text can also express infinities and NaNs, which JSON cannot."""
+    """The server casts values to text. Unlike JSON, this text can express infinities and NaNs."""
     # Timestamps before the year 1 are left out, because a cast omits their era, as `toJson` does.
     every = {**AWKWARD, **BEYOND_JSON, "timestamp": AWKWARD["timestamp"]}
     columns = [Column(f"c_{name}", leaf) for name, leaf in every.items()]
@@ -294,7 +300,7 @@ def test_casts_to_text(session: Session) -> None:
         said = dict(session.execute(query, rows="tuple").all())
         assert len(said) == rows
         for k, value in enumerate(column.written):
-            # The text is the same as in JSON, except that booleans are text here.
+            # The text of a value is the same as in JSON, except that JSON has no text for booleans.
             text = said[k] == "true" if column.name == "c_boolean" else said[k]
             assert column.kind.cell(column.kind.parse_json(text)) == column.kind.cell(value), text
 
@@ -336,8 +342,9 @@ def test_values_that_json_shows_wrongly(session: Session) -> None:
 def test_the_server_finds_values_that_json_cannot_express(session: Session) -> None:
     """In WHERE clauses, the server compares turbocql's values with values that it makes from JSON.
 
-    Sets and maps inside tuples and vectors have only one element here. The server sorts elements
-    that it makes from JSON, but not bound ones. So two equal sets could have different bytes.
+    Sets and maps inside tuples and vectors have only one element here. If they had more, two equal
+    sets could have different bytes: the server sorts the elements of a set that it makes from JSON,
+    but it does not sort the elements of a bound set.
     """
     fields = Udt("beyond", tuple((f"f_{name}", leaf) for name, leaf in BEYOND_JSON.items()))
     session.execute(fields.create)
@@ -383,10 +390,11 @@ def test_the_most_negative_duration(session: Session) -> None:
 
 
 def test_ipv4_addresses_in_ipv6(session: Session) -> None:
-    """Java parses ::ffff:1.2.3.4 as 1.2.3.4.
+    """Java parses the address ::ffff:1.2.3.4 as 1.2.3.4.
 
-    The server decodes bound collections and encodes them again, so the address in them becomes
-    1.2.3.4. It keeps the bytes of bound tuples and vectors.
+    The server decodes bound collections and encodes them again. So an address ::ffff:1.2.3.4 in a
+    collection becomes 1.2.3.4. In tuples and vectors it does not change, because the server keeps
+    their bytes.
     """
     mapped = IPv6Address("::ffff:1.2.3.4")
     plain = IPv4Address("1.2.3.4")
@@ -410,9 +418,9 @@ def test_ipv4_addresses_in_ipv6(session: Session) -> None:
 def write_and_find(
     session: Session, table: str, kind: Kind, value: Any, path: str, told: str
 ) -> list[int]:
-    """Writes a value as row 1 by turbocql and as row 2 by a CQL literal.
+    """Writes row 1 with a value that turbocql binds, and row 2 with a CQL literal.
 
-    Returns the keys of the rows that the server finds equal to the literal.
+    Returns the keys of the rows whose value equals the literal according to the server.
     """
     session.execute(f"CREATE TABLE {table} (k int PRIMARY KEY, v {kind.cql})")
     term = term_of(path, told)
@@ -427,7 +435,7 @@ def write_and_find(
 def test_counters_in_vectors(session: Session) -> None:
     """The server accepts vectors of counters as literals, but cannot read them from JSON.
 
-    A test above shows that the server writes such vectors as JSON.
+    The opposite direction works, as a test above shows: the server can write these vectors as JSON.
     """
     low, high = -(2**63), 2**63 - 1
     for number, (definition, term, value) in enumerate(
@@ -455,8 +463,8 @@ def test_counters_in_vectors(session: Session) -> None:
 def test_nulls_in_frozen_lists(session: Session) -> None:
     """The server's `toJson` fails on frozen lists with nulls, unless the elements are decimals.
 
-    It shows a null among decimals as empty text. `collection_count` counts the nulls, and
-    `collection_max` ignores them.
+    In a list of decimals, `toJson` shows a null as an empty string. `collection_count` counts the
+    nulls, and `collection_max` ignores them.
     """
     columns = [Column(f"c_{name}", ListOf(leaf), frozen=True) for name, leaf in AWKWARD.items()]
     make_table(session, "t_holes", columns)

@@ -1,5 +1,6 @@
-"""Tests of a session. Each scenario runs on the synchronous API, and on the asynchronous API with
-each kind of event loop.
+"""Tests of a session. Each test runs on the synchronous and on the asynchronous API.
+
+It runs on the asynchronous API once with each kind of event loop.
 """
 
 from __future__ import annotations
@@ -134,9 +135,9 @@ async def test_values_that_do_not_fit_are_not_sent(
 async def test_values_beyond_their_range(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
-    """Every method that takes values raises or reports a `RangeError`, which is an `OverflowError`.
+    """Every method that takes values raises or reports a `RangeError` for a number out of range.
 
-    Other drivers raise an `OverflowError` too.
+    `RangeError` is a subclass of `OverflowError`, because other drivers raise `OverflowError`.
     """
     insert = f"INSERT INTO {keyspace}.kv (k, v, w) VALUES (?, ?, ?)"
     bad: tuple[Any, ...] = (number, "a", 2**31)
@@ -371,7 +372,10 @@ async def test_using_another_keyspace(
 async def test_a_table_that_is_created_again(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
-    """The server gives a text the same id, even if the table was created again with other types."""
+    """A table is created again with other types, and a cached statement must use the new types.
+
+    The server gives the text of the statement the same id as before.
+    """
     insert = f"INSERT INTO anew{number} (k, v) VALUES (?, ?)"
     async with face.connect(points, keyspace=keyspace) as client:
         for kind, value in (("int", 2), ("float", 2), ("text", "two")):

@@ -1,4 +1,4 @@
-"""Tests that nodes that do not answer are avoided, and used again when they answer."""
+"""Tests that a session avoids nodes that do not answer, and uses them again when they answer."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ class Load:
         self._thread.join()
 
     def nodes_since(self, since: float) -> set[str | None]:
-        """Returns the nodes that answered calls. Only calls that began after `since` count.
+        """Returns the nodes that answered the calls that began after `since`.
 
-        A call that failed gives None.
+        If one of these calls failed, the set also has None.
         """
         return {node for began, _, node, _ in self.calls.copy() if began > since}
 
@@ -101,10 +101,10 @@ def test_a_silent_node_is_left_out_and_comes_back(
         beside = [call for call in load.calls if left_out < call[0] < end]
         assert len(beside) > 50
         assert not [call for call in beside if call[3] is not None]
-        # Writes that were sent to the hung node wait until it resumes.
+        # At most two writes went to the hung node. They waited until it resumed.
         slow = [call for call in beside if call[2] is not None and call[2].startswith(hung.address)]
         assert len(slow) <= 2
-        # No write failed: the hung node answered when it resumed.
+        # No write failed, because the hung node answered when it resumed.
         assert not [call for call in load.calls if call[3] is not None]
 
 
@@ -119,7 +119,7 @@ def test_a_node_that_falls_silent_while_the_session_is_idle(
         before = session.metrics().requests
         with paused(hung):
             time.sleep(13)
-            # The session probes nodes with requests of its own. The metrics do not count them.
+            # The session probes nodes with its own requests, which the metrics do not count.
             assert session.metrics().requests == before
             began = time.monotonic()
             for key in range(60):
@@ -170,7 +170,10 @@ def behind_slow(cassandra_three: Cassandra) -> Iterator[dict[str, str]]:
 def test_a_slow_statement_leaves_out_nobody(
     cassandra_three: Cassandra, keyspace: str, behind_slow: dict[str, str]
 ) -> None:
-    """A node with a slow statement is not avoided, whether or not it also runs fast statements."""
+    """The session does not avoid a node only because one of its statements is slow.
+
+    The node may run only the slow statement, or fast statements at the same time.
+    """
     with turbocql.connect(
         list(behind_slow.values()), addresses=behind_slow, consistency="ONE"
     ) as session:
@@ -198,7 +201,7 @@ def test_avoid_silent_can_be_turned_off(cassandra_three: Cassandra, keyspace: st
             session.execute(insert, (key,))
         with paused(cassandra_three.nodes[2]):
             failed = 0
-            # A third of the requests go to the paused node first.
+            # One third of the requests goes to the paused node first, so some requests time out.
             for key in range(42):
                 with suppress(errors.RequestTimeout):
                     session.execute(insert, (key,))
@@ -230,7 +233,7 @@ def test_what_needs_no_particular_node_goes_around_a_silent_one(
 ) -> None:
     """While a node is silent, `USE`, schema changes, schema agreement and `refresh_nodes` work.
 
-    The silent node may be the one from which the session reads the state of the cluster.
+    They work even if the session has read the state of the cluster from the silent node so far.
     """
     for hung in cassandra_three.nodes:
         with turbocql.connect(cassandra_three.contact_points, timeout_s=5) as session:
@@ -245,7 +248,7 @@ def test_what_needs_no_particular_node_goes_around_a_silent_one(
                 session.execute(f"CREATE TABLE {table} (k int PRIMARY KEY)", timeout_s=5)
                 names = session.schema(refresh=True, timeout_s=5).keyspaces[keyspace].tables
                 assert table in names
-            # The connections to the node that was silent use the keyspace too.
+            # When the node answers again, the connections to it must use the new keyspace, too.
             assert eventually(lambda: not any(node.silent for node in session.nodes), 30)
             for _ in range(30):
                 session.execute("SELECT v FROM t WHERE k = 1")

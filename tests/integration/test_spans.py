@@ -72,7 +72,8 @@ async def test_a_span_per_call(
         name = f"INSERT {keyspace}.kv"
         exported.wait(lambda: exported.roots(name))
         (span,) = exported.roots(name)
-        # The synchronous `Face` makes calls on another thread, which has another context.
+        # The synchronous `Face` makes calls on another thread. This thread has another context, so
+        # the span of the call has no parent.
         expected = parent.get_span_context() if twin.name != "sync" else None
         assert span.parent == expected
         assert span.kind == trace.SpanKind.CLIENT
@@ -269,7 +270,7 @@ def test_calls_that_end_before_their_request_is_sent(
         with pytest.raises(errors.InvalidQuery):
             session.execute("SELECT nonsense FROM system.local WHERE key = ?", ("local",))
         exported.wait(lambda: exported.roots("SELECT") and exported.roots("BATCH"))
-    # The call that was never sent ended first, so its span is the first.
+    # Two spans have this name. The call that was never sent ended first, so its span comes first.
     full, _ = exported.roots("SELECT system.local")
     (unprepared,) = exported.roots("SELECT")
     assert (full.attributes or {})["error.type"] == "RequestTimeout"

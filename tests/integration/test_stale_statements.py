@@ -1,6 +1,7 @@
-"""Tests of prepared statements that were evicted, or whose meaning has changed.
+"""Tests of prepared statements that a server has evicted, or whose meaning has changed.
 
-Full caches evict statements. Schema changes and `USE` change the meaning of statements.
+A server evicts statements if its cache is full. Schema changes and `USE` change the meaning of
+statements.
 """
 
 from __future__ import annotations
@@ -77,7 +78,10 @@ def run_many(session: Session, text: str) -> None:
 
 
 def run_too_late(session: Session, text: str) -> None:
-    """Executes a statement that usually times out in the client. The server still executes it."""
+    """Executes a statement with such a short time limit that the call usually times out.
+
+    The server still executes the statement.
+    """
     try:
         session.execute(text, timeout_s=0.001)
     except errors.RequestTimeout:
@@ -122,9 +126,10 @@ def test_a_type_registered_again_is_written_with_its_new_field(
 
 
 def test_a_prepare_begun_before_forget_prepared_is_not_cached(session: Session) -> None:
-    """A statement whose PREPARE began before `forget_prepared` works, but is not cached.
+    """A statement whose PREPARE began before `forget_prepared` can be executed, but is not cached.
 
-    The meaning of the statement may have changed before `forget_prepared`.
+    It must not be cached, because its meaning may have changed between the PREPARE and the call of
+    `forget_prepared`.
     """
     preparing: Any = session._core.prepare("SELECT v FROM t WHERE p = ?")
     session.forget_prepared()
@@ -153,7 +158,7 @@ def test_a_server_that_forgets_at_once() -> None:
             text = f"SELECT key AS k{number} FROM system.local WHERE key = ?"
             assert session.execute(text, ("local",)).one() == ("local",)
         kept: Any = session.execute("SELECT count(*) FROM system.prepared_statements").one()
-        # If the server had kept all statements, this test would show nothing.
+        # The server must have evicted some statements. Otherwise, this test would test nothing.
         assert kept is not None
         assert kept[0] < 1500
 

@@ -52,7 +52,7 @@ def test_two_hundred_threads_on_one_session(cassandra: Cassandra) -> None:
 
         run_threads(THREADS, work, 120)
         assert faults == []
-        # How many calls time out depends on the machine.
+        # The number of calls that time out depends on the machine.
         assert given_up > 0
         # The I/O thread may still be finishing the last request.
         deadline = time.monotonic() + 10

@@ -1,6 +1,7 @@
-"""Tests that each row of a task (of Spark, Ray or Dask), and each retry, has its own write time.
+"""Tests that each row that a task of Spark, Ray or Dask writes has its own write time.
 
-With equal write times, the server would merge the lists of two rows or of two attempts.
+Each retry of a row also has its own write time. If two rows with the same key, or two attempts, had
+the same write time, the server would merge their lists.
 """
 
 from __future__ import annotations

@@ -409,7 +409,7 @@ def test_two_concurrent_fetches_run_maven_once(
     fake_maven(tmp_path / "bin", f"mkdir lib; sleep 1; echo > lib/cassandra-all-{VERSION}.jar")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("TURBOCQL_CACHE_DIR", str(tmp_path / "cache"))
-    # A fetch that was killed half way leaves such a folder behind.
+    # Such a folder remains if an earlier fetch was killed before it was complete.
     (tmp_path / "cache" / f"cassandra-{VERSION}.partial-old" / "lib").mkdir(parents=True)
     fetch = "from turbocql.testing.jars import ensure_jars; print(ensure_jars())"
     children = [

@@ -1,6 +1,7 @@
-"""Tests a session, its rows and its statements in eight threads, also when one thread closes it.
+"""Tests that eight threads can share a session, its rows and its statements.
 
-On an interpreter built without the GIL the threads run at the same time.
+One thread may also close the session. On an interpreter built without the GIL, the threads run at
+the same time.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ def table(cassandra: Cassandra) -> str:
 
 
 def run_together(*works: Callable[[int], object]) -> None:
-    """Runs eight threads, each of which calls one of the functions.
+    """Runs eight threads. Each thread calls one of the functions.
 
-    Each function is called by the same number of threads. Raises the first exception of any thread.
+    The same number of threads calls each function. If threads raise exceptions, this function
+    raises the first one.
     """
     start = threading.Barrier(THREADS)
 
@@ -95,7 +97,10 @@ def test_threads_share_a_session(cassandra: Cassandra, table: str) -> None:
 
 
 def test_one_result_is_read_by_all(cassandra: Cassandra, table: str) -> None:
-    """Each row goes to one thread. While a thread fetches a page, the other threads get errors."""
+    """Several threads share one iteration, and each row goes to only one of them.
+
+    While one thread fetches a page, the other threads get errors.
+    """
     with turbocql.connect(cassandra.contact_points) as session:
         seen: list[Any] = []
         iteration = iter(session.execute(f"SELECT k, v, n FROM {table} WHERE p = 0", page_size=60))

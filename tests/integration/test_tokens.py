@@ -43,10 +43,11 @@ def _texts() -> list[str]:
 
 
 def _blobs() -> list[bytes]:
-    """Returns blobs of every length from 1 to 40 bytes, and one of 1,000.
+    """Returns blobs of every length from 1 to 40 bytes, and one blob of 1,000 bytes.
 
-    Murmur3 hashes blocks of 16 bytes. Cassandra's variant differs from other variants for bytes
-    from 0x80 on, so the blobs have bytes below 0x80 and from 0x80 on.
+    Murmur3 hashes blocks of 16 bytes, so the lengths include several blocks. Cassandra's variant of
+    Murmur3 differs from other variants for bytes of 0x80 and above. So the blobs have such bytes
+    and also smaller bytes.
     """
     rng = _rng()
     blobs = []
@@ -112,7 +113,10 @@ def _single(cql_type: str, keys: Sequence[Any]) -> Shape:
 
 
 def _of_awkward(name: str) -> Shape:
-    """Returns a shape without empty values, which the server refuses as keys of a single column."""
+    """Returns a shape with one column and without empty values.
+
+    The server refuses empty values in a partition key of a single column.
+    """
     return _single(name, [sample for sample in AWKWARD[name].samples if sample not in ("", b"")])
 
 
@@ -132,7 +136,7 @@ SHAPES = [
     ),
     _single("frozen<list<int>>", [[], [1], [-1, 2], INTS]),
     _single("frozen<list<text>>", [[""], ["ä", ""], TEXTS[:30]]),
-    # The server sorts sets and maps before hashing, so they must be sorted here.
+    # The server sorts sets and maps before it hashes them. So the test must encode them sorted.
     _single("frozen<set<int>>", [[], [-1], sorted(INTS)]),
     _single("frozen<map<int, text>>", [{}, {-1: ""}, dict(zip(sorted(INTS), TEXTS, strict=False))]),
     _single("tuple<int, text>", [(1, "ä"), (None, ""), (1, None), (None, None), (1,)]),
@@ -191,8 +195,8 @@ def _expected(session: Session, shape: Shape) -> dict[int, int]:
 def test_tokens_equal_those_of_the_server(session: Session, shape: Shape) -> None:
     said = _expected(session, shape)
     columns = [(f"k{number}", cql_type) for number, cql_type in enumerate(shape.types)]
-    # The encoder has the partition key's columns in reverse order, after `v`, which is a clustering
-    # column.
+    # The encoder's first column is the clustering column `v`. The columns of the partition key
+    # follow in reverse order.
     encoder = RowEncoder(
         [("v", "int"), *reversed(columns)], key_columns=[name for name, _ in columns]
     )
@@ -214,7 +218,10 @@ ONE, OTHER = {0, 8}, {8, 0}
 
 
 def _rows_of_equal_keys(session: Session, key: str, one: Any, other: Any) -> int:
-    """Writes with two keys that are equal in Python and returns the number of rows."""
+    """Writes one row with each of two keys that are equal in Python.
+
+    Returns the number of rows that the table then has.
+    """
     assert one == other
     table = f"equal_{uuid4().hex[:12]}"
     session.execute(f"CREATE TABLE {table} (k {key} PRIMARY KEY, v int)")
@@ -264,9 +271,9 @@ IN_ORDER = [0, 8]
 def test_sets_inside_other_types_keep_their_written_order(
     session: Session, key: str, one: Any, other: Any, in_order: Any
 ) -> None:
-    """The server does not sort sets inside tuples, vectors and UDTs of a key.
+    """In a key, the server does not sort sets that are inside tuples, vectors or UDTs.
 
-    Programs must sort them, as the documentation says.
+    Programs must sort these sets themselves, as the documentation says.
     """
     session.execute("CREATE TYPE IF NOT EXISTS holder (s frozen<set<int>>)")
     assert _rows_of_equal_keys(session, key, one, other) == 2

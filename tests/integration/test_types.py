@@ -1,5 +1,6 @@
-"""Tests of every CQL type on a real server. turbocql writes the values. turbocql, scylla-driver
-and the server's own JSON functions read them back.
+"""Tests every CQL type on a real server.
+
+turbocql writes the values. Then turbocql, scylla-driver and the server's JSON functions read them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ INT, TEXT = BY_NAME["int"], BY_NAME["text"]
 
 @dataclass(frozen=True)
 class Case:
-    """A column, with the values written to it and the values expected back, row by row."""
+    """A column, the values that are written to it, and the values that must be read from it.
+
+    The value with index i is in row i.
+    """
 
     name: str
     kind: Kind
@@ -81,7 +85,7 @@ def _of_each_scalar() -> Iterator[Case]:
         yield Case(f"{name}_vector", VectorOf(scalar, 3), [[first, last, first], [last] * 3])
         yield Case(f"{name}_vector_one", VectorOf(scalar, 1), [[sample] for sample in samples])
         if name == "duration":
-            continue  # the server refuses durations in sets and map keys: it cannot order them
+            continue  # the server cannot order durations, so it refuses them in sets and map keys
         yield Case(f"{name}_set", SetOf(scalar), [set(samples), {last}])
         keys = {sample: number for number, sample in enumerate(samples)}
         yield Case(f"{name}_key", MapOf(scalar, INT), [keys, {first: -1}])
@@ -116,7 +120,7 @@ def _of_udts() -> Iterator[Case]:
 
 
 INNER: dict[str, tuple[Kind, list[Any], list[Any]]] = {
-    # Each entry has the type, two values, and the same two values in hashable form.
+    # Each entry has a type, a list of two values, and a list of the same values in hashable form.
     "list": (ListOf(INT), [[1, 2], []], [(1, 2), ()]),
     "set": (SetOf(TEXT), [{"a", "b"}, set()], [frozenset({"a", "b"}), frozenset()]),
     "map": (
@@ -136,7 +140,7 @@ INNER: dict[str, tuple[Kind, list[Any], list[Any]]] = {
 
 
 def _nested() -> Iterator[Case]:
-    """Yields each kind of container inside lists, sets, maps, tuples and vectors."""
+    """Yields lists, sets, maps, tuples and vectors that contain each kind of container."""
     for name, (kind, (one, two), hashable) in INNER.items():
         yield Case(f"list_of_{name}", ListOf(kind), [[one, two], [two]])
         yield Case(f"set_of_{name}", SetOf(kind), [set(hashable), {hashable[1]}])
@@ -155,7 +159,7 @@ ROWS = max(len(case.written) for case in CASES) + 1  # the last row has nulls on
 
 @dataclass(frozen=True)
 class Stored:
-    """The rows as each reader read them: turbocql, scylla-driver, and the server's JSON."""
+    """The same rows three times: as turbocql, scylla-driver and the server's JSON return them."""
 
     ours: list[dict[str, Any]]
     witness: list[dict[str, Any]]
@@ -177,7 +181,7 @@ def finite(value: Any) -> Any:
 
 
 def ask_witness(contact_point: str, *queries: str) -> list[list[dict[str, Any]]]:
-    """Runs queries with scylla-driver in its own environment and returns the rows of each."""
+    """Runs queries with scylla-driver in its own environment. Returns the rows of each query."""
     if not WITNESS.exists():
         pytest.fail(
             f"the witness is missing: {WITNESS}; make it with: "
@@ -230,8 +234,8 @@ def stored(session: Session, cassandra: Cassandra) -> Stored:
         select.replace("FROM stored", f"FROM {session.keyspace}.stored"),
     )
     texts = session.execute(select.replace("SELECT", "SELECT JSON"), rows="tuple").all()
-    # Objects are parsed as pairs: the server can write several keys as null, and a dict would
-    # keep only one of them.
+    # The server can write several keys of a map as null. A dict would keep only one of these
+    # entries, so JSON objects are parsed as lists of pairs.
     parsed = [
         dict(json.loads(text, parse_float=Decimal, object_pairs_hook=list)) for (text,) in texts
     ]
@@ -263,7 +267,7 @@ def test_the_columns_are_described(session: Session, stored: Stored) -> None:
 
 
 def roundtrip(session: Session, table: str, values: list[Any]) -> list[Any]:
-    """Writes values to column v of a table and returns them as read back."""
+    """Writes values to column v of a table, reads them again, and returns the values read."""
     insert = session.prepare(f"INSERT INTO {table} (k, v) VALUES (?, ?)")
     for number, value in enumerate(values):
         session.execute(insert, (number, value))
@@ -289,8 +293,8 @@ def test_dates_beyond_pythons_calendar(session: Session, cassandra: Cassandra) -
     assert identical(read[1], Date(days[1]))
     assert identical(read[2:4], [datetime.date.min, datetime.date.max])
     assert identical(read[4:], [Date(day) for day in days[4:]])
-    # Bytes are compared, because the server's text has no sign before years above 9999.
-    # On the wire, day 0 is 2**31.
+    # The test compares bytes and not the server's text, because this text has no sign before years
+    # above 9999. In the bytes, day 0 is the number 2**31.
     assert raw(session, "dates", "dateAsBlob") == [(day + 2**31).to_bytes(4, "big") for day in days]
     (witness,) = ask_witness(
         cassandra.contact_points[0], f"SELECT k, v FROM {session.keyspace}.dates"
@@ -299,7 +303,7 @@ def test_dates_beyond_pythons_calendar(session: Session, cassandra: Cassandra) -
 
 
 def test_timestamps_beyond_pythons_calendar(session: Session) -> None:
-    """scylla-driver cannot read these timestamps, so they are compared with the server's bytes."""
+    """scylla-driver cannot read these timestamps, so the test compares the server's bytes."""
     session.execute("CREATE TABLE timestamps (k int PRIMARY KEY, v timestamp)")
     utc = datetime.timezone.utc
     first = datetime.datetime.min.replace(tzinfo=utc)
@@ -361,10 +365,10 @@ def test_large_values(session: Session) -> None:
 
 
 def test_nulls_inside_collections(session: Session) -> None:
-    """A column whose type is a frozen list keeps nulls.
+    """The server accepts nulls in a frozen list, if the type of the column is this list.
 
-    The server refuses nulls in all other collections. For a list that is not frozen, its error is a
-    NullPointerException.
+    It refuses nulls in all other collections. For a list that is not frozen, the error of the
+    server is a NullPointerException.
     """
     session.execute(
         "CREATE TABLE holes (k int PRIMARY KEY, l list<int>, fl frozen<list<int>>, "
@@ -385,7 +389,8 @@ def test_nulls_inside_collections(session: Session) -> None:
         insert = f"INSERT INTO holes (k, {column}) VALUES (1, ?)"
         with pytest.raises((errors.InvalidQuery, errors.ServerInternalError), match=message):
             session.execute(insert, (value,))
-    # The wire format has no null for a vector's element, so turbocql refuses it before sending.
+    # The wire format cannot express a null element of a vector. So turbocql refuses it and sends
+    # nothing.
     with pytest.raises(
         errors.EncodeError, match=r'"v"\[1\].*an element of a vector cannot be null'
     ):
@@ -400,7 +405,7 @@ def test_nulls_inside_collections(session: Session) -> None:
 
 
 def test_values_of_zero_bytes(session: Session) -> None:
-    """The server accepts values of no bytes for many types. Such a value reads as null."""
+    """For many types, the server accepts a value of zero bytes. turbocql reads it as null."""
     with_empty = ("ascii", "text", "blob")
     never = ("tinyint", "smallint", "date", "time", "duration")
     names = [scalar.name for scalar in SCALARS if scalar.name not in with_empty]
@@ -463,8 +468,8 @@ def test_a_type_that_has_grown(session: Session, cassandra: Cassandra) -> None:
     session.execute(insert, (1, (1, "a"), [(2, "b"), (3, None)]))
     assert session.execute(select, (1,)).one() == (1, (1, "a"), [(2, "b"), (3, None)])
     session.execute("ALTER TYPE growing ADD c int")
-    # Statements that were prepared before the change still work. Values of the old type read with
-    # nulls at the end.
+    # Statements that were prepared before the change still work. In values that were written with
+    # the old type, the new field is read as null.
     session.execute(insert, (2, (4, "d"), []))
     with turbocql.connect(cassandra.contact_points, keyspace=session.keyspace) as fresh:
         for reader in (session, fresh):
@@ -477,7 +482,8 @@ def test_a_type_that_has_grown(session: Session, cassandra: Cassandra) -> None:
         fresh.execute("INSERT INTO grown (k, v) VALUES (3, ?)", ({"a": 5, "c": 6},))
     found = session.execute("SELECT v FROM grown WHERE k = 3").page()[0].v
     assert found == (5, None, 6)
-    # The old prepared statement reads the row too, with or without the new field.
+    # The statement that was prepared before the change reads the new row too. Its value may or may
+    # not have the new field.
     found = session.execute(select, (3,)).page()[0].v
     assert tuple(found)[:2] == (5, None)
 
@@ -487,7 +493,8 @@ def test_a_table_that_grows_under_a_prepared_statement(session: Session) -> None
     session.execute("INSERT INTO table_grows (k, b) VALUES (1, 'b')")
     select = session.prepare("SELECT * FROM table_grows WHERE k = ?")
     assert session.execute(select, (1,)).one() == (1, "b")
-    # The new column comes first, so a session with stale metadata would decode the rows wrongly.
+    # The new column `a` comes before `b`. So a session with the old metadata would decode the rows
+    # wrongly.
     session.execute("ALTER TABLE table_grows ADD a list<int>")
     session.execute("INSERT INTO table_grows (k, a) VALUES (1, [1, 2])")
     for _ in range(3):
@@ -563,11 +570,15 @@ def test_types_that_the_server_refuses(session: Session, columns: str) -> None:
 
 
 def test_a_vector_of_counters_is_accepted(session: Session) -> None:
-    """The server accepts a vector of counters by oversight. Each element has a length prefix."""
+    """The server does not check for vectors of counters, so it accepts them.
+
+    In the encoded vector, each counter has a length prefix.
+    """
     session.execute("CREATE TABLE counted (k int PRIMARY KEY, v vector<counter, 2>)")
     session.execute("INSERT INTO counted (k, v) VALUES (1, ?)", ([-(2**63), 2**63 - 1],))
     assert session.execute("SELECT v FROM counted").page()[0].v == [-(2**63), 2**63 - 1]
-    # scylla-driver expects no length prefixes, so it cannot read this vector. The server can.
+    # scylla-driver expects no length prefixes, so it cannot read this vector. The server can read
+    # it.
     said = session.execute("SELECT toJson(v) FROM counted").page()[0][0]
     assert json.loads(said) == [-(2**63), 2**63 - 1]
 
@@ -593,7 +604,7 @@ def test_values_that_the_server_refuses(session: Session) -> None:
 
 
 def test_every_type_in_a_partition_key(session: Session) -> None:
-    """Each row is found by the key that it was written with."""
+    """A row can be read with the same key values with which it was written."""
     keys: list[tuple[Kind, list[Any]]] = [
         (scalar, list(scalar.samples)) for scalar in SCALARS if scalar.name != "duration"
     ]
@@ -602,8 +613,8 @@ def test_every_type_in_a_partition_key(session: Session) -> None:
     names = [f"k{number}" for number in range(len(keys))]
     columns = "".join(f"{name} {kind.cql}, " for name, (kind, _) in zip(names, keys, strict=True))
     session.execute(f"CREATE TABLE keyed ({columns} v int, PRIMARY KEY (({', '.join(names)})))")
-    # The markers are in the reverse order of the key's columns. The routing key has the order of
-    # the columns.
+    # The bind markers are in the reverse order of the key's columns. The routing key must still
+    # have the columns in their own order.
     markers = ", ".join(["?"] * len(keys))
     insert = session.prepare(
         f"INSERT INTO keyed (v, {', '.join(reversed(names))}) VALUES (?, {markers})"

@@ -153,7 +153,7 @@ async def test_async_for_awaits_the_call(loop: Loop, points: list[str], keyspace
             found = [row.c async for row in session.execute(WIDE, page_size=page_size)]
             assert found == [row.c for row in await (await session.execute(WIDE)).all()]
         assert len(found) > 100
-        # Other tests write to the table, too.
+        # Other tests also write to this table, so the test first reads the current rows.
         rows = await (await session.execute("SELECT c FROM wide")).all()
         scanned = [row.c async for row in session.scan("wide")]
         assert sorted(scanned) == sorted(row.c for row in rows)

@@ -14,7 +14,7 @@ MOMENT = datetime.datetime(2026, 1, 31, 8, 30, 0, 123_000, tzinfo=datetime.timez
 
 @pytest.fixture(autouse=True)
 def instants(cassandra_session: Session) -> None:
-    """Creates the table, because the keyspace that all tests share may lack it."""
+    """Creates the table `instants` if the shared keyspace does not have it yet."""
     table = "instants (k int, id timeuuid, PRIMARY KEY (k, id))"
     cassandra_session.execute(f"CREATE TABLE IF NOT EXISTS {table}")
 
@@ -37,7 +37,8 @@ def test_ranges(cassandra_session: Session) -> None:
     assert selected("id >= ? AND id <= ?", low, high) == set(inside)
     assert selected("id < ?", low) == {outside[0]}
     assert selected("id > ?", high) == {outside[1]}
-    # A `Timestamp` stands for a whole millisecond, like the arguments of the server's functions.
+    # A `Timestamp` has the precision of a millisecond, like the arguments of the server's
+    # functions. So the bounds include all UUIDs of this millisecond.
     millisecond = Timestamp.from_datetime(MOMENT)
     low, high = turbocql.min_uuid_from_time(millisecond), turbocql.max_uuid_from_time(millisecond)
     assert selected("id >= ? AND id <= ?", low, high) == {*inside, outside[1]}

@@ -90,7 +90,7 @@ async def test_wrong_settings_do_not_wait(face: Face, cassandra_secure: Cassandr
 
 @pytest.mark.parametrize("sync", [True, False], ids=["sync", "async"])
 def test_a_cassandra_that_starts(sync: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """`connect` is called before the node listens. The node creates its first role 5 s late."""
+    """`connect` waits for a node that does not listen yet and has no role in its first 5 s."""
     late_role = "-Dcassandra.superuser_setup_delay_ms=5000"
     cluster = Cassandra(authentication=True, heap_mb=512, jvm_options=[late_role])
     starter = threading.Thread(target=cluster.start)

@@ -27,7 +27,7 @@ from turbocql.workers import Environment, Profile
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
-    """Waits until all idle sessions are closed, so that none outlives its test."""
+    """Waits after a test until all idle sessions are closed, so that the next test has none."""
     yield
     until = time.time() + 10
     while workers._table.by_settings and time.time() < until:

@@ -23,7 +23,7 @@ def rust_files(*folders: str) -> list[Path]:
 def without_comments(path: Path) -> str:
     """Returns a Rust source without comments and without the contents of its strings.
 
-    Lines keep their numbers.
+    The remaining code stays on lines with the same numbers.
     """
     pattern = r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"'
 

@@ -33,9 +33,9 @@ def test_figures_count_from_when_a_request_was_due() -> None:
     assert found["connection_errors"] == 1
     assert (found["slowest_s"], found["slowest_error_s"]) == (1.5, 10)
     assert (found["first_answer_s"], found["last_late_s"]) == (2.0, 11.5)
-    # Silences count from the fault at 4.5 s. The next answers come at 6.5 s and 8.25 s. The request
-    # at 16 s has no answer. So two silences are the longest: from 4.5 s to 6.5 s, and from 15.25 s
-    # to 17.25 s.
+    # A silence is a time without an answer. The first silence begins with the fault at 4.5 s and
+    # ends with the answer at 6.5 s. The request at 16 s has no answer, so there is another silence
+    # from 15.25 s to 17.25 s. These two silences of 2 s are the longest.
     assert found["longest_silence_s"] == 2.0
     assert found["in_time_by_second"] == [1] * 5 + [0] * 3 + [1] * 8 + [0] + [1] * 3
 

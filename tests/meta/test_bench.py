@@ -42,13 +42,14 @@ def _imported(path: Path) -> set[str]:
 @pytest.mark.parametrize("folder", sorted(LAYERS))
 def test_a_folder_imports_only_those_below_it(folder: str) -> None:
     uses = {path: _imported(path) for path in (ROOT / "bench" / folder).rglob("*.py")}
-    # worker.py may import a client, because it runs in the environment with scylla-driver.
+    # worker.py is an exception: it may import a client, because it runs in the environment in which
+    # scylla-driver is installed.
     uses[ROOT / "bench" / "suites" / "engines" / "worker.py"] = set()
     assert {path: used for path, used in uses.items() if used - LAYERS[folder]} == {}
 
 
 def test_the_programs_of_clients_exist() -> None:
-    """Suites refer to the programs of clients by strings, which no import checks."""
+    """Suites name the programs of clients in strings. No import checks that these modules exist."""
     programs = {
         node.value
         for path in (ROOT / "bench" / "suites").rglob("*.py")
@@ -76,7 +77,7 @@ def test_every_folder_of_suites_is_in_the_registry() -> None:
     [
         (["value: uuid", "--suite", "codec"], ["value: uuid"]),
         (["stopped turbocql"], ["stopped turbocql"]),
-        # The list also has the cases that the chosen case is compared with.
+        # The list has the chosen case, and also the cases with which it is compared.
         (["page arrow"], ["page arrow turbocql 1", "page tuples scylla-driver 1"]),
         (["mapper model_get", "--suite", "mapper"], ["model_get sync scylla-driver 1"]),
     ],

@@ -44,7 +44,7 @@ def paths() -> list[Path]:
 
 @cache
 def endings() -> set[str]:
-    """Returns each path of the repository and its shorter endings: `a/b.rs` also as `b.rs`."""
+    """Returns each path of the repository and all its endings. An ending of `a/b.rs` is `b.rs`."""
     parts = [path.relative_to(ROOT).parts for path in paths()]
     return {"/".join(names[start:]) for names in parts for start in range(len(names))}
 
@@ -59,7 +59,7 @@ def words() -> set[str]:
 
 
 def spans(text: str) -> list[str]:
-    """Returns the inline code of a page."""
+    """Returns all texts between backticks on a page, without the code blocks."""
     return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
 
 
@@ -77,7 +77,7 @@ def missing_paths(text: str) -> set[str]:
 
 
 def missing_names(text: str) -> set[str]:
-    """Returns the names in a page's inline code that are in no source."""
+    """Returns the names in a page's inline code that do not occur in any source."""
     code = [span for span in spans(text) if not is_path(span) and span.split()[0] not in COMMANDS]
     names = [span for span in code if re.fullmatch(r"[A-Za-z_][\w:.!]*(\(\))?", span)]
     return {name for name in names if set(re.findall(r"\w+", name)) - words()}
@@ -97,7 +97,7 @@ def test_a_name_that_no_longer_exists_is_noticed() -> None:
 
 
 def test_the_functions_on_the_page_about_a_call_exist() -> None:
-    """docs/design/call.md lists functions below each file; the file must define them."""
+    """docs/design/call.md lists functions below the name of a file. The file must define them."""
     text = (ROOT / "docs" / "design" / "call.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```\n(.*?)^```", text, re.M | re.S)
     source, count = "", 0
@@ -116,7 +116,7 @@ def test_the_rooms_of_design_are_those_of_the_layers() -> None:
         name = {"src": "_core", "src/classes": "classes"}.get(source) or source.split("/")[1]
         (line,) = re.findall(rf"^{name} +(\S.*\|.*)$", text, re.MULTILINE)
         listed = [floor.split() for floor in line.split("|")]
-        # `arbitrary` makes values for tests, and DESIGN.md leaves it out.
+        # `arbitrary` only makes values for tests, so DESIGN.md does not list it.
         assert listed == [[room for room in floor if room != "arbitrary"] for floor in floors]
     folders = re.findall(r"^(_[a-z]\w+) {2,}\S", text, re.MULTILINE)
     assert [name for name in folders if name != "_core"] == FLOORS

@@ -1,6 +1,6 @@
 """Tests the edits (patches of the ScyllaDB Rust driver's crates): their form and their size.
 
-Also tests the errors for edits that do not fit these crates.
+It also tests the errors for edits that do not apply to these crates.
 """
 
 from __future__ import annotations

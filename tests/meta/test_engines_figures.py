@@ -1,4 +1,4 @@
-"""Tests the benchmark's table of engines. It is made of kept samples; nothing is measured."""
+"""Tests the benchmark's table of engines. The tests use kept samples and measure nothing."""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ def test_the_package_exports_all_public_names() -> None:
         "diagnose",
     ):
         offered = set(importlib.import_module(f"turbocql.{module}").__all__)
-        # Users need these names only for annotations, and import them from their modules.
+        # The package does not export these names. Users need them only for annotations, and can
+        # import them from their modules.
         offered -= {
             "AwaitableRows",
             "BatchKind",
@@ -121,7 +122,7 @@ def test_numpy_is_imported_when_it_is_used() -> None:
 
 
 def test_importing_is_quick() -> None:
-    """An import takes about 50 ms. The limit of 20 s detects hangs, and holds on a busy machine."""
+    """An import takes about 50 ms. The limit is 20 s, so only an import that hangs exceeds it."""
     took = []
     for _ in range(3):
         before = time.perf_counter()

@@ -41,7 +41,8 @@ def test_a_rise_fails_and_a_fall_is_reported(total: float, said: int, failed: in
 def test_on_other_machines_only_the_core_counts() -> None:
     assert compare(RECORDED, _now(2000), "core").failures == []
     assert len(compare(RECORDED, _now(1000, 104), "core").failures) == 1
-    # A figure of 0 cannot rise by a percentage, so any rise fails.
+    # A rise is allowed up to a percentage. For a recorded figure of 0 there is no percentage, so
+    # any rise fails.
     assert len(compare(RECORDED, {**_now(1000), "b": Counts(50.0, 1.0)}, "core").failures) == 1
 
 

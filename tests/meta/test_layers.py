@@ -1,4 +1,8 @@
-"""Checks that the parts of the package and of the crates use each other only as DESIGN.md says."""
+"""Checks that the parts of the package and of the crates use each other only as DESIGN.md says.
+
+These parts are called rooms. A room of the package is a folder, or a module beside the folders. A
+room of a crate is a folder or a file in its `src`.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +81,7 @@ def reach(rooms: dict[str, set[str]], start: str) -> set[str]:
 
 
 def circles(rooms: dict[str, set[str]]) -> set[str]:
-    """Returns the rooms that use themselves through others."""
+    """Returns the rooms that use another room which uses them, directly or through others."""
     return {name for name in rooms if name in reach(rooms, name)}
 
 
@@ -266,9 +270,9 @@ ROOMS = {
 
 
 def rooms_named(source: str) -> dict[str, set[str]]:
-    """Returns the rooms of `source` that each of its rooms names outside tests.
+    """Maps each room of `source` to the other rooms of `source` that its code names.
 
-    `source` is a crate's `src` or a folder in it.
+    `source` is the `src` of a crate or a folder in it. The code of unit tests does not count.
     """
     prefix = "".join(
         f"{part}::" for part in Path(source).parts[Path(source).parts.index("src") + 1 :]

@@ -1,8 +1,9 @@
 """Checks that names say what they hold.
 
-Few names may be vague words (`VAGUE`), and none may be in `RIDDLES`. The checks look at names where
-they are bound: variables, parameters, functions, classes, import aliases and assigned attributes.
-For vague words, they ignore leading and trailing underscores.
+Only a small share of the names may be vague words, which are in `VAGUE`. No name may be in
+`RIDDLES`. The checks look at the places that bind a name: variables, parameters, functions,
+classes, import aliases and assigned attributes. A name with leading or trailing underscores also
+counts as vague if the rest of it is a vague word.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def vague_share(names: Sequence[Name]) -> float:
 
 
 def report(names: Iterable[Name]) -> str:
-    """Lists the names by file, the file with the most names first."""
+    """Returns a text that lists the names by file. The file with the most names comes first."""
     by_path: dict[Path, list[Name]] = defaultdict(list)
     for name in names:
         by_path[name.path].append(name)

@@ -1,4 +1,4 @@
-"""Checks lists of names that are in both the native core and Python: they must be equal."""
+"""Checks that the native core and the Python package have equal lists of certain names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests the script that names what a build lacks."""
+"""Tests the script that names the tools which a build needs and which are not installed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from tests.meta.sources import ROOT
 
 
 def missing(folder: Path, system: str) -> tuple[int, str]:
-    """Returns the script's exit status and message on a machine that has only Python and Rust."""
+    """Runs the script as if the machine had only Python and Rust.
+
+    Returns the script's exit status and its message.
+    """
     tools = {name: shutil.which(name) for name in ("bash", "sed", "cargo")}
     for name, path in {**tools, "python": sys.executable}.items():
         assert path is not None
-        # The tool is a script and not a link, because a linked Python would not find its
-        # environment.
+        # The program in the folder is a script that executes the tool, and not a link to the tool.
+        # Through a link, Python would not find its environment.
         program = folder / name
         program.write_text(f'#!/bin/sh\nexec "{path}" "$@"\n')
         program.chmod(0o755)

@@ -87,7 +87,7 @@ def test_only_losses_within_the_spread_are_folded() -> None:
     assert "| b |" not in before
     assert "ready bytes" in before
     assert losses_section([], []) == (["Nothing outside the spread.", ""], [])
-    # Tags for Markdown stay; other "<" are escaped.
+    # `escaped` leaves the tags that Markdown needs unchanged, and escapes every other "<".
     assert escaped("<details markdown=1> list<int>") == "<details markdown=1> list&lt;int>"
 
 
@@ -167,7 +167,10 @@ def test_the_headline_of_the_page_agrees_with_the_samples(built: Path) -> None:
 
 @pytest.mark.parametrize("name", ["overview.svg", "overview-dark.svg"])
 def test_the_overview_agrees_with_the_samples(built: Path, name: str) -> None:
-    """Compares the chart's words, and its bytes if the same release of matplotlib drew it."""
+    """Compares the words of the kept chart with the samples.
+
+    If the installed release of matplotlib also drew the kept chart, the bytes are compared too.
+    """
     chart = (DOCS / parts.CHARTS / name).read_text(encoding="utf-8")
     (first, *_) = _measured().values()
     words = escaped(charts.overview_text(overview(*first))).replace(">", "&gt;")

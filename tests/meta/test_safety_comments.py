@@ -15,8 +15,9 @@ _TEST = re.compile(r"\b([a-z]+/[a-z_0-9/]+\.py)(?: \(([^)]*)\))?")
 def missing_tests(source: str) -> list[str]:
     """Returns the tests that comments name and that do not exist.
 
-    A comment names a test as `room/file.py` or `room/file.py (case, case)`. Each case is in the
-    text of the file: a test function, a helper, or a parameter.
+    A comment names a test as `folder/file.py` or `folder/file.py (case, case)`, where the folder is
+    below `tests`. A case is a test function, a helper or a parameter, so the text of the file must
+    contain it.
     """
     comments = re.findall(r"(?:^[ \t]*//[^\n]*\n)+", source, re.MULTILINE)
     missing = []
@@ -25,7 +26,8 @@ def missing_tests(source: str) -> list[str]:
         for file, cases in _TEST.findall(text):
             path = ROOT / "tests" / file
             if not path.exists():
-                # Comments also name Python sources. Their paths begin at the root or in `python`.
+                # Comments also name Python sources that are not tests. Their paths begin at the
+                # root of the repository or in `python`.
                 if not (ROOT / file).exists() and not (ROOT / "python" / file).exists():
                     missing.append(file)
                 continue

@@ -44,7 +44,7 @@ def without_code(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """Returns the anchors of a page's headings, in the form that code hosts use."""
+    """Returns the anchors that code hosts, such as GitHub, give to the headings of a page."""
     headings = re.findall(r"^#+ (.*)", without_fences(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -82,7 +82,8 @@ def test_links_work_where_the_sources_are_read(page: Path) -> None:
     text = without_code(page)
     pictures = re.findall(r'\b(?:src|srcset)="([^"]+)"', text)
     for target in [*re.findall(r"\]\(([^)\s]+)\)", text), *pictures]:
-        # A web address of a file in this repository is checked as the path of the file.
+        # If a link has the web address of a file in this repository, the path of this file is
+        # checked.
         target = re.sub(rf"^{re.escape(front.REPOSITORY)}/(?:blob|raw)/main/", f"{ROOT}/", target)
         if re.match(r"https?://", target):
             continue
@@ -98,9 +99,10 @@ def test_links_work_where_the_sources_are_read(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_pages_read_the_same_on_the_site(page: Path) -> None:
-    """The site's Markdown hides unknown tags, and needs an empty line before a list.
+    """The Markdown of the site hides unknown tags, and requires an empty line before a list.
 
-    Code hosts need no such line, so only a test notices that it is missing.
+    Code hosts do not require this line. So its absence cannot be seen there, and this test checks
+    for it.
     """
     text = without_code(page)
     assert not re.search(r"<(?!picture>)\w[\w ]*>", text), (
@@ -115,7 +117,7 @@ def test_pages_read_the_same_on_the_site(page: Path) -> None:
 
 
 def test_the_tests_that_pages_name_exist() -> None:
-    """Pages name the tests that check their promises."""
+    """Pages name tests that check what they say. These tests must exist."""
     found = 0
     every = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("*.py"))
     for page in PAGES:
@@ -163,7 +165,11 @@ def test_the_readme_is_read_in_a_minute() -> None:
 
 
 def nav_of(pages: dict[str, str]) -> list[dict[str, list[object]]]:
-    """Returns a navigation of two groups. One has a page with a title, the other an inner group."""
+    """Returns a navigation of two groups.
+
+    The first group has one page with a title. The second group has an inner group with all other
+    pages.
+    """
     first, *rest = pages
     return [{"Start": [{"Home": first}]}, {"More": [{"Inner": list(rest)}]}]
 
@@ -182,8 +188,8 @@ def test_llms_txt_lists_every_page_with_its_first_sentence() -> None:
     assert lines[0][0] == "Home"
     for title, path, about in lines:
         assert title
-        # The sources of pages about modules have no first sentence, because the build of the site
-        # inserts the modules' docstrings.
+        # The source of a page about a module has no first sentence, because the build of the site
+        # inserts the docstring of the module.
         assert bool(about) != path.startswith("api/") or path == "api/turbocql.md", path
     assert (
         "- [Batches](batches.md): Use a batch to send several statements as one request.\n" in text

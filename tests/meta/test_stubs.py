@@ -19,10 +19,12 @@ STUB = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf-8"))
 CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
 FUNCTIONS = {node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef)}
 
-# The members that are not compared. Every class has them, or stubs declare them in another form.
+# These members are not compared. Either every class has them, or stubs declare them in another
+# form.
 _COMMON = {"__doc__", "__module__", "__new__", "__repr__", "__str__", "__slotnames__", "__dir__"}
 
-# A native class with `__eq__` also has these methods. They return NotImplemented.
+# A native class with `__eq__` automatically has these methods too, which return NotImplemented. So
+# the stub does not declare them.
 _COMPARISONS = {"__ge__", "__gt__", "__le__", "__lt__"}
 
 
@@ -39,8 +41,9 @@ def is_property(stub: ast.FunctionDef) -> bool:
 
 
 def parameters(stub: ast.FunctionDef) -> list[tuple[str, str, bool]]:
-    """Returns each parameter's name, kind, and whether it has a default. Each option of a
-    `TypedDict` is a parameter.
+    """Returns the name and the kind of each parameter, and whether it has a default.
+
+    If the stub takes the options of a `TypedDict`, each option counts as a parameter.
     """
     arguments = stub.args
     both = [*arguments.posonlyargs, *arguments.args]
@@ -103,7 +106,8 @@ def test_functions(name: str) -> None:
 def test_classes(name: str) -> None:
     cls, stubbed = getattr(_core, name), members(CLASSES[name])
     assert inspect.isclass(cls)
-    # `_session.unawaited` adds members to `OpAwait`, and `statements` adds advice to statements.
+    # Python modules add members to native classes: `_session.unawaited` to `OpAwait`, and
+    # `statements` to the classes of statements. The stub does not declare these members.
     added = (_Absent, _Member, _Refusal)
     real = {name: member for name, member in vars(cls).items() if not isinstance(member, added)}
     if "__init__" in stubbed:
@@ -114,7 +118,8 @@ def test_classes(name: str) -> None:
     assert set(real) - unsaid == set(stubbed)
     for member, stub in stubbed.items():
         assert inspect.isgetsetdescriptor(real[member]) == is_property(stub), member
-        # Python names the parameters of special methods itself.
+        # Python itself chooses the names of the parameters of special methods, so these are not
+        # compared.
         if not is_property(stub) and not member.startswith("__"):
             if decorated(stub, "staticmethod"):
                 assert real_parameters(getattr(cls, member)) == parameters(stub), member

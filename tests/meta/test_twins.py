@@ -17,7 +17,8 @@ PAIRS = [(Session, AsyncSession), (Rows, AsyncRows)]
 def public(cls: type[Any]) -> set[str]:
     """Returns the public members of a class, including inherited ones.
 
-    A name that other drivers have, and whose lookup only raises an error with advice, is left out.
+    Some names exist only for users of other drivers: looking them up raises an error with advice.
+    These names are left out.
     """
     return {
         name

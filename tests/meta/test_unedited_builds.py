@@ -1,7 +1,7 @@
 """Checks builds without the edits (patches of the ScyllaDB Rust driver's crates).
 
-Such a build is refused unless it is requested. The version of its wheel shows that the edits are
-missing, and importing the package warns.
+A build without the edits fails unless it is requested. The version of its wheel shows that the
+edits are missing, and importing its package issues a warning.
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ def test_a_build_without_edits_must_be_requested(
 
 
 def test_the_edited_copies_define_edits() -> None:
-    """If rustc has `--cfg edited_crates`, the engine refers to `EDITS` of the edited copies.
+    """With `--cfg edited_crates`, the engine uses the constant `EDITS` of the edited crates.
 
-    The published crates lack `EDITS`, so such an engine does not compile with them.
+    The published crates do not have `EDITS`. So with this option, the engine compiles only with the
+    edited copies.
     """
     engine = (ROOT / "crates" / "engine" / "src" / "lib.rs").read_text()
     assert "pub const ENGINE_EDITS: &str = scylla::EDITS;" in engine
@@ -106,7 +107,7 @@ def test_the_version_of_a_wheel_without_edits(scripts: ModuleType, tmp_path: Pat
         inside = {path: wheel.read(path) for path in wheel.namelist()}
     metadata = inside["turbocql-1.2.3+unedited.dist-info/METADATA"].decode()
     assert "\nVersion: 1.2.3+unedited\n" in metadata
-    # A "Version:" line in the description below the header is unchanged.
+    # The description below the header also has a line "Version:", which must not change.
     assert metadata.endswith("\n\nVersion: 1.2.3\n")
     record = inside.pop("turbocql-1.2.3+unedited.dist-info/RECORD").decode().splitlines()
     assert record.pop() == "turbocql-1.2.3+unedited.dist-info/RECORD,,"
@@ -133,8 +134,9 @@ def test_the_metadata_of_a_wheel_without_edits(scripts: ModuleType, tmp_path: Pa
 
 @pytest.mark.parametrize("edits", ["", "keepalive"])
 def test_the_import_of_a_build_without_edits_warns_once(edits: str) -> None:
-    # The package imports the core and then reads `ENGINE_EDITS`. So the program replaces
-    # `__import__` by a function that changes this string as soon as the core is imported.
+    # The package imports the core and then reads the string `ENGINE_EDITS` of the core. To simulate
+    # another build, the program replaces `__import__` by a function that changes this string as
+    # soon as the core is imported.
     program = f"""
 import builtins, sys, warnings
 usual = builtins.__import__

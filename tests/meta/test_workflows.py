@@ -27,7 +27,10 @@ def test_workflows_call_targets_that_exist(path: Path) -> None:
 
 
 def unpinned(text: str) -> list[str]:
-    """Returns the actions that are not named by a commit and by a version in a comment."""
+    """Returns the actions that are not pinned.
+
+    A workflow pins an action if it names a commit, followed by a comment with the version.
+    """
     return [
         action
         for action in re.findall(r"\buses: (.*)", text)

@@ -22,7 +22,7 @@ BODIES = 300
 
 
 def look_at(result: object, sink: int) -> None:
-    """Writes a result to a file, because valgrind checks the bytes that reach a system call."""
+    """Writes a result to a file, because valgrind checks the bytes that a system call gets."""
     if isinstance(result, bytes):
         os.write(sink, result)
     elif isinstance(result, str):
@@ -46,9 +46,9 @@ def run(sink: int) -> None:
 def damaged() -> None:
     known = {cql_type: test_mutations.coders(cql_type) for cql_type in test_mutations.TYPES}
     for cql_type, data in test_mutations.mutants(test_mutations.SEED, MUTANTS):
-        # Data without a nonzero byte is skipped. For a UUID of zeros, CPython before 3.12 makes an
-        # int 0, whose address valgrind treats as uninitialized (see memcheck.supp). Here valgrind
-        # would report it in turbocql's frames, which that file does not suppress.
+        # Data in which all bytes are 0 is skipped. For a UUID of zeros, CPython before 3.12 makes
+        # the int 0, whose address valgrind treats as uninitialized. memcheck.supp suppresses
+        # reports about this address, but not in turbocql's frames, where they would be here.
         if any(data):
             test_mutations.check(known[cql_type], data)
     assert test_mutations.run_bodies(test_mutations.SEED, BODIES)

@@ -28,7 +28,8 @@ def limited(call: Callable[[], Any], *, memory: int = 1 << 30, seconds: int = 20
         try:
             os.close(reading)
             faulthandler.disable()
-            # SIGALRM's default action ends the child even if it never runs a Python handler.
+            # The default action of SIGALRM ends the child, even if the call never lets a Python
+            # signal handler run.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(seconds)
             pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])

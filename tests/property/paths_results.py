@@ -126,8 +126,8 @@ def results() -> Iterator[tuple[str, Path, bool]]:
     def decoding(decoder: Any, body: Any) -> Path:
         def path() -> object:
             rows = decoder.decode(body).rows
-            # tests/proof/memcheck.py looks at each str, bytes and array of a result. The `repr`, a
-            # str, shows it the values of all other classes.
+            # tests/proof/memcheck.py checks each str, bytes object and array of a result. Values of
+            # other classes are checked through the `repr`, which is a str.
             return rows, repr(rows)
 
         return path

@@ -11,7 +11,11 @@ from turbocql.errors import EncodeError
 
 
 def refused(cql_type: str, value: Any) -> EncodeError:
-    """Returns the error for a value. Checks that the error of a nested value has a longer path."""
+    """Returns the error that encoding a value raises.
+
+    It also encodes the value inside other types. The error must then be the same, with a longer
+    path.
+    """
     with pytest.raises(EncodeError) as caught:
         encode(cql_type, value)
     with pytest.raises(EncodeError) as inside:

@@ -1,6 +1,6 @@
 """Checks that the quick paths and the safe path return the same bytes and raise the same errors.
 
-The quick paths depend on CPython's internals; `force_safe` turns them off.
+The quick paths depend on CPython's internals. `force_safe` turns them off.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def quick_again() -> Iterator[None]:
 
 
 def outcome(cql_type: str, value: Any, safe: bool) -> bytes | str:
-    """Returns the bytes, or the message of the error."""
+    """Returns the encoded bytes, or the message of the error."""
     _core.force_safe(safe)
     try:
         return find_serializer(cql_type).serialize(value)

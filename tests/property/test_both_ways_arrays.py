@@ -1,6 +1,6 @@
 """Checks that the quick and the safe path encode arrays of every dtype, order and stride alike.
 
-The quick path depends on CPython's internals; `force_safe` turns it off.
+The quick path depends on CPython's internals. `force_safe` turns it off.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def said(encode: Callable[[Any], bytes], value: Any) -> bytes | str:
 
 
 def check(cql_type: str, value: Any) -> None:
-    """Compares the quick and the safe path, for a serializer and for a row."""
+    """Compares the quick and the safe path, both for a serializer and for a `RowEncoder`."""
     bind = RowEncoder([("v", cql_type)]).bind
     for encode in (find_serializer(cql_type).serialize, lambda value: bytes(bind((value,)))):
         _core.force_safe(False)

@@ -1,8 +1,8 @@
 """Checks that the quick paths and the safe path return the same values and raise the same errors.
 
-The quick paths depend on CPython's internals; `force_safe` turns them off. The tests compare
-classes at every level, repr and str, hashes, pickles, time zones and folds, and attributes of UUIDs
-and addresses.
+The quick paths depend on CPython's internals, and `force_safe` turns them off. The tests compare
+the values, and the classes of all nested values. They also compare the repr, str, hash and pickle
+of the values, the time zone and fold of datetimes, and attributes of UUIDs and addresses.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def image(value: Any) -> object:
         where = (flags.c_contiguous, flags.owndata, flags.writeable, flags.aligned)
         return kind, value.dtype.str, value.shape, where, value.tobytes()
     if isinstance(value, float):
-        # The hash of a NaN depends on the object's address, so hashes of floats are not compared.
+        # Hashes of floats are not compared, because the hash of a NaN depends on the address of the
+        # object.
         return kind, struct.pack(">d", value)
     if isinstance(value, (dict, FrozenMap)):
         return (
@@ -76,7 +77,8 @@ def image(value: Any) -> object:
         assert (value, hash(value), value.int) == (again, hash(again), again.int)
         assert not value < again
         assert type(value.int) is int
-        # If the digits in which CPython stores the int were wrong, sums with the int would be too.
+        # CPython stores an int in digits of its own. If turbocql had written wrong digits, this sum
+        # would be wrong.
         assert (value.int + 1) - 1 == value.int
         assert value.int.bit_length() == int.from_bytes(value.bytes, "big").bit_length()
         parts += [value.fields, value.hex, value.urn, value.version]
@@ -111,7 +113,7 @@ OPTIONS: list[dict[str, bool]] = [{}, {"naive_timestamps": True}, {"numpy_vector
 def alone(cql_type: str, data: bytes) -> object:
     """Compares the outcomes of the quick and the safe path, once for each entry of `OPTIONS`.
 
-    Returns the outcome for the first entry, which has no options.
+    Returns the outcome for the first entry of `OPTIONS`, which is empty.
     """
     seen = []
     for options in OPTIONS:
@@ -130,12 +132,14 @@ IN_TURN = itertools.cycle(KINDS)
 def in_rows(cql_type: str, cells: list[bytes | None], *, once: bool = False) -> None:
     """Compares the quick and the safe path for cells of a page, with each entry of `KINDS`.
 
-    If `once` is true, a call uses only one entry. Successive calls use successive entries.
+    If `once` is true, each call uses only one entry of `KINDS`: the next entry after the one that
+    the previous call used.
     """
     body = result([("a", cql_type), ("b", "int")], [(data, b"\0\0\0\1") for data in cells])
     for kind, options in [next(IN_TURN)] if once else KINDS:
         decoder: Any = RowsDecoder(kind, **options)  # type: ignore[arg-type]
-        # The first call parses the metadata. The later calls find the metadata in the cache.
+        # The first call parses the metadata, and the later calls find the metadata in the cache. So
+        # the quick path is called twice.
         ways = [
             outcome(lambda: decoder.decode(body).rows, safe)  # noqa: B023
             for safe in (False, True, False)
@@ -169,7 +173,7 @@ def everywhere(cql_type: str, cells: list[bytes | None]) -> None:
             alone(inner, data)
             in_rows(inner, [data, None, data], once=True)
             nested = counted([data, None])
-            # Inside sets and map keys, lists decode to tuples.
+            # Inside sets and map keys, lists decode to tuples, so these are compared too.
             alone(f"list<frozen<{inner}>>", nested)
             alone(f"set<frozen<{inner}>>", nested)
             alone(f"map<frozen<{inner}>, frozen<{inner}>>", counted([data, data], 2))
@@ -264,7 +268,10 @@ def test_every_value_of_a_list_by_itself_and_in_rows(cql_type: str) -> None:
 
 @pytest.mark.parametrize("cql_type", CELLS)
 def test_odd_cells_everywhere(cql_type: str) -> None:
-    """Mixes cells that are null, empty, too short or too long with good ones."""
+    """Compares the quick and the safe path for ordinary cells beside odd cells.
+
+    The odd cells are null, empty, too short or too long.
+    """
     good = [CELLS[cql_type][0], CELLS[cql_type][-1]]
     assert good[0] is not good[1]
     short, long = good[1][:-1], good[1] + b"\0"

@@ -21,7 +21,7 @@ from .test_hostile import COLLECTIONS, CONTAINERS, SCALARS, Lying, Raising, Trig
 
 
 def endless_mapping(key: Callable[[], Any]) -> Mapping[Any, Any]:
-    """Returns a mapping that has the key "a", claims 5 keys, and yields keys without end."""
+    """Returns a mapping with the key "a". Its length is 5, but its iteration never ends."""
 
     class Endless(dict[Any, Any]):
         def __len__(self) -> int:

@@ -73,7 +73,7 @@ class RaisingAttributes:
 
 
 class Lying:
-    """An object whose length differs from its number of parts."""
+    """An object whose `len` can differ from the number of parts that an iteration yields."""
 
     def __init__(self, length: int, parts: Callable[[], Iterator[Any]]) -> None:
         self.length, self.parts = length, parts
@@ -215,7 +215,8 @@ def test_sets_and_dicts_that_change_while_they_are_read() -> None:
             self.clear()
             raise KeyError(key)
 
-    # The codec copies the set and the dict before it runs code of the objects in them.
+    # The codec copies the set and the dict before it calls methods of their elements. So it encodes
+    # all the original elements.
     assert len(encode("set<int>", elements)) == 4 + 4 * 8
     assert len(encode("map<int, int>", entries)) == 4 + 2 * 16
     with pytest.raises(EncodeError, match=r"expected u, got .*Shrinking that cannot be read"):
@@ -287,7 +288,7 @@ def test_zero_size_arrays_are_empty_lists_and_no_vectors() -> None:
 def interrupting(
     name: str, base: type = object, error: type[BaseException] = KeyboardInterrupt
 ) -> Any:
-    """Returns a class with one property or method that raises."""
+    """Returns a class in which one property or method raises `error`."""
 
     def raising(*_arguments: object) -> Any:
         raise error
@@ -330,7 +331,10 @@ def test_offsets_of_days() -> None:
 
 
 def test_buffers_are_given_back() -> None:
-    """A buffer that is still exported cannot be resized, so `append` would fail."""
+    """The codec releases each buffer that it reads.
+
+    An object with an unreleased buffer cannot be resized, so `append` would fail.
+    """
     for cql_type in SCALARS + CONTAINERS:
         for make in (lambda: bytearray(8), lambda: array.array("i", [1, 2**31 - 1])):
             for view in (lambda buffer: buffer, memoryview, lambda b: memoryview(b)[::2]):
@@ -345,7 +349,10 @@ def test_buffers_are_given_back() -> None:
 
 
 class Exporter:
-    """Exports the buffer that a function returns. Python 3.12 and later call `__buffer__`."""
+    """An object whose buffer comes from a function.
+
+    Only Python 3.12 and later call `__buffer__` to get the buffer.
+    """
 
     def __init__(self, export: Callable[[], Any]) -> None:
         self.export = export
@@ -355,7 +362,11 @@ class Exporter:
 
 
 def test_a_class_with_the_name_of_an_array() -> None:
-    """The class's `__buffer__`, which Python 3.12 and later call, empties the list being read."""
+    """An element of a list has a class named like `array.array`.
+
+    The `__buffer__` of this class, which Python 3.12 and later call, empties the list while the
+    codec reads it.
+    """
     holder: list[Any] = []
 
     def export(_: Any, __: int) -> memoryview:

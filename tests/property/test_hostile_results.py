@@ -1,4 +1,7 @@
-"""Tests decoding rows during GC runs, in threads and without memory, and rows in cycles."""
+"""Tests decoding rows during GC runs, in several threads, and with too little memory.
+
+It also tests rows in reference cycles.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def often() -> Iterator[None]:
     """Makes the GC run at almost every allocation of a tracked object."""
     before = gc.get_threshold()
     gc.collect()
-    # The frequent GC runs do not visit objects that are frozen.
+    # The GC does not visit frozen objects, so its frequent runs take less time.
     gc.freeze()
     gc.set_threshold(1)
     yield
@@ -65,7 +68,10 @@ assert len(WATCHED) == WIDTH
 
 @contextmanager
 def collected_by_another_thread() -> Iterator[None]:
-    """Runs the GC on another thread. A Python without the GIL ignores the threshold of `often`."""
+    """Runs the GC on another thread during the block.
+
+    This is for a Python without the GIL, because it ignores the threshold that `often` sets.
+    """
     ended = threading.Event()
 
     def collect() -> None:
@@ -82,9 +88,9 @@ def collected_by_another_thread() -> Iterator[None]:
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_collector_sees_nothing_unfinished(kind: Kind) -> None:
-    """The GC must find no list or tuple with an unset slot.
+    """The GC must not find a list or tuple in which a slot is not set yet.
 
-    Such an object has fewer referents than its length.
+    If a slot is not set, the object has fewer referents than its length.
     """
     body = result(
         [(f"c{i}", t) for i, (t, _) in enumerate(WATCHED)], [[d for _, d in WATCHED]] * 20
@@ -98,14 +104,14 @@ def test_the_collector_sees_nothing_unfinished(kind: Kind) -> None:
         looks += 1
         for one in gc.get_objects():
             if isinstance(one, (list, tuple)) and len(one) in (2, 3, WIDTH, 20):
-                # Instances of Python classes also refer to their class.
+                # If the class of the object is defined in Python, the class is one more referent.
                 own = type(one) not in (list, tuple)
                 if len(gc.get_referents(one)) < len(one) + own:
                     seen.append(f"{type(one).__name__} of {len(one)}")
 
     def again() -> None:
         look()
-        # Each freed object makes another. The limit ends this chain.
+        # Each freed object creates another object with this finalizer. The limit ends this chain.
         if looks < 1_000:
             weakref.finalize(Garbage(again), look)
 
@@ -117,7 +123,8 @@ def test_the_collector_sees_nothing_unfinished(kind: Kind) -> None:
         while looks <= 100 and time.monotonic() < deadline:
             assert repr(decoder.decode(body).rows) == expected
     gc.callbacks.clear()
-    # This count is above the limit, so the last object makes no other when the interpreter exits.
+    # The count is now above the limit. So the last object does not create another one when the
+    # interpreter exits.
     looks += 1_000
     gc.collect()
     assert looks > 1_100
@@ -157,7 +164,10 @@ def test_rows_in_cycles_are_collected(kind: Kind) -> None:
 
 
 def test_threads_share_a_decoder() -> None:
-    """The bodies have more different metadata than the decoder caches. Some bodies are invalid."""
+    """Threads decode bodies with one decoder. Some of the bodies are invalid.
+
+    The number of different metadata exceeds the size of the decoder's cache.
+    """
     decoder = RowsDecoder("dict")
     bodies = [
         result([(f"n{i}", "uuid"), ("l", "list<text>")], [[bytes(16), counted(b"a")]] * (i % 4))
@@ -249,8 +259,8 @@ ONE: dict[str, Callable[[], bytes]] = {
 def lives_without_memory(body: bytes, kind: Kind, memory: int) -> None:
     """Decodes rows in a child process that may allocate less memory than the rows need.
 
-    The call must raise `MemoryError` or return. It can return, because memory that earlier tests
-    freed still belongs to the process.
+    The call must raise `MemoryError` or return. It can return if it needs no new memory, because
+    the process has kept memory that earlier tests have freed.
     """
     decoder = RowsDecoder(kind, numpy_vectors=True)
     error, message = limited(lambda: len(decoder.decode(body).rows), memory=memory, seconds=60)
@@ -259,7 +269,7 @@ def lives_without_memory(body: bytes, kind: Kind, memory: int) -> None:
 
 @pytest.mark.parametrize("what", LARGE)
 def test_no_memory_for_many_rows(what: str) -> None:
-    # NumPy must be imported before the memory is limited.
+    # This imports NumPy completely before the memory is limited.
     assert np.zeros(1).size == 1
     body = page(*LARGE[what], MANY)
     for kind, memory in zip(KINDS, (1 << 20, 4 << 20, 8 << 20), strict=True):

@@ -39,7 +39,7 @@ WAYS: Ways = {
 
 
 def own_or_refused(call: Callable[[], Any], own: BaseException = OWN) -> None:
-    """Checks that a call raises `own`, the user's exception, or another error with a message."""
+    """Checks that a call raises either `own`, the user's exception, or an error with a message."""
     with pytest.raises((EncodeError, type(own), TypeError, ValueError, OverflowError)) as raised:
         call()
     assert raised.value is own or str(raised.value)
@@ -73,7 +73,8 @@ def test_rows_that_raise(way: str, error: BaseException) -> None:
     ]
     for row in rows:
         if way != "bind_columns" and isinstance(row, Row) and "__getitem__" in vars(type(row)):
-            assert len(ENCODER.bind(row)) == 3  # Rows are iterated; only columns are indexed.
+            # The encoder iterates over a row. Only `bind_columns` uses indexing.
+            assert len(ENCODER.bind(row)) == 3
             continue
         own_or_refused(lambda row=row: WAYS[way](row), error)  # type: ignore[misc]
 
@@ -115,7 +116,7 @@ def long_list(length: int, *parts: Any) -> list[Any]:
 
 
 class Names(Mapping[str, Any]):
-    """A mapping that is no dict, so that the codec reads it through its methods."""
+    """A mapping that is not a dict, so that the codec must call its methods."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -258,7 +259,7 @@ def test_invalid_columns_of_an_encoder() -> None:
 
 
 class Policy:
-    """An encryption policy whose methods return or raise chosen answers."""
+    """An encryption policy. `answers` has the result or the exception of each of its methods."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers = {"contains_column": True, "column_type": "int", "encrypt": b"x", **answers}

@@ -1,8 +1,8 @@
 """Decodes damaged bytes of every type.
 
-The result must be a value or a `DecodeError`. The decoder must check a length that the bytes claim
-before it allocates memory. Random numbers are seeded, so that failures repeat. The message of a
-failure has the type and the bytes.
+Decoding must return a value or raise a `DecodeError`. If the bytes contain a length, the decoder
+must check it before it allocates memory. Random numbers have a fixed seed, so that failures can be
+repeated. The message of a failure has the type and the bytes.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ MUTATIONS: list[Mutation] = [flip, change, insert, delete, truncate, splice, rep
 def mutants(seed: int, count: int) -> Iterator[tuple[str, bytes]]:
     """Yields pairs of a type and damaged bytes.
 
-    The bytes were a value of the type, then they were damaged. In 20 % of the pairs, the type is
-    replaced by a random one.
+    The bytes are made from an encoded value of the type. In 20 % of the pairs, another random type
+    replaces this type.
     """
     chance = random.Random(seed)
     for _ in range(count):
@@ -118,14 +118,18 @@ def coders(cql_type: str) -> Coders:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Returns whether two values are equal. NaN equals NaN, and keys of dicts are not compared."""
+    """Returns whether two decoded values count as equal.
+
+    A NaN equals a NaN. The keys of dicts are not compared.
+    """
     if isinstance(one, np.ndarray):
         return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=True)
     if isinstance(one, float):
         return one == other or (math.isnan(one) and math.isnan(other))
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
-    # The order of a set can differ, and NaNs are unequal, so only the sizes are compared.
+    # Two equal sets can have different orders, and their NaNs are unequal. So it is enough if their
+    # sizes are equal.
     if isinstance(one, (set, frozenset)):
         return one == other or len(one) == len(other)
     if isinstance(one, dict):
@@ -136,7 +140,8 @@ def same(one: Any, other: Any) -> bool:
 def writable(value: Any) -> bool:
     """Returns whether a decoded value can be encoded.
 
-    A `Time` outside a day, and a text from bytes that are not UTF-8, cannot be encoded.
+    A `Time` outside a day cannot be encoded, and neither can a text that was decoded from invalid
+    UTF-8.
     """
     if isinstance(value, str):
         return not any("\udc80" <= character <= "\udcff" for character in value)
@@ -148,9 +153,9 @@ def writable(value: Any) -> bool:
 
 
 def check(coders: Coders, data: bytes) -> bool:
-    """Decodes bytes with every option, and encodes the value again.
+    """Decodes bytes with every option, and encodes the decoded value again.
 
-    Returns whether the bytes are a value.
+    Returns whether the bytes could be decoded.
     """
     serializer, (plain, *others) = coders
     try:
@@ -179,7 +184,7 @@ def check(coders: Coders, data: bytes) -> bool:
 
 
 def run(seed: int, count: int) -> dict[str, int]:
-    """Checks mutants, and returns, for each type, how many of its mutants are values."""
+    """Checks damaged bytes. Maps each type to the number of its mutants that could be decoded."""
     known = {cql_type: coders(cql_type) for cql_type in TYPES}
     values = dict.fromkeys(TYPES, 0)
     for cql_type, data in mutants(seed, count):
@@ -196,7 +201,7 @@ def test_mutants_are_values_or_refused(proof: bool) -> None:
 
 
 def test_mutants_need_no_more_memory_than_they_have_bytes(proof: bool) -> None:
-    """Allocating a claimed length before checking it would exceed the memory limit."""
+    """If the decoder allocated memory before it checked a length, it would exceed the limit."""
     count = (PROOF if proof else DEFAULT) // 10
     kind, message = limited(partial(run, SEED + 1, count), memory=64 << 20, seconds=600)
     assert kind is None, message
@@ -236,9 +241,10 @@ def damaged_bodies(seed: int, count: int) -> Iterator[bytes]:
 
 
 def run_bodies(seed: int, count: int) -> int:
-    """Decodes damaged bodies, and counts the successful calls.
+    """Decodes damaged bodies, and returns the number of successful calls.
 
-    A new decoder and a used one must have the same outcome for each body.
+    For each body, a new decoder and a decoder that has already decoded other bodies must have the
+    same outcome.
     """
     kept, results = RowsDecoder("tuple"), 0
     for number, data in enumerate(damaged_bodies(seed, count)):

@@ -56,7 +56,7 @@ def same(value: Any) -> Any:
 
 
 def as_instant(value: datetime) -> datetime:
-    """Converts a datetime to UTC and cuts it to milliseconds."""
+    """Converts a datetime to UTC and rounds it down to milliseconds."""
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
     utc = aware.astimezone(UTC)
     return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
@@ -81,7 +81,8 @@ def as_duration(value: timedelta) -> Duration:
 
 ZONES: Any = st.none() | st.integers(-1439, 1439).map(lambda m: timezone(timedelta(minutes=m)))
 INSTANTS = st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 30), timezones=ZONES)
-# These strategies draw no -0.0, because Python's sets and dicts treat -0.0 as 0.0.
+# These strategies never draw -0.0, because -0.0 and 0.0 are the same element of a Python set and
+# the same key of a dict.
 DOUBLES = st.floats().map(lambda x: x + 0.0)
 FLOATS = st.floats(width=32).map(lambda x: x + 0.0)
 
@@ -195,7 +196,10 @@ def records(draw: st.DrawFn, cql_type: str, parts: list[Case]) -> Case:
 
 
 class Record(tuple[Any, ...]):
-    """The expected form of a UDT value. The codec makes a class of named tuples for each UDT."""
+    """The expected value of a UDT. It resembles an instance of the UDT's named tuple class.
+
+    The codec creates such a class for each UDT.
+    """
 
     def __new__(cls, names: Iterable[str], values: Iterable[Any]) -> Record:
         record = super().__new__(cls, values)
@@ -225,7 +229,10 @@ def of_set(cql_type: str, parts: list[Case]) -> Case:
 
 
 def split(cql_type: str) -> tuple[str, list[str]]:
-    """Splits `map<a, list<b>>` into `map` and `[a, list<b>]`, and a UDT into its fields' types."""
+    """Splits a type into its name and its parts: `map<a, list<b>>` into `map` and `[a, list<b>]`.
+
+    The parts of a UDT are the types of its fields.
+    """
     name = cql_type[: min(i for i in map(cql_type.find, "<{") if i >= 0)]
     inner, level, start = cql_type[len(name) + 1 : -1], 0, 0
     parts = []
@@ -258,10 +265,10 @@ def types(depth: int) -> st.SearchStrategy[str]:
 
 
 def exact(value: Any) -> Any:
-    """Returns a form of a value, by which values are compared.
+    """Converts a value to a form for strict comparison.
 
-    Equal forms mean that the values are equal, and also their classes, the signs of their float
-    zeros, their scales and their field names. NaN equals NaN.
+    If two forms are equal, the values are equal, and so are their classes, the signs of their float
+    zeros, their scales and their field names. The forms of two NaNs are equal.
     """
     if isinstance(value, float):
         return "nan" if value != value else struct.pack(">d", value)

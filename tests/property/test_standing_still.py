@@ -49,14 +49,14 @@ def unburdened() -> Iterator[None]:
 
 
 def growth(call: Callable[[], object], repeats: int) -> dict[str, int]:
-    """Returns how many references, blocks and units of memory `repeats` calls add."""
+    """Returns how much `repeats` calls add to the references, the blocks and the memory in use."""
     gc.collect()
     blocks, references, memory = sys.getallocatedblocks(), counts(), resident()
     for _ in range(repeats):
         call()
     gc.collect()
     grown = {name: sys.getrefcount(one) - references[name] for name, one in WATCHED.items()}
-    # The unit of memory is the smallest allocation, which takes 16 bytes.
+    # Memory is counted in units of 16 bytes, the size of the smallest allocation.
     grown["memory"] = (resident() - memory) // 16
     grown["blocks"] = sys.getallocatedblocks() - blocks
     return grown
@@ -68,7 +68,8 @@ def test_a_path_leaks_nothing(name: str, proof: bool) -> None:
     repeats = 100_000 if proof else 1_500
     for _ in range(100):
         call()
-    # A leak appears in every round; Python's caches and free lists fill up once.
+    # Only a leak causes growth in every round. Python's caches and free lists grow too, but only
+    # until they are full.
     for _ in range(4):
         grown = growth(call, repeats)
         kept = {what: n for what, n in grown.items() if abs(n) >= repeats // 20}

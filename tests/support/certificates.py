@@ -9,7 +9,10 @@ __all__ = ["certificate_for"]
 
 
 def certificate_for(folder: Path, names: str) -> tuple[bytes, bytes]:
-    """Returns PEM: a CA's certificate, and a certificate for `names` followed by its key."""
+    """Makes a CA and a certificate for `names`.
+
+    Returns the CA's certificate, and the other certificate followed by its key, both in PEM.
+    """
     (folder / "ext").write_text(f"subjectAltName = {names}\nbasicConstraints = CA:FALSE\n")
 
     def openssl(*arguments: str) -> None:

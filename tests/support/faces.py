@@ -32,8 +32,8 @@ _END = object()
 async def _in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
     """Calls `call` in a new daemon thread.
 
-    If `call` hangs, a thread of a pool would keep the process from exiting. A daemon thread does
-    not.
+    A call that hangs in a thread of a pool would keep the process from exiting. A daemon thread
+    does not keep it from exiting.
     """
     done: Future[T] = Future()
 
@@ -156,12 +156,12 @@ class Client:
             await self.session.close(**options)
 
     async def until(self, task: asyncio.Future[Any], requests: int) -> None:
-        """Waits until this many requests are in flight, or the task has ended."""
+        """Waits until at least `requests` requests are in flight, or until the task has ended."""
         while self.session.in_flight < requests and not task.done():
             await asyncio.sleep(0.005)
 
     async def idle(self) -> bool:
-        """Waits up to 5 s, and returns whether no request is in flight any more."""
+        """Waits until no request is in flight, but at most 5 s. Returns whether this succeeded."""
         for _ in range(500):
             if self.session.in_flight == 0:
                 return True

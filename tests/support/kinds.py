@@ -1,8 +1,9 @@
 """CQL types as trees, with sample values and functions that help to compare values.
 
-`canonical` returns the form that tests/support/witness.py, which reads with scylla-driver, prints.
-`parse_json` reads JSON that the server wrote, with objects as lists of pairs. `identical` compares
-Python values and their classes.
+The witness, tests/support/witness.py, reads values with scylla-driver and prints them in a certain
+form. `canonical` converts a value that turbocql decoded to the same form. `parse_json` converts
+parsed JSON of the server, in which objects are lists of pairs, to a value with the same `canonical`
+form. `identical` compares Python values and their classes.
 """
 
 from __future__ import annotations
@@ -59,15 +60,18 @@ class Kind(ABC):
         """Converts the server's JSON of a value to a value with the same `canonical` form."""
 
     def cell(self, value: Any) -> Any:
-        """Does the same as `canonical`, and accepts null."""
+        """Converts a value like `canonical`, but also accepts `None`."""
         return None if value is None else self.canonical(value)
 
     def parse_cell(self, parsed: Any) -> Any:
-        """Does the same as `parse_json`, and accepts null."""
+        """Converts a value like `parse_json`, but also accepts `None`."""
         return None if parsed is None else self.parse_json(parsed)
 
     def parse_key(self, text: str) -> Any:
-        """Parses a map's key. A JSON key is a text. Keys of other types are JSON in this text."""
+        """Parses a key of a map. In JSON, a key is always a string.
+
+        If the type of the key is not a text, the string itself contains JSON.
+        """
         parsed = json.loads(text, parse_float=Decimal, object_pairs_hook=list)
         return self.parse_cell(parsed)
 
@@ -220,9 +224,10 @@ class VectorOf(Kind):
 
 
 def identical(expected: Any, got: Any) -> bool:
-    """Returns whether two values and all their parts are equal and of the same classes.
+    """Returns whether two values are equal and have the same class, and all their parts too.
 
-    NaN equals itself, and 0.0 does not equal -0.0. `got` may have a named tuple instead of a tuple.
+    A NaN equals a NaN with the same bits, and 0.0 does not equal -0.0. Where `expected` has a
+    tuple, `got` may have a named tuple.
     """
     if isinstance(expected, tuple) and hasattr(got, "_fields"):
         return isinstance(got, tuple) and _all(expected, tuple(got))

@@ -1,4 +1,7 @@
-"""A proxy that passes CQL frames between clients and a node, and changes the node's answers."""
+"""A proxy that forwards CQL frames between clients and a node, and can change the node's answers.
+
+The proxy is called a liar.
+"""
 
 from __future__ import annotations
 
@@ -66,8 +69,9 @@ If it raises `EOFError`, the connection ends."""
 
 
 def ending_when(down: threading.Event) -> Change:
-    """Returns a change that passes an answer on. If `down` is set, the change ends the
-    connection instead.
+    """Returns a change that forwards answers unchanged until `down` is set.
+
+    While `down` is set, it ends the connection instead.
     """
 
     def change(answer: Answer) -> bytes:
@@ -79,9 +83,9 @@ def ending_when(down: threading.Event) -> Change:
 
 
 def held_until(go_on: threading.Event, text: str = "") -> Change:
-    """Returns a change that holds the answer to an EXECUTE whose body contains `text`.
+    """Returns a change that delays the answer to each EXECUTE whose body contains `text`.
 
-    The answer is passed on when `go_on` is set, or after 20 s.
+    It forwards the answer when `go_on` is set, or after 20 s.
     """
 
     def change(answer: Answer) -> bytes:
@@ -95,8 +99,9 @@ def held_until(go_on: threading.Event, text: str = "") -> Change:
 class Liar:
     """A proxy that listens on its own port during the `with` block.
 
-    The client receives what `change` returns for each answer of the node. `bytes_per_s` limits the
-    speed in each direction. The proxy supports version 4 of the protocol, without encryption.
+    The proxy calls `change` with each answer of the node, and sends the returned bytes to the
+    client. `bytes_per_s` limits the speed in each direction. The proxy supports version 4 of the
+    protocol, without encryption.
     """
 
     def __init__(

@@ -21,7 +21,11 @@ __all__ = ["LOOPS", "Loop"]
 
 @dataclass(frozen=True)
 class Loop:
-    """A kind of event loop. If `notifier` is true, a thread wakes it, else a file descriptor."""
+    """A kind of event loop.
+
+    If `notifier` is true, turbocql wakes the loop from a thread. Otherwise, it wakes the loop
+    through a file descriptor.
+    """
 
     name: str
     make: Callable[[], asyncio.AbstractEventLoop]

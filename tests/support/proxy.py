@@ -22,10 +22,10 @@ _OPCODES = {
 
 
 class Tap(Liar):
-    """Listens on its own port during the `with` block, and changes nothing.
+    """A proxy that forwards frames unchanged and listens on its own port during the `with` block.
 
     It listens on the node's address, because the node announces this address to drivers. It
-    supports version 4 of the protocol without encryption; bodies may be compressed.
+    supports version 4 of the protocol without encryption. Bodies may be compressed.
     """
 
     def __init__(self, contact_point: str) -> None:
@@ -35,11 +35,14 @@ class Tap(Liar):
         self._open.set()
 
     def count(self, kind: str, containing: str = "") -> int:
-        """Counts the requests of a kind, such as `PREPARE`, that had `containing` in their body."""
+        """Returns the number of requests of a kind, such as `PREPARE`.
+
+        Only requests whose body contains `containing` count.
+        """
         return sum(containing.encode() in body for body in self.bodies(kind))
 
     def bodies(self, kind: str) -> list[bytes]:
-        """Returns the bodies of the requests of a kind so far."""
+        """Returns the bodies of all requests of a kind that have arrived so far."""
         start = kind.encode() + b"\0"
         with self._lock:
             return [body[len(start) :] for body in self._bodies if body.startswith(start)]

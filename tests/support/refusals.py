@@ -22,18 +22,18 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def in_clear(error: BaseException, secret: str = SECRET) -> list[str]:
-    """Returns the local variables in turbocql's frames whose text contains the secret.
+    """Returns the local variables in turbocql's stack frames whose text contains the secret.
 
+    An error tracker that records local variables would show the secret through these variables.
     Each result has the form `file:line function: variable`.
-
-    An error tracker that records local variables would show these variables.
     """
     found = []
     for one in chain(error):
         told = traceback.TracebackException.from_exception(one, capture_locals=True)
         frames = [frame for frame, _ in traceback.walk_tb(one.__traceback__)]
         for frame, summary in zip(frames, told.stack, strict=True):
-            # Dataclasses and named tuples generate code whose file name begins with "<".
+            # Frames of generated code are checked too. Dataclasses and named tuples generate code
+            # whose file name begins with "<".
             made = frame.f_code.co_filename.startswith("<")
             if not (made or str(frame.f_globals["__name__"]).startswith("turbocql")):
                 continue
@@ -44,11 +44,11 @@ def in_clear(error: BaseException, secret: str = SECRET) -> list[str]:
 
 
 def refused(make: Callable[[], object], secret: str = SECRET, *, frames: bool = True) -> str:
-    """Checks that `make` raises a `ConfigError` without the secret, and returns its message.
+    """Checks that `make` raises a `ConfigError`, and returns the message of the error.
 
-    The causes of the error must not contain the secret either. If `frames` is true, the local
-    variables in the error's traceback are checked too. A test that calls a private function sets
-    `frames` to false, because the frame of such a function may hold the secret.
+    Neither the error nor its causes may contain the secret. If `frames` is true, the local
+    variables in the error's traceback must not contain it either. A test that calls a private
+    function sets `frames` to false, because the frame of such a function may hold the secret.
     """
     with pytest.raises(ConfigError) as caught:
         make()

@@ -32,7 +32,7 @@ _CODES = {
 
 
 def cell(data: Cell) -> bytes:
-    """Encodes a value with its length; `None` is null."""
+    """Encodes a value with its length. `None` becomes a null."""
     return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
 
 
@@ -42,7 +42,11 @@ def _string(text: str) -> bytes:
 
 
 def _option(cql_type: CqlType) -> bytes:
-    """Encodes a type for metadata. A type without a code becomes a custom type: its Java class."""
+    """Encodes a type for metadata.
+
+    A type that has no code in the protocol is encoded as a custom type with the name of its Java
+    class.
+    """
     kind, parts = cql_type.kind, cql_type.subtypes
     if kind == "frozen":
         return _option(parts[0])
@@ -61,7 +65,10 @@ def _option(cql_type: CqlType) -> bytes:
 
 
 def described(columns: Columns, *, shared: bool = True) -> bytes:
-    """Encodes the columns of metadata. If `shared`, their table is named only once."""
+    """Encodes the columns of metadata.
+
+    If `shared` is true, the name of the table is written only once, and not with each column.
+    """
     table = _string("ks") + _string("t")
     out = table if shared else b""
     for name, cql_type in columns:

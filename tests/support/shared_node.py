@@ -1,7 +1,7 @@
-"""Stands in for `turbocql.testing.Cassandra()` in programs of the documentation.
+"""Replaces `turbocql.testing.Cassandra` in programs of the documentation.
 
-Starting a node takes longer than most of these programs. In a program that begins with `PRELUDE`,
-`Cassandra()` stands for a node that already runs.
+Most of these programs take less time than the start of a node. So the tests put `PRELUDE` before a
+program. Then `Cassandra()` does not start a node, but represents a node that already runs.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def use(contact_points: list[str]) -> None:
             self.contact_points = contact_points
 
         def start(self) -> None:
-            """Does nothing: the node runs."""
+            """Does nothing, because the node already runs."""
 
         def stop(self) -> None:
-            """Does nothing: other programs use the node."""
+            """Does nothing, because other programs use the node."""
 
         def __enter__(self) -> RunningCassandra:
             return self
@@ -54,7 +54,7 @@ def use(contact_points: list[str]) -> None:
 
 @contextmanager
 def new_keyspaces_dropped(contact_points: list[str]) -> Iterator[None]:
-    """Drops, at the end of the `with` block, the keyspaces that were created in the block."""
+    """At the end of the `with` block, drops the keyspaces that were created during the block."""
     with turbocql.connect(contact_points, timeout_s=60) as session:
         before = set(session.schema().keyspaces)
         try:

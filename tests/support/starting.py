@@ -23,10 +23,10 @@ _HEADER = struct.Struct(">BBhBI")
 
 
 class Starting:
-    """Listens during the `with` block. Each phase lasts `phase_s` seconds.
+    """A server that listens during the `with` block. Each of its phases lasts `phase_s` seconds.
 
-    After the last phase, connections are passed to the contact point `node`. Without a `node`, the
-    last phase continues.
+    After the last phase, the server forwards connections to the contact point `node`. If there is
+    no `node`, the last phase continues.
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class Starting:
         host: str | None = None,
     ) -> None:
         self._phases, self._node, self._phase_s = list(phases), node, phase_s
-        # A session connects to all nodes at the port of the contact point. If this server listens
-        # on the node's host, the session's connections to the node arrive here too.
+        # A session connects to all nodes at the port of its contact point. This server listens on
+        # the node's host at that port, so the session's connections to the node arrive here too.
         self._host = host or ("127.0.0.1" if node is None else node.rpartition(":")[0])
         with socket.create_server((self._host, 0)) as free:
             self._port = free.getsockname()[1]

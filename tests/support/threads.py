@@ -9,10 +9,10 @@ __all__ = ["run_threads"]
 
 
 def run_threads(count: int, work: Callable[[int], object], timeout_s: float = 60.0) -> None:
-    """Calls `work` with the numbers below `count`, each on a thread of its own.
+    """Calls `work` with each number below `count`, each time on a new thread.
 
-    Raises the first exception of any thread, even if it is only a `BaseException`, such as a panic
-    of the native core.
+    If threads raise exceptions, this function raises the first one. This also applies to a
+    `BaseException`, such as a panic of the native core.
     """
     raised: list[BaseException] = []
 

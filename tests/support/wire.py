@@ -47,7 +47,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """A RESULT. `columns` are the names, or None if the server left out the metadata."""
+    """A RESULT. `columns` has the names of the columns, or is None if there is no metadata."""
 
     kind: str
     columns: list[str] | None = None
@@ -259,7 +259,7 @@ class Wire:
         return Result("rows", columns, rows, paging_state, new_id)
 
     def _take(self, count: int) -> bytes:
-        """Returns the next bytes of envelopes, with or without framing."""
+        """Returns the next `count` bytes of envelopes, without the framing of version 5."""
         while len(self._received) < count:
             missing = count - len(self._received)
             self._received += self._payload() if self._framed else self._read(missing)

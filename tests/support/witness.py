@@ -2,9 +2,10 @@
 
     .venv-scylla-driver/bin/python tests/support/witness.py HOST PORT < queries.json > results.json
 
-It runs in its own environment, without turbocql. The result of a query is a list of rows, each row
-an object with a value per column. `canonical` defines the form of the values. The form follows the
-CQL type in the result's metadata, so that an inet is not taken for a text.
+It runs in its own environment, without turbocql. The result of a query is a list of rows. Each row
+is an object that maps the names of the columns to values. `canonical` defines the form of the
+values. This form depends on the CQL type in the result's metadata, so that an inet, for example,
+cannot be confused with a text.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def scalar(name: str, value: Any) -> Any:
-    """Returns the form of a scalar. CQL's integers and floats are text: JSON would round some."""
+    """Returns the form of a scalar.
+
+    Integers and floats become texts, because some of them would be rounded in JSON.
+    """
     if name in ("ascii", "text", "varchar", "uuid", "timeuuid"):
         return str(value)
     if name in ("tinyint", "smallint", "int", "bigint", "varint", "counter"):

@@ -1,8 +1,8 @@
 """Edge-case values of every CQL type, and the JSON that Cassandra reads and writes for them.
 
-The types come from tests/support/kinds.py. Most of them have this module's samples. `read_date` and
-`read_timestamp` accept years before 1 and after 9999. `values` builds values for any nested type.
-`json_of` converts a value to JSON from which the server makes the same value.
+The types come from tests/support/kinds.py, but this module has its own samples for most of them.
+`read_date` and `read_timestamp` accept years before 1 and after 9999. `values` builds values for
+any nested type. `json_of` converts a value to JSON from which the server makes the same value.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def days_of(text: str) -> int:
 
 
 def date_text(days: int) -> str:
-    """Returns the text of a date as the server writes it: years after 9999 have a plus sign."""
+    """Returns the text of a date as the server writes it, with a plus sign for years after 9999."""
     cycles, rest = divmod(days - START_DAYS, CYCLE_DAYS)
     date = START + datetime.timedelta(rest)
     year = date.year + cycles * CYCLE_YEARS
@@ -254,12 +254,18 @@ _ONE_OF: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def one_of(path: str, value: Any) -> Any:
-    """Returns a container that holds only `value`, one or more times, and possibly the number 1."""
+    """Returns a container that holds `value` one or more times.
+
+    A map or a tuple also holds the number 1.
+    """
     return _ONE_OF[path][1](value)
 
 
 def term_of(path: str, term: str) -> str:
-    """Returns the container of `one_of` as a CQL literal; `term` is the literal of the value."""
+    """Returns a CQL literal for the container that `one_of` returns.
+
+    `term` is the CQL literal of the value in the container.
+    """
     return _ONE_OF[path][0].format(term)
 
 
@@ -294,7 +300,10 @@ def values(kind: Kind) -> list[Any]:
 
 
 def _records(kinds: Sequence[Kind] | Kind) -> list[Any]:
-    """Returns values of a tuple or UDT. Two have nulls in every second part, one in every part."""
+    """Returns values of a tuple or UDT.
+
+    In two of them, every second part is null. In one of them, all parts are null.
+    """
     if isinstance(kinds, TupleOf):
         kinds = kinds.parts
     assert isinstance(kinds, Sequence)
@@ -329,9 +338,9 @@ def _parts(kind: TupleOf | Udt) -> list[Kind]:
 
 
 def same(kind: Kind, expected: Any, got: Any) -> bool:
-    """Returns whether two values and all their parts are equal and of the same classes.
+    """Returns whether two values are equal and have the same class, and all their parts too.
 
-    The order of sets and maps does not count. A UDT in `got` must be a named tuple.
+    The order of sets and maps does not matter. A UDT in `got` must be a named tuple.
     """
     if expected is None or isinstance(kind, Scalar):
         return identical(expected, got)
@@ -386,14 +395,18 @@ def json_of(kind: Kind, value: Any) -> Any:
 
 
 def _key(kind: Kind, told: Any) -> str:
-    """Returns a key of a JSON object: a scalar's string unchanged, all else as JSON in a string."""
+    """Returns a key of a JSON object.
+
+    If the key is a scalar whose JSON is a string, it is unchanged. All other keys become a string
+    that contains JSON.
+    """
     if isinstance(kind, Scalar) and isinstance(told, str):
         return told
     return json.dumps(told)
 
 
 def _float(value: float) -> Any:
-    """Returns finite numbers unchanged, and Java's text for NaN and infinities."""
+    """Returns a finite number unchanged, and Java's text for a NaN or an infinity."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
@@ -414,7 +427,10 @@ def _time(value: Time) -> str:
 
 
 def _timestamp(value: Any) -> str:
-    """Returns an instant as text, or in milliseconds if the server could not parse its year."""
+    """Returns an instant as text.
+
+    If the server could not parse the year, the text is the number of milliseconds.
+    """
     if isinstance(value, Timestamp):
         return str(value.milliseconds)
     return f"{value.date()} {value:%H:%M:%S}.{value.microsecond // 1000:03}Z"
@@ -444,7 +460,7 @@ _SCALAR_JSON: Mapping[str, Callable[[Any], Any]] = {
 
 
 def parse(said: str | None) -> Any:
-    """Parses JSON, with objects as lists of pairs so that no duplicate key is lost."""
+    """Parses JSON. Objects become lists of pairs, so that no entry with a repeated key is lost."""
     if said is None:
         return None
     return json.loads(said, parse_float=Decimal, object_pairs_hook=list)

@@ -52,8 +52,9 @@ DEEP = Udt("model_deep", (("inner", PAIR), ("numbers", ListOf(_BY_NAME["double"]
 UDTS = (PAIR, DEEP)
 _PARTITIONS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "blob", "timestamp", "varint")
 _CLUSTERINGS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "date", "time", "timestamp")
-# The types of set elements and map keys. The server has no sets of durations. Floats have NaN and
-# two zeros, decimals many forms of one number. How the server compares these is not tested here.
+# The types of set elements and map keys. The server refuses sets of durations. Floats and decimals
+# are left out too, because these tests do not check how the server compares NaNs, the two zeros of
+# floats, and decimals that are equal but have different scales.
 _ELEMENTS = sorted(_BY_NAME.keys() - {"duration", "float", "double", "decimal"})
 
 
@@ -81,13 +82,14 @@ class Column:
         made = self.kind.cell(value)
         if not self.is_open or made is None:
             return made
-        # A read returns null for a non-frozen value without elements, or with only null fields.
+        # If the type is not frozen, a read returns null for a collection without elements, and for
+        # a UDT with only null fields.
         parts = made.values() if isinstance(made, dict) else made
         return made if any(part is not None for part in parts) else None
 
 
 class Write(NamedTuple):
-    """One written row, with canonical keys and cells. `cells` has no entry for an unset cell."""
+    """One written row. Its keys and cells are in canonical form. Unset cells are not in `cells`."""
 
     partition: str
     row: str | None
@@ -113,11 +115,14 @@ class Shape:
         return f"{', '.join(column.cql for column in self.columns)}, PRIMARY KEY ({key})"
 
     def key(self, row: Row, role: Role) -> str:
-        """Returns the partition or clustering key of a row as text; equal keys have equal texts."""
+        """Returns the partition key or the clustering key of a row as text.
+
+        Equal keys have equal texts.
+        """
         return json.dumps([column.kind.canonical(row[column.name]) for column in self.of(role)])
 
     def write(self, row: Row, names: Sequence[str], nulls: str, time: int | None) -> Write:
-        """Returns the write of a row by a load that writes the columns `names`."""
+        """Returns what a load that writes the columns `names` writes for a row."""
         cells: dict[str, Any] = {}
         for column in self.of("static", "regular"):
             if column.name not in names or (row[column.name] is None and nulls == "unset"):
@@ -146,7 +151,10 @@ class Shape:
 
 
 def generated_shape(seed: int, rng: random.Random) -> Shape:
-    """Returns a random shape. Six successive seeds give each type at least one regular column."""
+    """Returns a random shape.
+
+    The shapes of six successive seeds together have a regular column of each type.
+    """
     columns = [
         Column(f"p{number}", _BY_NAME[rng.choice(_PARTITIONS)], "partition", False)
         for number in range(rng.choice([1, 1, 2]))
@@ -176,12 +184,12 @@ _OWN = (
 
 
 def _static_kind(rng: random.Random) -> int:
-    """Returns the number of a type for a static column. Half of the time, the type is open."""
+    """Returns the number of a random type for a static column. About half of the types are open."""
     return rng.randrange(6 if rng.random() < 0.4 else len(_OWN) + len(SCALARS))
 
 
 def _column(rng: random.Random, name: str, role: Role, number: int) -> Column:
-    """Returns a column whose type is chosen by `number`."""
+    """Returns a column. `number` determines its type."""
     if number >= len(_OWN):
         return Column(name, SCALARS[number - len(_OWN)], role, False)
     chosen, element = _OWN[number], _BY_NAME[rng.choice(_ELEMENTS)]
@@ -270,7 +278,7 @@ def _arrow(kind: Kind, value: Any) -> Any:
 
 
 def json_cell(kind: Kind, value: Any) -> Any:
-    """Returns the form of a value that `json.dumps` writes to a file of JSON lines."""
+    """Converts a value to an object that `json.dumps` can write to a file of JSON lines."""
     if value is None:
         return None
     if isinstance(kind, Scalar):
@@ -301,7 +309,7 @@ def csv_cell(kind: Kind, value: Any) -> str:
     if isinstance(made, dict | list):
         made = json.dumps(made)
     if isinstance(made, str):
-        # Quotes distinguish an empty text from a null.
+        # The quotes are needed for an empty text, because an empty cell without quotes is a null.
         return '"' + made.replace('"', '""') + '"'
     return json.dumps(made)
 
@@ -313,7 +321,7 @@ def arrow_array(kind: Kind, values: Sequence[Any]) -> Any:
 
 @dataclass
 class Model:
-    """The contents of a table. Rows and static cells are separate; each cell has a write time."""
+    """The contents of a table. It has rows and static cells. Each cell has a write time."""
 
     shape: Shape
     rows: dict[tuple[str, str], Cells] = field(default_factory=dict)
@@ -324,7 +332,10 @@ class Model:
     """The possible static cells of each partition written since the last `settle`, by column."""
 
     def take(self, writes: Sequence[Write], now: int, *, begun: bool = False) -> None:
-        """Records what the writes, in any order, can lead to. If `begun`, some may be missing."""
+        """Records the contents to which the writes can lead, whatever their order.
+
+        If `begun` is true, the server may not have applied all of the writes.
+        """
         names = {column.name for column in self.shape.of("static")}
         of_rows: dict[tuple[str, str], list[tuple[Row, int]]] = {}
         of_statics: dict[str, list[tuple[Row, int]]] = {}
@@ -349,9 +360,10 @@ class Model:
             }
 
     def settle(self, found: dict[tuple[str, str | None], Row]) -> list[str]:
-        """Returns the differences between a table and the model.
+        """Returns the differences between the rows `found` in a table and the model.
 
-        Where several contents are possible, the model keeps those that the table has.
+        If several contents are possible for a row or cell, the model keeps those that the table
+        has.
         """
         differences: list[str] = []
         wanted = self.rows.keys() | self._possible.keys()
@@ -402,9 +414,9 @@ class Model:
             differences.append(f"row {key}: cells of several rows, found {found}")
 
     def read(self) -> tuple[list[Write], int]:
-        """Returns all rows, each with the static values of its partition.
+        """Returns all rows, and the number of partitions that have only static values.
 
-        Also returns how many partitions have only static values.
+        Each row includes the static values of its partition.
         """
         writes = []
         for (partition, row), cells in self.rows.items():
@@ -425,7 +437,10 @@ def _expected(cells: Sequence[Cell]) -> str:
 
 
 def _outcomes(before: Cells, orders: Iterable[Sequence[tuple[Row, int]]]) -> list[Cells]:
-    """Returns a row's cells after each order of its writes. At equal times, the last write wins."""
+    """Returns the possible results of a row's writes, which depend on the order of the writes.
+
+    If two writes of a cell have equal times, the later write in the order wins.
+    """
     made: list[Cells] = []
     for order in orders:
         cells = dict(before)
@@ -441,7 +456,10 @@ def _outcomes(before: Cells, orders: Iterable[Sequence[tuple[Row, int]]]) -> lis
 def _candidates(
     before: Cell | None, name: str, changes: Sequence[tuple[Row, int]], begun: bool
 ) -> list[Cell]:
-    """Returns what a static cell can be after all changes, or, with `begun`, after some of them."""
+    """Returns the possible values of a static cell after the changes.
+
+    If `begun` is true, the server may not have applied all of the changes.
+    """
     cells = [(change[name], time) for change, time in changes if name in change]
     known = [before or (None, -1)]
     latest = max(time for _, time in [*known, *cells])

@@ -69,7 +69,7 @@ def test_valid_quotes_are_read(write: Write, end: str, delimiter: str, monkeypat
     for number, cell in enumerate(cells):
         doubled = cell.replace('"', '""')
         text += f'{number}{delimiter}"{doubled}"{end}'
-        # In an unquoted cell, quotes are ordinary text.
+        # In a cell that does not begin with a quote, a quote is an ordinary character.
         text += f'{number}{delimiter}5" {end}'
     path = write("r.csv", b"\xef\xbb\xbf" + text.encode())
     for block in (60, 61, 97, 1 << 20):
@@ -94,7 +94,7 @@ TEXTS = [
 
 
 def as_cqlsh(text: str) -> str:
-    """Returns a row as cqlsh's `COPY TO` writes it, with Python's csv module."""
+    """Returns a row as `COPY TO` of cqlsh writes it. cqlsh uses Python's csv module."""
     made = io.StringIO(newline="")
     csv.writer(made, doublequote=False, escapechar="\\", lineterminator="\n").writerow([1, text])
     return made.getvalue().removesuffix("\n")
@@ -109,7 +109,7 @@ def as_dsbulk(text: str) -> str:
 
 
 def as_others(text: str) -> str:
-    """Returns a row as it is written by tools that escape only quotes."""
+    """Returns a row in the form of tools that escape only quotes."""
     quoted = text.replace('"', '\\"')
     return f'1,"{quoted}"'
 

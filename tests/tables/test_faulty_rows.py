@@ -103,7 +103,8 @@ def test_errors_without_a_known_cause(
     count: int,
     batches: bool,
 ) -> None:
-    # Simulates an index that the load does not know of, because it is created during the load.
+    # In this test, the load does not know that an index exists. This simulates an index that is
+    # created during the load.
     monkeypatch.setattr(target.Care, "has_vectors", False)
     name = table("id int, c int, e vector<float, 4>, PRIMARY KEY (id, c)")
     session.execute(f"CREATE CUSTOM INDEX ON {name} (e) USING 'StorageAttachedIndex'")

@@ -54,7 +54,8 @@ def test_loads_of_other_elements_with_the_same_write_time(
     session.load(name, rows([1, 2]), timestamp=STAMP)
     session.load(name, rows([3]), timestamp=STAMP)
     assert there(session, name) == {0: [3]}
-    # Of two lists with equal write times, either may win, but the table never mixes them.
+    # The two lists have equal write times, so either of them may win. But the table must not
+    # contain elements of both.
     session.load(name, rows([4, 5]), timestamp=STAMP)
     assert there(session, name)[0] in ([3], [4, 5])
 
@@ -174,7 +175,7 @@ def test_tasks_that_run_again(
     for _ in range(3):
         assert sink.load([rows([1, 2], [3])]).succeeded == 2
         assert there(session, name) == {0: [1, 2], 1: [3]}
-    # A single task may write a key twice.
+    # A single task may write the same key twice. Either write may win.
     sink.load([pa.concat_tables([rows([5]), rows([6, 6])])])
     assert there(session, name)[0] in ([5], [6, 6])
     # A task that writes no list uses the write time of the job unchanged.
@@ -220,7 +221,8 @@ def test_a_server_that_refuses_writetime_of_lists(
     from turbocql._transfer import target
 
     name = table("id int PRIMARY KEY, l list<int>, v int, f frozen<list<int>>")
-    # Some servers refuse WRITETIME of a list. This test sends an invalid query instead.
+    # Some servers refuse WRITETIME of a list, but this server does not. So the test makes the load
+    # send an invalid query, which the server refuses.
     monkeypatch.setattr(
         target.Care,
         "list_read_statements",

@@ -1,7 +1,7 @@
-"""Compares each table with its model after generated loads.
+"""Compares tables with a model of their contents after generated loads.
 
-Loads are repeated, killed and resumed, and tables are unloaded and loaded again. A `Story` is a
-random sequence of these steps on one table.
+The tests load rows, repeat loads, kill and resume loads, and unload tables and load them again. A
+`Story` is a random sequence of these steps on one table.
 """
 
 from __future__ import annotations
@@ -149,9 +149,9 @@ class Story:
         names = [it.name for it in written]
         others = [it.name for it in shape.columns if it.name not in names]
         others = others if rng.random() < 0.5 else []
-        # In most loads, all rows of a partition have equal static values, as in a file that an
-        # unload has written. Of different static values, the one with the latest write time wins.
-        # If the write times are equal, any of the values can win.
+        # In most loads, all rows of a partition have equal static values. A file that an unload has
+        # written is like this too. In the other loads, the values differ. Then the value with the
+        # latest write time wins, and if the write times are equal, any of the values can win.
         differ = way != "constant" and rng.random() < 0.3
         statics: dict[str, Row] = {}
         rows = []
@@ -163,7 +163,8 @@ class Story:
             )
             rows.append(row if differ else {**row, **known})
         for row in rng.sample(rows, rng.randint(0, min(6, len(rows)))):
-            # Repeats a key, either with equal values or with new regular values.
+            # This adds a second row with the same key. It has the same values or new regular
+            # values.
             if way == "constant" or rng.random() < 0.5:
                 other = row
             else:
@@ -178,7 +179,8 @@ class Story:
         return None if self.rng.random() < 0.2 else value_of(self.rng, column.kind)
 
     def time(self) -> int:
-        # One write time in ten is after `NOW`. Then a write at the server's time changes nothing.
+        # One write time in ten is after `NOW`. A later write at the server's time then has no
+        # effect.
         first = 4 * 10**15 if self.rng.random() < 0.1 else 10**15
         return first + self.rng.randrange(5 * 10**14)
 
@@ -196,7 +198,8 @@ class Story:
         path = self.directory / f"{next(self.numbers)}.{form}"
         if form == "jsonl":
             lines = [{it.name: json_cell(it.kind, row[it.name]) for it in columns} for row in rows]
-            # Lines may leave nulls out, except the first line, because it defines the names.
+            # A line may leave out names whose value is null. Only the first line must have all
+            # names, because it defines the columns.
             for line in lines[1:] if rng.random() < 0.5 else ():
                 for name in [name for name, value in line.items() if value is None]:
                     del line[name]
@@ -366,10 +369,10 @@ def test_a_table_equals_its_model(
 
 
 def _without(*names: str) -> Any:
-    """Returns a faulty `Care.native`, which ignores some columns that need special care.
+    """Returns a faulty replacement for the method `Care.native`.
 
-    The faulty method sets those attributes of the `Care` whose names are in `names` to empty lists.
-    Then it calls the method that it replaces.
+    It ignores some columns that need special care: it sets each attribute of the `Care` whose name
+    is in `names` to an empty list, and then calls the original method.
     """
     known = target.Care.native
 

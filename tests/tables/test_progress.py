@@ -58,13 +58,15 @@ GIVEN: dict[str, Callable[[], Any]] = {
 
 
 def check(seen: list[Progress]) -> None:
-    """Asserts that `share` is about the part of the rows that servers have acknowledged.
+    """Asserts that `share` and `left_s` of the progress reports are approximately right.
 
-    `left_s` must be about the time that the remaining rows take at the rate so far.
+    `share` must be the share of rows that servers have acknowledged. `left_s` must be the time that
+    the remaining rows take at the average rate so far.
     """
     assert len(seen) >= 3
     told = [now for now in seen if now.rows and now.share is not None]
-    # If a file does not store its number of rows, the share is unknown until rows are read.
+    # Some files do not store their number of rows. For them, the share is unknown until the load
+    # has read some rows.
     assert all(now.rows == 0 for now in seen if now.share is None)
     assert [now.share for now in told] == sorted(now.share or 0.0 for now in told)
     for now in told:
@@ -227,8 +229,8 @@ def test_an_exception_of_the_callback_ends_the_load(
         if now.rows:
             raise ValueError("enough")
 
-    # The load reads these few rows as one block. So it reads nothing after the exception, which
-    # must end the sending too.
+    # The load reads these few rows as one block, so it reads nothing after the exception. The
+    # exception must also stop the sending of the rows that were read.
     small = data().slice(0, 400)
     with pytest.raises(ValueError, match="enough"):
         session.load(name, small, rate_limit=50, progress=fail)

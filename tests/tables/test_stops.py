@@ -23,7 +23,11 @@ Write = Callable[[str, str], Path]
 
 
 def microseconds(directory: Path, *, fitting: int = 0) -> Path:
-    """Writes a file with a time in each row. Only the first `fitting` times fit a timestamp."""
+    """Writes a file with a time in each row.
+
+    Only the first `fitting` times can be stored in a column of type timestamp, because the others
+    have microseconds.
+    """
     times = np.arange(ROWS) * 1000 + 1
     times[:fitting] -= 1
     ids = pa.array(range(ROWS), pa.int32())
@@ -33,9 +37,10 @@ def microseconds(directory: Path, *, fitting: int = 0) -> Path:
 
 
 def loaded(session: turbocql.Session, table: str, data: Any, **options: Any) -> BulkReport:
-    """Loads data twice, with and without `raise_failures`. Returns the report of the second load.
+    """Loads data twice, first with `raise_failures` and then without it.
 
-    Checks that both loads stop early, and that the error of the first has a reason.
+    Checks that both loads stop early, and that the error of the first load names the reason.
+    Returns the report of the second load.
     """
     with pytest.raises(BulkError) as caught:
         session.load(table, data, **options)
@@ -63,7 +68,7 @@ def test_the_limit_and_the_rows_that_were_not_tried(
     arrays["at"] = arrays["at"]["at"][:20]
     report = loaded(session, name, arrays, max_failures=0)
     assert report.stop_reason == "max_failures=0 was exceeded; 17 rows were not tried"
-    # Only the first ten errors name the value, but all 15 count as the same error.
+    # Only the first ten errors name the value. All 15 errors still count as the same error.
     report = loaded(session, name, arrays, max_failures=14)
     assert report.stop_reason == (
         "max_failures=14 was exceeded, always with the same error; 3 rows were not tried"
@@ -121,7 +126,10 @@ def test_a_first_block_with_different_errors_does_not_stop_the_load(
 def test_text_of_which_no_row_can_be_read(
     session: turbocql.Session, table: Table, tmp_path: Path
 ) -> None:
-    """A block of text may have many rows, so a load counts failed rows while it reads the block."""
+    """A load counts failed rows while it reads a block of text, because a block may have many rows.
+
+    So it can stop before the end of the block.
+    """
     name = table("id int PRIMARY KEY, at timestamp")
     for number in (1, 2):
         lines = "".join(f"{n},x{n}\n" for n in range(2000))
@@ -144,7 +152,10 @@ def test_text_of_which_no_row_can_be_read(
 def test_errors_in_different_lines_count_as_the_same(
     session: turbocql.Session, table: Table, write: Write
 ) -> None:
-    """The first ten errors name lines and the others name rows, but all count as the same error."""
+    """Errors that differ only in the named line or row count as the same error.
+
+    The first ten errors name a line, and the other errors name a row.
+    """
     name = table("id int PRIMARY KEY, ip inet")
     path = write("addresses.csv", "id,ip\n" + "".join(f"{n},1.2.{n}\n" for n in range(ROWS)))
     report = loaded(session, name, path, max_errors=20)

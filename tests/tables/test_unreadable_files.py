@@ -43,7 +43,7 @@ def read(path: Path, selection: Selection = Selection(), **options: Any) -> list
 
 
 def refusal(path: Path, **options: Any) -> str:
-    """Returns the error for a file that cannot be read, without the path at its beginning."""
+    """Reads a file, which must raise an error. Returns the message without the path before it."""
     with pytest.raises((EncodeError, ConfigError)) as raised:
         read(path, **options)
     text = str(raised.value)

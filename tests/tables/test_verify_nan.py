@@ -20,7 +20,10 @@ COLUMNS = {
 
 
 def negative() -> dict[str, Any]:
-    """Returns NaN with its sign bit set, as x86 computes it, in columns of several types."""
+    """Returns columns of several types that contain a NaN with the sign bit set.
+
+    Computations on x86 processors return such NaNs.
+    """
     doubles = pa.py_buffer(bytes.fromhex("000000000000f8ff"))
     d = pa.Array.from_buffers(pa.float64(), 1, [None, doubles])
     f = pa.Array.from_buffers(pa.float32(), 1, [None, pa.py_buffer(bytes.fromhex("0000c0ff"))])

@@ -96,7 +96,7 @@ def settings(point: str) -> Config:
 
 
 def secrets(point: str) -> None:
-    """Passes passwords and keys as plain values and as a `Secret`."""
+    """Creates settings with passwords and keys, both as plain values and as a `Secret`."""
     secret = Secret("hunter2")
     assert_type(secret, Secret[str])
     assert_type(secret.reveal(), str)
@@ -248,7 +248,7 @@ async def asynchronous(config: Config) -> None:
 
 
 def rows_of_the_session(point: str) -> None:
-    """The type of a session has a parameter: the type of its rows."""
+    """The type `Session` has one type parameter, which is the type of the session's rows."""
     select = "SELECT key FROM system.local"
     with turbocql.connect(point, rows="dict", timeout_s=30) as session:
         assert_type(session, Session[dict[str, Any]])
@@ -272,7 +272,7 @@ def takes_any_session(session: Session) -> None:
 
 
 async def rows_of_the_asynchronous_session(point: str) -> None:
-    """The type of an asynchronous session has a parameter: the type of its rows."""
+    """The type `AsyncSession` also has one type parameter, the type of the session's rows."""
     select = "SELECT key FROM system.local"
     async with turbocql.aio.connect(point, rows="dict") as session:
         assert_type(session, AsyncSession[dict[str, Any]])

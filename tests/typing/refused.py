@@ -1,7 +1,7 @@
 """Calls that type checkers refuse. This file is checked like program.py, and is never run.
 
-Each line with a mistake has a comment that suppresses its error. Where a checker finds no mistake,
-it reports the comment as unnecessary.
+Each line with a mistake has a comment that suppresses the type checker's error. If the checker
+finds no mistake in this line, it reports that the comment is unnecessary.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def misspelt_names(session: Session) -> None:
 
 
 def rows_of_another_form() -> None:
-    """Uses rows in another form than their type has."""
+    """Uses rows as if they had another form."""
     with turbocql.connect("db", rows="dict") as session:
         print(session.execute(SELECT).one_or_raise().id)  # type: ignore[attr-defined]
         session.execute(SELECT).one()["id"]  # type: ignore[index]
@@ -47,6 +47,6 @@ async def missing_await(session: AsyncSession) -> None:
 
 
 def credentials_of_other_types() -> None:
-    """Passes credentials that are not a callable, or that return no pair."""
+    """Passes credentials that are not callable, or that do not return a pair."""
     Config(credentials=("ann", "hunter2"))  # type: ignore[arg-type]
     Config(credentials=lambda: "hunter2")  # type: ignore[arg-type]

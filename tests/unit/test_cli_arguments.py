@@ -14,7 +14,7 @@ from turbocql.errors import InvalidQuery, ReadFailure, ReadTimeout, RequestError
 
 
 def shown(message: str, command: str = "load", *arguments: str) -> str:
-    """Returns `message` as a command with these arguments shows it."""
+    """Returns the text that a command with these arguments shows for `message`."""
     group: Any = _app.root
     command_object = group.get_command(click.Context(group), command)
     positional = {"load": ["f", "t"], "verify": ["f", "t"], "unload": ["t", "p"]}.get(command, [])
@@ -60,7 +60,7 @@ def shown(message: str, command: str = "load", *arguments: str) -> str:
         ("batch_size_fail_threshold", "batch_size_fail_threshold"),
         ("x=5, my_format=csv, a.limit=3", "x=5, my_format=csv, a.limit=3"),
         ("failed; statement: SELECT max_errors", "failed; statement: SELECT max_errors"),
-        # The command lacks these options.
+        # The command does not have these options, so the message does not change.
         ("pass overwrite=True", "pass overwrite=True"),
         ("read smaller pages (page_size)", "read smaller pages (page_size)"),
     ],

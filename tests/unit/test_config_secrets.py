@@ -101,7 +101,7 @@ WITHIN = st.text("/?#:;&=%,[]. a1", max_size=6)
 def test_a_password_among_settings_is_shown_nowhere(
     name: str, scheme: str, before: str, after: str, end: str
 ) -> None:
-    """An error for a URL that is passed as another setting shows no password."""
+    """A URL is passed as the value of a wrong setting. The error must not show its password."""
     text = f"{scheme}ann:{before}{SECRET}{after}{end}"
     wrong: list[Any] = [text, [text], {text: text}, {"10.0.0.1": text}, text.encode()]
     if name == "contact_points":
@@ -113,7 +113,8 @@ def test_a_password_among_settings_is_shown_nowhere(
             for link in chain(error):
                 assert SECRET not in f"{link!r}{link}{vars(link)}"
         else:
-            # Commas split the text into valid host names, so `Config` cannot detect a URL.
+            # The commas split this text into valid host names. So `Config` cannot notice that the
+            # text is a URL.
             assert name == "contact_points"
             assert not scheme
             assert "@" not in end

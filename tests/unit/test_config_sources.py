@@ -244,7 +244,7 @@ def test_round_trip(
     name: str,
     in_query: bool,
 ) -> None:
-    """All percent-encoded parts of a URL are read back unchanged."""
+    """If the parts of a URL are percent-encoded, `Config` gets the original parts."""
     user_part, query = f"{quote(user, safe='')}:{quote(password, safe='')}@", ""
     if in_query:
         user_part = ""
@@ -270,14 +270,15 @@ def test_round_trip(
 @example("1@", "", "")
 @example("1@a/", "", "")
 def test_a_password_is_shown_nowhere(before: str, after: str, end: str) -> None:
-    """The error shows no password, whatever is malformed around it."""
+    """The error shows no password, even if the text around the password is malformed."""
     try:
         config = Config.from_url(f"cql://ann:{before}{SECRET}{after}{end}")
     except ConfigError as error:
         for link in chain(error):
             assert SECRET not in f"{link!r}{link}{vars(link)}"
     else:
-        # If only `before` has an @, the secret is part of a host or a keyspace, and may be shown.
+        # If `before` contains an @, the user part of the URL may end there. Then the secret is part
+        # of a host or a keyspace, which may be shown.
         assert "@" in before or SECRET not in repr(config)
 
 
@@ -493,7 +494,8 @@ def test_invalid_files_are_refused(write: Callable[[str], Path], text: str, said
     file = write(text)
     message = refused(lambda: Config.from_toml(file))
     assert said in message
-    # `Config` itself raises the errors with these texts, and does not know the file.
+    # `Config` itself raises the errors with these texts. It does not know the file, so these errors
+    # do not name it.
     own = ("seconds", "contact_points must be", "keyspace must be 1")
     assert str(file) in message or any(beginning in said for beginning in own)
 
@@ -532,7 +534,8 @@ def test_python_3_10_reads_with_tomli(
     assert Config.from_toml(write("app")).keyspace == "app"
 
 
-# Conversions by the annotation of a field, including annotations that no field of `Config` has
+# `convert` converts a value according to the annotation of a field. These tests also use
+# annotations that no field of `Config` has.
 
 
 class Colour(Enum):
@@ -636,7 +639,7 @@ def test_convert_supports_the_type_of_every_field() -> None:
             assert convert(name, about.annotation, defaults[name]) == defaults[name]
             text = defaults[name]
             if not isinstance(text, (str, int, float, tuple)):
-                continue  # The setting is a table.
+                continue  # This setting is a table in a file, so it has no value as text.
             text = ",".join(text) if isinstance(text, tuple) else str(text)
             assert convert(name, about.annotation, text) == defaults[name]
     hidden = [name for name, about in fields_of(Config).items() if not about.shown]

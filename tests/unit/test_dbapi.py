@@ -46,7 +46,7 @@ STANDARD: dict[str, type[Exception]] = {
 
 
 def translated(error: errors.Error) -> Any:
-    """Returns the exception that a user catches when a session raises `error`."""
+    """Returns the exception that the Database API raises if a session raises `error`."""
     with pytest.raises(dbapi.Error) as caught:
         dbapi._reraise(error)
     return caught.value
@@ -87,7 +87,7 @@ def test_the_tree_of_exceptions(name: str) -> None:
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_every_error_has_a_turbocql_class_and_a_standard_class(cls: type[errors.Error]) -> None:
-    """A new error class needs an entry in `_CLASS_BY_ERROR`."""
+    """`_CLASS_BY_ERROR` has an entry for each error class, and a new class needs one too."""
     ours = dbapi._CLASS_BY_ERROR[cls]
     error: Any = cls("what happened")
     added = {"path": "value[1]", "code": 7, "details": {"received": 1}, "may_have_applied": True}
@@ -390,7 +390,10 @@ def test_a_connection_wraps_only_a_session() -> None:
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """Yields a port on which no server listens. A socket holds it, so no other program gets it."""
+    """Yields a port on which no server listens.
+
+    A socket is bound to the port during the test, so that no other program can use it.
+    """
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]

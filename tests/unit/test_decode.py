@@ -196,8 +196,8 @@ def test_short_tuples_and_short_and_long_user_defined_types() -> None:
     udt = "u{a int, b text}"
     assert decode(udt, ONE) == (1, None)
     assert decode(udt, b"") == (None, None)
-    # The server may have added fields to the type. The decoder ignores their bytes, which come
-    # after those of the fields that it knows.
+    # The type on the server may have more fields than the decoder knows. Their bytes follow the
+    # bytes of the known fields, and the decoder ignores them.
     assert decode(udt, ONE + cell(b"x") + ONE) == (1, "x")
     assert decode(f"list<{udt}>", count(cell(ONE), cell(NULL * 5))) == [
         (1, None),
@@ -214,7 +214,7 @@ def test_a_user_defined_type_is_a_named_record() -> None:
 
 
 def test_invalid_stored_values_are_still_decoded() -> None:
-    """One invalid stored text must not make the decoding of a whole page fail."""
+    """Invalid stored values decode without an error, so that the rest of a page can be read."""
     for cql_type in ("text", "ascii"):
         assert decode(cql_type, b"a\xc3\xff") == "a\udcc3\udcff"
         assert (

@@ -154,7 +154,10 @@ def peers(number: int, *others: int) -> tuple[list[dict[str, Any]], str]:
 
 
 def answered(*answers: Any) -> tuple[tuple[NodeDiagnosis, ...], list[str], list[str]]:
-    """Passes these answers to the queries. Returns the nodes, the notes, and each query's table."""
+    """Answers the queries of a diagnosis with `answers`.
+
+    Returns the list of nodes, the notes, and the table that each query reads.
+    """
     notes: list[str] = []
     running: Generator[str, Any, tuple[NodeDiagnosis, ...]] = _nodes(notes)
     asked = [next(running)]

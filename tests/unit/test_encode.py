@@ -206,8 +206,8 @@ def test_elements_of_arrays_are_converted_exactly() -> None:
         bits = np.frombuffer(bytes(range(200, 248)), dtype)
         size = len(bits)
         assert encode(f"vector<{element}, {size}>", bits) == bits.byteswap().tobytes()
-    # Rounding this number to a double and then to a float gives another float than rounding it to
-    # a float at once. Arrays must be encoded like numbers.
+    # An int in an array must be encoded like a single int. For this number, rounding it first to a
+    # double and then to a float would return another float than rounding it directly to a float.
     number = 2**53 + 2**29 + 1
     assert encode("vector<float, 1>", np.array([number])) == encode("float", number)
 
@@ -308,8 +308,8 @@ def test_missing_fields_of_user_defined_types_are_null() -> None:
 
 
 def test_records_are_encoded_by_field_names_not_attribute_names() -> None:
-    # The record was decoded before the type got its last field. The record's attribute for the
-    # field "Zip Code" is `Zip_Code`.
+    # This record lacks the last field, because it was decoded before the field was added to the
+    # type. The attribute for its field "Zip Code" is `Zip_Code`.
     before = decode('address{street text, "Zip Code" int}', encode(ADDRESS, ("Main", 7))[:-4])
     assert before._fields == ("street", "Zip_Code")
     assert encode(ADDRESS, before) == encode(ADDRESS, ("Main", 7, None))

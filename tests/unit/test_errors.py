@@ -63,7 +63,7 @@ CODES = {
 
 
 def drawn() -> dict[str, str | None]:
-    """Maps each class to its base class, as in the tree in the docstring of `turbocql.errors`."""
+    """Parses the tree in the docstring of `turbocql.errors`. Maps each class to its base class."""
     assert errors.__doc__
     drawing = errors.__doc__.split("```")[1]
     parents: dict[str, str | None] = {}
@@ -177,7 +177,7 @@ def test_each_kind_of_engine_error_has_a_class(kind: str, cls: type[errors.Error
 
 
 def test_messages_name_the_node_the_attempts_and_the_advice() -> None:
-    """Texts that an error adds to a message come before the statement, and each comes once."""
+    """An error adds texts to the message. They come before the statement, and none comes twice."""
 
     def message(kind: str, said: str, code: int | None = None, attempts: int = 1) -> str:
         refusal = errors.from_engine(

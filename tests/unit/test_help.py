@@ -31,9 +31,9 @@ CONNECTS = [turbocql.connect, aio.connect, dbapi.connect]
 
 
 def keywords(function: Callable[..., Any]) -> dict[str, Any]:
-    """Returns the defaults of the parameters that are passed by name only.
+    """Maps each keyword-only parameter of a function to its default.
 
-    Raises: AssertionError if the signature has `**options` instead of names.
+    Raises: AssertionError if the signature has `**options` and not the names of the options.
     """
     parameters = inspect.signature(function).parameters.values()
     assert all(each.kind is not inspect.Parameter.VAR_KEYWORD for each in parameters)
@@ -41,7 +41,7 @@ def keywords(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def listed(documented: object) -> dict[str, str]:
-    """Maps each option of a help text, as `name=default`, to its meaning."""
+    """Maps each option in a help text to its meaning. The keys have the form `name=default`."""
     text = inspect.getdoc(documented) or ""
     lines = text.partition("\nOptions, with their defaults:\n\n")[2].splitlines()
     return dict(line.removeprefix("- `").split("`: ", 1) for line in lines)

@@ -1,4 +1,8 @@
-"""Tests the advice in errors: for refused requests, and for rows where columns are expected."""
+"""Tests the advice in errors.
+
+Errors have advice for requests that the server refused, and for rows that are passed where columns
+are expected.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ TABLE_NAME = "executing: syntax error: Bind variables cannot be used for table n
 
 
 def hint(code: int, message: str, statement: str) -> str:
-    """Returns the advice that is added to a server's error."""
+    """Returns the advice that turbocql adds to an error of the server."""
     whole = f"{message}; statement: {statement}"
     error = errors.from_engine("server", whole, code, "a:1", 1, False, {})
     text, _, shown_statement = str(error).partition("; statement: ")
@@ -396,7 +400,7 @@ def test_advice_for_a_damaged_certificate() -> None:
 
 
 class KnownNames:
-    """Stands in for a session that knows some columns, and whose cluster has the node `a:1`."""
+    """A stand-in for a session. It knows some columns, and its cluster has the node `a:1`."""
 
     keyspace = "shop"
 
@@ -628,7 +632,10 @@ def test_a_range_is_a_column() -> None:
 
 
 def test_advice_reads_the_beginning_of_a_message() -> None:
-    """A message that quotes values can be long. Some regexes would run for minutes on all of it."""
+    """A message that quotes values can be very long, so only its beginning is searched.
+
+    Some regular expressions would need minutes for the whole message.
+    """
     reason = "Invalid x" + " constant for x of type " * 5000 + "counter " * 40_000
     began = time.monotonic()
     error = errors.from_engine(

@@ -76,13 +76,15 @@ NAMES = {Schema: b"arrow_schema", Array: b"arrow_array", Stream: b"arrow_array_s
 class Producer:
     """Makes Arrow structs, and counts how often each is released.
 
-    It keeps all memory alive, so that a second release of a struct is counted and does not crash.
+    It keeps all memory alive. So if the consumer releases a struct a second time, the release is
+    counted and nothing crashes.
     """
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
-        # A consumer moves structs to other addresses, so `private_data` identifies a struct. The
-        # index of the struct in both lists is `private_data` minus one.
+        # A consumer moves structs to other addresses, so a struct is identified by its
+        # `private_data` and not by its address. This number minus one is the struct's index in both
+        # lists.
         self.structs: list[Any] = []
         self.releases: list[int] = []
         self.handed_over: set[int] = set()
@@ -177,7 +179,8 @@ class Producer:
             assert fails_at is None or calls <= fails_at, "called again after it had failed"
             if calls == fails_at:
                 return errno.EIO
-            # An array of zeros has no release function, and so marks the end of the stream.
+            # A struct `ArrowArray` that contains only zeros has no release function. It marks the
+            # end of the stream.
             return hand_over(rest.pop(0) if rest else Array(), to)
 
         made = Stream()
@@ -201,9 +204,10 @@ class Producer:
         return made
 
     def check(self) -> None:
-        """Checks that each struct was released once if it was handed over, and otherwise never.
+        """Checks how often each struct was released.
 
-        Child structs are not handed over, so the consumer must not call their `release`.
+        A struct that was handed over to the consumer must have been released once, and any other
+        struct never. Child structs are not handed over, so the consumer must not release them.
         """
         gc.collect()
         for number, count in enumerate(self.releases, 1):
@@ -287,7 +291,7 @@ def texts(producer: Producer, offsets: Sequence[int], content: bytes = b"abcdef"
 
 
 def lists(producer: Producer, offsets: Sequence[int]) -> Made:
-    """Returns a column of lists, whose child array has three integers."""
+    """Returns a column of lists. The child array of the column has three integers."""
     child = producer.array(3, [None, struct.pack("3i", 1, 2, 3)])
     packed = struct.pack(f"{len(offsets)}i", *offsets)
     array = producer.array(len(offsets) - 1, [None, packed], child)
@@ -295,7 +299,7 @@ def lists(producer: Producer, offsets: Sequence[int]) -> Made:
 
 
 def vectors(producer: Producer, length: int) -> Made:
-    """Returns a column of fixed-size lists of two floats, whose child array has three floats."""
+    """Returns a column of fixed-size lists of two floats. The child array has three floats."""
     child = producer.array(3, [None, struct.pack("3f", 1, 2, 3)])
     array = producer.array(length, [None], child)
     return column(producer, producer.schema(b"+w:2", producer.schema(b"f")), array)
@@ -345,7 +349,8 @@ def test_wrong_capsule_names() -> None:
             producer.capsule(made, name)
             for made, name in zip(integers(producer), names, strict=True)
         )
-        # One of the two capsules may be valid. The consumer must not take its struct either.
+        # One of the two capsules may have the right name. The consumer must not take the struct of
+        # this capsule either.
         producer.handed_over.clear()
         is_refused(_core.Piece.of_array, schemas, arrays)
         producer.check()
@@ -374,7 +379,7 @@ def test_released_structs() -> None:
 
     refuses_change(release_schema)
     refuses_change(release_child)
-    # In a stream, a released array would mark the end, so this case does not use a stream.
+    # This case does not use a stream, because in a stream a released array marks the end.
     producer = Producer()
     schema, array = integers(producer)
     array.release = None
@@ -567,7 +572,7 @@ def test_failing_streams() -> None:
             for _ in range(1, fails_at):
                 next(pieces)
             is_refused(next, pieces)
-            # The next call fails too, without calling the producer again.
+            # The next call must fail too, but it must not call the producer again.
             is_refused(next, pieces)
             del pieces
             producer.check()

@@ -23,7 +23,8 @@ QUICK_PATHS_ARE_OFF = bool(
 LIGHT = {
     *("turbocql", "turbocql._core", "turbocql._native", "turbocql._native.imports"),
     "turbocql.diagnose",
-    # The core imports `turbocql.types` to test, in each process, whether its quick paths work.
+    # In each process, the core tests whether its quick paths work. This test needs
+    # `turbocql.types`.
     *(() if QUICK_PATHS_ARE_OFF else ("turbocql.types",)),
 }
 """The modules of the package that `import turbocql` loads."""
@@ -113,7 +114,7 @@ print(sorted(set(turbocql.__all__) - set(namespace)))"""
 
 @pytest.mark.parametrize("first", ["import turbocql.diagnose", "import turbocql.aio", "pass"])
 def test_diagnose_is_the_function(first: str) -> None:
-    """The module of this function has the same name, but must not become `turbocql.diagnose`."""
+    """`turbocql.diagnose` is the function and not the module, although both have this name."""
     program = f"{first}; import turbocql; print(turbocql.diagnose.__name__); turbocql.diagnose()"
     assert run(program).startswith("diagnose\nturbocql")
     assert run("from turbocql.diagnose import diagnose as f; print(f.__name__)") == "diagnose\n"
@@ -223,5 +224,5 @@ except ValueError:
 
 @pytest.mark.parametrize("program", [VALUES, FRAMES], ids=["values", "frames"])
 def test_nothing_is_imported_when_no_file_descriptor_is_free(program: str) -> None:
-    """An import needs a file descriptor, so no import can succeed after `TAKE_ALL`."""
+    """After `TAKE_ALL`, no file descriptor is free. An import needs one, so it would fail."""
     assert run(program) == "done\n"

@@ -220,7 +220,7 @@ def test_arguments_in_a_wrong_form(
 def test_an_unknown_name_of_the_package() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'conect'") as caught:
         _ = turbocql.conect  # type: ignore[attr-defined]
-    # From these attributes of the error, Python's traceback suggests a near name.
+    # Python's traceback uses these attributes of the error to suggest a similar name.
     assert (caught.value.name, caught.value.obj) == ("conect", turbocql)
 
 

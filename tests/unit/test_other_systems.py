@@ -1,7 +1,7 @@
 """Runs, on Linux, the code that turbocql has for other operating systems.
 
-The variable `_TURBOCQL_TEST_SYSTEM` selects the system. One test imports turbocql's Python code as
-on Windows, without modules and functions of POSIX.
+The environment variable `_TURBOCQL_TEST_SYSTEM` selects the system. One test imports turbocql's
+Python code as if it were on Windows, where modules and functions of POSIX do not exist.
 """
 
 from __future__ import annotations

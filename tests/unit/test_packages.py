@@ -40,7 +40,8 @@ def test_a_missing_package(
     package: str, convert: Callable[[], object], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if package != "pandas":
-        # The conversion imports pandas first. The stand-in serves if pandas is not installed.
+        # The conversion imports pandas first. pandas may not be installed, so another module takes
+        # its place.
         monkeypatch.setitem(sys.modules, "pandas", sys)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ModuleNotFoundError, match=re.escape(message)) as caught:

@@ -137,7 +137,7 @@ class TestQueryAndExecuteParameters:
         assert query(version, values) == query_body(version, values)
 
     def test_query_without_values(self, version: int) -> None:
-        """An empty list of values is sent as the length 0. Without a list, no length is sent."""
+        """An empty list of values is encoded as its length, 0. A missing list has no length."""
         assert query(version, None) == query_body(version, None)
         assert query(version, []) == query_body(version, [])
         assert query(version, None) != query(version, [])

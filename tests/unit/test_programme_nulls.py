@@ -56,7 +56,7 @@ def test_null_at_every_depth() -> None:
     cql_type = "list<frozen<map<text, frozen<tuple<frozen<set<int>>, u{f frozen<list<int>>}>>>>>"
     value = [None, {"k": None}, {"l": (None, None)}, {"m": ({None}, ([None],))}]
     written = find_serializer(cql_type).serialize(value)
-    # The nulls are a list element, a map value, two components, a set element, and an element of
-    # the field's list.
+    # These six nulls are an element of the list, a value of a map, two components of a tuple, an
+    # element of a set, and an element of the list in the UDT's field.
     assert written.count(NULL) == 6
     assert find_deserializer(cql_type).deserialize(written) == value

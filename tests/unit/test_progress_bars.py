@@ -30,7 +30,7 @@ FIRST = Progress(
 
 
 class NotebookBar:
-    """A bar that becomes red or green when it is closed, as that of `tqdm.notebook` does."""
+    """A bar that becomes red or green when it is closed, like the bar of `tqdm.notebook`."""
 
     made: list[NotebookBar]
 
@@ -55,7 +55,7 @@ def bars(monkeypatch: pytest.MonkeyPatch) -> list[NotebookBar]:
     NotebookBar.made = []
     auto: Any = ModuleType("tqdm.auto")
     auto.tqdm = NotebookBar
-    # `tqdm.auto` selects the bar for notebooks or terminals.
+    # turbocql takes the bar from `tqdm.auto`, which selects the bar for notebooks or for terminals.
     monkeypatch.setitem(sys.modules, "tqdm", ModuleType("tqdm"))
     monkeypatch.setitem(sys.modules, "tqdm.auto", auto)
     return NotebookBar.made

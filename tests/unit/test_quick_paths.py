@@ -1,8 +1,8 @@
 """Tests which quick paths are on.
 
-A quick path depends on CPython's internals. It is on if it was tested with the interpreter's
-version, and its probe, a test in this process, succeeds. Values must be right with and without the
-quick paths.
+A quick path depends on CPython's internals. It is on if two conditions hold: it was tested with the
+version of the interpreter, and its probe, which is a test in this process, succeeds. Values must be
+right with and without the quick paths.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ print(json.dumps([dataclasses.asdict(path) for path in turbocql.diagnosis().quic
 
 
 def paths_of(*arguments: str, **environment: str) -> dict[str, dict[str, Any]]:
-    """Checks values in a new process, and returns its quick paths."""
+    """Checks values in a new process. Maps the name of each quick path to its state there."""
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", VALUES, *arguments],
         env={**os.environ, "_TURBOCQL_TEST_INTERPRETER": "", **environment},
@@ -96,7 +96,7 @@ def paths_of(*arguments: str, **environment: str) -> dict[str, dict[str, Any]]:
 
 
 def test_all_are_on_in_tested_versions() -> None:
-    """Fails for a Python version that is not in `TESTED`. Test the version, then add it."""
+    """Fails if the Python version is not in `TESTED`. Add a version only after testing it."""
     assert sys.implementation.name == "cpython"
     assert ".".join(platform.python_version_tuple()[:2]) in TESTED
     off = [path for path in paths_of("arrays").values() if not path["on"]]
@@ -201,7 +201,7 @@ def test_what_somebody_has_put_in_the_place_of_a_class(replacement: str) -> None
 
 @needs_gil
 def test_a_probe_that_raises_leaves_its_path_off() -> None:
-    """The quick path `uuids` creates UUIDs that the GC does not track, unlike the safe path."""
+    """The quick path `uuids` is off here, so the GC tracks the UUIDs that the safe path creates."""
     run_here(
         "import gc, uuid\nown = uuid.UUID.__eq__\n"
         "def fail(self, other):\n    raise RuntimeError\n"

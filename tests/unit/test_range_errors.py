@@ -1,4 +1,7 @@
-"""Checks that a value out of its type's range raises `RangeError` at any depth, in every API."""
+"""Checks that a value beyond the range of its type raises `RangeError`.
+
+The value can be nested in other types at any depth, and each API must raise the error.
+"""
 
 from __future__ import annotations
 
@@ -106,9 +109,9 @@ BEYOND: dict[str, tuple[Any, list[Any]]] = {
 }
 CASES = [(cql_type, value) for cql_type, (_, values) in BEYOND.items() for value in values]
 
-# The arguments of each function are a type, a good value of the type, and a bad one. The function
-# returns an outer type, a value of the outer type that contains the bad value, and the end of the
-# path in the error.
+# The arguments of each function are a type, a good value of this type, and a bad value. The
+# function returns an outer type, a value of the outer type that contains the bad value, and a text
+# with which the path in the error must end.
 Depth = Callable[[str, Any, Any], tuple[str, Any, str]]
 DEPTHS: dict[str, Depth] = {
     "list": lambda t, good, bad: (f"list<{t}>", [good, bad], "[1]"),
@@ -129,7 +132,10 @@ DEPTHS: dict[str, Depth] = {
 
 
 def encoders(cql_type: str) -> dict[str, tuple[str, Callable[[Any], object]]]:
-    """Returns functions that encode a value, each with the beginning of its errors' paths."""
+    """Returns functions that encode a value of a type, by name.
+
+    Each function has a text with which the paths in its errors begin.
+    """
 
     class Own:
         """A column type in Python that calls turbocql's serializer."""
@@ -158,7 +164,7 @@ def beyond(call: Callable[[], object]) -> RangeError:
         call()
     error = caught.value
     assert type(error) is RangeError
-    # Programs from before `RangeError` existed catch these classes.
+    # Programs that were written before `RangeError` existed catch these classes.
     for cls in (EncodeError, ValueError, TypeError):
         assert isinstance(error, cls)
     same = pickle.loads(pickle.dumps(error))
@@ -216,7 +222,7 @@ def test_arrays(cql_type: str, array: Any) -> None:
 
 
 class Far(tzinfo):
-    """A time zone that raises OverflowError, as `zoneinfo` does at the end of the calendar."""
+    """A time zone that raises OverflowError. At the ends of the calendar, `zoneinfo` does too."""
 
     def utcoffset(self, instant: datetime | None) -> timedelta:
         raise OverflowError("date value out of range")

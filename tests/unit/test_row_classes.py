@@ -250,7 +250,10 @@ def test_the_answers_of_lightweight_transactions() -> None:
 
 @pytest.mark.parametrize("names", [("[applied]", "id", "name"), ("id", "name", "[applied]")])
 def test_rows_of_a_transaction(names: tuple[str, ...]) -> None:
-    """ScyllaDB sends the other columns even if the transaction was applied."""
+    """A row with `[applied]` true becomes `None`, even if it has other columns.
+
+    ScyllaDB sends the other columns also if the transaction was applied.
+    """
     values: dict[str, Any] = {"id": 1, "name": "a"}
     make = row_maker(Named, names)
     assert make(tuple({**values, "[applied]": False}[name] for name in names)) == Named(1, "a")

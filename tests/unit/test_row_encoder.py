@@ -1,7 +1,8 @@
 """Tests binding rows to cells: by position, by name and from objects, one row or many.
 
-Most tests run three times: with types of the native core, with types in Python, and with an
-encryption policy. `WAYS` has the functions that make these encoders.
+Most tests run with three kinds of encoders: with column types of the native core, with column types
+that are implemented in Python, and with an encryption policy. `WAYS` has the functions that make
+these encoders.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def plain(columns: Columns, **options: Any) -> RowEncoder:
 
 
 def encrypted(columns: Columns, **options: Any) -> RowEncoder:
-    # Encrypted columns are blobs in the table; the policy knows their types.
+    # In the table, encrypted columns are blobs. The policy knows the types of the values.
     blobs = [("ks", "t", name, "blob") for name, _ in columns]
     return RowEncoder(blobs, encryption_policy=Policy(list(columns)), **options)
 
@@ -124,9 +125,9 @@ def named(names: str) -> Any:
 
 @way
 def test_named_tuples_with_names_at_other_positions(way: Way) -> None:
-    """A named tuple that has fields for only some of the columns is bound by position.
+    """A named tuple with fields for only some of the columns is bound by position.
 
-    It is refused if one of these fields is at another position than its column.
+    If one of these fields has another position than its column, the tuple is refused.
     """
     encoder = way([("a", "int"), ("b", "int")])
     swapped, beside, first, few = map(named, ("b a", "b c", "a c", "b"))
@@ -396,6 +397,6 @@ def test_routing_keys_of_parts() -> None:
     for parts in wrong:
         with pytest.raises(ValueError, match="1 to 65535 parts"):
             pack(parts)
-    # Cassandra's Murmur3 has the same results.
+    # These are the tokens that Cassandra computes with its variant of Murmur3.
     assert token_of(b"") == 0
     assert token_of(b"123") == -7468325962851647638

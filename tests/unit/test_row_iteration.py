@@ -18,7 +18,7 @@ ROWS = [(n, str(n)) for n in range(7)]
 
 
 class Pages:
-    """Provides pages from memory. If a page is an exception, `next_page` raises it."""
+    """Pages in memory. If a page is an exception, `next_page` raises it."""
 
     def __init__(self, *pages: Any) -> None:
         self.pages = list(pages)
@@ -87,7 +87,11 @@ def test_threads_share_an_iterator() -> None:
 
 
 class Nested(Pages):
-    """While the second page is being fetched, the iterator fetches the third one."""
+    """Pages whose iterator is used again while it fetches the second page.
+
+    The second call of `next_page` requests a row from the iterator, which then fetches the third
+    page.
+    """
 
     iterator: Any
     seen: list[Any]
@@ -107,7 +111,7 @@ def test_no_row_is_lost_if_a_page_begins_before_another_has_ended() -> None:
 
 
 class Result:
-    """Stands in for a result of three pages. Each page has one row, the page's number."""
+    """A stand-in for a result of three pages. Each page has one row, the number of the page."""
 
     number = 0
 
@@ -207,7 +211,7 @@ def test_an_async_page_that_fails_is_requested_again() -> None:
 def test_a_step_that_is_never_awaited_takes_no_row() -> None:
     async def program() -> None:
         rows = steps(ROWS)
-        rows.__anext__()  # This step is never awaited, and no row is lost.
+        rows.__anext__()  # This step is never awaited, so it must not take a row.
         first, second = rows.__anext__(), rows.__anext__()
         assert await second == ROWS[0]
         assert await first == ROWS[1]
@@ -274,7 +278,10 @@ def test_exceptions_are_thrown_into_a_step() -> None:
     ],
 )
 def test_an_awaited_page_receives_only_the_thrown_exception(thrown: tuple[Any, ...]) -> None:
-    """Callers may pass up to three arguments to `throw`. CPython has deprecated more than one."""
+    """A caller may pass up to three arguments to `throw`. The awaited page gets only one.
+
+    The reason is that CPython has deprecated more than one argument.
+    """
     received: list[tuple[Any, ...]] = []
 
     class Waiting:

@@ -53,7 +53,7 @@ def test_rows_as_dicts() -> None:
     rows = RowsDecoder("dict").decode(BODY).rows
     assert rows == [{"id": 7, "name": "a"}, {"id": 8, "name": None}]
     assert [list(row) for row in rows] == [["id", "name"]] * 2
-    # The dicts are independent, and keys can be added and removed.
+    # Each dict is independent of the other dicts. Keys can be added to a dict and removed from it.
     rows[0]["more"] = 1
     del rows[0]["id"]
     rows[1]["name"] = "b"
@@ -248,9 +248,10 @@ def test_records_of_user_defined_types() -> None:
 
 
 def test_more_metadata_than_the_cache_holds() -> None:
-    """Decodes more metadata than the cache holds, forward and backward.
+    """Decodes bodies with more different metadata than the cache holds.
 
-    This order causes cache hits, evictions and repeated parsing.
+    The bodies are decoded forward, backward and in another order. So the cache is hit, evicts
+    metadata, and metadata is parsed again.
     """
     bodies = [
         result([(f"n{i}", "int")] * (i % 3 + 1), [[b"\0\0\0\1"] * (i % 3 + 1)], shared=i % 2 == 0)
@@ -266,9 +267,10 @@ def test_more_metadata_than_the_cache_holds() -> None:
 
 
 def test_equal_metadata_with_other_flags_and_counts() -> None:
-    """The cache must compare more than the bytes of the columns.
+    """The cache must compare more than the bytes that describe the columns.
 
-    The number of columns and the flag for a table that they share come before these bytes.
+    Two other parts of the metadata come before these bytes: the number of columns, and the flag for
+    columns that share one table.
     """
     one = result([("a", "int")], [[b"\0\0\0\1"]])
     two = result([("a", "int"), ("b", "int")], [[b"\0\0\0\1"] * 2])
@@ -334,7 +336,7 @@ def test_bodies_that_are_no_results(body: bytes, said: str) -> None:
         with pytest.raises(DecodeError, match=said) as caught:
             decoder.decode(body)
         assert caught.value.path == ""
-    # The failed metadata is not cached.
+    # The decoder must not have cached the metadata of the body that failed.
     assert decoder.decode(BODY).rows == [(7, "a"), (8, None)]
 
 
@@ -388,7 +390,7 @@ def test_each_truncation(kind: Kind) -> None:
 
 
 def test_what_the_collector_knows_of_rows() -> None:
-    """The GC does not track rows that cannot form a reference cycle; it tracks all others."""
+    """The GC tracks only rows that can be part of a reference cycle."""
     quick = {name for name, on, _ in _core.quick_paths() if on}
     atomic = [("a", "int"), ("b", "text"), ("c", "blob"), ("d", "timestamp"), ("e", "double")]
     atomic += [("g", "uuid"), ("h", "inet"), ("i", "time"), ("j", "decimal")]
@@ -396,12 +398,12 @@ def test_what_the_collector_knows_of_rows() -> None:
     for kind in ("tuple", "named"):
         rows = RowsDecoder(kind).decode(result(atomic, [row] * 3)).rows
         assert gc.is_tracked(rows)
-        # Without the quick path "rows", rows are constructed through their classes, and the GC
-        # tracks them.
+        # If the quick path "rows" is off, turbocql constructs rows by calling their classes, and
+        # the GC tracks them.
         if "rows" in quick:
             assert not any(map(gc.is_tracked, rows))
-        # The decimal, the last value of a row, is left out. CPython 3.13 tracks decimals, because
-        # they refer to their class.
+        # The last value of a row is a decimal. It is left out, because CPython 3.13 tracks
+        # decimals, which refer to their class.
         if {"decode", "uuids", "addresses", "times"} <= quick:
             assert not any(gc.is_tracked(value) for row in rows for value in row[:-1])
     for cql_type, data in (("list<int>", bytes(4)), ("set<int>", bytes(4))):

@@ -26,7 +26,10 @@ def column(table: str, name: str, kind: str = "regular", **more: Any) -> dict[st
 
 
 def answers(version: UUID = VERSIONS[1], **tables: Answer) -> dict[str, Answer]:
-    """Returns a server's answers for a small schema, by table. `tables` replaces some of them."""
+    """Maps the tables that describe a schema to a server's answers for a small schema.
+
+    `tables` replaces some of these answers.
+    """
     small: dict[str, Answer] = {
         "version": [{"schema_version": version}],
         "keyspaces": [{"keyspace_name": "ks", "replication": {"class": "Simple"}}],
@@ -341,7 +344,8 @@ def test_views_of_indexes_have_no_statement_of_their_own() -> None:
         "j_index": None,
     }
     assert ["VIEW ks.j_index" in one for one in made.statements()] == [False, False, False, True]
-    # Cassandra's indexes have no views, so the view `i_index` is an ordinary view.
+    # In Cassandra, an index has no view. So the view `i_index` is an ordinary view in spite of its
+    # name.
     made = keyspace(indexes=[index], views=views)
     assert [view.index for view in made.views.values()] == [None, None]
     assert ["VIEW ks.i_index" in one for one in made.statements()][3] is True
@@ -392,7 +396,8 @@ def test_types_come_after_the_types_of_their_fields() -> None:
     assert types[2].as_cql() == (
         'CREATE TYPE ks."Q ""q" (\n    x frozen<tuple<int, frozen<z>>>\n);'
     )
-    # No server has types in a cycle, but such an answer must not cause an endless loop.
+    # No server has types that use each other in a cycle. But if an answer has such types, it must
+    # not cause an endless loop.
     circle = [user_type("a", x="frozen<b>"), user_type("b", x="frozen<a>")]
     assert len(cql.by_dependency({one.name: one for one in circle})) == 2
 
@@ -495,7 +500,7 @@ def test_errors_for_missing_tables() -> None:
 
 
 def read(reading: SchemaReading, *given: dict[str, Answer]) -> Schema:
-    """Passes the answers to a reading, one set per round of queries, and returns the schema."""
+    """Passes one set of answers to a reading in each round of queries, and returns the schema."""
     for one in given:
         wanted = len(reading.queries)
         reading.take(list(one.values())[:wanted])

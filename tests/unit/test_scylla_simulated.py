@@ -29,7 +29,11 @@ def test_results_are_read_as_they_were_written(columns: list[Column], state: byt
 
 
 def test_an_earlier_result_with_fewer_columns_does_not_cut_a_later_one() -> None:
-    """The metadata of columns A and B begins with the bytes of the metadata of A."""
+    """The metadata of an earlier result is known when a later result is parsed.
+
+    The metadata of the columns A and B begins with the bytes of the metadata of A alone. The parser
+    must still find both columns.
+    """
     earlier, later = rows_of([A], [[b"1"]]), rows_of([A, B], [[b"1", b"2"]])
     assert later.columns.startswith(earlier.columns)
     for message in (earlier, later):
@@ -88,7 +92,8 @@ def test_conditional_statements_are_recognized(text: str, is_conditional: bool) 
     ],
 )
 def test_timeouts_are_removed_from_statements(text: str, left: str) -> None:
-    # The timeout becomes a comment. So statements that differ in their timeout differ in their id.
+    # The timeout becomes a comment in the statement. So if two statements differ only in their
+    # timeout, their ids still differ.
     assert analyse(text).text.partition("/*")[0].strip() == left
 
 

@@ -27,7 +27,7 @@ SHOWN = "Secret('***')"
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 NOWHERE = "127.0.0.1:1"
 
-# No test reaches a server, so turbocql does not call these authenticators.
+# No test of this module connects to a server, so turbocql never calls these authenticators.
 
 
 class Named:
@@ -281,7 +281,7 @@ def test_credentials_do_not_show_a_password(credentials: Any) -> None:
     assert config.credentials == credentials
     assert dataclasses.replace(config) == config == copy.copy(config)
     assert "a Config with credentials is not pickled" in refused(lambda: pickle.dumps(config))
-    # Module-level functions are pickled by name.
+    # A module-level function can be pickled, because its pickle has only its name.
     by_name = pickle.loads(pickle.dumps(Config(credentials=logged_in)))
     assert by_name.credentials is logged_in
     pickled = pickle.dumps(Config(credentials=Vault(SECRET), pickle_secrets=True))
@@ -322,7 +322,7 @@ def test_settings_with_a_secret_are_not_pickled(tmp_path: Path) -> None:
                 assert way in said
     closure: Any = lambda mechanism: with_password(SECRET, mechanism)  # noqa: E731
     refused(lambda: pickle.dumps(Config(authenticator=closure)))
-    # A string that is not the path of an existing file may be the key itself.
+    # If a string is not the path of an existing file, it may be the key itself, so it is a secret.
     refused(lambda: pickle.dumps(Config(tls=Tls(certificate=b"c", key=str(tmp_path / "none")))))
     assert "give the path" in refused(
         lambda: pickle.dumps(Tls(certificate=b"c", key=SECRET.encode()))
@@ -448,7 +448,7 @@ def test_the_frames_of_a_failed_connect_show_nothing(
 ) -> None:
     error = raised(lambda: connect(*points, **settings))
     assert in_clear(error) == []
-    # The traceback still has the user's own frames.
+    # The traceback is not removed, so it still has the frames of the user's own code.
     assert error.__traceback__ is not None
     for one in chain(error):
         assert SECRET not in f"{one}{one.args}"

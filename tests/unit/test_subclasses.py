@@ -33,7 +33,7 @@ class PlainTime(datetime.time):
 
 
 class NotATime(datetime.datetime):
-    """A datetime like pandas' NaT: its year and month are NaN."""
+    """A datetime whose year and month are NaN, like `NaT` of pandas."""
 
     year = month = property(lambda self: math.nan)
 
@@ -66,7 +66,8 @@ def test_instants_by_their_attributes() -> None:
     assert encode("timestamp", PlainDate(2020, 2, 29)) == encode("timestamp", INSTANT.date())
     assert encode("time", PlainTime(3, 4, 5, 6)) == encode("time", datetime.time(3, 4, 5, 6))
     far = int.from_bytes(encode("timestamp", FarAway(1, 3, 1)), "big", signed=True)
-    # 20000-03-01 is 40 cycles of 400 years after 4000-03-01.
+    # 20000-03-01 is 40 cycles of the calendar after 4000-03-01. A cycle has 400 years, or 146,097
+    # days.
     days = (datetime.date(4000, 3, 1) - datetime.date(1970, 1, 1)).days + 40 * 146_097
     assert far == days * 86_400_000
     with pytest.raises(EncodeError, match="cannot be read"):
@@ -125,7 +126,7 @@ def test_only_fields_are_bound() -> None:
 
 
 class Labelled:
-    """A sequence like a pandas Series: indexing looks up a label, not a position."""
+    """A sequence in which an index is a label and not a position, like in a pandas Series."""
 
     def __init__(self, *values: Any) -> None:
         self.values = values
@@ -170,7 +171,7 @@ def test_a_serializer_is_a_type() -> None:
 
 
 class Frame:
-    """A table like a pandas DataFrame: iterating it yields the names of its columns."""
+    """A table whose iteration yields the names of its columns, like that of a pandas DataFrame."""
 
     columns = dtypes = ("a", "b")
 

@@ -1,7 +1,8 @@
-"""Eight threads share codecs, rows and messages. Some change values while others encode them.
+"""Tests that eight threads can share codecs, rows and messages.
 
-On an interpreter built without the GIL the threads run at the same time. With the GIL they take
-turns, which these tests shorten to 10 µs.
+Some threads change values while other threads encode them. On an interpreter built without the GIL,
+the threads run at the same time. With the GIL, the threads take turns, and these tests shorten a
+turn to 10 µs.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ SECONDS = 0.4
 
 @pytest.fixture(autouse=True)
 def _short_turns() -> Iterator[None]:
-    """Makes threads take turns often on an interpreter with the GIL."""
+    """On an interpreter with the GIL, makes threads take short turns."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
@@ -49,9 +50,10 @@ def _short_turns() -> Iterator[None]:
 
 
 def run_together(*works: Callable[[], object]) -> list[int]:
-    """Calls each function again and again, each on its own threads, for `SECONDS`.
+    """Calls each function again and again for `SECONDS`. Each function has its own threads.
 
-    Returns the number of calls of each function. Raises the exception of a function that failed.
+    Returns the number of calls of each function. If a function raises an exception, `run_together`
+    raises it too.
     """
     start, until = threading.Barrier(THREADS), time.monotonic() + SECONDS
     has_raised = threading.Event()
@@ -103,7 +105,7 @@ def test_threads_share_codecs_and_values() -> None:
 
 
 def changing(kind: str) -> tuple[Any, list[Callable[[], object]]]:
-    """Returns a value, and functions that change the value, each in another way."""
+    """Returns a value and a list of functions. Each function changes the value in another way."""
     if kind == "list":
         numbers = [1, 2, 3]
         return numbers, [
@@ -130,7 +132,7 @@ def changing(kind: str) -> tuple[Any, list[Callable[[], object]]]:
     data = bytearray(b"abc")
 
     def resize(to: bytes) -> None:
-        # A bytearray cannot be resized while it is being read.
+        # While another thread reads a bytearray, it cannot be resized.
         with suppress(BufferError):
             data[:] = to
 
@@ -144,7 +146,7 @@ def unless_changed(encode: Callable[[Any], T], value: Any) -> T | None:
     except EncodeError:
         return None
     except RuntimeError as error:
-        # Python's iterators over dicts and sets raise this error.
+        # If a dict or set changes during an iteration, Python's iterator raises this error.
         if "during iteration" not in str(error):
             raise
         return None
@@ -216,7 +218,10 @@ def test_numbers_of_an_array_change_while_they_are_encoded() -> None:
 
 
 def test_threads_share_a_decoder() -> None:
-    """Decodes bodies with more different metadata than the decoder caches, while the GC runs."""
+    """Threads decode bodies with one decoder while another thread runs the GC.
+
+    The number of different metadata exceeds the size of the decoder's cache.
+    """
     decoder = RowsDecoder("named")
     bodies = [
         (
@@ -258,7 +263,7 @@ def test_threads_share_an_iteration_while_pages_are_fetched() -> None:
 
 
 def test_threads_resume_one_step() -> None:
-    """Two threads resume the same step. One gets the row. In the other, `send` raises an error."""
+    """Two threads resume the same step. One thread gets the row, and the other gets an error."""
 
     class Pages:
         async def next_page(self) -> list[int]:
@@ -340,7 +345,10 @@ def test_threads_encode_a_message_and_construct_others() -> None:
 
 
 def test_importing_the_module_does_not_enable_the_gil() -> None:
-    """In an interpreter built without the GIL, an extension module can enable it. Ours must not."""
+    """Importing the native module must not enable the GIL.
+
+    In an interpreter built without the GIL, an extension module can enable the GIL.
+    """
     is_enabled = getattr(sys, "_is_gil_enabled", lambda: True)
     assert sys.modules["turbocql._core"] is _core
     asked_for = os.environ.get("PYTHON_GIL") == "1"

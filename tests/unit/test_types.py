@@ -132,7 +132,8 @@ def test_times_agree_with_datetime(clock: datetime.time) -> None:
     assert hash(time) == hash(clock)
     assert time.nanosecond == clock.microsecond * 1000
     assert (time.hour, time.minute, time.second) == (clock.hour, clock.minute, clock.second)
-    # A server writes nine digits after the decimal point, or no decimal point.
+    # A server writes a time either with nine digits after the decimal point or without a decimal
+    # point.
     assert str(time).ljust(18 if clock.microsecond else 8, "0") == str(time)
     assert str(time).startswith(clock.isoformat())
 

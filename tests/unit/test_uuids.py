@@ -24,7 +24,7 @@ MOMENTS = st.datetimes(
 
 
 def order(time_uuid: uuid.UUID) -> tuple[int, list[int]]:
-    """Returns a sort key that gives UUIDs the order that they have on servers."""
+    """Returns a sort key. Sorting by this key puts time UUIDs in the same order as servers do."""
     return time_uuid.time, [byte - 256 if byte > 127 else byte for byte in time_uuid.bytes[8:]]
 
 
@@ -57,7 +57,8 @@ def test_uuids_that_other_programs_created() -> None:
     assert datetime_from_uuid(uuid.UUID("082db400-fe7f-11f0-8002-000000000001")) == (
         datetime.datetime(2026, 1, 31, 8, 30, tzinfo=UTC)
     )
-    # A time UUID counts in tenths of a microsecond. This one has the last tenth.
+    # A time UUID counts tenths of a microsecond. The UUID in this test has the last tenth of its
+    # microsecond, which `datetime_from_uuid` must cut off.
     assert datetime_from_uuid(max_uuid_from_time(MOMENT)) == MOMENT
 
 

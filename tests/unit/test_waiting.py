@@ -32,14 +32,14 @@ def open_async(*points: str, **settings: Any) -> Any:
 
 @pytest.fixture(params=[open_sync, open_async], ids=["sync", "async"])
 def opens(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Returns a function that opens a session, of the synchronous or the asynchronous API."""
+    """Returns a function that opens a session of the synchronous or of the asynchronous API."""
     function: Callable[..., Any] = request.param
     return function
 
 
 @pytest.fixture
 def records(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[str]]]:
-    """Yields a function that returns the messages logged so far at level INFO or above."""
+    """Yields a function that returns all messages that were logged so far at INFO or above."""
     with caplog.at_level(logging.INFO, "turbocql"):
         yield lambda: [record.getMessage() for record in caplog.records]
 
@@ -75,7 +75,8 @@ def test_temporary_failures_are_waited_for(
     with Starting([phase]) as server, pytest.raises(errors.ConnectError, match=text) as caught:
         opens(server.contact_point, wait_s=1)
     assert 1 <= time.monotonic() - began < 3
-    # The pauses between attempts are 0.1 s, 0.2 s and 0.4 s, then what is left of `wait_s`.
+    # The first pauses between attempts are 0.1 s, 0.2 s and 0.4 s. The last pause is the rest of
+    # `wait_s`.
     assert 3 <= attempts_of(caught.value) <= 5
     assert type(caught.value) is errors.ConnectError
     assert cause is None or isinstance(caught.value.__cause__, cause)
@@ -97,7 +98,8 @@ def test_without_wait_there_is_one_attempt(
     with Starting([(0x1001, "busy")]) as server:
         with pytest.raises(errors.ConnectError, match="busy") as caught:
             opens(server.contact_point)
-        # The first connection tests the contact point, the second is that of the session.
+        # The first connection only tests the contact point. The second connection belongs to the
+        # session.
         assert server.connections == 2
     assert "attempt" not in str(caught.value)
     assert records() == []
@@ -168,7 +170,7 @@ def test_roles_that_cannot_be_read_are_waited_for(opens: Callable[..., Any]) -> 
 
 
 def test_one_of_several_contact_points_may_start(opens: Callable[..., Any]) -> None:
-    """If one contact point answers in another protocol, `connect` still waits for the other one."""
+    """One contact point answers in another protocol. `connect` still waits for the other one."""
     with (
         Starting(["http"]) as wrong,
         Starting(["refused"]) as down,

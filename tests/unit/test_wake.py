@@ -1,6 +1,6 @@
 """Tests how an event loop wakes tasks whose operations have completed.
 
-The core passes the tasks to wake as a list, the batch.
+The native core passes a list with a callback for each of these tasks. This list is called a batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ name: contextvars.ContextVar[str] = contextvars.ContextVar("name")
 
 
 def burst(*wakeups: Callable[[Any], None]) -> list[Any]:
-    """Returns a batch as the native core makes it: callbacks and their contexts, the last first."""
+    """Returns a batch as the native core makes it.
+
+    A batch is a list of pairs of a callback and its context. The last callback comes first.
+    """
     made: list[Any] = []
     for wakeup in reversed(wakeups):
         context = contextvars.copy_context()
@@ -29,7 +32,10 @@ def burst(*wakeups: Callable[[Any], None]) -> list[Any]:
 
 
 class Told:
-    """Callbacks of a batch. Each records the `name` of the context in which it runs."""
+    """Methods that tests use as callbacks of a batch.
+
+    Each method records the `name` of the context in which it runs.
+    """
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -52,7 +58,7 @@ class Told:
 
 @pytest.fixture(params=LOOPS, ids=lambda loop: loop.name)
 def run(request: pytest.FixtureRequest) -> Any:
-    """Returns `run_until_complete` of a loop of each kind. A test can call it several times."""
+    """Yields the method `run_until_complete` of a loop. Each test runs with each kind of loop."""
     made: Loop = request.param
     loop = made.make()
     yield loop.run_until_complete
@@ -81,7 +87,8 @@ def test_the_remaining_tasks_are_woken_after_an_interrupt(run: Run) -> None:
     told = Told()
     with pytest.raises(KeyboardInterrupt):
         run(tell(burst(told.first, told.interrupt, told.second, told.first)))
-    # uvloop still runs the other ready callbacks of this iteration.
+    # After the interrupt, uvloop still runs the other ready callbacks of this iteration, so the
+    # test first checks only the beginning.
     assert told.seen[:2] == ["first", "interrupt"]
     run(asyncio.sleep(0.01))
     assert told.seen == ["first", "interrupt", "second", "first"]
@@ -118,7 +125,7 @@ def test_a_nested_loop_wakes_the_remaining_tasks() -> None:
 
 
 def test_an_interrupted_wake_loses_no_task(run: Run) -> None:
-    """If a KeyboardInterrupt comes before `wake_tasks` runs, `wake_remaining` wakes all tasks."""
+    """A KeyboardInterrupt comes before `wake_tasks` runs. `wake_remaining` then wakes all tasks."""
     told = Told()
     made = burst(told.first, told.second)
 

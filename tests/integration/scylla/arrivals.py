@@ -50,7 +50,7 @@ def executes(scylla: Scylla) -> list[Request]:
     return [
         request
         for request in scylla.requests()
-        # Requests on system tables are left out, because a session sends them after schema events.
+        # A session itself reads system tables after schema events, so these requests are left out.
         if request.opcode == "EXECUTE" and request.text and " system" not in request.text
     ]
 

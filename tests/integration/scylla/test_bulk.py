@@ -44,8 +44,9 @@ def limited(scylla: Scylla) -> Iterator[Scylla]:
 def refuse_at_first(limited: Scylla, marked: str) -> None:
     """Makes the nodes that have rate limits refuse statements that contain `marked`.
 
-    For half a second they refuse all of them. After that they refuse any request above 40 per
-    second. A slow machine may not send so many, and then only the first half second has refusals.
+    For half a second, they refuse all these statements. After that, they accept 40 requests per
+    second and refuse all others. A slow machine may send fewer than 40 requests per second. Without
+    the first half second, no request would then be refused.
     """
     limited.reset()
     limited.limit(marked=marked)
@@ -93,7 +94,8 @@ def test_a_batch_of_a_load_arrives_at_a_shard_of_its_partition(
     assert session.load("vnodes.wide", columns, batches=True).succeeded == 1000
     batches = [request for request in scylla.requests() if request.opcode == "BATCH"]
     assert batches
-    # A BATCH has no token here, so its node and shard are compared with those of reads.
+    # The simulation does not know the token of a BATCH. So the test compares the node and shard of
+    # the BATCH with the nodes and shards that reads of the same partitions reach.
     select = session.prepare("SELECT * FROM vnodes.wide WHERE p = ?")
     places = set()
     for number in range(20):
@@ -119,15 +121,15 @@ async def test_execute_many_waits_at_a_rate_limit_if_retry_for_s_is_set(
     rows = [(number, str(number)) for number in range(ROWS)]
     async with twin.connect(cluster.contact_points) as client:
         insert = await client.prepare("INSERT INTO vnodes.t (id, a) VALUES (?, ?)")
-        # The nodes that have rate limits refuse all rows here. With a limit per second, they might
-        # refuse none, because a slow machine may not reach it.
+        # Here the nodes that have rate limits refuse all rows. With a limit per second, they might
+        # refuse no row, because a slow machine may send fewer requests per second than the limit.
         limited.limit(marked="INSERT INTO")
         with pytest.raises(BulkError) as caught:
             await client.execute_many(insert, rows, idempotent=True)
         failures = caught.value.failed
         assert failures
         assert all(isinstance(failure.error, RateLimited) for failure in failures)
-        # Without retry_for_s, no row is retried: each refused row arrived once.
+        # Without retry_for_s, `execute_many` retries no row, so each refused row arrived once.
         limited.reset()
         report = await client.execute_many(insert, rows, raise_failures=False)
         requests = [request for request in executes(limited) if request.error]
@@ -166,8 +168,8 @@ def test_a_limit_that_does_not_end_fails_the_rows(
     columns = dict(zip(("id", "a"), map(list, zip(*rows, strict=True)), strict=True))
     scylla.limit(marked="INSERT INTO")
     try:
-        # When a whole second has passed in which none of the refused rows succeeded, all of them
-        # fail together. Without this rule, each row would wait for a second of its own.
+        # If no refused row has succeeded for one second, all refused rows fail together. If each
+        # row waited for its own second instead, this test would take very long.
         with pytest.raises(BulkError) as caught:
             session.load("vnodes.t", columns, retry_for_s=1)
         with pytest.raises(BulkError) as many:

@@ -76,7 +76,10 @@ async def test_conditional_batches_go_to_the_first_replica(
 async def test_other_writes_go_to_all_replicas(
     cluster: Cassandra, scylla: Scylla, twin: Face
 ) -> None:
-    """Plain writes use all replicas, so the tests above show an effect of conditions."""
+    """Writes without a condition go to all replicas.
+
+    So the conditions are the reason why the requests of the tests above go to one replica.
+    """
     async with twin.connect(cluster.contact_points) as client:
         insert = await client.prepare("INSERT INTO copies.t (id, a) VALUES (?, ?)")
         scylla.reset()

@@ -36,7 +36,8 @@ def test_shards_have_connections_through_their_own_port(
     for node, shards in SHARDS.items():
         through_port = [c for c in connections if c.node == node and c.shard_aware_port]
         assert len(through_port) >= shards - 1
-        # The plain connections are the first one of each pool, and the control connection.
+        # Two kinds of connections do not use the shard-aware port: the first connection of each
+        # pool, and the control connection.
         assert len([c for c in plain if c.node == node]) <= 2
     assert [node.shards for node in session.nodes].count(None) == 1
     assert sorted(node.shards for node in session.nodes if node.shards) == [2, 4]
@@ -78,8 +79,8 @@ def test_tokens_of_requests_equal_those_of_the_database(
             rows[row[0]] = row[1]
 
     requests = arrived(scylla, read)
-    # A node that has not prepared the statement gets the EXECUTE twice, so tokens are compared as
-    # sets.
+    # A node that has not prepared the statement yet gets the EXECUTE twice. So the test compares
+    # sets of tokens, in which a repeated token does not matter.
     assert {request.token for request in requests} == set(rows.values())
     assert len(rows) == 20
 

@@ -91,10 +91,11 @@ async def heals(scylla: Scylla) -> None:
 
 
 def test_tablets_of_version_2_are_followed(cluster: Cassandra, scylla: Scylla) -> None:
-    """In version 2 of the extension, each EXECUTE ends with a byte, the block.
+    """Requests also follow tablets in version 2 of the extension.
 
-    It has a part of the tablet version that the client knows, and says which part. If the tablet
-    has another version, the custom payload of the answer has this version and the replicas.
+    In this version, the last byte of each EXECUTE is called the block. The block contains a part of
+    the tablet version that the client knows, and the position of this part. If the tablet now has
+    another version, the custom payload of the answer contains the new version and the replicas.
     """
     for node, count in SHARDS.items():
         scylla.set_shards(node, Shards(count, tablets_v2=True))
